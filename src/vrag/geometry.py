@@ -1,0 +1,272 @@
+"""Boxes with their coordinate space, and the only code that resizes images or maps coordinates.
+
+Four spaces exist. An *item* is the stored full-resolution picture of a page. The model is *shown*
+a resized copy of the item or of a part of it. *Unit* coordinates are fractions of the item and are
+what leaves the system as evidence. *Mille* coordinates are fractions of the shown picture in
+thousandths, the convention of some model families. A `View` says which part of which item a shown
+picture is, and maps between the spaces. Maps are exact in real numbers; rounding happens once, at
+the final cut of pixels.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+__all__ = ["Box", "Size", "Space", "View", "draw_view", "iou", "smart_resize"]
+
+MAX_ASPECT = 200.0
+"""Longest side over shortest side beyond which no model family accepts a picture."""
+
+
+class Space(StrEnum):
+    """What the numbers of a box count."""
+
+    ITEM = "item"
+    """Pixels of the stored item."""
+    SHOWN = "shown"
+    """Pixels of the picture the model was shown."""
+    UNIT = "unit"
+    """Fractions of the item, 0 to 1."""
+    MILLE = "mille"
+    """Thousandths of the picture the model was shown, 0 to 1000."""
+
+
+class Size(NamedTuple):
+    """Width and height in pixels."""
+
+    width: int
+    height: int
+
+    @property
+    def area(self) -> int:
+        """Number of pixels."""
+        return self.width * self.height
+
+
+@dataclass(frozen=True, slots=True)
+class Box:
+    """A half-open rectangle, x1 ≤ x < x2 and y1 ≤ y < y2, in a stated coordinate space."""
+
+    x1: float
+    y1: float
+    x2: float
+    y2: float
+    space: Space
+
+    @classmethod
+    def unit(cls, x1: float, y1: float, x2: float, y2: float) -> Box:
+        """A box in fractions of its item."""
+        return cls(x1, y1, x2, y2, Space.UNIT)
+
+    @classmethod
+    def around(cls, boxes: list[Box]) -> Box:
+        """The smallest box that covers all of `boxes`, which share one space.
+
+        Raises:
+            ValueError: If `boxes` is empty or mixes spaces.
+        """
+        spaces = {box.space for box in boxes}
+        if len(spaces) != 1:
+            raise ValueError("boxes to be united must share one space and be at least one")
+        return cls(
+            min(b.x1 for b in boxes),
+            min(b.y1 for b in boxes),
+            max(b.x2 for b in boxes),
+            max(b.y2 for b in boxes),
+            spaces.pop(),
+        )
+
+    @property
+    def width(self) -> float:
+        """Extent along x; negative for an inverted box."""
+        return self.x2 - self.x1
+
+    @property
+    def height(self) -> float:
+        """Extent along y; negative for an inverted box."""
+        return self.y2 - self.y1
+
+    @property
+    def area(self) -> float:
+        """Area in square units of the space; 0 when the box is empty or inverted."""
+        return max(self.width, 0.0) * max(self.height, 0.0)
+
+    @property
+    def center(self) -> tuple[float, float]:
+        """The middle point, x and y."""
+        return (self.x1 + self.x2) / 2, (self.y1 + self.y2) / 2
+
+    def covers(self, x: float, y: float) -> bool:
+        """Whether the point lies inside."""
+        return self.x1 <= x < self.x2 and self.y1 <= y < self.y2
+
+    def intersect(self, other: Box) -> Box:
+        """The common part; empty or inverted when there is none.
+
+        Raises:
+            ValueError: If the boxes live in different spaces.
+        """
+        if self.space is not other.space:
+            raise ValueError(f"cannot intersect a box in {self.space} with one in {other.space}")
+        return Box(
+            max(self.x1, other.x1),
+            max(self.y1, other.y1),
+            min(self.x2, other.x2),
+            min(self.y2, other.y2),
+            self.space,
+        )
+
+    def grow(self, by: float) -> Box:
+        """The box with `by` units more on each side."""
+        return Box(self.x1 - by, self.y1 - by, self.x2 + by, self.y2 + by, self.space)
+
+    def round_out(self, tolerance: float = 1e-6) -> Box:
+        """The smallest box with whole-number sides that covers this one.
+
+        A side within `tolerance` of a whole number counts as that number: a map to another space
+        and back leaves errors around 1e-12, which must not cost a pixel.
+        """
+        return Box(
+            math.floor(self.x1 + tolerance),
+            math.floor(self.y1 + tolerance),
+            math.ceil(self.x2 - tolerance),
+            math.ceil(self.y2 - tolerance),
+            self.space,
+        )
+
+    def as_tuple(self) -> tuple[float, float, float, float]:
+        """(x1, y1, x2, y2), without the space."""
+        return self.x1, self.y1, self.x2, self.y2
+
+
+def iou(a: Box, b: Box) -> float:
+    """Intersection over union of two boxes in the same space, 0 when both are empty.
+
+    >>> iou(Box.unit(0, 0, 1, 1), Box.unit(0.5, 0, 1, 1))
+    0.5
+    """
+    common = a.intersect(b).area
+    union = a.area + b.area - common
+    return common / union if union > 0 else 0.0
+
+
+def smart_resize(size: Size, *, factor: int, min_pixels: int, max_pixels: int) -> Size:
+    """The size at which a Qwen-VL family model sees a picture of `size`.
+
+    Both sides become multiples of `factor` and the area lies between the limits, with the
+    proportions kept as far as that allows. This is the rule of the model family's own image
+    processor, so that the size recorded is the size the model sees.
+
+    Args:
+        size: Width and height in pixels.
+        factor: Pixels per visual token and side: 28 for Qwen2-VL and Qwen2.5-VL, 32 for Qwen3-VL.
+        min_pixels: Least area in pixels.
+        max_pixels: Greatest area in pixels.
+
+    Raises:
+        ValueError: If a side is under one pixel or the sides differ by more than a factor of 200.
+
+    >>> smart_resize(Size(1000, 1000), factor=28, min_pixels=200_704, max_pixels=401_408)
+    Size(width=616, height=616)
+    """
+    if min(size) < 1 or max(size) / min(size) > MAX_ASPECT:
+        raise ValueError(f"{size.width}×{size.height} pixels: no side may be 200 times the other")
+
+    width, height = (max(factor, round(side / factor) * factor) for side in size)
+    if width * height > max_pixels:
+        shrink = math.sqrt(size.area / max_pixels)
+        width, height = (max(factor, math.floor(side / shrink / factor) * factor) for side in size)
+    elif width * height < min_pixels:
+        stretch = math.sqrt(min_pixels / size.area)
+        width, height = (math.ceil(side * stretch / factor) * factor for side in size)
+    return Size(width, height)
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """Which part of an item a shown picture is.
+
+    `region` is the part that was cut, in item pixels and with whole-number sides: what the pixels
+    of the shown picture really are. Crops of crops therefore compose without a growing error.
+    """
+
+    item: Size
+    """Size of the stored item in pixels."""
+    region: Box
+    """The part shown, in `Space.ITEM`."""
+    shown: Size
+    """Size of the shown picture in pixels."""
+
+    @classmethod
+    def whole(cls, item: Size, shown: Size) -> View:
+        """The view of a complete item."""
+        return cls(item, Box(0, 0, item.width, item.height, Space.ITEM), shown)
+
+    def to_item(self, box: Box) -> Box:
+        """The box in item pixels, not clipped and not rounded."""
+        x, y = self._scale(box.space)
+        left, top = self._origin(box.space)
+        return Box(left + box.x1 * x, top + box.y1 * y, left + box.x2 * x, top + box.y2 * y, Space.ITEM)
+
+    def from_item(self, box: Box, space: Space) -> Box:
+        """A box in item pixels, expressed in `space`: the inverse of `to_item`."""
+        if box.space is not Space.ITEM:
+            raise ValueError(f"expected a box in item pixels, not in {box.space}")
+        x, y = self._scale(space)
+        left, top = self._origin(space)
+        return Box((box.x1 - left) / x, (box.y1 - top) / y, (box.x2 - left) / x, (box.y2 - top) / y, space)
+
+    def convert(self, box: Box, space: Space) -> Box:
+        """The box expressed in another space of this view."""
+        return box if box.space is space else self.from_item(self.to_item(box), space)
+
+    def cut(self, box: Box, *, padding: float = 0.0) -> Box:
+        """The region of the item to cut for a crop of this view.
+
+        The box is mapped to item pixels, grown by `padding` item pixels, clipped to the part
+        that is shown and rounded outwards. Only here do coordinates round.
+
+        Returns:
+            A box in item pixels with whole-number sides; empty when nothing remains.
+        """
+        grown = self.to_item(box).grow(padding)
+        return grown.intersect(self.region).round_out()
+
+    def _scale(self, space: Space) -> tuple[float, float]:
+        """Item pixels per unit of `space`, along x and y."""
+        match space:
+            case Space.ITEM:
+                return 1.0, 1.0
+            case Space.UNIT:
+                return float(self.item.width), float(self.item.height)
+            case Space.SHOWN:
+                return self.region.width / self.shown.width, self.region.height / self.shown.height
+            case Space.MILLE:
+                return self.region.width / 1000, self.region.height / 1000
+
+    def _origin(self, space: Space) -> tuple[float, float]:
+        """Where the zero of `space` lies, in item pixels."""
+        if space in {Space.ITEM, Space.UNIT}:
+            return 0.0, 0.0
+        return self.region.x1, self.region.y1
+
+
+def draw_view(image: Image, view: View) -> Image:
+    """The picture a view shows: the region cut from the full-resolution item, then resized once.
+
+    Args:
+        image: The stored item, RGB, of size `view.item`.
+        view: What to show of it.
+    """
+    from PIL import Image as Images
+
+    left, top, right, bottom = view.region.as_tuple()
+    return image.resize(
+        view.shown, Images.Resampling.BICUBIC, box=(left, top, right, bottom), reducing_gap=3.0
+    )

@@ -1,0 +1,209 @@
+"""The types that cross several layers. All are frozen.
+
+A file becomes a `Document`; a document becomes `Item`s, which are what is embedded, searched and
+shown; a `Query` finds `Hit`s; an answer carries `Evidence`; a `Case` is a question whose answer is
+known.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from vrag.geometry import Box, Size
+
+__all__ = [
+    "Case",
+    "Document",
+    "DocumentStatus",
+    "Evidence",
+    "Hit",
+    "Item",
+    "ItemKind",
+    "Query",
+    "Region",
+    "TextSource",
+    "Word",
+    "item_id",
+]
+
+
+class ItemKind(StrEnum):
+    """What an item is."""
+
+    PAGE = "page"
+    """A picture: a page, a slide, a scan, a photograph."""
+    CLIP = "clip"
+    """A stretch of a video."""
+    PASSAGE = "passage"
+    """A stretch of text that has no picture."""
+
+
+class TextSource(StrEnum):
+    """Where an item's text comes from."""
+
+    LAYER = "layer"
+    """The text layer of a PDF."""
+    OCR = "ocr"
+    """Optical character recognition of the picture."""
+    FILE = "file"
+    """The file is text."""
+    NONE = "none"
+    """The item has no text, or none was looked for."""
+
+
+def item_id(document: str, ordinal: int) -> str:
+    """The id of the item with this number, from 1, in a document.
+
+    It is safe in file names, URLs and SQL literals: 16 hexadecimal digits, a hyphen, a number.
+
+    >>> item_id("00ff" * 16, 3)
+    '00ff00ff00ff00ff-3'
+    """
+    return f"{document[:16]}-{ordinal}"
+
+
+@dataclass(frozen=True, slots=True)
+class Word:
+    """One word of an item's text: `item.text[start:end]`, and where it stands on the picture."""
+
+    start: int
+    end: int
+    box: Box
+    """In `Space.UNIT`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Item:
+    """What is searched and shown: a page, a clip or a passage."""
+
+    id: str
+    """See `item_id`."""
+    document: str
+    """Id of its document."""
+    document_name: str
+    """File name of its document, for people; never used to open anything."""
+    kind: ItemKind
+    ordinal: int
+    """Position in its document, from 1: the page number of a page."""
+    text: str = ""
+    words: tuple[Word, ...] = ()
+    """Words with boxes, in the order of the text; empty for passages."""
+    text_source: TextSource = TextSource.NONE
+    size: Size | None = None
+    """Size of the stored picture in pixels; None when the item has no picture."""
+    image: str | None = None
+    """Path of the stored picture relative to the collection's `items/`; None when there is none."""
+    heading: str = ""
+    """The headings above a passage, outermost first, joined by " › "."""
+
+    @property
+    def name(self) -> str:
+        """`<stem>_<page from 1>`, the name under which the item is known outside."""
+        return f"{self.document_name.rsplit('.', 1)[0]}_{self.ordinal}"
+
+
+class DocumentStatus(StrEnum):
+    """How far a file has come."""
+
+    PENDING = "pending"
+    """Begun and not finished: it is taken up again at the next `add`."""
+    READY = "ready"
+    """All its items are in the index."""
+    PARTIAL = "partial"
+    """Some of its items could not be made; the reason names them."""
+    FAILED = "failed"
+    """Nothing could be made of it; the reason says why."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Document:
+    """One file as the collection knows it: a row of its manifest."""
+
+    path: str
+    """Absolute path it was read from; the key of the manifest."""
+    id: str
+    """SHA-256 of its bytes in hexadecimal; empty when the file could not be read."""
+    name: str
+    size: int
+    """Bytes."""
+    mtime_ns: int
+    """Modification time in nanoseconds: with `size`, tells quickly that nothing changed."""
+    status: DocumentStatus
+    items: int = 0
+    """How many items its content has."""
+    reason: str = ""
+    """Why it failed or is partial, for people."""
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """What is looked for, and where."""
+
+    text: str
+    documents: frozenset[str] | None = None
+    """Ids of the documents to look in; None for all."""
+    kinds: frozenset[ItemKind] | None = None
+    """Kinds of items to look for; None for all."""
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """An item that was found."""
+
+    item: str
+    """Id of the item."""
+    score: float
+    """Higher is better; comparable within one result list only."""
+    rank: int
+    """From 1."""
+    document: str
+    document_name: str
+    ordinal: int
+    kind: ItemKind
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evidence:
+    """Where an answer was seen."""
+
+    item: str
+    document: str
+    """File name of the document, for people."""
+    document_id: str
+    page: int
+    """Position of the item in its document, from 1."""
+    kind: ItemKind
+    box: Box | None
+    """In `Space.UNIT`; None for items without a picture."""
+    quote: str = ""
+    """The words inside the box, where known."""
+    crop_sha256: str | None = None
+    """Hash of the crop's image file in the run's store; None for items without a picture."""
+
+
+@dataclass(frozen=True, slots=True)
+class Region:
+    """A gold rectangle: a page from 1 and a box in `Space.UNIT`."""
+
+    page: int
+    box: Box
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Case:
+    """A question whose answer is known."""
+
+    uid: str
+    query: str
+    reference_answer: str
+    file_name: str
+    """File name of the document that holds the answer."""
+    reference_page: tuple[int, ...] = ()
+    """Gold pages, from 1; empty when the question cannot be answered or the page is unknown."""
+    source_type: tuple[str, ...] = ()
+    query_type: str = ""
+    regions: tuple[Region, ...] = field(default=())
+    """Gold rectangles, where annotated."""
