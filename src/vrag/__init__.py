@@ -5,8 +5,8 @@ crops and answers with evidence down to the rectangle. Importing this package is
 model, no index engine and no network are touched until something is asked of them.
 """
 
-from vrag.types import Document, Evidence, Hit, Item, ItemKind, Query
+from vrag.types import Document, Hit, Item, ItemKind, Query
 
-__all__ = ["Document", "Evidence", "Hit", "Item", "ItemKind", "Query", "__version__"]
+__all__ = ["Document", "Hit", "Item", "ItemKind", "Query", "__version__"]
 
 __version__ = "0.1.0"

@@ -178,7 +178,7 @@ def smart_resize(size: Size, *, factor: int, min_pixels: int, max_pixels: int) -
     if min(size) < 1 or max(size) / min(size) > MAX_ASPECT:
         raise ValueError(f"{size.width}×{size.height} pixels: no side may be 200 times the other")
 
-    width, height = (max(factor, round(side / factor) * factor) for side in size)
+    width, height = (round(side / factor) * factor for side in size)
     if width * height > max_pixels:
         shrink = math.sqrt(size.area / max_pixels)
         width, height = (max(factor, math.floor(side / shrink / factor) * factor) for side in size)
@@ -266,7 +266,6 @@ def draw_view(image: Image, view: View) -> Image:
     """
     from PIL import Image as Images
 
-    left, top, right, bottom = view.region.as_tuple()
-    return image.resize(
-        view.shown, Images.Resampling.BICUBIC, box=(left, top, right, bottom), reducing_gap=3.0
-    )
+    left, top, right, bottom = (int(side) for side in view.region.as_tuple())
+    cut = image.crop((left, top, right, bottom))
+    return cut.resize(view.shown, Images.Resampling.BICUBIC, reducing_gap=3.0)

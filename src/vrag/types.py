@@ -1,8 +1,7 @@
 """The types that cross several layers. All are frozen.
 
 A file becomes a `Document`; a document becomes `Item`s, which are what is embedded, searched and
-shown; a `Query` finds `Hit`s; an answer carries `Evidence`; a `Case` is a question whose answer is
-known.
+shown; a `Query` finds `Hit`s; a `Case` is a question whose answer is known.
 """
 
 from __future__ import annotations
@@ -18,7 +17,6 @@ __all__ = [
     "Case",
     "Document",
     "DocumentStatus",
-    "Evidence",
     "Hit",
     "Item",
     "ItemKind",
@@ -163,25 +161,6 @@ class Hit:
     document_name: str
     ordinal: int
     kind: ItemKind
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Evidence:
-    """Where an answer was seen."""
-
-    item: str
-    document: str
-    """File name of the document, for people."""
-    document_id: str
-    page: int
-    """Position of the item in its document, from 1."""
-    kind: ItemKind
-    box: Box | None
-    """In `Space.UNIT`; None for items without a picture."""
-    quote: str = ""
-    """The words inside the box, where known."""
-    crop_sha256: str | None = None
-    """Hash of the crop's image file in the run's store; None for items without a picture."""
 
 
 @dataclass(frozen=True, slots=True)

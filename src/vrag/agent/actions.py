@@ -1,0 +1,263 @@
+"""What an agent can do in a turn, and the grammar in which a model says it.
+
+A reply is `<think>…</think>` followed by exactly one of `<search>query</search>`,
+`<bbox>[x1, y1, x2, y2]</bbox>` and `<answer>text</answer>` (VRAG-RL, arXiv 2505.22019, §3).
+`parse` takes any text and never raises; `render` is its inverse for every action that can be
+constructed.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass
+from enum import StrEnum
+
+__all__ = [
+    "ABSTENTION",
+    "Action",
+    "Answer",
+    "Crop",
+    "Flag",
+    "Invalid",
+    "Search",
+    "Turn",
+    "parse",
+    "render",
+    "thought_so_far",
+]
+
+ABSTENTION = "Not answerable"
+"""The answer that says that the documents do not hold one."""
+
+_TAG = re.compile(r"<(?P<close>/?)(?P<name>think|search|bbox|answer)\b(?P<rest>[^<>]*)>", re.IGNORECASE)
+_IMAGE = re.compile(r"\s+image\s*=\s*\"?\s*(?P<number>[^\"]*?)\s*\"?\s*")
+
+
+def _checked_text(text: str, what: str) -> None:
+    if not text.strip():
+        raise ValueError(f"the {what} is empty")
+    if text != text.strip():
+        raise ValueError(f"the {what} begins or ends with white space")
+    if _TAG.search(text):
+        raise ValueError(f"the {what} contains a tag of the grammar")
+
+
+@dataclass(frozen=True, slots=True)
+class Search:
+    """Look for items.
+
+    Raises:
+        ValueError: If the query is empty, is not stripped or contains a tag of the grammar.
+    """
+
+    query: str
+
+    def __post_init__(self) -> None:
+        _checked_text(self.query, "query")
+
+
+@dataclass(frozen=True, slots=True)
+class Crop:
+    """Look closer at a part of a picture that was shown.
+
+    The numbers are in the coordinate space of the model's profile; only the environment, which
+    knows that space and the picture, can tell whether anything lies inside.
+
+    Raises:
+        ValueError: If a number is not finite or `image` is under 1.
+    """
+
+    box: tuple[float, float, float, float]
+    image: int | None = None
+    """Number of the picture in the order shown, from 1, crops included; None for the last one."""
+
+    def __post_init__(self) -> None:
+        if not all(math.isfinite(side) for side in self.box):
+            raise ValueError("the box holds a number that is not finite")
+        if self.image is not None and self.image < 1:
+            raise ValueError("pictures are numbered from 1")
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """End the run.
+
+    Raises:
+        ValueError: If the text is empty, is not stripped or contains a tag of the grammar.
+    """
+
+    text: str
+
+    def __post_init__(self) -> None:
+        _checked_text(self.text, "answer")
+
+    @property
+    def abstains(self) -> bool:
+        """Whether it says that the documents do not hold an answer."""
+        return self.text.rstrip(".").casefold() == ABSTENTION.casefold()
+
+
+@dataclass(frozen=True, slots=True)
+class Invalid:
+    """A reply that is no action, or an action that cannot be executed."""
+
+    reason: str
+    """One sentence the model can act on."""
+
+
+Action = Search | Crop | Answer
+"""What `render` writes and `parse` reads."""
+
+
+class Flag(StrEnum):
+    """A fault of a reply that does not keep its action from running."""
+
+    NO_THOUGHT = "no_thought"
+    """There is no think block before the action."""
+    TRAILING_TEXT = "trailing_text"
+    """Something follows the action; it is dropped."""
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """One reply, taken apart."""
+
+    thought: str | None
+    """What stands inside the think block; None without one."""
+    action: Action | Invalid
+    executed: str
+    """The reply up to the end of the action that runs: all that may be scored or shown."""
+    flags: frozenset[Flag] = frozenset()
+
+
+def render(action: Action) -> str:
+    """The action in the grammar.
+
+    >>> render(Crop((10, 20.5, 30, 40), image=2))
+    '<bbox image="2">[10, 20.5, 30, 40]</bbox>'
+    """
+    match action:
+        case Search(query):
+            return f"<search>{query}</search>"
+        case Answer(text):
+            return f"<answer>{text}</answer>"
+        case Crop(box, image):
+            name = "" if image is None else f' image="{image}"'
+            return f"<bbox{name}>[{', '.join(_number(side) for side in box)}]</bbox>"
+
+
+def _number(side: float) -> str:
+    return repr(int(side)) if side == int(side) and abs(side) < 1e15 else repr(float(side))
+
+
+def parse(reply: str) -> Turn:
+    """Takes any text apart; never raises.
+
+    The first complete action tag outside think blocks is the action. A reply that starts in the
+    middle of a thought (some chat templates open the block themselves) is understood.
+
+    >>> parse("<think>It needs looking up.</think><search>ferry prices</search>").action
+    Search(query='ferry prices')
+    >>> parse("no idea").action
+    Invalid(reason='The reply contains no complete action.')
+    """
+    tags = list(_TAG.finditer(reply))
+    thoughts: list[str] = []
+    never_closed: set[str] = set()
+    at = _skip_open_thought(reply, tags, thoughts)
+    while at < len(tags):
+        tag = tags[at]
+        name = tag["name"].lower()
+        close = None if tag["close"] or name in never_closed else _closing(tags, at)
+        at = at + 1 if close is None else close
+        if tag["close"]:
+            continue
+        if name != "think":
+            if close is not None:
+                return _turn(reply, thoughts, tag, tags[close])
+            never_closed.add(name)
+        elif close is None:
+            return Turn(reply[tag.end() :].strip(), Invalid("The think block is never closed."), reply)
+        else:
+            thoughts.append(reply[tag.end() : tags[close].start()].strip())
+    return Turn(_joined(thoughts), Invalid("The reply contains no complete action."), reply)
+
+
+def thought_so_far(reply: str) -> str:
+    """The part of an unfinished reply's first think block that is certain already.
+
+    Letters that may be the beginning of the closing tag are held back, so that what this returns
+    for a growing reply only ever grows.
+
+    >>> thought_so_far("<think>two pages</thi")
+    'two pages'
+    """
+    opening = re.match(r"\s*<think>", reply, re.IGNORECASE)
+    if opening is None:
+        return ""
+    body = reply[opening.end() :]
+    if close := re.search(r"</think\b[^<>]*>", body, re.IGNORECASE):
+        return body[: close.start()]
+    tail = body.rfind("<")
+    return body[:tail] if tail >= 0 and ">" not in body[tail:] else body
+
+
+def _skip_open_thought(reply: str, tags: list[re.Match[str]], thoughts: list[str]) -> int:
+    """Where to start reading when the reply begins inside a think block."""
+    first = next((at for at, tag in enumerate(tags) if tag["name"].lower() == "think"), None)
+    if first is None or not tags[first]["close"]:
+        return 0
+    thoughts.append(reply[: tags[first].start()].strip())
+    return first + 1
+
+
+def _closing(tags: list[re.Match[str]], opening: int) -> int | None:
+    """Index of the tag that closes the one at `opening`."""
+    name = tags[opening]["name"].lower()
+    after = range(opening + 1, len(tags))
+    return next((at for at in after if tags[at]["close"] and tags[at]["name"].lower() == name), None)
+
+
+def _turn(reply: str, thoughts: list[str], tag: re.Match[str], close: re.Match[str]) -> Turn:
+    flags = {Flag.TRAILING_TEXT} if reply[close.end() :].strip() else set[Flag]()
+    if not thoughts:
+        flags.add(Flag.NO_THOUGHT)
+    action = _action(tag, reply[tag.end() : close.start()].strip())
+    return Turn(_joined(thoughts), action, reply[: close.end()], frozenset(flags))
+
+
+def _joined(thoughts: list[str]) -> str | None:
+    return "\n".join(thoughts) if thoughts else None
+
+
+def _action(tag: re.Match[str], body: str) -> Action | Invalid:
+    try:
+        match tag["name"].lower():
+            case "search":
+                return Search(body)
+            case "answer":
+                return Answer(body)
+            case _:
+                return Crop(_sides(body), _image_number(tag["rest"]))
+    except ValueError as error:
+        reason = str(error)
+        return Invalid(f"{reason[0].upper()}{reason[1:]}.")
+
+
+def _sides(body: str) -> tuple[float, float, float, float]:
+    inner = body.removeprefix("[").removesuffix("]")
+    try:
+        x1, y1, x2, y2 = (float(side) for side in inner.split(","))
+    except ValueError:
+        raise ValueError("a box is four numbers: [x1, y1, x2, y2]") from None
+    return x1, y1, x2, y2
+
+
+def _image_number(attribute: str) -> int | None:
+    if not attribute.strip():
+        return None
+    named = _IMAGE.fullmatch(attribute)
+    if named is None or not re.fullmatch(r"[0-9]{1,6}", named["number"]):
+        raise ValueError('the picture of a box is named by its number: <bbox image="2">')
+    return int(named["number"])

@@ -1,0 +1,110 @@
+"""The policy without a model: search, crop to the words that answer, quote them, or abstain.
+
+It speaks the same grammar through the same environment as a model would. What it answers is a
+quotation, not reading comprehension: questions that need counting, colours, arithmetic or a look
+at a chart are beyond it, and it is made to abstain rather than guess.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from vrag.agent.actions import ABSTENTION, Action, Answer, Crop, Search, parse, render
+from vrag.agent.policy import Delta, Message, Picture, Reply, Role, Text
+from vrag.agent.prompts import prompt
+from vrag.agent.reading import Quote, best_quote, search_query
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Sequence
+
+    from vrag.geometry import Space
+    from vrag.search.engine import Searcher
+
+__all__ = ["ExtractivePolicy"]
+
+
+@dataclass(frozen=True, slots=True)
+class ExtractivePolicy:
+    """Looks at the best few pages and quotes the words that answer."""
+
+    searcher: Searcher
+    """Where the words of the pages shown are read."""
+    boxes: Space
+    """The coordinate space in which the environment expects boxes."""
+    looks: int = 3
+    """How many pages to look at before deciding."""
+
+    @property
+    def name(self) -> str:
+        """How it is called in run files and on the command line."""
+        return "extractive"
+
+    async def reply(self, history: Sequence[Message]) -> AsyncIterator[Delta | Reply]:
+        """Decides from what was shown so far; the same history gives the same reply."""
+        thought, action = self._decide(_Glance.of(history))
+        text = f"<think>{_without_tags(thought)}</think>\n{render(action)}"
+        yield Delta(text)
+        yield Reply(text)
+
+    def _decide(self, glance: _Glance) -> tuple[str, Action]:
+        query = _without_tags(search_query(glance.question)) or glance.question
+        if not glance.searches:
+            return f"The words worth looking for: {query}", Search(query)
+        fresh = glance.last_turn_showed_something
+        if not glance.crops and fresh and glance.searches < self.looks and not glance.must_answer:
+            return "One page may not be enough; another look at what else was found.", Search(query)
+        quote = best_quote(glance.question, [self.searcher.item(item) for item in glance.items])
+        if quote is None:
+            return "Nothing on the pages shown answers this well enough to stand behind.", Answer(ABSTENTION)
+        if quote.box is None or glance.crops or glance.must_answer:
+            return "These words answer it best.", Answer(_without_tags(quote.text) or ABSTENTION)
+        return self._look_closer(quote, glance)
+
+    def _look_closer(self, quote: Quote, glance: _Glance) -> tuple[str, Action]:
+        picture = next(p for p in glance.pictures if p.item == quote.item and not p.crop)
+        assert quote.box is not None
+        box = picture.view.convert(quote.box, self.boxes).round_out()
+        thought = f"Image {picture.number} has the words: {quote.text[:200]}"
+        return thought, Crop(box.as_tuple(), picture.number)
+
+
+@dataclass(frozen=True, slots=True)
+class _Glance:
+    """What a history says about the run so far."""
+
+    question: str
+    searches: int
+    crops: int
+    items: tuple[str, ...]
+    pictures: tuple[Picture, ...]
+    last_turn_showed_something: bool
+    must_answer: bool
+
+    @classmethod
+    def of(cls, history: Sequence[Message]) -> _Glance:
+        actions = [parse(message.text).action for message in history if message.role is Role.ASSISTANT]
+        observations = [message for message in history[1:] if message.role is Role.USER]
+        parts = [part for message in observations for part in message.parts]
+        question = history[0].parts[-1]
+        assert isinstance(question, Text)
+        return cls(
+            question=question.text,
+            searches=sum(isinstance(action, Search) for action in actions),
+            crops=sum(isinstance(action, Crop) for action in actions),
+            items=tuple(_items_shown(parts)),
+            pictures=tuple(part for part in parts if isinstance(part, Picture)),
+            last_turn_showed_something=bool(observations)
+            and bool(list(_items_shown(observations[-1].parts))),
+            must_answer=bool(observations) and prompt("answer_now.md") in observations[-1].text,
+        )
+
+
+def _items_shown(parts: Sequence[Text | Picture]) -> list[str]:
+    shown = [part.item for part in parts if not (isinstance(part, Picture) and part.crop)]
+    return [item for item in shown if item is not None]
+
+
+def _without_tags(text: str) -> str:
+    """The text with its angle brackets replaced, so that no page can speak in the grammar."""
+    return text.replace("<", "‹").replace(">", "›").strip()

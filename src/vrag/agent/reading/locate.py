@@ -1,0 +1,182 @@
+"""Scores the lines of pages by where the words of a question come together.
+
+For each term of the question the nearness of its nearest occurrence to a line counts, weighted by
+how rare the term is; the weighted mean over the terms is the line's support, from 0 to 1. A term
+that stands elsewhere on the page still counts a little, as the topic of the page does.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from vrag.agent.reading.question import Ask
+from vrag.agent.reading.terms import one_edit_apart, tokens
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from vrag.agent.reading.layout import Page
+    from vrag.agent.reading.question import Question
+
+__all__ = ["Found", "locate"]
+
+REACH = 0.06
+"""Distance over which nearness falls by a factor of e, in heights of the page."""
+ACROSS = 0.3
+"""How much a distance along a line counts against one across lines: rows hold together."""
+BELOW = 0.5
+"""How much a distance downwards counts against one upwards: content stands below its heading."""
+TOPIC = 0.35
+"""What a term counts that stands on the page but not near the line."""
+KEY = 1.5
+"""How much more names and numbers count than other terms."""
+FITTING = 0.08
+"""Added to a line that holds the kind of thing asked for."""
+POINTED = 0.5
+"""Added to the caption of the figure or table, or to the page, that the question names."""
+RANK = 0.06
+"""Taken off per place down the ranking of the pages."""
+
+_PREFIXED_YEAR = re.compile(r"[a-z]{1,3}((?:19|20)\d\d)")
+"""FY2023 means 2023."""
+_FITS = {
+    Ask.DATE: re.compile(
+        r"\b(?:1[5-9]|20)\d\d\b|\b\d{1,2}[/.:]\d{1,2}\b|\b(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*\b|[年月日]",
+        re.IGNORECASE,
+    ),
+    Ask.NUMBER: re.compile(r"\d"),
+    Ask.COMPUTE: re.compile(r"\d"),
+    Ask.EMAIL: re.compile(r"\S@\S"),
+    Ask.LINK: re.compile(r"https?:|www\.|\w\.(?:com|org|net|edu|gov|io|cn|de)\b", re.IGNORECASE),
+    Ask.NAME: re.compile(r"\b[A-Z][a-z]+ (?:[A-Z]\. ?)?[A-Z][a-z]+|[\u4e00-\u9fff]{2,4}"),
+}
+
+
+@dataclass(slots=True)
+class Found:
+    """How well the lines of one page support an answer."""
+
+    page: Page
+    places: dict[str, list[int]]
+    """Numbers of the lines that hold each term, for terms that occur."""
+    weights: Mapping[str, float]
+    """Share of each term of the question; they add up to 1."""
+    support: NDArray[np.float64]
+    """Per line: weighted share of the question's terms near it, 0 to 1."""
+    score: NDArray[np.float64]
+    """Per line: support with what else speaks for the line, for comparing lines."""
+    title: frozenset[str]
+    """Terms of the headings above and of the file's name."""
+    pointed: bool
+    """Whether something that the question points at is captioned here, or is this page."""
+
+    def holds(self, term: str) -> bool:
+        """Whether a term of the question stands on the page, in the headings above or in the file's name."""
+        return term in self.places or term in self.title
+
+    def support_at(self, rects: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Support of any places of the page, given as rectangles of shape (n, 4)."""
+        return _support(self.page, self.places, self.weights, rects)
+
+
+def locate(question: Question, pages: Sequence[Page]) -> list[Found]:
+    """Scores every line of the pages, which come best first."""
+    places = [_places(question, page) for page in pages]
+    weights = _weights(question, pages, places)
+    return [
+        _found(question, page, there, weights, rank)
+        for rank, (page, there) in enumerate(zip(pages, places, strict=True))
+    ]
+
+
+def _weights(
+    question: Question, pages: Sequence[Page], places: Sequence[Mapping[str, Sequence[int]]]
+) -> dict[str, float]:
+    """Share of each term: its rarity among the lines given, more for names and numbers."""
+    lines = sum(len(page.lines) for page in pages)
+    counts = {term: sum(len(there.get(term.text, ())) for there in places) for term in question.terms}
+    raw = {
+        term.text: math.log(1 + lines / (0.5 + count)) * (KEY if term.key else 1.0)
+        for term, count in counts.items()
+    }
+    total = sum(raw.values()) or 1.0
+    return {term: weight / total for term, weight in raw.items()}
+
+
+def _found(
+    question: Question, page: Page, places: dict[str, list[int]], weights: Mapping[str, float], rank: int
+) -> Found:
+    """Scores the lines of one page."""
+    support = _support(page, places, weights, page.rects)
+    score = support - RANK * rank
+    pointed = [number for number, line in enumerate(page.lines) if _captions(question, page, line.start)]
+    if pointed:
+        score += POINTED * _nearness(page, pointed, page.rects)
+    here = any(pointer.kind == "page" and pointer.number == str(page.item.ordinal) for pointer in question.pointers)
+    score += POINTED * here
+    if fits := _FITS.get(question.ask):
+        text = page.item.text
+        score += np.asarray([FITTING * bool(fits.search(text, line.start, line.end)) for line in page.lines])
+    title = frozenset(token.term for token in tokens(f"{page.item.heading} {page.item.document_name}"))
+    return Found(page, places, weights, support, score, title, bool(pointed) or here)
+
+
+def _support(
+    page: Page, places: Mapping[str, Sequence[int]], weights: Mapping[str, float], rects: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Weighted share of the terms near each rectangle."""
+    total = np.zeros(len(rects))
+    for term, there in places.items():
+        total += weights[term] * (TOPIC + (1 - TOPIC) * _nearness(page, there, rects))
+    return total
+
+
+def _captions(question: Question, page: Page, start: int) -> bool:
+    """Whether a line begins with the name of something that the question points at."""
+    return any(
+        pointer.kind != "page" and pointer.caption.match(page.item.text, start) for pointer in question.pointers
+    )
+
+
+def _places(question: Question, page: Page) -> dict[str, list[int]]:
+    """The lines that hold each term of the question."""
+    words = [[token.term for token in tokens(page.item.text[line.start : line.end])] for line in page.lines]
+    found = {term.text: _holding({term.text}, words) for term in question.terms}
+    for term in [term for term, lines in found.items() if not lines]:
+        found[term] = _holding(_variants(term, words), words)
+    return {term: lines for term, lines in found.items() if lines}
+
+
+def _holding(terms: Collection[str], words: Sequence[Sequence[str]]) -> list[int]:
+    """Numbers of the lines in which one of the terms stands."""
+    return [number for number, line in enumerate(words) if any(term in line for term in terms)]
+
+
+def _variants(term: str, words: Sequence[Sequence[str]]) -> set[str]:
+    """Words that a slip, poor recognition or a missing space may have made of a term of the question."""
+    if prefixed := _PREFIXED_YEAR.fullmatch(term):
+        return {prefixed[1]}
+    if len(term) < 5 or not term.isalpha():
+        return set()
+    vocabulary = {word for line in words for word in line}
+    near = {word for word in vocabulary if len(word) >= 5 and word[0] == term[0] and one_edit_apart(term, word)}
+    joined = {first for line in words for first, second in pairwise(line) if first + second == term}
+    return near | joined | {word for word in vocabulary if term in word}
+
+
+def _nearness(page: Page, places: Sequence[int], rects: NDArray[np.float64]) -> NDArray[np.float64]:
+    """How near each rectangle is to the nearest of some lines of the page, from 0 to 1."""
+    there = page.rects[np.asarray(places)]
+    left, right = there[None, :, 0] - rects[:, None, 2], rects[:, None, 0] - there[None, :, 2]
+    above, below = there[None, :, 1] - rects[:, None, 3], rects[:, None, 1] - there[None, :, 3]
+    across = np.maximum(0.0, np.maximum(left, right)) * page.aspect * ACROSS
+    along = np.maximum(0.0, above) + np.maximum(0.0, below) * BELOW
+    return np.exp(-np.hypot(across, along).min(axis=1) / REACH)

@@ -1,0 +1,91 @@
+"""Decides what to quote and what to cut out, or to say nothing."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from vrag.agent.reading.layout import layout
+from vrag.agent.reading.locate import locate
+from vrag.agent.reading.question import Ask, parse
+from vrag.agent.reading.region import region
+from vrag.agent.reading.span import span
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from vrag.agent.reading.locate import Found
+    from vrag.agent.reading.question import Question
+    from vrag.geometry import Box
+    from vrag.types import Item
+
+__all__ = ["THRESHOLD", "Quote", "best_quote"]
+
+THRESHOLD = 0.35
+"""Score under which nothing is quoted: the best mean of true and of avoided false abstention on the
+development questions, each document judged by the others."""
+ABSENT = 0.3
+"""What remains of the score for each thing that the question names and that stands nowhere."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Quote:
+    """Words of an item that may answer a question."""
+
+    item: str
+    """Id of the item."""
+    start: int
+    end: int
+    text: str
+    """The words quoted: `item.text[start:end]`."""
+    box: Box | None
+    """What to cut out to see them in their place, in `Space.UNIT`; None for an item without word boxes."""
+    answer_box: Box | None
+    """What the quoted words alone cover, in `Space.UNIT`."""
+    score: float
+    """From 0 to 1: how much of the question comes together at the quote, less for names, numbers
+    and figures of the question that stand nowhere on the items given."""
+    literal: bool
+    """Whether such words can be the answer. False when the answer has to be counted, computed or
+    seen in colour: then the quote only says where to look."""
+
+
+def best_quote(question: str, items: Sequence[Item], *, threshold: float = THRESHOLD) -> Quote | None:
+    """The words that answer a question, with their place on the page; None to abstain.
+
+    Args:
+        question: As asked, in any language.
+        items: What retrieval found, best first.
+        threshold: Score under which nothing is quoted; 0 to point at something whenever there is text.
+    """
+    asked = parse(question)
+    found = locate(asked, [layout(item) for item in items])
+    places = [(float(score), page, line) for page in found for line, score in enumerate(page.score)]
+    if not places:
+        return None
+    _, page, line = max(places, key=lambda place: place[0])
+    score = float(page.support[line]) * ABSENT ** _absences(asked, found)
+    return _quote(asked, page, line, min(max(score, 0.0), 1.0)) if score >= threshold else None
+
+
+def _absences(question: Question, found: Sequence[Found]) -> int:
+    """How many kinds of things that the question names stand nowhere: words, and numbered things."""
+    names = any(term.key and not any(page.holds(term.text) for page in found) for term in question.terms)
+    pointers = bool(question.pointers) and not any(page.pointed for page in found)
+    return names + pointers
+
+
+def _quote(question: Question, found: Found, number: int, score: float) -> Quote:
+    page = found.page
+    start, end = span(page, number, {term.text for term in question.terms})
+    tight = page.rect_of(start, end)
+    return Quote(
+        item=page.item.id,
+        start=start,
+        end=end,
+        text=page.item.text[start:end],
+        box=region(found, number, tight).box() if tight else None,
+        answer_box=tight.box() if tight else None,
+        score=score,
+        literal=question.ask not in {Ask.COUNT, Ask.COLOR, Ask.COMPUTE},
+    )

@@ -1,0 +1,81 @@
+"""Which words around the best line to quote: a sentence, a row, or a heading with what follows it."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from vrag.agent.reading.terms import STOP_WORDS, is_cjk, tokens
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from vrag.agent.reading.layout import Page
+
+__all__ = ["span"]
+
+LONGEST = 300
+"""Characters that a quote grows to at most; one line may be longer."""
+PROSE = 0.2
+"""Share of words such as "the" and "of" from which a line is prose and not a row or a label."""
+FOLLOWING = 2
+"""Lines added after a heading that says no more than the question."""
+
+_STOP = re.compile(r"[.!?;](?=[\s\"”')\]]|$)|[。！？；]")
+
+
+def span(page: Page, number: int, asked: Collection[str]) -> tuple[int, int]:
+    """Start and end in the item's text of what to quote for a line.
+
+    Args:
+        page: The page.
+        number: The line found.
+        asked: Terms of the question, as `terms.tokens` folds them.
+    """
+    line = page.lines[number]
+    if _is_prose(page, number):
+        return _sentence(page, number)
+    start, end = line.start, line.end
+    for following in range(number + 1, min(number + 1 + FOLLOWING, len(page.lines))):
+        if _says_more(page.item.text[start:end], asked) or page.lines[following].end - start > LONGEST:
+            break
+        end = max(end, page.lines[following].end)
+    return start, end
+
+
+def _says_more(text: str, asked: Collection[str]) -> bool:
+    """Whether a text holds a word that is neither the question's nor empty."""
+    return any(token.term not in asked and token.term not in STOP_WORDS for token in tokens(text))
+
+
+def _is_prose(page: Page, number: int) -> bool:
+    """Whether a line is running text."""
+    line = page.lines[number]
+    words = tokens(page.item.text[line.start : line.end])
+    empty = sum(is_cjk(token.term) or page.item.text[token.start : token.end].lower() in STOP_WORDS for token in words)
+    return len(words) >= 4 and empty >= PROSE * len(words)
+
+
+def _sentence(page: Page, number: int) -> tuple[int, int]:
+    """The sentence that holds most of a line, over the lines of running text around it."""
+    text = page.item.text
+    line = page.lines[number]
+    first, last = _stretch(page, number, -1), _stretch(page, number, +1)
+    low, high = page.lines[first].start, page.lines[last].end
+    ends = [low, *(match.end() for match in _STOP.finditer(text, low, high)), high]
+    pieces = [(max(a, line.end - LONGEST), min(b, line.start + LONGEST)) for a, b in zip(ends, ends[1:], strict=False)]
+    start, end = max(pieces, key=lambda piece: min(piece[1], line.end) - max(piece[0], line.start))
+    quoted = text[start:end].strip()
+    start = text.index(quoted, start) if quoted else line.start
+    return (start, start + len(quoted)) if quoted else (line.start, line.end)
+
+
+def _stretch(page: Page, number: int, step: int) -> int:
+    """The last line in one direction that is running text of the same block."""
+    block = page.lines[number].block
+    at = number
+    while 0 <= at + step < len(page.lines) and page.lines[at + step].block == block and _is_prose(page, at + step):
+        at += step
+        if abs(page.lines[at].start - page.lines[number].start) > LONGEST:
+            break
+    return at

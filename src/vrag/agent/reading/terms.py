@@ -1,0 +1,119 @@
+"""Words of a text as terms that can be compared: case, width, inflection and script folded away.
+
+Words of scripts with spaces become light stems; runs of Chinese, Japanese and Korean characters
+become overlapping pairs, which need no dictionary. Morphology only: no synonyms.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from functools import lru_cache
+from typing import NamedTuple
+
+__all__ = ["STOP_WORDS", "Token", "is_cjk", "is_number", "one_edit_apart", "stem", "tokens"]
+
+CJK = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\uff66-\uff9f"
+_TOKEN = re.compile(
+    rf"(?P<skip>(?<=\w)['’]s\b)|[{CJK}]+|\d+(?:[.,]\d+)+|(?:\b[A-Z]\.){{2,}}|[^\W_{CJK}]+"
+)
+_ORDINAL = re.compile(r"^(\d+)(?:st|nd|rd|th)$")
+_NUMBER = re.compile(r"\d[\d.]*")
+_VOWEL = re.compile(r"[aeiouy]")
+
+STOP_WORDS = frozenset(
+    """a about according after all also among an and any are as at be been before being both but by can
+    could did do does doing down during each either every few following for from given had has have having
+    he her here him his how i if in include included includes including into is it its itself just many me
+    mention mentioned more most much my name named no nor not of on one only or other our out over own per
+    please provide same shall she should show shown shows so some such tell than that the their them then
+    there these they this those through to too under until up us use used uses using very was we were what
+    when where whether which while who whom whose why will with would you your""".split()
+)
+"""English words that say nothing about what a question looks for."""
+
+
+class Token(NamedTuple):
+    """One term of a text: `text[start:end]`, folded to `term`."""
+
+    term: str
+    start: int
+    end: int
+
+
+def tokens(text: str) -> list[Token]:
+    """The terms of a text in order, stop words included.
+
+    >>> [token.term for token in tokens("Studies of 1,234 gross margins")]
+    ['study', 'of', '1234', 'gross', 'margin']
+    >>> [token.term for token in tokens("总收入")]
+    ['总收', '收入']
+    """
+    found: list[Token] = []
+    for match in _TOKEN.finditer(text):
+        start, end = match.span()
+        if match["skip"]:
+            continue
+        if is_cjk(text[start]) and end - start > 1:
+            found += (Token(text[at : at + 2], at, at + 2) for at in range(start, end - 1))
+        else:
+            found.append(Token(stem(match.group()), start, end))
+    return found
+
+
+def is_cjk(text: str) -> bool:
+    """Whether the text starts with a Chinese, Japanese or Korean character."""
+    return re.match(f"[{CJK}]", text) is not None
+
+
+def is_number(term: str) -> bool:
+    """Whether a term is a plain number."""
+    return _NUMBER.fullmatch(term) is not None
+
+
+@lru_cache(maxsize=65_536)
+def stem(word: str) -> str:
+    """The word without case, thousands separators and the commonest English endings.
+
+    >>> [stem(word) for word in ("Companies", "cited", "running", "1,383", "21st", "loss")]
+    ['company', 'cit', 'run', '1383', '21', 'loss']
+    """
+    folded = unicodedata.normalize("NFKC", word).casefold().rstrip(".")
+    if folded[:1].isdigit():
+        return _ORDINAL.sub(r"\1", folded.replace(",", ""))
+    folded = folded.replace(".", "")
+    return _without_ending(_singular(folded)) if folded.isascii() else folded
+
+
+def _singular(word: str) -> str:
+    """Drops the s of a plural or of a verb."""
+    if len(word) < 4 or not word.endswith("s") or word.endswith(("ss", "us", "is")):
+        return word
+    if word.endswith("ies"):
+        return word[:-3] + "y"
+    return word[:-2] if word.endswith(("sses", "xes", "ches", "shes")) else word[:-1]
+
+
+def _without_ending(word: str) -> str:
+    """Drops ed, ing, ly and a final e where a stem with a vowel and three letters remains."""
+    for ending in ("ing", "ed", "ly"):
+        rest = word.removesuffix(ending)
+        if rest != word and len(rest) >= 3 and _VOWEL.search(rest):
+            doubled = rest[-1] == rest[-2] and rest[-1] not in "lsz"
+            word = rest[:-1] if doubled else rest
+            break
+    return word[:-1] if len(word) > 3 and word.endswith("e") else word
+
+
+def one_edit_apart(a: str, b: str) -> bool:
+    """Whether one inserted, lost, changed or swapped letter turns one word into the other.
+
+    >>> one_edit_apart("goverment", "government"), one_edit_apart("fourth", "fifth")
+    (True, False)
+    """
+    if abs(len(a) - len(b)) > 1:
+        return False
+    same = next((i for i, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))
+    left, right = a[same:], b[same:]
+    swapped = left[1::-1] + left[2:] if len(left) > 1 else left
+    return left[1:] == right[1:] or left[1:] == right or left == right[1:] or swapped == right

@@ -1,0 +1,153 @@
+"""Runs on disk: one directory each, with the events and the files that they name by hash.
+
+`<runs>/<id>/events.jsonl` holds one event a line and is only ever appended to; `files/` holds
+pictures (`<sha256>.png`) and messages (`<sha256>.json`). A process that dies in mid-run leaves a
+run without an end, at worst with a torn last line, which reading leaves out.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import secrets
+import time
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import IO, TYPE_CHECKING
+
+from pydantic import ValidationError
+
+from vrag.agent.events import SCHEMA_VERSION, Event, RunStarted, event_from_json
+from vrag.agent.trajectory import Trajectory
+from vrag.errors import RunError
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
+    from pathlib import Path
+
+__all__ = ["Recording", "RunStore", "StoredRun"]
+
+EVENTS, FILES = "events.jsonl", "files"
+
+
+@dataclass(frozen=True, slots=True)
+class StoredRun:
+    """A run as it lies on disk."""
+
+    id: str
+    directory: Path
+    events: tuple[Event, ...]
+
+    @property
+    def trajectory(self) -> Trajectory:
+        """The fold of its events."""
+        return Trajectory.of(self.events)
+
+    @property
+    def started(self) -> RunStarted:
+        """Its first event."""
+        first = self.events[0]
+        assert isinstance(first, RunStarted)
+        return first
+
+    def file(self, sha256: str, suffix: str = "png") -> Path:
+        """Where the file of this hash lies."""
+        return self.directory / FILES / f"{sha256}.{suffix}"
+
+
+@dataclass(frozen=True, slots=True)
+class Recording:
+    """A run being written."""
+
+    id: str
+    directory: Path
+    stream: IO[bytes]
+
+    def write(self, event: Event) -> None:
+        """Appends an event; it is in the file when this returns."""
+        self.stream.write(event.model_dump_json().encode() + b"\n")
+        self.stream.flush()
+
+    def save(self, name: str, data: bytes) -> None:
+        """Keeps a file under its hash; a file that is there already is left alone."""
+        target = self.directory / FILES / name
+        if target.exists():
+            return
+        unfinished = target.with_name(f".{name}.{secrets.token_hex(4)}")
+        unfinished.write_bytes(data)
+        unfinished.replace(target)
+
+    def file(self, sha256: str) -> Path:
+        """Where the picture of this hash lies."""
+        return self.directory / FILES / f"{sha256}.png"
+
+
+@dataclass(frozen=True, slots=True)
+class RunStore:
+    """The directory of all runs of a collection."""
+
+    directory: Path
+
+    @contextmanager
+    def record(self) -> Generator[Recording]:
+        """Opens a new run, named by the time it began.
+
+        Raises:
+            RunError: If the directory cannot be written.
+        """
+        run = f"{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}-{secrets.token_hex(3)}"
+        directory = self.directory / run
+        try:
+            (directory / FILES).mkdir(parents=True)
+            stream = (directory / EVENTS).open("ab")
+        except OSError as error:
+            raise RunError(
+                f"Runs cannot be written to {self.directory}: {error.strerror}.",
+                "Choose another place with --collection.",
+            ) from error
+        with stream:
+            yield Recording(run, directory, stream)
+
+    def ids(self) -> list[str]:
+        """Ids of all runs, the newest first."""
+        if not self.directory.is_dir():
+            return []
+        return sorted((p.name for p in self.directory.iterdir() if (p / EVENTS).is_file()), reverse=True)
+
+    def read(self, run: str) -> StoredRun:
+        """Reads a run by its id or by the unambiguous beginning of one; `last` is the newest.
+
+        Raises:
+            RunError: If there is no such run or its file is damaged.
+        """
+        directory = self.directory / self._resolve(run)
+        lines = (directory / EVENTS).read_bytes().split(b"\n")[:-1]
+        events = tuple(_event(line, number, directory) for number, line in enumerate(lines, 1))
+        if not events or not isinstance(events[0], RunStarted):
+            raise RunError(f"The run {directory.name} is empty: it ended before its first event.")
+        if events[0].schema_version > SCHEMA_VERSION:
+            raise RunError(
+                f"The run {directory.name} was written by a newer version.", "Upgrade vrag to read it."
+            )
+        return StoredRun(directory.name, directory, events)
+
+    def _resolve(self, run: str) -> str:
+        ids = self.ids()
+        if run == "last" and ids:
+            return ids[0]
+        if not re.fullmatch(r"[0-9a-f-]{1,40}", run):
+            raise RunError(f"{run!r} is not the id of a run.", "See `vrag runs list`.")
+        matching = [name for name in ids if name.startswith(run)]
+        if len(matching) != 1:
+            count = "no run" if not matching else f"{len(matching)} runs"
+            raise RunError(f"There is {count} whose id begins with {run!r}.", "See `vrag runs list`.")
+        return matching[0]
+
+
+def _event(line: bytes, number: int, directory: Path) -> Event:
+    try:
+        return event_from_json(line)
+    except ValidationError as error:
+        raise RunError(
+            f"Line {number} of {os.fspath(directory / EVENTS)} is not an event: {error.errors()[0]['msg']}."
+        ) from error

@@ -1,0 +1,51 @@
+"""Settings of the conversion of files to items."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from dataclasses import dataclass
+
+__all__ = ["CorpusOptions"]
+
+SCHEMA = 1
+"""Raised whenever the same bytes and settings come to give other items."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CorpusOptions:
+    """How files become items. The defaults are the vetted setting."""
+
+    dpi: float = 144.0
+    """Resolution of rendered pages, in pixels per inch: two pixels per PDF point."""
+    ocr: bool = True
+    """Whether pictures without usable text are read by OCR."""
+    max_pixels: int = 50_000_000
+    """Pixels of one picture beyond which a file is refused. Vector pages are rendered smaller instead."""
+    page_seconds: float = 60.0
+    """Time limit for opening a file, and for each of its items, in seconds of wall time."""
+    workers: int = 0
+    """Number of processes; 0 for the number of cores that this process may use."""
+    max_pages: int = 20_000
+    """Items of one file beyond which it is refused."""
+    passage_chars: int = 1200
+    """Length in characters that a passage of a text file aims at; twice that is the most."""
+
+    @property
+    def fingerprint(self) -> str:
+        """Twelve hexadecimal digits over those settings on which the content of an item depends."""
+        content = [SCHEMA, float(self.dpi), self.ocr, self.max_pixels, self.passage_chars]
+        return hashlib.sha256(json.dumps(content).encode()).hexdigest()[:12]
+
+    @property
+    def processes(self) -> int:
+        """The number of worker processes, at least 1."""
+        return self.workers or max(1, _usable_cores())
+
+
+def _usable_cores() -> int:
+    """Cores that this process may run on: fewer than the machine's under taskset or a container."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1

@@ -1,0 +1,218 @@
+"""The process in which files are opened: one task at a time, told by its parent through a pipe.
+
+A file may crash or hang the library that reads it, so nothing is decoded in the parent. The worker
+ends with its parent, however that ends: end of file on its standard input is the sign.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import queue
+import signal
+import sys
+import threading
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, BinaryIO
+
+from vrag.errors import CorpusError, VragError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from vrag.corpus.base import Converter, Desk, OpenFile, Source
+    from vrag.types import Item
+
+__all__ = ["Done", "Fatal", "Message", "Opened", "Ready", "Refused", "Task", "main"]
+
+FIRST = 2
+"""Items made at once by the worker that opens a file: enough for small files, and few enough that the
+other workers soon share the rest."""
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """Open a file and make some of its items."""
+
+    converter: Converter
+    source: Source
+    desk: Desk
+    ordinals: tuple[int, ...] | None
+    """Items to make; None for the first ones that are missing, on opening."""
+    have: frozenset[int] = frozenset()
+    """Items not to make."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """The process has started."""
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """The file was opened."""
+
+    count: int
+    ordinals: tuple[int, ...]
+    """What will be made in this task."""
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """An item or, with None, the whole file cannot be made."""
+
+    ordinal: int | None
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """The task is over."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fatal:
+    """Something is wrong that is not the file's fault; no other task will do better."""
+
+    error: VragError
+
+
+Message = Ready | Opened | Refused | Done | Fatal | "Item"
+
+
+class Bench:
+    """Keeps the file of the last task open, since the next task is often about the same."""
+
+    def __init__(self) -> None:
+        self._source: Source | None = None
+        self._file: OpenFile | None = None
+
+    def open(self, task: Task) -> OpenFile:
+        """The file of a task."""
+        if self._file is None or task.source != self._source:
+            self.clear()
+            self._file = _open(task).__enter__()
+            self._source = task.source
+        return self._file
+
+    def clear(self) -> None:
+        """Closes the file."""
+        file, self._file, self._source = self._file, None, None
+        if file is not None:
+            file.__exit__(None, None, None)
+
+
+def run(task: Task, bench: Bench) -> Iterator[Opened | Item | Refused]:
+    """Does a task. What goes wrong with the file is part of what is yielded.
+
+    Raises:
+        VragError: If the cause is not the file.
+    """
+    try:
+        file = bench.open(task)
+    except (CorpusError, OSError) as error:
+        yield Refused(None, explain(error))
+        return
+    except VragError:
+        raise
+    except Exception as error:  # noqa: BLE001 - hostile bytes make libraries raise anything
+        yield Refused(None, explain(error))
+        return
+    ordinals = task.ordinals
+    if ordinals is None:
+        missing = (n for n in range(1, file.count + 1) if n not in task.have)
+        ordinals = tuple(n for n, _ in zip(missing, range(FIRST), strict=False))
+    yield Opened(file.count, ordinals)
+    for ordinal in ordinals:
+        yield _make(file, ordinal)
+
+
+def _make(file: OpenFile, ordinal: int) -> Item | Refused:
+    try:
+        return file.item(ordinal)
+    except (CorpusError, OSError) as error:
+        return Refused(ordinal, explain(error))
+    except VragError:
+        raise
+    except Exception as error:  # noqa: BLE001 - hostile bytes make libraries raise anything
+        return Refused(ordinal, explain(error))
+
+
+def _open(task: Task) -> OpenFile:
+    source, limit = task.source, task.desk.options.max_pages
+    status = source.path.stat()
+    if (status.st_size, status.st_mtime_ns) != (source.size, source.mtime_ns):
+        raise CorpusError("The file changed while it was being added.", "Add it again.")
+    if not source.size:
+        raise CorpusError("The file is empty.")
+    file = task.converter(source, task.desk)
+    if file.count > limit:
+        file.__exit__(None, None, None)
+        raise CorpusError(f"The file has {file.count:,} pages; the limit is {limit:,}.")
+    return file
+
+
+def explain(error: BaseException) -> str:
+    """A sentence for people about an error. Never empty."""
+    match error:
+        case VragError():
+            return str(error)
+        case MemoryError():
+            return "It takes more memory than is allowed."
+        case OSError(strerror=str(reason)):
+            return f"It cannot be read: {reason}."
+        case _:
+            return f"It is damaged ({type(error).__name__}: {error})."
+
+
+def main() -> None:
+    """Serves tasks until the parent is gone."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    replies = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)
+    tasks: queue.SimpleQueue[Task | Exception] = queue.SimpleQueue()
+    threading.Thread(target=_listen, args=(sys.stdin.buffer, tasks), daemon=True).start()
+    with suppress(BrokenPipeError):
+        _serve(tasks, replies)
+
+
+def _listen(stdin: BinaryIO, tasks: queue.SimpleQueue[Task | Exception]) -> None:
+    """Takes tasks in; ends the process with its parent, even in the midst of a task."""
+    while True:
+        try:
+            tasks.put(pickle.load(stdin))  # noqa: S301 - from the parent process
+        except EOFError:
+            os._exit(0)
+        except (ImportError, AttributeError, pickle.UnpicklingError) as error:
+            tasks.put(error)
+
+
+def _serve(tasks: queue.SimpleQueue[Task | Exception], replies: BinaryIO) -> None:
+    bench = Bench()
+    _send(replies, Ready())
+    _silence()
+    while True:
+        task = tasks.get()
+        if isinstance(task, Exception):
+            _send(replies, Fatal(VragError(f"A converter cannot be loaded: {task}.")))
+            continue
+        try:
+            for message in run(task, bench):
+                _send(replies, message)
+        except VragError as error:
+            _send(replies, Fatal(error))
+        _send(replies, Done())
+
+
+def _silence() -> None:
+    """Drops what libraries print about damaged files; errors at the start are still seen."""
+    null = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(null, 1)
+    os.dup2(null, 2)
+    os.close(null)
+
+
+def _send(replies: BinaryIO, message: Message) -> None:
+    pickle.dump(message, replies, protocol=pickle.HIGHEST_PROTOCOL)
+    replies.flush()

@@ -1,0 +1,296 @@
+"""Files go into a collection: new ones, changed ones, and those left over when it was stopped.
+
+The process may be killed at any write, and running it again gives what a clean build gives:
+
+- Creation: `collection.json` appears whole by a rename and before any table; a directory with less
+  than that counts as empty. A table appears with its first version, made by whoever writes next.
+- A new file: its row is committed as pending, then its items in batches, then its row as ready. What
+  was killed in between is pending; the next run makes the items that have no row yet. A picture is
+  written before its row, under a name that depends on the content alone: killed between the two, it
+  is written over. Killed between the last items and the row of the file, the next run finds nothing
+  missing and writes the row.
+- A changed file: its old row stands until all new items are in; one upsert then switches from the old
+  content to the new, since items count only if a row of the manifest refers to their document. Then
+  the old items go. Killed before the switch, the next run goes on with the new items; killed after
+  it, `settle` deletes the old ones.
+- Removal: rows of the manifest, then items, then pictures. Killed in between, `settle` at the end
+  of the next run of any kind deletes what nothing refers to.
+- A commit of the table is a hard link that exists or does not; `compact` deletes only what no
+  version within reach refers to. Files left by killed commits are no part of a version, and go then.
+
+One process writes at a time. Readers see one version per query and need no lock.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from contextlib import closing
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from vrag.corpus.base import Converted, Counted, Failed
+from vrag.corpus.convert import convert_all
+from vrag.corpus.manifest import Skipped, read_source
+from vrag.index.arrow import arrow
+from vrag.index.meter import Meter, Progress
+from vrag.index.outcome import OpenDocument
+from vrag.index.plan import Known, is_unchanged, make_plan, read_manifest
+from vrag.index.upkeep import compact, prune, remove, settle, status
+from vrag.index.verify import verify
+from vrag.index.writer import ItemEmbedder, Writer
+from vrag.types import Document, DocumentStatus
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from pathlib import Path
+
+    from vrag.corpus.base import Conversion, Source
+    from vrag.corpus.options import CorpusOptions
+    from vrag.index.store import Collection
+
+__all__ = ["AddReport", "Progress", "add", "compact", "prune", "remove", "status", "verify"]
+
+_TOGETHER = 64
+"""Files that are marked as begun in one commit."""
+_TOGETHER_SECONDS = 1.0
+"""How long their number may take to come together."""
+_SERVED = {DocumentStatus.READY, DocumentStatus.PARTIAL}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AddReport:
+    """What an `add` did. Nothing that was found is left unmentioned."""
+
+    added: int
+    """Files that were not in the collection before."""
+    changed: int
+    """Files whose row was there and was made anew."""
+    unchanged: int
+    """Files of the same size and modification time as before: they were not read."""
+    items: int
+    """Items that were made."""
+    problems: tuple[Document, ...]
+    """Files found that failed, wholly or in part, now or earlier; with reasons."""
+    skipped: tuple[Skipped, ...]
+    """Paths that are no files to convert; with reasons. They are not recorded in the collection."""
+    seconds: float
+
+
+def add(
+    collection: Collection,
+    paths: Sequence[str | Path],
+    options: CorpusOptions | None = None,
+    *,
+    embedder: ItemEmbedder | None = None,
+    progress: Callable[[Progress], None] | None = None,
+    retry_failed: bool = False,
+) -> AddReport:
+    """Brings files and folders into a collection, and finishes what an earlier run left.
+
+    Files that have not changed since are not read. A file that fails is recorded with its reason
+    and tried again when it changes. Stopped by Ctrl-C, it keeps what is done.
+
+    Args:
+        collection: Where to.
+        paths: Files and folders, searched at any depth.
+        options: How files become items; None for those the collection was built with.
+        embedder: The one the collection was built with; None if none.
+        progress: Is told how far it has come, at most ten times per second.
+        retry_failed: Try files again that failed, wholly or in part, though they have not changed.
+
+    Raises:
+        FingerprintMismatch: If options or embedder differ from those of the collection.
+        CollectionBusy: If another process is writing.
+        CollectionError: If the collection cannot be written: what was committed stays.
+    """
+    started = time.monotonic()
+    collection.header.check_options(options or collection.header.options)
+    collection.header.check_embedder(embedder)
+    with collection.lock():
+        known = read_manifest(collection)
+        plan = make_plan(paths, known, retry_failed=retry_failed)
+        meter = Meter(progress, len(plan.todo))
+        addition = _Addition(collection, known, meter, Writer(collection, embedder), retry=retry_failed)
+        if plan.todo:
+            addition.run(plan.todo, options or collection.header.options)
+        settle(collection)
+    meter.close()
+    return AddReport(
+        added=addition.added,
+        changed=addition.changed,
+        unchanged=plan.unchanged,
+        items=addition.items,
+        problems=addition.problems(plan.found),
+        skipped=plan.skipped,
+        seconds=time.monotonic() - started,
+    )
+
+
+class _Addition:
+    """One run over the files that need work."""
+
+    def __init__(
+        self, collection: Collection, known: dict[str, Known], meter: Meter, writer: Writer, *, retry: bool
+    ) -> None:
+        self.added = self.changed = self.items = 0
+        self._collection = collection
+        self._meter = meter
+        self._writer = writer
+        self._manifest = {path: entry.document for path, entry in known.items()}
+        kept = {DocumentStatus.READY} if retry else _SERVED
+        self._complete = {e.document.id: e for e in known.values() if e.document.status in kept}
+        self._contents = {e.document.id[:16]: e.document.id for e in known.values() if e.document.id}
+        self._present = _present(collection, self._complete)
+        self._open: dict[str, OpenDocument] = {}
+        self._again: list[Source] = []
+
+    def run(self, paths: Sequence[Path], options: CorpusOptions) -> None:
+        """Makes everything of the files, and commits it."""
+        try:
+            self._convert(self._read(paths), options)
+            while self._again:  # files with the bytes of one that failed under another suffix
+                waiting, self._again = self._again, []
+                self._convert(self._begin(filter(self._is_new, waiting)), options)
+        except KeyboardInterrupt:
+            self._writer.flush()
+            raise
+        self._writer.close()
+
+    def problems(self, found: Iterable[str]) -> tuple[Document, ...]:
+        """Those of the files that failed, wholly or in part."""
+        documents = (self._manifest[path] for path in found if path in self._manifest)
+        return tuple(document for document in documents if document.reason)
+
+    def _convert(self, sources: Iterator[Source], options: CorpusOptions) -> None:
+        with closing(convert_all(sources, self._collection.items_dir, options, self._have)) as conversions:
+            for conversion in conversions:
+                self._take(conversion)
+
+    def _read(self, paths: Iterable[Path]) -> Iterator[Source]:
+        """Hashes files; yields those whose content has to be made, once they are marked as begun."""
+        batch: list[Source] = []
+        since = time.monotonic()
+        for path in paths:
+            source = self._source(path)
+            if source is not None and self._is_new(source):
+                batch.append(source)
+            if len(batch) >= _TOGETHER or time.monotonic() - since >= _TOGETHER_SECONDS:
+                yield from self._begin(batch)
+                batch, since = [], time.monotonic()
+        yield from self._begin(batch)
+
+    def _source(self, path: Path) -> Source | None:
+        """Hashes a file; records it as failed when it cannot be read."""
+        try:
+            return read_source(path)
+        except OSError as error:
+            reason = f"It cannot be read: {error.strerror or error}."
+            name = os.fsencode(path.name).decode("utf-8", "replace")
+            self._meter.failed(name)
+            failed = DocumentStatus.FAILED
+            self._record(
+                Document(
+                    path=os.fspath(path), id="", name=name, size=0, mtime_ns=0, status=failed, reason=reason
+                ),
+                0,
+            )
+            return None
+
+    def _is_new(self, source: Source) -> bool:
+        """Whether the content has to be made; if not, the file is settled here or with its twin."""
+        content = source.document
+        if self._contents.setdefault(content[:16], content) != content:
+            reason = "Its hash begins like that of another file."
+            self._record(_row(source, DocumentStatus.FAILED, reason=reason), 0)
+        elif content in self._complete:
+            twin = self._complete[content]
+            self._record(
+                _row(source, twin.document.status, twin.document.items, twin.document.reason), twin.rows
+            )
+        elif content in self._open:
+            self._open[content].twins.append(source)
+        else:
+            self._open[content] = OpenDocument(source)
+            return True
+        return False
+
+    def _begin(self, sources: Iterable[Source]) -> Iterator[Source]:
+        """Marks files as begun, unless an older content of theirs is being served meanwhile."""
+        batch = list(sources)
+        known = (self._manifest.get(os.fspath(source.path)) for source in batch)
+        fresh = [s for s, row in zip(batch, known, strict=True) if row is None or row.status not in _SERVED]
+        self._writer.begin(_row(source, DocumentStatus.PENDING) for source in fresh)
+        yield from batch
+
+    def _have(self, source: Source) -> frozenset[int]:
+        return self._present.get(source.document, frozenset())
+
+    def _take(self, conversion: Conversion) -> None:
+        source = conversion.source
+        document = self._open[source.document]
+        match conversion:
+            case Counted(items=items):
+                had = len(self._have(source))
+                document.count(items, had)
+                self._meter.counted(source.name, items, had)
+            case Converted(item=item):
+                document.rows += 1
+                self.items += 1
+                self._writer.item(item)
+                self._meter.made(source.name)
+            case Failed(ordinal=ordinal, reason=reason):
+                document.fail(ordinal, reason)
+                self._meter.failed(source.name)
+            case _:
+                self._finish(document)
+
+    def _finish(self, document: OpenDocument) -> None:
+        """Records a document of which nothing more comes, for each file that has this content."""
+        del self._open[document.source.document]
+        if not is_unchanged(document.source.path, _row(document.source, DocumentStatus.PENDING)):
+            self._writer.discard(document.source.document)
+            document.spoil("It changed while it was being read. Add it again.")
+        status, reason = document.outcome()
+        for source in (document.source, *document.twins):
+            if status is DocumentStatus.FAILED and document.differs(source):
+                self._again.append(source)
+            else:
+                self._record(_row(source, status, document.items, reason), document.rows)
+
+    def _record(self, document: Document, rows: int) -> None:
+        """A file is done."""
+        before = self._manifest.get(document.path)
+        if before is None or before.status is DocumentStatus.PENDING:
+            self.added += 1
+        else:
+            self.changed += 1
+        self._manifest[document.path] = document
+        if document.status in _SERVED:
+            self._complete[document.id] = Known(document, rows)
+        self._writer.document(document, rows)
+        self._meter.finished()
+
+
+def _row(source: Source, status: DocumentStatus, items: int = 0, reason: str = "") -> Document:
+    return Document(
+        path=os.fspath(source.path),
+        id=source.document,
+        name=source.name,
+        size=source.size,
+        mtime_ns=source.mtime_ns,
+        status=status,
+        items=items,
+        reason=reason,
+    )
+
+
+def _present(collection: Collection, complete: Mapping[str, Known]) -> dict[str, frozenset[int]]:
+    """The ordinals that are there of each document that is not complete."""
+    pa = arrow()
+    rows = collection.scan(["document", "ordinal"]).data
+    known = pa.compute.is_in(rows["document"], value_set=pa.array(sorted(complete), pa.string()))
+    present: dict[str, set[int]] = {}
+    for row in rows.filter(pa.compute.invert(known)).to_pylist():
+        present.setdefault(row["document"], set()).add(row["ordinal"])
+    return {document: frozenset(ordinals) for document, ordinals in present.items()}

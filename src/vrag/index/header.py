@@ -1,0 +1,149 @@
+"""`collection.json`: what a collection was built with. Written once, when it is created."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+from vrag.corpus.options import CorpusOptions
+from vrag.errors import CollectionError, FingerprintMismatch
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+__all__ = ["FILE_NAME", "SCHEMA", "EmbedderMark", "Header", "Marked"]
+
+FILE_NAME = "collection.json"
+SCHEMA = 1
+"""Version of the layout on disk. A higher one is refused."""
+
+
+class Marked(Protocol):
+    """What says which vectors an embedder makes."""
+
+    @property
+    def fingerprint(self) -> str:
+        """Hash over weights and settings."""
+        ...
+
+    @property
+    def dimension(self) -> int:
+        """Length of a vector."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class EmbedderMark:
+    """The embedder whose vectors a collection holds."""
+
+    fingerprint: str
+    dimension: int
+
+
+@dataclass(frozen=True, slots=True)
+class Header:
+    """What a collection was built with."""
+
+    options: CorpusOptions
+    """The number of worker processes is not kept: it is a matter of the machine."""
+    corpus_fingerprint: str
+    """`options.fingerprint` of the version of vrag that created the collection."""
+    embedder: EmbedderMark | None = None
+
+    @classmethod
+    def of(cls, options: CorpusOptions, embedder: Marked | None) -> Header:
+        """The header of a new collection."""
+        mark = EmbedderMark(embedder.fingerprint, embedder.dimension) if embedder else None
+        return cls(options, options.fingerprint, mark)
+
+    @classmethod
+    def read(cls, directory: Path) -> Header | None:
+        """The header of the collection in a directory; None when it has none.
+
+        Raises:
+            CollectionError: If it is damaged or of a newer version of vrag.
+        """
+        path = directory / FILE_NAME
+        try:
+            content = json.loads(path.read_text(encoding="utf-8"))
+            if content["schema"] > SCHEMA:
+                raise CollectionError(
+                    f"{directory} was made by a newer version of vrag (layout {content['schema']}).",
+                    "Upgrade: pip install -U vrag-agent",
+                )
+            mark: dict[str, Any] | None = content["embedder"]
+            return cls(
+                CorpusOptions(**content["corpus"]),
+                content["corpus_fingerprint"],
+                EmbedderMark(**mark) if mark else None,
+            )
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        except OSError as error:
+            raise CollectionError(f"{path} cannot be read: {error.strerror}.") from error
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise CollectionError(
+                f"{path} is damaged: {error}.", "Build the collection again in another directory."
+            ) from error
+
+    def write(self, directory: Path) -> None:
+        """Writes it, all or nothing: also when the machine loses power."""
+        corpus = asdict(self.options)
+        del corpus["workers"]
+        content = {
+            "schema": SCHEMA,
+            "corpus": corpus,
+            "corpus_fingerprint": self.corpus_fingerprint,
+            "embedder": asdict(self.embedder) if self.embedder else None,
+        }
+        scratch = directory / f"{FILE_NAME}.new"
+        with scratch.open("w", encoding="utf-8") as file:
+            json.dump(content, file, indent=2)
+            file.flush()
+            os.fsync(file.fileno())
+        scratch.replace(directory / FILE_NAME)
+
+    def check_options(self, options: CorpusOptions) -> None:
+        """Refuses settings that make other items.
+
+        Raises:
+            FingerprintMismatch: If items made with `options` would differ from those already there.
+        """
+        if options.fingerprint == self.corpus_fingerprint:
+            return
+        if self.options.fingerprint != self.corpus_fingerprint:
+            raise FingerprintMismatch(
+                "The collection was built by another version of vrag, which reads files differently.",
+                "It can still be searched. To add files, build it again in another directory.",
+            )
+        raise FingerprintMismatch(
+            f"The collection was built with other settings: {_differences(self.options, options)}.",
+            "Leave these settings out to use the collection's own, or use another directory.",
+        )
+
+    def check_embedder(self, embedder: Marked | None) -> None:
+        """Refuses another model's vectors.
+
+        Raises:
+            FingerprintMismatch: If `embedder` is not the one the collection was built with.
+        """
+        theirs = embedder.fingerprint if embedder else None
+        ours = self.embedder.fingerprint if self.embedder else None
+        if theirs != ours:
+            raise FingerprintMismatch(
+                f"The collection was built with {_model(ours)} and is now used with {_model(theirs)}.",
+                "Use the one it was built with, or build it again in another directory.",
+            )
+
+
+def _differences(ours: CorpusOptions, theirs: CorpusOptions) -> str:
+    """The settings that differ, for people."""
+    before, now = asdict(ours), asdict(theirs)
+    changed = [f"{name} {before[name]}, not {now[name]}" for name in before if before[name] != now[name]]
+    return "; ".join(part for part in changed if not part.startswith("workers "))
+
+
+def _model(fingerprint: str | None) -> str:
+    return f"the embedder {fingerprint}" if fingerprint else "no embedder"

@@ -1,0 +1,240 @@
+"""What keeps a collection in order: removing, pruning, compacting, and saying how it stands."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from vrag.errors import CollectionError
+from vrag.index.catalog import Catalog
+from vrag.index.rows import file_key
+from vrag.index.table import any_of, literal
+from vrag.index.writer import KEEP
+from vrag.types import DocumentStatus
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from datetime import timedelta
+
+    from vrag.corpus.options import CorpusOptions
+    from vrag.index.header import EmbedderMark
+    from vrag.index.store import Collection
+    from vrag.types import Document
+
+__all__ = ["CompactReport", "RemoveReport", "Status", "compact", "prune", "remove", "settle", "status"]
+
+_LEAST_ID = 8
+"""Digits of a document's id by which it may be named."""
+
+
+@dataclass(frozen=True, slots=True)
+class RemoveReport:
+    """What was removed."""
+
+    documents: tuple[Document, ...]
+    """Rows of the manifest."""
+    items: int
+    """Items; fewer than those of the documents when another file has the same bytes."""
+
+
+@dataclass(frozen=True, slots=True)
+class CompactReport:
+    """What compacting gained."""
+
+    bytes_before: int
+    bytes_after: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Status:
+    """How a collection stands."""
+
+    directory: Path
+    files: dict[DocumentStatus, int]
+    """How many files are in each state; states without any are absent."""
+    documents: int
+    """Distinct contents among the files that are ready or partial."""
+    items: int
+    bytes: int
+    """Size on disk, recorded runs included."""
+    problems: tuple[Document, ...]
+    """Files that failed, wholly or in part."""
+    pending: tuple[Document, ...]
+    """Files that were begun and not finished."""
+    options: CorpusOptions
+    embedder: EmbedderMark | None
+    content_version: str
+    table_version: int
+
+
+def remove(collection: Collection, targets: Sequence[str | Path]) -> RemoveReport:
+    """Takes files out of a collection. The files themselves stay where they are.
+
+    Args:
+        collection: Where from.
+        targets: Each a path of a file, a folder with all below it, a file name, or the id of a
+            document or its first eight digits or more.
+
+    Raises:
+        CollectionError: If a target names nothing in the collection; then nothing is removed.
+        CollectionBusy: If another process is writing.
+    """
+    with collection.lock():
+        documents = collection.documents()
+        chosen: dict[str, Document] = {}
+        for target in targets:
+            found = [document for document in documents if _names(os.fspath(target), document)]
+            if not found:
+                raise CollectionError(f"{target} is not in the collection.", "See: vrag index status")
+            chosen |= {document.path: document for document in found}
+        return _remove(collection, list(chosen.values()))
+
+
+def prune(collection: Collection) -> RemoveReport:
+    """Takes those files out of a collection that are gone from the disk.
+
+    A file that cannot be looked at for another reason than its absence stays.
+
+    Raises:
+        CollectionBusy: If another process is writing.
+    """
+    with collection.lock():
+        return _remove(collection, [document for document in collection.documents() if _gone(document.path)])
+
+
+def compact(collection: Collection, keep: timedelta = KEEP) -> CompactReport:
+    """Merges small files, and deletes old versions, orphans and caches. Readers go on meanwhile.
+
+    Args:
+        collection: What to compact.
+        keep: Age up to which old versions of the tables stay.
+
+    Raises:
+        CollectionBusy: If another process is writing.
+    """
+    with collection.lock():
+        before = _size(collection.directory)
+        settle(collection)
+        for path in stray_pictures(collection):
+            path.unlink(missing_ok=True)
+        collection.item_table.compact(keep)
+        collection.file_table.compact(keep)
+        key = Catalog.load(collection).key
+        for folder in _folders(collection.cache_dir, without={f"lexical-{key}"}):
+            shutil.rmtree(folder, ignore_errors=True)  # what is left is not used
+        return CompactReport(before, _size(collection.directory))
+
+
+def status(collection: Collection) -> Status:
+    """How a collection stands. Takes no lock."""
+    documents = collection.documents()
+    states = Counter(document.status for document in documents)
+    shown = {DocumentStatus.READY, DocumentStatus.PARTIAL}
+    return Status(
+        directory=collection.directory,
+        files=dict(states),
+        documents=len({document.id for document in documents if document.status in shown}),
+        items=collection.scan(["ordinal"]).data.num_rows,
+        bytes=_size(collection.directory),
+        problems=tuple(document for document in documents if document.reason),
+        pending=tuple(d for d in documents if d.status is DocumentStatus.PENDING),
+        options=collection.header.options,
+        embedder=collection.header.embedder,
+        content_version=collection.content_version,
+        table_version=collection.table_version,
+    )
+
+
+def settle(collection: Collection) -> int:
+    """Makes items and pictures agree with the manifest. Does nothing when they do.
+
+    Items that no row refers to are deleted, and so are their pictures. Items of a content that
+    stands at several paths bear the name of the first of them, whichever was there first.
+
+    Args:
+        collection: Whose lock the caller holds.
+
+    Returns:
+        How many items were deleted.
+    """
+    names = _names_by_content(collection.documents())
+    columns = ["document", "document_name"]
+    groups = collection.scan([*columns, "ordinal"]).data.group_by(columns).aggregate([("ordinal", "count")])
+    rows = groups.to_pylist()
+    orphans = {row["document"]: row["ordinal_count"] for row in rows if row["document"] not in names}
+    for where in any_of("document", sorted(orphans)):
+        collection.item_table.delete(where)
+    for row in rows:
+        name = names.get(row["document"], row["document_name"])
+        if name != row["document_name"]:
+            where = f"document = {literal(row['document'])}"
+            collection.item_table.update(where, {"document_name": name})
+    for folder in _folders(collection.items_dir, without={content[:16] for content in names}):
+        shutil.rmtree(folder, ignore_errors=True)  # what is left is found by `verify`
+    return sum(orphans.values())
+
+
+def stray_pictures(collection: Collection) -> list[Path]:
+    """Files below `items/` that no item refers to, sorted. The caller holds the lock."""
+    images = collection.scan(["image"]).data["image"].to_pylist()
+    known = {collection.items_dir / image for image in images if image is not None}
+    found = (path for path in collection.items_dir.rglob("*") if not path.is_dir())
+    return sorted(path for path in found if path not in known)
+
+
+def _remove(collection: Collection, documents: Sequence[Document]) -> RemoveReport:
+    for where in any_of("key", [file_key(document.path) for document in documents]):
+        collection.file_table.delete(where)
+    return RemoveReport(tuple(documents), settle(collection))
+
+
+def _names_by_content(documents: Iterable[Document]) -> dict[str, str]:
+    """For each content that has or may get items, the file name of the first of its paths."""
+    names: dict[str, str] = {}
+    for document in documents:  # sorted by path
+        if document.status is not DocumentStatus.FAILED:
+            names.setdefault(document.id, document.name)
+    return names
+
+
+def _names(target: str, document: Document) -> bool:
+    """Whether a person who says `target` means this document."""
+    path = os.path.abspath(target)  # noqa: PTH100 - Path.resolve would follow links
+    return (
+        document.path == path
+        or document.path.startswith(path.rstrip(os.sep) + os.sep)
+        or document.name == target
+        or (len(target) >= _LEAST_ID and document.id.startswith(target.lower()))
+    )
+
+
+def _gone(path: str) -> bool:
+    try:
+        Path(path).lstat()
+    except (FileNotFoundError, NotADirectoryError):
+        return True
+    except OSError:
+        return False
+    return False
+
+
+def _folders(directory: Path, without: set[str]) -> list[Path]:
+    """The folders in a directory, but for some names."""
+    if not directory.is_dir():
+        return []
+    return [path for path in directory.iterdir() if path.is_dir() and path.name not in without]
+
+
+def _size(directory: Path) -> int:
+    """Bytes of the files below a directory; those that vanish meanwhile count nothing."""
+    total = 0
+    for path in directory.rglob("*"):
+        try:
+            total += path.lstat().st_size
+        except OSError:
+            continue
+    return total

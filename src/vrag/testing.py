@@ -1,0 +1,191 @@
+"""Fakes for tests, here and in projects that build on vrag. Nothing in the package imports them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from PIL import Image, ImageDraw
+
+from vrag.agent.policy import Delta, Reply, Role
+from vrag.errors import ModelError, SearchError
+from vrag.geometry import Box, Size
+from vrag.types import Hit, Item, ItemKind, TextSource, Word, item_id
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Sequence
+
+    from vrag.agent.policy import Message
+    from vrag.types import Query
+
+__all__ = ["MemorySearcher", "ScriptedPolicy", "page", "passage", "tiny_corpus"]
+
+LINE, LEFT, CHARACTER = 40, 40, 10
+"""Pixels: height of a line, left margin, width of a character on a page that `page` draws."""
+
+
+@dataclass(frozen=True, slots=True)
+class ScriptedPolicy:
+    """Says the given replies one after the other.
+
+    It decides by the number of its own turns in the history, so that one policy serves many runs,
+    as a real one does. Each reply comes in pieces of `piece` characters. A reply that is an
+    exception is raised.
+    """
+
+    replies: tuple[str | Exception, ...]
+    piece: int = 7
+    name: str = "scripted"
+
+    async def reply(self, history: Sequence[Message]) -> AsyncIterator[Delta | Reply]:
+        """The next reply of the script.
+
+        Raises:
+            ModelError: If the script has ended.
+        """
+        turn = sum(message.role is Role.ASSISTANT for message in history)
+        if turn >= len(self.replies):
+            raise ModelError("The script has ended.")
+        text = self.replies[turn]
+        if isinstance(text, Exception):
+            raise text
+        for start in range(0, len(text), self.piece):
+            yield Delta(text[start : start + self.piece])
+        yield Reply(text)
+
+
+@dataclass(frozen=True, slots=True)
+class MemorySearcher:
+    """Searches items in memory by counting shared words; pictures are drawn on demand.
+
+    It is a `Searcher` in every respect but scale, so that the environment can be tested without
+    an index.
+    """
+
+    items: tuple[Item, ...]
+    version: str = "memory"
+    queries: list[Query] = field(default_factory=list["Query"], compare=False)
+    """What was searched, in order."""
+
+    def search(self, queries: Sequence[Query], top_k: int) -> list[list[Hit]]:
+        """Items that share words with the query, most first, ties by id."""
+        self.queries.extend(queries)
+        return [self._hits(query, top_k) for query in queries]
+
+    def item(self, id: str) -> Item:
+        """The item with this id.
+
+        Raises:
+            SearchError: If there is none.
+        """
+        for item in self.items:
+            if item.id == id:
+                return item
+        raise SearchError(f"There is no item {id!r}.")
+
+    def image(self, id: str) -> Image.Image:
+        """The picture of an item: its words, each on a grey patch that fills its box."""
+        item = self.item(id)
+        if item.size is None:
+            raise SearchError(f"The item {id!r} has no picture.")
+        image = Image.new("RGB", item.size, "white")
+        draw = ImageDraw.Draw(image)
+        for word in item.words:
+            x1, y1, x2, y2 = word.box.as_tuple()
+            corners = (
+                x1 * item.size.width,
+                y1 * item.size.height,
+                x2 * item.size.width,
+                y2 * item.size.height,
+            )
+            draw.rectangle(corners, fill="lightgrey")
+            draw.text(corners[:2], item.text[word.start : word.end].encode("ascii", "replace"), fill="black")
+        return image
+
+    def _hits(self, query: Query, top_k: int) -> list[Hit]:
+        wanted = set(query.text.casefold().split())
+        scored = [(len(wanted & set(item.text.casefold().split())), item) for item in self.items]
+        found = [
+            (score, item)
+            for score, item in scored
+            if score
+            and (query.documents is None or item.document in query.documents)
+            and (query.kinds is None or item.kind in query.kinds)
+        ]
+        found.sort(key=lambda pair: (-pair[0], pair[1].id))
+        return [_hit(item, score, rank) for rank, (score, item) in enumerate(found[:top_k], 1)]
+
+
+def page(document: str, ordinal: int, text: str, *, size: Size | None = None) -> Item:
+    """A page whose lines of text stand one below the other, with word boxes that fit the drawing."""
+    size = size or Size(1000, 1400)
+    words: list[Word] = []
+    for number, line in enumerate(text.split("\n")):
+        start = sum(len(previous) + 1 for previous in text.split("\n")[:number])
+        at = 0
+        for word in line.split(" "):
+            words.append(_word(start + at, len(word), at, number, size))
+            at += len(word) + 1
+    return Item(
+        id=item_id(_document_id(document), ordinal),
+        document=_document_id(document),
+        document_name=document,
+        kind=ItemKind.PAGE,
+        ordinal=ordinal,
+        text=text,
+        words=tuple(word for word in words if word.end > word.start),
+        text_source=TextSource.LAYER,
+        size=size,
+        image=f"{_document_id(document)[:16]}/{ordinal}.png",
+    )
+
+
+def passage(document: str, ordinal: int, text: str) -> Item:
+    """A passage of a text file."""
+    return Item(
+        id=item_id(_document_id(document), ordinal),
+        document=_document_id(document),
+        document_name=document,
+        kind=ItemKind.PASSAGE,
+        ordinal=ordinal,
+        text=text,
+        text_source=TextSource.FILE,
+    )
+
+
+def tiny_corpus() -> MemorySearcher:
+    """Three pages and a passage about an invented ferry."""
+    return MemorySearcher(
+        (
+            page("ferry.pdf", 1, "The Lantern Ferry\nAnnual report 2024"),
+            page(
+                "ferry.pdf",
+                2,
+                "Passengers in 2024\nThe ferry carried 48,200 passengers in 2024.\nCars: 3,100",
+            ),
+            page("ferry.pdf", 3, "Prices\nA return ticket costs 12 crowns.\nChildren travel free."),
+            passage("notes.md", 1, "The ferry does not run in January because of ice."),
+        )
+    )
+
+
+def _document_id(name: str) -> str:
+    return name.encode().hex().ljust(64, "0")[:64]
+
+
+def _word(start: int, length: int, column: int, line: int, size: Size) -> Word:
+    x1, y1 = LEFT + column * CHARACTER, LINE * (line + 1)
+    return Word(
+        start,
+        start + length,
+        Box.unit(
+            min(1.0, x1 / size.width),
+            min(1.0, y1 / size.height),
+            min(1.0, (x1 + length * CHARACTER) / size.width),
+            min(1.0, (y1 + LINE * 0.6) / size.height),
+        ),
+    )
+
+
+def _hit(item: Item, score: float, rank: int) -> Hit:
+    return Hit(item.id, float(score), rank, item.document, item.document_name, item.ordinal, item.kind)

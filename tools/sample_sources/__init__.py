@@ -1,0 +1,1 @@
+"""What the sample corpus is made of: page sources, figures and effects."""
