@@ -10,12 +10,13 @@ import math
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Sequence, Set
+    from collections.abc import Hashable, Sequence
+    from collections.abc import Set as AbstractSet
 
 __all__ = ["ndcg", "recall", "reciprocal_rank"]
 
 
-def ndcg(ranking: Sequence[Hashable], gold: Set[Hashable], k: int | None = None) -> float:
+def ndcg(ranking: Sequence[Hashable], gold: AbstractSet[Hashable], k: int | None = None) -> float:
     """Normalised discounted cumulative gain of the first `k` places, 0 to 1.
 
     DCG@k = Σ rel(i) / log2(i + 1) over the ranks i = 1 … k; nDCG@k = DCG@k / IDCG@k, where IDCG@k is
@@ -38,7 +39,7 @@ def ndcg(ranking: Sequence[Hashable], gold: Set[Hashable], k: int | None = None)
     return gain / best if best > 0 else 0.0
 
 
-def recall(ranking: Sequence[Hashable], gold: Set[Hashable], k: int | None = None) -> float:
+def recall(ranking: Sequence[Hashable], gold: AbstractSet[Hashable], k: int | None = None) -> float:
     """Share of the gold pages among the first `k` places: |gold ∩ ranking[:k]| / |gold|, 0 without gold.
 
     >>> recall(["a", "b", "c"], {"a", "c"}, k=2)
@@ -47,7 +48,7 @@ def recall(ranking: Sequence[Hashable], gold: Set[Hashable], k: int | None = Non
     return len(_gold_ranks(ranking, gold, k)) / len(gold) if gold else 0.0
 
 
-def reciprocal_rank(ranking: Sequence[Hashable], gold: Set[Hashable]) -> float:
+def reciprocal_rank(ranking: Sequence[Hashable], gold: AbstractSet[Hashable]) -> float:
     """1 / rank of the first gold page, 0 when there is none; its mean over questions is the MRR.
 
     >>> reciprocal_rank(["a", "b", "c"], {"b", "c"})
@@ -56,7 +57,7 @@ def reciprocal_rank(ranking: Sequence[Hashable], gold: Set[Hashable]) -> float:
     return next((1 / rank for rank in _gold_ranks(ranking, gold, None)), 0.0)
 
 
-def _gold_ranks(ranking: Sequence[Hashable], gold: Set[Hashable], k: int | None) -> list[int]:
+def _gold_ranks(ranking: Sequence[Hashable], gold: AbstractSet[Hashable], k: int | None) -> list[int]:
     """Ranks, from 1 and ascending, at which a gold page stands for the first time."""
     first: dict[Hashable, int] = {}
     for rank, name in enumerate(ranking[:k], start=1):

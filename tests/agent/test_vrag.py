@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Generator
 from typing import TYPE_CHECKING
 
 import pytest
@@ -30,8 +31,9 @@ from vrag.profiles import PROFILES
 from vrag.testing import MemorySearcher, ScriptedPolicy, page, tiny_corpus
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import AsyncIterator, Sequence
 
+    from vrag.agent.policy import Delta, Message, Reply
     from vrag.types import Hit, Query
 
 PROFILE = PROFILES["qwen2.5-vl"]
@@ -146,9 +148,9 @@ def test_when_all_was_shown_the_model_is_told_so_and_sees_no_picture_again() -> 
     class Watching:
         name = "watching"
 
-        async def reply(self, history: Sequence[object]):  # noqa: ANN202
-            replies.append(history[-1].text)  # pyright: ignore[reportAttributeAccessIssue]
-            async for part in ScriptedPolicy(tuple([SEARCH] * 5 + [ANSWER])).reply(history):  # pyright: ignore[reportArgumentType]
+        async def reply(self, history: Sequence[Message]) -> AsyncIterator[Delta | Reply]:
+            replies.append(history[-1].text)
+            async for part in ScriptedPolicy(tuple([SEARCH] * 5 + [ANSWER])).reply(history):
                 yield part
 
     VragAgent(Watching(), Environment(tiny_corpus(), PROFILE)).run("?")
@@ -185,10 +187,11 @@ def test_the_step_limit_counts_every_model_call_and_is_announced() -> None:
     assert len([e for e in events_of(*["x"] * 20, max_steps=3) if isinstance(e, ModelCalled)]) == 3
 
 
-def test_an_abstention_has_no_answer_and_no_evidence() -> None:
+def test_an_abstention_has_no_answer_but_says_where_it_looked() -> None:
     end = last(SEARCH, "<think>.</think><answer>Not answerable.</answer>")
     assert isinstance(end, AnswerGiven)
-    assert (end.text, end.evidence, end.stop_reason) == (None, (), StopReason.ABSTAINED)
+    assert (end.text, end.stop_reason) == (None, StopReason.ABSTAINED)
+    assert [evidence.page for evidence in end.evidence] == [2]
 
 
 def test_a_failing_model_is_an_event_and_not_an_exception() -> None:
@@ -252,7 +255,8 @@ def test_an_abandoned_stream_leaves_no_thread_behind() -> None:
 
     stream = agent(SEARCH, ANSWER).stream("?")
     next(stream)
-    stream.close()  # pyright: ignore[reportAttributeAccessIssue]
+    assert isinstance(stream, Generator)
+    stream.close()
     assert not [thread for thread in threading.enumerate() if thread.name.startswith("vrag-run")]
 
 

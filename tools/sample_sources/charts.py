@@ -77,7 +77,9 @@ def lines(
         points = [at(n, value) for n, value in enumerate(row.values)]
         parts.append(_element("path", d=_path(points), class_=f"line {row.style}"))
         end = points[-1]
-        parts.append(_text(end[0] + 10, end[1] + (14 if row is not series[-1] else -2), row.name, f"key {row.style}"))
+        parts.append(
+            _text(end[0] + 10, end[1] + (14 if row is not series[-1] else -2), row.name, f"key {row.style}")
+        )
     for index, gold in marks.items():
         x, y = at(index, series[-1].values[index])
         parts.append(_element("circle", cx=x, cy=y, r=4, class_=f"dot {series[-1].style}"))
@@ -94,7 +96,9 @@ def levels(labels: Sequence[str], values: Sequence[float], top: float, label: st
         tall = value / top * (floor - 24)
         style = "bar accent" if index == len(labels) - 1 else "bar soft"
         x = index * slot + slot * 0.19
-        parts.append(_element("rect", x=x, y=floor - tall, width=slot * 0.62, height=tall, rx=2, class_=style))
+        parts.append(
+            _element("rect", x=x, y=floor - tall, width=slot * 0.62, height=tall, rx=2, class_=style)
+        )
         parts.append(_text(x + slot * 0.31, floor - tall - 7, f"{value:g}", "value mid"))
         parts.append(_text(x + slot * 0.31, height - 10, name, "tick mid"))
     return _svg(width, height, parts, label)
@@ -116,7 +120,9 @@ def signed(labels: Sequence[str], values: Sequence[float], reach: float, label: 
     return _svg(width, height, parts, label)
 
 
-def stacked(labels: Sequence[str], series: Sequence[Series], top: float, step: float, label: str, gold: Gold) -> str:
+def stacked(
+    labels: Sequence[str], series: Sequence[Series], top: float, step: float, label: str, gold: Gold
+) -> str:
     """Stacked bars with a number in each part; `gold` is keyed by "<series> <label>"."""
     width, height, left, right, floor = 680.0, 270.0, 52.0, 8.0, 238.0
     slot = (width - left - right) / len(labels)
@@ -131,9 +137,13 @@ def stacked(labels: Sequence[str], series: Sequence[Series], top: float, step: f
             base -= tall
             if not tall:
                 continue
-            parts.append(_element("rect", x=x, y=base, width=slot * 0.56, height=tall, class_=f"bar {row.style}"))
+            parts.append(
+                _element("rect", x=x, y=base, width=slot * 0.56, height=tall, class_=f"bar {row.style}")
+            )
             mark = gold.get(f"{row.name} {name}", "")
-            parts.append(_text(x + slot * 0.28, base + tall / 2 + 4, f"{row.values[index]:,.0f}", "inside mid", mark))
+            parts.append(
+                _text(x + slot * 0.28, base + tall / 2 + 4, f"{row.values[index]:,.0f}", "inside mid", mark)
+            )
     return _svg(width, height, parts, label)
 
 
@@ -146,7 +156,9 @@ def bars(names: Sequence[str], values: Sequence[float], low: float, high: float,
         y = index * row + 7
         long = (value - low) / (high - low) * (width - left - 70)
         parts.append(_text(0, y + 14, name, "name"))
-        parts.append(_element("rect", x=left, y=y, width=width - left - 70, height=20, rx=2, class_="bar faint"))
+        parts.append(
+            _element("rect", x=left, y=y, width=width - left - 70, height=20, rx=2, class_="bar faint")
+        )
         parts.append(_element("rect", x=left, y=y, width=long, height=20, rx=2, class_="bar teal"))
         parts.append(_text(width - 58, y + 15, f"{value:.1f} %", "value"))
     return _svg(width, height, parts, label)
@@ -173,7 +185,12 @@ def donut(parts: Sequence[Series], middle: tuple[str, str], unit: str, label: st
     for index, part in enumerate(parts):
         end = start + part.values[0] / total
         drawn.append(
-            _element("path", d=_slice(start, end, radius, 58), class_=f"slice {part.style}", transform="translate(106 110)")
+            _element(
+                "path",
+                d=_slice(start, end, radius, 58),
+                class_=f"slice {part.style}",
+                transform="translate(106 110)",
+            )
         )
         y = 110 + (index - (len(parts) - 1) / 2) * 34
         drawn.append(_element("rect", x=234, y=y - 10, width=12, height=12, rx=2, class_=f"bar {part.style}"))
@@ -211,7 +228,7 @@ CHARTS: dict[str, str] = {
         ("424,800", "journeys"),
         " %",
         "Who travels",
-        {"overnight guests": "report-overnight-share"},
+        {},
     ),
     "punctuality": bars(
         ["Hessel – Orla", "Hessel – Fennick", "Orla – Saltby", "Fennick – Little Skerra"],
@@ -229,7 +246,7 @@ CHARTS: dict[str, str] = {
         8000,
         2000,
         "Energy by source",
-        {"shore power 2024": "report-shore-power"},
+        {},
     ),
     "surplus": signed(YEARS, [-212, -64, 88, 190, 364], 364, "Surplus by year"),
     "terns": levels(YEARS, [141, 156, 149, 187, 212], 212, "Breeding pairs of terns"),
@@ -238,7 +255,7 @@ CHARTS: dict[str, str] = {
         [Series("charge", [96, 71, 78, 58, 66, 45, 57, 39, 62], "teal")],
         100,
         25,
-        {7: "deck-lowest-charge"},
+        {0: "", 1: "", 3: "", 5: "", 7: ""},
         "State of charge over a day",
     ),
     "funding": donut(
@@ -251,7 +268,7 @@ CHARTS: dict[str, str] = {
         ("11.4", "million euros"),
         "",
         "Where the money comes from",
-        {"members’ bonds": "deck-bonds"},
+        {},
     ),
 }
 """The charts that page sources name as `<!--chart:NAME-->`."""

@@ -211,6 +211,7 @@ class AnswerGiven(EventBase):
     text: str | None
     """None when the agent abstained or never answered."""
     evidence: tuple[Evidence, ...]
+    """Where the answer was seen; of an abstention, where the agent looked."""
     stop_reason: StopReason
 
 

@@ -280,13 +280,11 @@ class _Run:
         )
 
     def _answered(self, answer: Answer, episode: Episode) -> AnswerGiven:
-        if answer.abstains:
-            return self._stopped(StopReason.ABSTAINED)
         return self._event(
             AnswerGiven,
-            text=answer.text,
+            text=None if answer.abstains else answer.text,
             evidence=evidence_of(episode),
-            stop_reason=StopReason.ANSWERED,
+            stop_reason=StopReason.ABSTAINED if answer.abstains else StopReason.ANSWERED,
         )
 
     def _stopped(self, reason: StopReason) -> AnswerGiven:

@@ -9,6 +9,7 @@ page, so that a crash or a hang costs the one page it happened on and nothing is
 from __future__ import annotations
 
 import json
+import math
 import os
 import pickle
 import queue
@@ -17,6 +18,7 @@ import sys
 import threading
 import time
 from collections import deque
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
 
@@ -31,6 +33,7 @@ __all__ = ["Crew", "Lost", "Worker"]
 
 START = "import json, sys; sys.path[:] = json.loads(sys.argv[1]); from vrag.corpus.worker import main; main()"
 START_SECONDS = 120.0
+GRACE_SECONDS = 0.1
 ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
 """The processes are the parallelism."""
 
@@ -53,6 +56,8 @@ class Worker:
         self.opened = False
         """Whether the task has come past opening its file."""
         self.deadline = time.monotonic() + START_SECONDS
+        """When it is killed unless it is heard of before, on the monotonic clock."""
+        self.started = False
         self.late = False
         self._process = subprocess.Popen(
             [sys.executable, "-P", "-c", START, json.dumps(sys.path)],
@@ -69,47 +74,51 @@ class Worker:
         self.task = task
         self.opened = False
         self.ordinals = deque(task.ordinals or ())
-        self.rearm()
-        try:
+        if self.started:
+            self._rearm()
+        with suppress(BrokenPipeError):  # its death is on the way as an event
             pickle.dump(task, self._process.stdin)
             self._process.stdin.flush()
-        except BrokenPipeError:
-            pass  # its death is on the way as an event
-
-    def rearm(self) -> None:
-        """Sets the time limit for the next sign of life."""
-        assert self.task is not None
-        self.deadline = time.monotonic() + self.task.desk.options.page_seconds
 
     def note(self, message: Message | Lost) -> None:
         """Keeps track of how far the task has come."""
         match message:
+            case Ready():
+                self.started = True
             case Opened():
                 self.opened = True
                 self.ordinals = deque(message.ordinals)
             case Item() | Refused(ordinal=int()):
                 self.ordinals.popleft()
-            case Done():
+            case Done() | Lost():
                 self.task = None
             case _:
-                return
-        if self.task:
-            self.rearm()
+                pass
+        self._rearm()
 
     def kill(self) -> None:
         """Ends the process at once; the event `Lost` follows."""
+        self.late = time.monotonic() >= self.deadline
         self._process.kill()
 
     def bury(self) -> None:
-        """Waits for the end of a process that was killed or died."""
+        """Waits for the end of a process that was killed or died, and of its listener."""
         self._process.wait()
         self._ear.join()
         for pipe in (self._process.stdin, self._process.stdout):
-            if pipe:
-                try:
+            with suppress(BrokenPipeError):
+                if pipe is not None:
                     pipe.close()
-                except BrokenPipeError:
-                    pass
+
+    @property
+    def silent(self) -> bool:
+        """Whether nothing more will be heard of it."""
+        return not self._ear.is_alive()
+
+    def _rearm(self) -> None:
+        """Sets the time limit for the next sign of life."""
+        seconds = self.task.desk.options.page_seconds if self.task else math.inf
+        self.deadline = time.monotonic() + seconds
 
     def _listen(self, events: queue.Queue[tuple[Worker, Message | Lost]]) -> None:
         """Passes on what the process says, on a thread of its own."""
@@ -121,11 +130,6 @@ class Worker:
             self._process.kill()
             events.put((self, Lost(self.late)))
 
-    @property
-    def deaf(self) -> bool:
-        """Whether nothing more will be heard of it."""
-        return not self._ear.is_alive()
-
 
 class Crew:
     """Up to `size` workers. A context manager; on leaving, all are killed and waited for."""
@@ -134,39 +138,75 @@ class Crew:
         self._size = size
         self._events: queue.Queue[tuple[Worker, Message | Lost]] = queue.Queue(4 * size)
         self._workers: list[Worker] = []
-        self._idle: list[Worker] = []
 
     @property
     def free(self) -> bool:
-        """Whether a task can be given."""
-        return bool(self._idle) or len(self._workers) < self._size
+        """Whether another task can be given."""
+        return len(self._busy) < self._size
 
     @property
-    def busy(self) -> bool:
-        """Whether anything is under way."""
-        return len(self._idle) < len(self._workers)
+    def idle(self) -> bool:
+        """Whether no task is under way."""
+        return not self._busy
 
     def give(self, task: Task) -> None:
-        """Gives a task to a free worker, which is started if need be."""
-        if not self._idle:
-            self._workers.append(Worker(self._events))
-            self._idle.append(self._workers[-1])
-        self._idle.pop().give(task)
+        """Gives a task to a worker without one, which is started if need be."""
+        worker = next((w for w in self._workers if w.task is None), None)
+        if worker is None:
+            worker = Worker(self._events)
+            self._workers.append(worker)
+        worker.give(task)
 
-    def next(self) -> tuple[Worker, Task, Message | Lost]:
-        """Waits for the next event of a task, while any is under way.
+    def hear(self) -> tuple[Task, Message | Lost, tuple[int, ...]]:
+        """Waits for the next event of a task; one must be under way.
+
+        Returns:
+            The task, what happened, and the items of the task that are still to come.
 
         Raises:
-            VragError: If a worker cannot be started.
+            VragError: If workers cannot be started.
         """
         while True:
-            worker, message = self._next_event()
+            worker, message = self._next()
             task = worker.task
-            assert task is not None
-            if isinstance(message, Ready):
-                worker.rearm()
-                worker.started = True
-                continue
+            worker.note(message)
             if isinstance(message, Lost):
                 self._remove(worker)
-            ...
+            if task is not None and not isinstance(message, Ready):
+                return task, message, tuple(worker.ordinals)
+
+    @property
+    def _busy(self) -> list[Worker]:
+        return [worker for worker in self._workers if worker.task is not None]
+
+    def _next(self) -> tuple[Worker, Message | Lost]:
+        """The next event; kills workers beyond their time limit while waiting."""
+        while True:
+            wait = min(worker.deadline for worker in self._workers) - time.monotonic()
+            try:
+                # Even when a limit has passed, what was said before must have time to come in: the
+                # one who asks for events may have been away for long.
+                return self._events.get(timeout=min(max(wait, GRACE_SECONDS), 3600.0))
+            except queue.Empty:
+                for worker in self._workers:
+                    if worker.deadline <= time.monotonic():
+                        worker.kill()
+
+    def _remove(self, worker: Worker) -> None:
+        self._workers.remove(worker)
+        worker.bury()
+        if not worker.started:
+            raise VragError("A process to convert files cannot be started.", "See the message above.")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for worker in self._workers:
+            worker.kill()
+        while not all(worker.silent for worker in self._workers):
+            with suppress(queue.Empty):
+                self._events.get(timeout=0.02)
+        for worker in self._workers:
+            worker.bury()
+        self._workers.clear()

@@ -95,8 +95,10 @@ class PdfFile:
             page = self._pdf[ordinal - 1]
         except PdfiumError as error:
             raise CorpusError(f"Page {ordinal} is damaged.") from error
-        with page:
+        try:
             return self._item(page, ordinal)
+        finally:
+            page.close()
 
     def _item(self, page: PdfPage, ordinal: int) -> Item:
         text, words = read_layer(page)

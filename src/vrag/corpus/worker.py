@@ -17,12 +17,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, BinaryIO
 
 from vrag.errors import CorpusError, VragError
+from vrag.types import Item
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from vrag.corpus.base import Converter, Desk, OpenFile, Source
-    from vrag.types import Item
 
 __all__ = ["Done", "Fatal", "Message", "Opened", "Ready", "Refused", "Task", "main"]
 
@@ -78,7 +78,7 @@ class Fatal:
     error: VragError
 
 
-Message = Ready | Opened | Refused | Done | Fatal | "Item"
+Message = Ready | Opened | Refused | Done | Fatal | Item
 
 
 class Bench:

@@ -1,25 +1,48 @@
-"""Lexical search: BM25 over the text of items."""
+"""Lexical search: which items hold the words of a query.
+
+The score of an item is the sum of three BM25 scores (`postings.py`) over the terms of the query
+(`terms.py`) without its stop words:
+
+- of the terms in its own text;
+- `PHRASE` times that of pairs of words which follow each other in the query, stop words aside: the
+  ordered windows of Metzler and Croft 2005, "A Markov random field model for term dependencies";
+- `DOCUMENT` times that of the terms in its whole document, among documents: which report is meant
+  often stands on other pages of it (Callan 1994, "Passage-level evidence in document retrieval").
+
+What each part is worth was measured by `benchmarks/retrieval.py`. Scores are exact: there is no
+pruning, and what is summed is what the formula says, rounded to float32.
+"""
 
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import tempfile
 from array import array
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from vrag.index.terms import terms
+from vrag.index.postings import Counts, Postings, load_array
+from vrag.index.terms import STOP_WORDS, is_word, terms
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from numpy.typing import NDArray
 
-__all__ = ["Entry", "Lexical"]
+__all__ = ["DOCUMENT", "PHRASE", "Entry", "Lexical"]
+
+PHRASE = 0.2
+"""Weight of phrases; from 0.1 to 0.3 nothing changes much."""
+DOCUMENT = 1.0
+"""Weight of the document; from 0.5 to 2 nothing changes much."""
+
+_FORMAT = 1
+"""Number of what `save` writes and of how terms are made; another number means: build anew."""
+_NAMES = "names.json"
+_DOCUMENT_OF = "document_of.npy"
 
 
 class Entry(NamedTuple):
@@ -29,101 +52,230 @@ class Entry(NamedTuple):
     document: str
     """Id of its document."""
     title: str
-    """File name of its document."""
+    """File name of its document: its words count as words of the document."""
     text: str
 
 
 class Lexical:
-    """thin"""
+    """An index over the text of items, made once; it does not change and may be shared by threads."""
 
     def __init__(
         self,
         ids: Sequence[str],
         vocabulary: dict[str, int],
-        starts: NDArray[np.int64],
-        rows: NDArray[np.int32],
-        weights: NDArray[np.float32],
+        document_of: NDArray[np.int32],
+        items: Postings,
+        phrases: Postings,
+        documents: Postings,
     ) -> None:
         self.ids = list(ids)
+        """Id of each row."""
         self._vocabulary = vocabulary
-        self._starts = starts
-        self._rows = rows
-        self._weights = weights
+        self._document_of = document_of
+        self._items = items
+        self._phrases = phrases
+        self._documents = documents
 
     @classmethod
-    def build(cls, entries: Iterable[Entry], *, k1: float = 1.2, b: float = 0.75) -> Lexical:
+    def build(cls, entries: Iterable[Entry]) -> Lexical:
+        """Counts the terms of all entries, whose ids are distinct; their order is that of the rows."""
         ids: list[str] = []
-        vocabulary: dict[str, int] = {}
-        term_parts: list[NDArray[np.int32]] = []
-        count_parts: list[NDArray[np.int32]] = []
-        lengths = array("q")
-        distinct = array("q")
+        documents: dict[str, int] = {}
+        titles: list[str] = []
+        document_of = array("i")
+        tally = _Tally()
         for entry in entries:
             ids.append(entry.id)
-            numbers = np.fromiter(
-                (vocabulary.setdefault(t, len(vocabulary)) for t in terms(entry.text)), np.int32
-            )
-            which, counts = np.unique(numbers, return_counts=True)
-            term_parts.append(which)
-            count_parts.append(counts.astype(np.int32))
-            lengths.append(len(numbers))
-            distinct.append(len(which))
-        n = len(ids)
-        which = np.concatenate([np.empty(0, np.int32), *term_parts])
-        tf = np.concatenate([np.empty(0, np.int32), *count_parts]).astype(np.float64)
-        rows = np.repeat(np.arange(n, dtype=np.int32), np.asarray(distinct, dtype=np.int64))
-        order = np.argsort(which, kind="stable")
-        which, tf, rows = which[order], tf[order], rows[order]
-        df = np.bincount(which, minlength=len(vocabulary))
-        starts = np.concatenate([[0], np.cumsum(df)]).astype(np.int64)
-        idf = np.log1p((n - df + 0.5) / (df + 0.5))
-        length = np.asarray(lengths, dtype=np.float64)
-        average = max(float(length.mean()), 1.0) if n else 1.0
-        weights = idf[which] * tf * (k1 + 1) / (tf + k1 * (1 - b + b * length[rows] / average))
-        return cls(ids, vocabulary, starts, rows, weights.astype(np.float32))
+            document_of.append(documents.setdefault(entry.document, len(documents)))
+            if len(documents) > len(titles):
+                titles.append(entry.title)
+            tally.add(entry.text)
+        home = np.array(document_of, dtype=np.int32)
+        phrases = Postings.bm25(tally.phrases.joined(), len(ids))
+        in_items = tally.terms.joined()
+        in_titles = _count_titles(titles, tally)
+        items = Postings.bm25(in_items, len(ids))
+        in_documents = Postings.bm25(_unite(in_items, home, in_titles), len(titles))
+        return cls(ids, tally.vocabulary, home, items, phrases, in_documents)
 
-    def scores(self, query: str) -> NDArray[np.float32]:
-        """Score of every item, in the order of `ids`; 0 where no term of the query stands."""
+    def scores(
+        self, query: str, *, phrase: float = PHRASE, document: float = DOCUMENT
+    ) -> NDArray[np.float32]:
+        """Score of every item, (rows,) in the order of `ids`; 0 where nothing of the query is found.
+
+        A query of nothing but stop words is searched with those.
+
+        Args:
+            query: What is looked for, in words.
+            phrase: Weight of phrases.
+            document: Weight of the document.
+        """
+        asked = terms(query)
+        told = [term for term in asked if term not in STOP_WORDS] or asked
+        numbers = np.array([self._vocabulary.get(term, -1) for term in told], dtype=np.int64)
+        known = numbers[numbers >= 0].astype(np.uint64)
+        words = np.array([is_word(term) for term in told], dtype=np.bool_) & (numbers >= 0)
         total = np.zeros(len(self.ids), np.float32)
-        for term in dict.fromkeys(terms(query)):
-            number = self._vocabulary.get(term)
-            if number is not None:
-                span = slice(self._starts[number], self._starts[number + 1])
-                total[self._rows[span]] += self._weights[span]
+        self._items.add(total, known, 1.0)
+        self._phrases.add(total, _pairs(numbers, words), phrase)
+        of_documents = np.zeros(int(self._document_of.max(initial=-1)) + 1, np.float32)
+        self._documents.add(of_documents, known, document)
+        total += of_documents[self._document_of]
         return total
 
     def search(
         self, query: str, top_k: int, mask: NDArray[np.bool_] | None = None
     ) -> list[tuple[str, float]]:
-        """The best `top_k` items with a score above 0, best first, ties by id; only where `mask` is true."""
+        """The best items, exactly.
+
+        Args:
+            query: What is looked for, in words.
+            top_k: How many items at most.
+            mask: (rows,) which items may be found; None for all.
+
+        Returns:
+            Ids and scores, best first, ties by id; only scores above 0. An item whose own text has
+            none of the words may be among them, for the sake of its document.
+        """
         scores = self.scores(query)
-        if mask is not None:
-            scores = np.where(mask, scores, 0)
-        found = np.flatnonzero(scores > 0)
-        if len(found) > top_k:
+        allowed = scores > 0 if mask is None else (scores > 0) & mask
+        found = np.flatnonzero(allowed)
+        if 0 < top_k < len(found):
             least = np.partition(scores[found], -top_k)[-top_k]
             found = found[scores[found] >= least]
-        best = sorted(((self.ids[i], float(scores[i])) for i in found), key=lambda pair: (-pair[1], pair[0]))
-        return best[:top_k]
+        best = sorted(
+            ((self.ids[row], float(scores[row])) for row in found), key=lambda hit: (-hit[1], hit[0])
+        )
+        return best[: max(top_k, 0)]
 
     def save(self, directory: Path) -> None:
-        """Writes a cache directory; it appears whole or not at all."""
+        """Writes a cache directory, in place of what is there; it appears whole or not at all.
+
+        Raises:
+            OSError: If it cannot be written, or somebody else wrote it at the same moment.
+        """
         directory.parent.mkdir(parents=True, exist_ok=True)
         scratch = Path(tempfile.mkdtemp(prefix=f".{directory.name}-", dir=directory.parent))
         try:
-            np.save(scratch / "starts.npy", self._starts)
-            np.save(scratch / "rows.npy", self._rows)
-            np.save(scratch / "weights.npy", self._weights)
-            names = {"ids": self.ids, "terms": list(self._vocabulary)}
-            (scratch / "names.json").write_text(json.dumps(names), encoding="utf-8")
+            for name, postings in self._postings().items():
+                postings.save(scratch, name)
+            np.save(scratch / _DOCUMENT_OF, self._document_of, allow_pickle=False)
+            names = {"format": _FORMAT, "ids": self.ids, "terms": list(self._vocabulary)}
+            (scratch / _NAMES).write_text(json.dumps(names), encoding="utf-8")
             shutil.rmtree(directory, ignore_errors=True)
-            os.replace(scratch, directory)
+            scratch.replace(directory)
         finally:
             shutil.rmtree(scratch, ignore_errors=True)
 
     @classmethod
     def load(cls, directory: Path) -> Lexical:
-        """Reads what `save` wrote; the arrays are memory-mapped."""
-        names = json.loads((directory / "names.json").read_text(encoding="utf-8"))
-        arrays = [np.load(directory / f"{name}.npy", mmap_mode="r") for name in ("starts", "rows", "weights")]
-        return cls(names["ids"], {t: i for i, t in enumerate(names["terms"])}, *arrays)
+        """Reads what `save` wrote; the arrays are mapped into memory and not read before they are needed.
+
+        Raises:
+            OSError: If a file is missing.
+            ValueError: If a file is damaged, or written by another version: build anew.
+        """
+        names: Any = json.loads((directory / _NAMES).read_text(encoding="utf-8"))
+        if names["format"] != _FORMAT:
+            raise ValueError(f"{directory} was written by another version.")
+        ids: list[str] = names["ids"]
+        listed: list[str] = names["terms"]
+        parts = [Postings.load(directory, name) for name in ("items", "phrases", "documents")]
+        document_of = load_array(directory / _DOCUMENT_OF)
+        if len(document_of) != len(ids):
+            raise ValueError(f"The files in {directory} do not fit together.")
+        return cls(ids, {term: number for number, term in enumerate(listed)}, document_of, *parts)
+
+    def _postings(self) -> dict[str, Postings]:
+        return {"items": self._items, "phrases": self._phrases, "documents": self._documents}
+
+
+class _Parts:
+    """Counts of one row after the other."""
+
+    def __init__(self) -> None:
+        self._keys: list[NDArray[np.uint64]] = []
+        self._counts: list[NDArray[np.int32]] = []
+
+    def add(self, keys: NDArray[np.uint64]) -> None:
+        """Counts the keys of the next row."""
+        distinct, counts = np.unique(keys, return_counts=True)
+        self._keys.append(distinct)
+        self._counts.append(counts.astype(np.int32))
+
+    def joined(self) -> Counts:
+        """All counts so far, which are then forgotten: of many texts they take much memory."""
+        sizes = [len(keys) for keys in self._keys]
+        rows = np.repeat(np.arange(len(sizes), dtype=np.int32), sizes)
+        keys = np.concatenate([np.empty(0, np.uint64), *self._keys])
+        self._keys.clear()
+        counts = np.concatenate([np.empty(0, np.int32), *self._counts])
+        self._counts.clear()
+        return Counts(keys, rows, counts)
+
+
+class _Tally:
+    """Numbers the terms and counts them and the phrases of one text after the other."""
+
+    def __init__(self) -> None:
+        self.vocabulary: dict[str, int] = {}
+        self.terms = _Parts()
+        self.phrases = _Parts()
+        self._is_word = array("b")
+        self._is_stop = array("b")
+
+    def add(self, text: str) -> None:
+        """Counts what is in the next row."""
+        numbers = self.numbers(text)
+        self.terms.add(numbers.astype(np.uint64))
+        kept = numbers[~_flags(self._is_stop, numbers)]
+        self.phrases.add(_pairs(kept, _flags(self._is_word, kept)))
+
+    def numbers(self, text: str) -> NDArray[np.int64]:
+        """The numbers of a text's terms, in its order; new terms get new numbers."""
+        return np.fromiter(map(self._number, terms(text)), np.int64)
+
+    def _number(self, term: str) -> int:
+        number = self.vocabulary.setdefault(term, len(self.vocabulary))
+        if number == len(self._is_word):
+            self._is_word.append(is_word(term))
+            self._is_stop.append(term in STOP_WORDS)
+        return number
+
+
+def _flags(of_terms: array[int], numbers: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """The flags of the terms with these numbers."""
+    return np.fromiter(map(of_terms.__getitem__, numbers), np.bool_, len(numbers))
+
+
+def _pairs(numbers: NDArray[np.int64], words: NDArray[np.bool_]) -> NDArray[np.uint64]:
+    """A key for each two neighbours that are both words.
+
+    Args:
+        numbers: (n,) numbers of terms in the order of the text.
+        words: (n,) which of them are known words.
+    """
+    both = words[:-1] & words[1:]
+    first, second = numbers[:-1][both].astype(np.uint64), numbers[1:][both].astype(np.uint64)
+    return (first << np.uint64(32)) | second
+
+
+def _count_titles(titles: Sequence[str], tally: _Tally) -> Counts:
+    """Counts the terms of the documents' names, without their suffixes; rows are documents."""
+    parts = _Parts()
+    for title in titles:
+        parts.add(tally.numbers(Path(title).stem).astype(np.uint64))
+    return parts.joined()
+
+
+def _unite(items: Counts, document_of: NDArray[np.int32], titles: Counts) -> Counts:
+    """Counts per document: those of its items and of its title together."""
+    keys = np.concatenate([items.keys, titles.keys])
+    rows = np.concatenate([document_of[items.rows], titles.rows])
+    counts = np.concatenate([items.counts, titles.counts])
+    order = np.lexsort((rows, keys))
+    keys, rows, counts = keys[order], rows[order], counts[order]
+    fresh = np.flatnonzero(
+        (np.diff(keys, prepend=keys[:1] + np.uint64(1)) != 0) | (np.diff(rows, prepend=-1) != 0)
+    )
+    return Counts(keys[fresh], rows[fresh], np.add.reduceat(counts, fresh) if len(fresh) else counts)

@@ -87,7 +87,7 @@ def remove(collection: Collection, targets: Sequence[str | Path]) -> RemoveRepor
         documents = collection.documents()
         chosen: dict[str, Document] = {}
         for target in targets:
-            found = [document for document in documents if _names(os.fspath(target), document)]
+            found = [document for document in documents if names_document(os.fspath(target), document)]
             if not found:
                 raise CollectionError(f"{target} is not in the collection.", "See: vrag index status")
             chosen |= {document.path: document for document in found}
@@ -201,7 +201,7 @@ def _names_by_content(documents: Iterable[Document]) -> dict[str, str]:
     return names
 
 
-def _names(target: str, document: Document) -> bool:
+def names_document(target: str, document: Document) -> bool:
     """Whether a person who says `target` means this document."""
     path = os.path.abspath(target)  # noqa: PTH100 - Path.resolve would follow links
     return (

@@ -26,12 +26,12 @@ def reciprocal_rank_fusion(rankings: Sequence[Sequence[str]], k: int = 60) -> li
     Returns:
         Each id once with its score, best first; ties by id.
 
-    >>> [id for id, score in reciprocal_rank_fusion([["a", "b"], ["b", "c"]])]
+    >>> [item for item, score in reciprocal_rank_fusion([["a", "b"], ["b", "c"]])]
     ['b', 'a', 'c']
     """
     shares: defaultdict[str, list[float]] = defaultdict(list)
     for ranking in rankings:
-        for rank, id in enumerate(ranking, start=1):
-            shares[id].append(1 / (k + rank))
-    scores = {id: math.fsum(parts) for id, parts in shares.items()}
+        for rank, item in enumerate(ranking, start=1):
+            shares[item].append(1 / (k + rank))
+    scores = {item: math.fsum(parts) for item, parts in shares.items()}
     return sorted(scores.items(), key=lambda pair: (-pair[1], pair[0]))

@@ -26,7 +26,10 @@ __all__ = ["ExtractivePolicy"]
 
 @dataclass(frozen=True, slots=True)
 class ExtractivePolicy:
-    """Looks at the best few pages and quotes the words that answer."""
+    """Looks at the best few pages and quotes the words that answer.
+
+    It crops to what comes nearest even when it then abstains: people see where it looked.
+    """
 
     searcher: Searcher
     """Where the words of the pages shown are read."""
@@ -54,18 +57,24 @@ class ExtractivePolicy:
         fresh = glance.last_turn_showed_something
         if not glance.crops and fresh and glance.searches < self.looks and not glance.must_answer:
             return "One page may not be enough; another look at what else was found.", Search(query)
-        quote = best_quote(glance.question, [self.searcher.item(item) for item in glance.items])
+        items = [self.searcher.item(item) for item in glance.items]
+        nearest = best_quote(glance.question, items, threshold=0)
+        if nearest and nearest.box and not glance.crops and not glance.must_answer:
+            return self._look_closer(nearest, glance)
+        quote = best_quote(glance.question, items)
         if quote is None:
             return "Nothing on the pages shown answers this well enough to stand behind.", Answer(ABSTENTION)
-        if quote.box is None or glance.crops or glance.must_answer:
-            return "These words answer it best.", Answer(_without_tags(quote.text) or ABSTENTION)
-        return self._look_closer(quote, glance)
+        if not quote.literal:
+            return "This takes counting, looking or calculating; words alone do not say it.", Answer(
+                ABSTENTION
+            )
+        return "These words answer it best.", Answer(_without_tags(quote.text) or ABSTENTION)
 
     def _look_closer(self, quote: Quote, glance: _Glance) -> tuple[str, Action]:
         picture = next(p for p in glance.pictures if p.item == quote.item and not p.crop)
         assert quote.box is not None
         box = picture.view.convert(quote.box, self.boxes).round_out()
-        thought = f"Image {picture.number} has the words: {quote.text[:200]}"
+        thought = f"Image {picture.number} comes nearest here: {quote.text[:200]}"
         return thought, Crop(box.as_tuple(), picture.number)
 
 

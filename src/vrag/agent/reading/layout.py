@@ -26,7 +26,9 @@ if TYPE_CHECKING:
 __all__ = ["Line", "Page", "Rect", "around", "layout"]
 
 _BREAK = re.compile(r"[\r\n\u2028\u2029\f\v]")
-_SENTENCE = re.compile(r"[^.!?。！？\r\n]*[^\s.!?。！？][^.!?。！？\r\n]*[.!?。！？]*(?=\s|$|(?<=[。！？]))|[^\r\n]*[^\s][^\r\n]*")
+_SENTENCE = re.compile(
+    r"[^.!?。！？\r\n]*[^\s.!?。！？][^.!?。！？\r\n]*[.!?。！？]*(?=\s|$|(?<=[。！？]))|[^\r\n]*[^\s][^\r\n]*"
+)
 
 ROW_GAP = 0.9
 """Space between two lines of one block, in heights of the lower line."""
@@ -85,20 +87,12 @@ class Page:
     words: list[tuple[int, int, Rect]]
     """Words with a usable box, by start."""
     lines: list[Line]
+    rects: NDArray[np.float64]
+    """Rectangles of the lines, shape (lines, 4)."""
     blocks: list[list[int]]
     """Numbers of the lines of each block."""
     aspect: float
     """Width over height."""
-
-    @property
-    def pictured(self) -> bool:
-        """Whether the lines have places on a picture."""
-        return bool(self.words)
-
-    @property
-    def rects(self) -> NDArray[np.float64]:
-        """Rectangles of the lines, shape (lines, 4)."""
-        return np.asarray([line.rect for line in self.lines], dtype=np.float64).reshape(-1, 4)
 
     def rect_of_block(self, number: int) -> Rect:
         """What covers the lines of a block."""
@@ -126,7 +120,8 @@ def layout(item: Item) -> Page:
     for number, block in enumerate(blocks):
         for line in block:
             lines[line].block = number
-    return Page(item, words, lines, blocks, aspect)
+    rects = np.asarray([line.rect for line in lines], dtype=np.float64).reshape(-1, 4)
+    return Page(item, words, lines, rects, blocks, aspect)
 
 
 def _usable(item: Item) -> list[tuple[int, int, Rect]]:
@@ -148,12 +143,18 @@ def _lines(text: str, words: Sequence[tuple[int, int, Rect]]) -> list[Line]:
     """Runs of words between line breaks of the text and jumps on the page."""
     runs: list[list[tuple[int, int, Rect]]] = []
     for word in words:
-        last = runs[-1][-1] if runs else None
-        if last is None or _BREAK.search(text, last[1], word[0]) or not _beside(last[2], word[2]):
-            runs.append([word])
-        else:
+        if runs and _continues(text, runs[-1][-1], word):
             runs[-1].append(word)
+        else:
+            runs.append([word])
     return [_line(run) for run in runs]
+
+
+def _continues(text: str, last: tuple[int, int, Rect], word: tuple[int, int, Rect]) -> bool:
+    """Whether a word stands on the line of the one before it; words without a space between do."""
+    if _BREAK.search(text, last[1], word[0]):
+        return False
+    return word[0] <= last[1] or _beside(last[2], word[2])
 
 
 def _line(run: Sequence[tuple[int, int, Rect]]) -> Line:

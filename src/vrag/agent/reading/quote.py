@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from vrag.agent.reading.asks import Ask
 from vrag.agent.reading.layout import layout
 from vrag.agent.reading.locate import locate
-from vrag.agent.reading.question import Ask, parse
+from vrag.agent.reading.question import parse
 from vrag.agent.reading.region import region
 from vrag.agent.reading.span import span
 

@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 __all__ = ["region"]
 
 MOST = 0.24
-"""Largest share of the page that is cut out, unless the quote alone is larger: a quarter, less rounding to pixels."""
+"""Largest share of the page that is cut out, unless the quote alone is larger: a quarter, less what
+rounding to pixels may add."""
 ENOUGH = 0.2
 """Share of the page from which a block needs no context."""
 NEAR = 0.2
@@ -91,7 +92,9 @@ def _window(found: Found, quoted: Rect) -> Rect:
     sums[1:, 1:] = _heat(found).cumsum(axis=0).cumsum(axis=1)
     best = 0.0, quoted
     for height, width in _SHAPES:
-        mass = sums[height:, width:] - sums[:-height, width:] - sums[height:, :-width] + sums[:-height, :-width]
+        mass = (
+            sums[height:, width:] - sums[:-height, width:] - sums[height:, :-width] + sums[:-height, :-width]
+        )
         mass = np.where(_covering(quoted, height, width), mass, -1.0)
         top, left = divmod(int(mass.argmax()), mass.shape[1])
         if mass[top, left] > best[0]:

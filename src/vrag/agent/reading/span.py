@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from vrag.agent.reading.terms import STOP_WORDS, is_cjk, tokens
@@ -17,7 +18,7 @@ __all__ = ["span"]
 LONGEST = 300
 """Characters that a quote grows to at most; one line may be longer."""
 PROSE = 0.2
-"""Share of words such as "the" and "of" from which a line is prose and not a row or a label."""
+"""Share of words such as "the" and "of" from which a block is prose and not rows or labels."""
 FOLLOWING = 2
 """Lines added after a heading that says no more than the question."""
 
@@ -49,11 +50,16 @@ def _says_more(text: str, asked: Collection[str]) -> bool:
 
 
 def _is_prose(page: Page, number: int) -> bool:
-    """Whether a line is running text."""
-    line = page.lines[number]
-    words = tokens(page.item.text[line.start : line.end])
-    empty = sum(is_cjk(token.term) or page.item.text[token.start : token.end].lower() in STOP_WORDS for token in words)
-    return len(words) >= 4 and empty >= PROSE * len(words)
+    """Whether a line stands in a block of running text."""
+    block = [page.lines[member] for member in page.blocks[page.lines[number].block]]
+    words = [word for line in block for word in _folded(page.item.text[line.start : line.end])]
+    empty = sum(is_cjk(word) or word in STOP_WORDS for word in words)
+    return len(words) >= 8 and empty >= PROSE * len(words)
+
+
+def _folded(text: str) -> list[str]:
+    """The words of a text in lower case, unstemmed."""
+    return [text[token.start : token.end].lower() for token in tokens(text)]
 
 
 def _sentence(page: Page, number: int) -> tuple[int, int]:
@@ -63,7 +69,7 @@ def _sentence(page: Page, number: int) -> tuple[int, int]:
     first, last = _stretch(page, number, -1), _stretch(page, number, +1)
     low, high = page.lines[first].start, page.lines[last].end
     ends = [low, *(match.end() for match in _STOP.finditer(text, low, high)), high]
-    pieces = [(max(a, line.end - LONGEST), min(b, line.start + LONGEST)) for a, b in zip(ends, ends[1:], strict=False)]
+    pieces = [(max(a, line.end - LONGEST), min(b, line.start + LONGEST)) for a, b in pairwise(ends)]
     start, end = max(pieces, key=lambda piece: min(piece[1], line.end) - max(piece[0], line.start))
     quoted = text[start:end].strip()
     start = text.index(quoted, start) if quoted else line.start
@@ -71,10 +77,10 @@ def _sentence(page: Page, number: int) -> tuple[int, int]:
 
 
 def _stretch(page: Page, number: int, step: int) -> int:
-    """The last line in one direction that is running text of the same block."""
+    """The last line in one direction, in the order of the text, that is of the same block."""
     block = page.lines[number].block
     at = number
-    while 0 <= at + step < len(page.lines) and page.lines[at + step].block == block and _is_prose(page, at + step):
+    while 0 <= at + step < len(page.lines) and page.lines[at + step].block == block:
         at += step
         if abs(page.lines[at].start - page.lines[number].start) > LONGEST:
             break

@@ -14,9 +14,7 @@ from typing import NamedTuple
 __all__ = ["STOP_WORDS", "Token", "is_cjk", "is_number", "one_edit_apart", "stem", "tokens"]
 
 CJK = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\uff66-\uff9f"
-_TOKEN = re.compile(
-    rf"(?P<skip>(?<=\w)['’]s\b)|[{CJK}]+|\d+(?:[.,]\d+)+|(?:\b[A-Z]\.){{2,}}|[^\W_{CJK}]+"
-)
+_TOKEN = re.compile(rf"(?P<skip>(?<=\w)['’]s\b)|[{CJK}]+|\d+(?:[.,]\d+)+|(?:\b[A-Z]\.){{2,}}|[^\W_{CJK}]+")
 _ORDINAL = re.compile(r"^(\d+)(?:st|nd|rd|th)$")
 _NUMBER = re.compile(r"\d[\d.]*")
 _VOWEL = re.compile(r"[aeiouy]")

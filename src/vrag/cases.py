@@ -1,0 +1,193 @@
+"""Data sets of questions whose answers are known, as JSON.
+
+The shape is that of the seeds: `{"examples": [case, …]}`, a bare list of cases, or a single case:
+
+    {"uid": "…", "query": "…", "reference_answer": "…",
+     "meta_info": {"file_name": "report.pdf", "reference_page": [10, 11],
+                   "source_type": "Text", "query_type": "Multi-Hop"},
+     "regions": [{"page": 10, "box": [0.1, 0.2, 0.5, 0.3]}]}
+
+`regions`, ours, is optional, as are the last three fields of `meta_info`; fields not named here are
+passed over. Pages count from 1. A page 0, of which MMLongBench-Doc has some, is no page: it is left
+out, and a case without another then has none.
+"""
+
+from __future__ import annotations
+
+import json
+from contextlib import suppress
+from typing import TYPE_CHECKING, Annotated, Any, cast
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, TypeAdapter, ValidationError
+
+from vrag.errors import CaseError
+from vrag.geometry import Box
+from vrag.types import Case, Region
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+    from pathlib import Path
+
+__all__ = ["dump_cases", "parse_cases", "read_cases"]
+
+_HINT = 'Expected {"examples": [{"uid", "query", "reference_answer", "meta_info": {"file_name", …}}, …]}.'
+
+
+def read_cases(path: Path) -> list[Case]:
+    """Reads a data set from a JSON file.
+
+    Raises:
+        CaseError: If the file cannot be read or is not such a data set; says where.
+    """
+    try:
+        value = json.loads(path.read_text(encoding="utf-8-sig"))
+    except OSError as error:
+        raise CaseError(f"{path} cannot be read: {error.strerror or error}.") from error
+    except (ValueError, RecursionError) as error:  # not UTF-8, not JSON, nested without end
+        raise CaseError(f"{path} is not JSON: {error}.") from error
+    try:
+        return parse_cases(value)
+    except CaseError as error:
+        raise CaseError(f"{path}: {error.message}", error.hint) from error
+
+
+def parse_cases(value: object) -> list[Case]:
+    """Makes cases of a JSON value.
+
+    Raises:
+        CaseError: If it is not a data set, or two cases share a uid; says where.
+
+    >>> row = {"uid": 1, "query": "Who?", "reference_answer": "Me", "meta_info": {"file_name": "a.pdf"}}
+    >>> [case.uid for case in parse_cases({"examples": [row]})]
+    ['1']
+    """
+    cases = [_case(row, where) for row, where in _rows(value)]
+    seen: set[str] = set()
+    for case in cases:
+        if case.uid in seen:
+            raise CaseError(f"Two cases have the uid {case.uid!r}.")
+        seen.add(case.uid)
+    return cases
+
+
+def dump_cases(cases: Iterable[Case]) -> dict[str, Any]:
+    """The JSON value that `parse_cases` makes these cases of."""
+    return {"examples": [_dump(case) for case in cases]}
+
+
+def _rows(value: object) -> list[tuple[object, str]]:
+    """The cases within a data set, each with what to call it."""
+    where = "cases"
+    if isinstance(value, dict):
+        single = cast("dict[str, object]", value)
+        if "examples" not in single:
+            return [(single, "case")]
+        value, where = single["examples"], "examples"
+    if not isinstance(value, list):
+        raise CaseError(f"A data set is a list of cases, not {_kind(value)}.", _HINT)
+    return [(row, f"{where}[{at}]") for at, row in enumerate(cast("list[object]", value))]
+
+
+def _case(row: object, where: str) -> Case:
+    if not isinstance(row, dict):
+        raise CaseError(f"{where}: A case is an object, not {_kind(row)}.", _HINT)
+    try:
+        return _CASE.validate_python(row).case()
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_context=False)[0]
+        place = ".".join([where, *map(str, first["loc"])])
+        raise CaseError(f"{place}: {first['msg']}.", _HINT) from error
+
+
+def _dump(case: Case) -> dict[str, Any]:
+    return {
+        "uid": case.uid,
+        "query": case.query,
+        "reference_answer": case.reference_answer,
+        "meta_info": {
+            "file_name": case.file_name,
+            "reference_page": list(case.reference_page),
+            "source_type": list(case.source_type),
+            "query_type": case.query_type,
+        },
+        "regions": [{"page": region.page, "box": list(region.box.as_tuple())} for region in case.regions],
+    }
+
+
+def _kind(value: object) -> str:
+    """What JSON calls a value."""
+    names: Mapping[type, str] = {dict: "an object", list: "a list", str: "a string", bool: "a truth value"}
+    return "null" if value is None else names.get(type(value), "a number")
+
+
+def _as_text(value: object) -> object:
+    """A number as its text, a list of texts and numbers as JSON; other values as they are."""
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return str(value)
+    if isinstance(value, list):
+        parts = cast("list[object]", value)
+        return json.dumps(parts, ensure_ascii=False) if all(map(_is_plain, parts)) else parts
+    return value
+
+
+def _is_plain(value: object) -> bool:
+    return isinstance(value, str | int | float)
+
+
+def _as_list(value: object) -> object:
+    """A list, also from one of its elements, from null, and from its text, as in "[3, 5]"."""
+    if isinstance(value, str) and value.lstrip().startswith("["):
+        with suppress(ValueError, RecursionError):
+            value = json.loads(value)
+    if value is None:
+        return []
+    return cast("list[object]", value) if isinstance(value, list) else [value]
+
+
+_Name = Annotated[str, Field(min_length=1)]
+_Fraction = Annotated[float, Field(ge=0, le=1)]
+_Page = Annotated[int, Field(ge=0, le=2**31 - 1)]
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(strict=True, frozen=True, extra="ignore", allow_inf_nan=False)
+
+
+class _RegionRow(_Strict):
+    page: _Page
+    box: Annotated[list[_Fraction], Field(min_length=4, max_length=4)]
+
+    def region(self) -> Region:
+        x1, y1, x2, y2 = self.box
+        return Region(self.page, Box.unit(min(x1, x2), min(y1, y2), max(x1, x2), max(y1, y2)))
+
+
+class _Meta(_Strict):
+    file_name: _Name
+    reference_page: Annotated[list[_Page], BeforeValidator(_as_list)] = []
+    source_type: Annotated[list[str], BeforeValidator(_as_list)] = []
+    query_type: str | None = None
+
+
+class _CaseRow(_Strict):
+    uid: Annotated[_Name, BeforeValidator(_as_text)]
+    query: _Name
+    reference_answer: Annotated[str, BeforeValidator(_as_text)]
+    meta_info: _Meta
+    regions: Annotated[list[_RegionRow], BeforeValidator(_as_list)] = []
+
+    def case(self) -> Case:
+        meta = self.meta_info
+        return Case(
+            uid=self.uid,
+            query=self.query,
+            reference_answer=self.reference_answer,
+            file_name=meta.file_name,
+            reference_page=tuple(dict.fromkeys(page for page in meta.reference_page if page > 0)),
+            source_type=tuple(meta.source_type),
+            query_type=meta.query_type or "",
+            regions=tuple(row.region() for row in self.regions if row.page > 0),
+        )
+
+
+_CASE = TypeAdapter(_CaseRow)

@@ -1,0 +1,73 @@
+"""The command line: one file per command."""
+
+from __future__ import annotations
+
+import io
+import sys
+
+import click
+import typer
+
+from vrag.cli import ask, config, evaluate, index, runs, search
+from vrag.cli.display import complain
+from vrag.errors import SettingsError, VragError
+
+__all__ = ["app", "main"]
+
+app = typer.Typer(
+    name="vrag",
+    help="Answers questions about documents by looking at them.\n\n"
+    'Begin with: vrag ask ./my-documents "What was the revenue in 2023?"',
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.command("ask")(ask.ask)
+app.command("search")(search.search)
+app.add_typer(index.app, name="index")
+app.add_typer(runs.app, name="runs")
+app.add_typer(evaluate.app, name="eval")
+app.add_typer(config.app, name="config")
+
+
+def _version(show: bool) -> None:
+    if show:
+        from vrag import __version__
+
+        print(__version__)
+        raise typer.Exit
+
+
+@app.callback()
+def root(
+    version: bool = typer.Option(
+        False, "--version", help="Print the version and leave.", is_eager=True, callback=_version
+    ),
+) -> None:
+    """Answers questions about documents by looking at them."""
+
+
+def main() -> None:
+    """Runs the command line; ends the process with its exit status.
+
+    Status 0: done. 1: failed. 2: wrong use. 3: the documents hold no answer. 130: interrupted.
+    """
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+    try:
+        status = app(standalone_mode=False)
+    except click.ClickException as error:
+        error.show()
+        status = error.exit_code
+    except (SettingsError, click.Abort) as error:
+        status = complain(error, 2) if isinstance(error, SettingsError) else 130
+    except VragError as error:
+        status = complain(error, 1)
+    except KeyboardInterrupt:
+        print("\nStopped. What was finished is kept; run the same command to go on.", file=sys.stderr)
+        status = 130
+    except BrokenPipeError:
+        sys.stderr.close()
+        status = 0
+    sys.exit(status if isinstance(status, int) else 0)

@@ -1,0 +1,242 @@
+"""`vrag ask`: index what is new, ask, show the steps, the answer and where it was seen."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+import typer
+
+from vrag.cli.display import (
+    Collection,
+    Json,
+    add_progress,
+    emit_json,
+    file_uri,
+    plain,
+    say,
+    tell_report,
+)
+from vrag.settings import load_settings
+
+if TYPE_CHECKING:
+    from vrag.agent.events import Event
+    from vrag.agent.runs import Recording, StoredRun
+    from vrag.agent.trajectory import Trajectory
+    from vrag.assemble import Workbench
+    from vrag.settings import SettingsReport
+
+__all__ = ["ask", "tell_end", "tell_event"]
+
+ANSWERED, FAILED, ABSTAINED = 0, 1, 3
+
+
+def ask(
+    words: list[str] = typer.Argument(
+        ..., metavar="[PATH]... QUESTION", help="The question, and files or folders to look in."
+    ),
+    docs: list[Path] = typer.Option([], "--docs", "-d", help="A file or folder to look in; may be repeated."),
+    collection: Path | None = Collection,
+    max_steps: int | None = typer.Option(None, "--max-steps", help="Model calls at most."),
+    as_json: bool = Json,
+) -> None:
+    """Ask a question about documents.
+
+    New and changed documents are indexed first; only the documents named are looked at, or the
+    whole collection when none is named. Works without a model, a key or a network: the offline
+    policy searches, crops and quotes, and abstains when it finds nothing to stand behind.
+
+    Exit status: 0 answered, 3 abstained, 2 wrong use, 1 failed.
+
+    Examples of use:
+
+      vrag ask ./reports "What was the revenue in 2023?"
+
+      vrag ask "Who signed the letter?" --docs letter.pdf --docs scans/ --json
+    """
+    question, paths = _split(words, docs)
+    report = load_settings(collection=collection, max_steps=max_steps)
+    documents = _index(report, paths) if paths else None
+    from vrag.assemble import open_workbench
+
+    bench = open_workbench(report.settings)
+    trajectory, recording = _run(bench, question, documents, quiet=as_json)
+    if as_json:
+        emit_json(_as_json(trajectory, recording))
+    else:
+        tell_end(trajectory, recording)
+    raise typer.Exit(_status(trajectory))
+
+
+def _split(words: list[str], docs: list[Path]) -> tuple[str, list[Path]]:
+    """Tells the question from the paths: what exists on disk is a path, the one other is the question."""
+    paths = [Path(word) for word in words[:-1] if Path(word).exists()]
+    others = [word for word in words[:-1] if not Path(word).exists()]
+    question = words[-1]
+    if len(others) == 1 and Path(question).exists():
+        question, others, paths = others[0], [], [*paths, Path(question)]
+    if others:
+        raise click.UsageError(f"{others[0]!r} does not exist. Put the question in quotes, as one word.")
+    if not question.strip():
+        raise click.UsageError("The question is empty.")
+    missing = [path for path in docs if not path.exists()]
+    if missing:
+        raise click.UsageError(f"{str(missing[0])!r} does not exist.")
+    return question, [*docs, *paths]
+
+
+def _index(report: SettingsReport, paths: list[Path]) -> frozenset[str]:
+    """Indexes what is new, and returns the ids of the documents that the paths name."""
+    from vrag.assemble import documents_under, open_for_adding
+    from vrag.errors import CorpusError
+    from vrag.index.build import add
+
+    opened, options = open_for_adding(report)
+    with add_progress() as progress:
+        done = add(opened, paths, options, progress=progress)
+    tell_report(done, quiet_when_unchanged=True)
+    documents = frozenset(document.id for document in documents_under(opened, paths))
+    if not documents:
+        raise CorpusError(
+            f"Nothing could be read in {', '.join(map(str, paths))}.",
+            "Supported: pdf, png, jpg, webp, tiff, bmp, gif, txt, md, html, json.",
+        )
+    return documents
+
+
+def _run(
+    bench: Workbench, question: str, documents: frozenset[str] | None, *, quiet: bool
+) -> tuple[Trajectory, Recording]:
+    from vrag.agent.trajectory import Trajectory
+
+    events: list[Event] = []
+    with bench.runs.record() as recording:
+        for event in bench.agent(documents).stream(question, run_id=recording.id, save=recording.save):
+            recording.write(event)
+            events.append(event)
+            if not quiet:
+                tell_event(event)
+    return Trajectory.of(events), recording
+
+
+def tell_event(event: Event) -> None:
+    """Prints an event as it happens."""
+    from vrag.agent.events import (
+        CropRequested,
+        ImageShown,
+        InvalidAction,
+        PassageShown,
+        SearchRequested,
+        ThoughtGiven,
+    )
+
+    match event:
+        case ThoughtGiven():
+            say((f"{event.step}. ", "bold"), (plain(event.text, 400), "dim"))
+        case SearchRequested():
+            say("   search  ", (plain(event.query), "cyan"))
+        case CropRequested():
+            sides = ", ".join(f"{side:g}" for side in event.box)
+            say("   crop    ", (f"[{sides}]", "cyan"), f" of image {event.image or 'shown last'}")
+        case ImageShown():
+            what = "enlarged" if event.crop else "looking at"
+            say(
+                f"   {what} ",
+                (f"{plain(event.document)}, page {event.page}", "magenta"),
+                f" ({event.width}×{event.height})",
+            )
+        case PassageShown():
+            say("   reading ", (f"{plain(event.document)}, passage {event.page}", "magenta"))
+        case InvalidAction():
+            say("   ", ("refused ", "yellow"), plain(event.reason))
+        case _:
+            return
+
+
+def tell_end(run: Trajectory, recording: Recording | StoredRun) -> None:
+    """Prints how a run ended, and where its answer was seen."""
+    from vrag.agent.events import StopReason
+
+    say("")
+    if run.answer is not None:
+        say(("Answer: ", "bold green"), plain(run.answer))
+        say(("Quoted from the page by the offline policy, not read by a model.", "dim"))
+    elif run.stop_reason is StopReason.ABSTAINED:
+        say(
+            ("No answer: ", "bold yellow"),
+            "nothing in these documents answers this well enough to stand behind.",
+        )
+    else:
+        why = run.failure or f"the run ended as {run.stop_reason}"
+        say(("Failed: ", "bold red"), plain(why))
+    for number, evidence in enumerate(run.evidence, 1):
+        where = "" if evidence.box is None else f", box [{', '.join(f'{side:.3f}' for side in evidence.box)}]"
+        unit = "passage" if evidence.box is None else "page"
+        say(f"  [{number}] ", (plain(evidence.document), "magenta"), f", {unit} {evidence.page}{where}")
+        if evidence.crop_sha256 and number == 1:
+            say("      ", (file_uri(recording.file(evidence.crop_sha256)), "dim"))
+    say(
+        (
+            f"{len(run.steps)} steps, {run.usage.visual_tokens} visual tokens, {run.usage.seconds:.1f} s",
+            "dim",
+        ),
+        (f" · run {recording.id} · pictures in {file_uri(recording.directory / 'files')}", "dim"),
+    )
+
+
+def _as_json(run: Trajectory, recording: Recording) -> dict[str, Any]:
+    """The object that `--json` prints."""
+    return {
+        "question": run.question,
+        "answer": run.answer,
+        "stop_reason": run.stop_reason,
+        "evidence": [
+            {
+                "item": evidence.item,
+                "document": evidence.document,
+                "page": evidence.page,
+                "kind": evidence.kind,
+                "box": None if evidence.box is None else list(evidence.box),
+                "crop": str(recording.file(evidence.crop_sha256)) if evidence.crop_sha256 else None,
+                "quote": evidence.quote,
+            }
+            for evidence in run.evidence
+        ],
+        "steps": [
+            {
+                "step": step.number,
+                "thought": step.thought,
+                "search": step.query,
+                "crop": step.crop,
+                "invalid": step.invalid,
+                "shown": [
+                    {
+                        "item": shown.item,
+                        "document": shown.document,
+                        "page": shown.page,
+                        "box": list(shown.box),
+                    }
+                    for shown in step.shown
+                ],
+            }
+            for step in run.steps
+        ],
+        "usage": {
+            "steps": len(run.steps),
+            "prompt_tokens": run.usage.prompt_tokens,
+            "completion_tokens": run.usage.completion_tokens,
+            "visual_tokens": run.usage.visual_tokens,
+            "seconds": round(run.usage.seconds, 4),
+        },
+        "failure": run.failure,
+        "run": recording.id,
+    }
+
+
+def _status(run: Trajectory) -> int:
+    from vrag.agent.events import StopReason
+
+    if run.answer is not None:
+        return ANSWERED
+    return ABSTAINED if run.stop_reason is StopReason.ABSTAINED else FAILED

@@ -1,0 +1,154 @@
+"""What all commands print alike: tables, progress, complaints. Text of documents stays text."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn
+from rich.table import Table
+from rich.text import Text
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator, Iterable
+    from pathlib import Path
+
+    from vrag.errors import VragError
+    from vrag.index.build import AddReport
+    from vrag.index.build import Progress as BuildProgress
+
+__all__ = ["Collection", "Json", "add_progress", "complain", "emit_json", "plain", "say", "tell_report"]
+
+out = Console(highlight=False, soft_wrap=True)
+err = Console(stderr=True, highlight=False, soft_wrap=True)
+
+Collection = typer.Option(
+    None, "--collection", "-c", help="Directory of the collection.", show_default="VRAG_COLLECTION"
+)
+Json = typer.Option(False, "--json", help="Print one JSON object for machines.")
+
+
+def plain(text: str, limit: int = 0) -> str:
+    """Text of a document made safe for a terminal: one line, no control characters.
+
+    Args:
+        text: Any text.
+        limit: Characters after which it is cut with an ellipsis; 0 for no limit.
+    """
+    line = "".join(c if c.isprintable() else " " for c in text)
+    line = " ".join(line.split())
+    return line if not limit or len(line) <= limit else f"{line[: limit - 1]}…"
+
+
+def say(*parts: str | tuple[str, str]) -> None:
+    """Prints a line; a part is text, or text with a style. Nothing in it is read as markup."""
+    out.print(Text.assemble(*parts))
+
+
+def emit_json(value: dict[str, Any] | list[Any]) -> None:
+    """Prints one JSON value."""
+    sys.stdout.write(json.dumps(value, ensure_ascii=False, indent=2) + "\n")
+
+
+def show_table(columns: Iterable[str], rows: Iterable[Iterable[str]]) -> None:
+    """Prints a table; columns that hold numbers only stand to the right."""
+    cells = [[plain(cell) for cell in row] for row in rows]
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for number, column in enumerate(columns):
+        numeric = bool(cells) and all(
+            row[number].replace(".", "").replace(",", "").isdigit() for row in cells
+        )
+        table.add_column(column, justify="right" if numeric else "left", overflow="fold")
+    for row in cells:
+        table.add_row(*map(Text, row))
+    out.print(table)
+
+
+def complain(error: VragError, status: int) -> int:
+    """Prints an error and what to do about it on the standard error stream; returns the exit status."""
+    err.print(Text.assemble(("Error: ", "bold red"), plain(error.message)))
+    if error.hint:
+        err.print(Text.assemble(("  → ", "bold"), plain(error.hint)))
+    return status
+
+
+@contextmanager
+def add_progress() -> Generator[Callable[[BuildProgress], None]]:
+    """A progress bar on the standard error stream; nothing where that is no terminal."""
+    if not err.is_terminal:
+        yield lambda _: None
+        return
+    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[state]}"))
+    with Progress(*columns, console=err, transient=True) as bar:
+        task = bar.add_task("Reading", total=None, state="")
+
+        def report(progress: BuildProgress) -> None:
+            bar.update(
+                task,
+                description=plain(progress.current, 40),
+                completed=progress.items_done,
+                total=progress.items or None,
+                state=_state(progress),
+            )
+
+        yield report
+
+
+def _state(progress: BuildProgress) -> str:
+    parts = [
+        f"{progress.files_done}/{progress.files} files",
+        f"{progress.items_done} items",
+        f"{progress.rate:.1f}/s",
+    ]
+    if progress.remaining_seconds is not None:
+        parts.append(f"{duration(progress.remaining_seconds)} left")
+    if progress.failed:
+        parts.append(f"{progress.failed} failed")
+    return " · ".join(parts)
+
+
+def duration(seconds: float) -> str:
+    """A stretch of time for people.
+
+    >>> duration(75)
+    '1 min 15 s'
+    """
+    if seconds < 60:
+        return f"{seconds:.0f} s" if seconds >= 10 else f"{seconds:.1f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes // 60} h {minutes % 60} min" if minutes >= 60 else f"{minutes} min {rest} s"
+
+
+def tell_report(report: AddReport, *, to: Console = err, quiet_when_unchanged: bool = False) -> None:
+    """Prints what an `add` did, on standard error unless told otherwise."""
+    if quiet_when_unchanged and not (report.added or report.changed or report.problems or report.skipped):
+        return
+    to.print(
+        f"Indexed {report.items} items: {report.added} files new, {report.changed} changed, "
+        f"{report.unchanged} unchanged ({duration(report.seconds)})."
+    )
+    lines = [(document.name, document.reason) for document in report.problems]
+    lines += [(str(skipped.path), skipped.reason) for skipped in report.skipped]
+    for name, reason in lines[:20]:
+        to.print(Text.assemble(("  ! ", "yellow"), f"{plain(name, 80)}: {plain(reason, 300)}"))
+    if len(lines) > 20:
+        to.print(f"  … and {len(lines) - 20} more; see `vrag index status`.")
+
+
+def file_uri(path: Path) -> str:
+    """The path as terminals print it: relative to the current folder when it lies below it."""
+    try:
+        return str(path.resolve().relative_to(path.cwd()))
+    except ValueError:
+        return str(path)
+
+
+def started() -> Callable[[], float]:
+    """A stopwatch: call it for the seconds since."""
+    begin = time.perf_counter()
+    return lambda: time.perf_counter() - begin

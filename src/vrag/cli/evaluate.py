@@ -1,0 +1,55 @@
+"""`vrag eval`: how good the search is on questions whose pages are known."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import typer
+
+from vrag.cli.display import Collection, Json, add_progress, emit_json, plain, say, show_table, tell_report
+from vrag.settings import load_settings
+
+__all__ = ["app"]
+
+app = typer.Typer(help="Measure on questions whose answers are known.", no_args_is_help=True)
+
+
+@app.callback()
+def evaluate() -> None:
+    """Measure on questions whose answers are known."""
+
+
+@app.command()
+def retrieval(
+    dataset: Path = typer.Argument(..., help="Questions with gold pages, in the dataset JSON format."),
+    docs: list[Path] = typer.Option(..., "--docs", "-d", help="The documents; indexed if they are not yet."),
+    collection: Path | None = Collection,
+    ocr: bool | None = typer.Option(None, "--ocr/--no-ocr", help="Read pages without text by OCR."),
+    as_json: bool = Json,
+) -> None:
+    """Measure nDCG, recall and MRR of the search over a folder of documents.
+
+    All documents are searched together. Questions without a gold page are left out and counted.
+
+    Example: vrag eval retrieval rag_dataset.json --docs pdf/
+    """
+    from vrag.assemble import documents_under, open_for_adding, open_workbench
+    from vrag.cases import read_cases
+    from vrag.evaluation.retrieval import evaluate_retrieval
+    from vrag.index.build import add
+
+    cases = read_cases(dataset)
+    report = load_settings(collection=collection, ocr=ocr)
+    opened, options = open_for_adding(report)
+    with add_progress() as progress:
+        tell_report(add(opened, docs, options, progress=progress), quiet_when_unchanged=True)
+    bench = open_workbench(report.settings)
+    result = evaluate_retrieval(cases, bench.engine, documents_under(opened, docs))
+    if as_json:
+        emit_json(result.as_dict())
+        return
+    show_table(["figure", "value"], ((name, f"{value:.3f}") for name, value in result.measures.items()))
+    say(f"{len(result.scores)} questions over {result.pages} pages in {result.seconds:.1f} s.")
+    say(f"{result.skipped} questions have no gold page and were left out.")
+    for name in result.missing:
+        say(("  ! ", "yellow"), f"{plain(name)} is a gold document and is not among the documents.")

@@ -1,0 +1,181 @@
+"""`vrag index`: bring documents in, look after the collection."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+from vrag.cli.display import (
+    Collection,
+    Json,
+    add_progress,
+    emit_json,
+    out,
+    plain,
+    say,
+    show_table,
+    tell_report,
+)
+from vrag.settings import load_settings
+
+if TYPE_CHECKING:
+    from vrag.index.build import AddReport
+    from vrag.index.store import Collection as CollectionStore
+    from vrag.index.upkeep import RemoveReport
+    from vrag.types import Document
+
+__all__ = ["app"]
+
+app = typer.Typer(help="Bring documents into a collection, and look after it.", no_args_is_help=True)
+
+
+@app.command()
+def add(
+    paths: list[Path] = typer.Argument(..., help="Files and folders, searched at any depth."),
+    collection: Path | None = Collection,
+    dpi: float | None = typer.Option(None, help="Resolution of rendered pages, per inch."),
+    ocr: bool | None = typer.Option(None, "--ocr/--no-ocr", help="Read pages without text by OCR."),
+    workers: int | None = typer.Option(None, help="Processes that read files; 0 for one per core."),
+    retry_failed: bool = typer.Option(
+        False, "--retry-failed", help="Try files again that failed and have not changed."
+    ),
+    as_json: bool = Json,
+) -> None:
+    """Index files and folders: what is new or has changed, and what an earlier run left unfinished.
+
+    It can be stopped at any time: what was finished is kept, and the same command goes on. Files
+    that cannot be read are listed with the reason and stop nothing; the exit status is 1 only
+    when nothing at all could be read.
+    """
+    from vrag.assemble import open_for_adding
+    from vrag.index.build import add as add_files
+
+    report = load_settings(collection=collection, dpi=dpi, ocr=ocr, workers=workers)
+    opened, options = open_for_adding(report)
+    with add_progress() as progress:
+        done = add_files(opened, paths, options, progress=progress, retry_failed=retry_failed)
+    if as_json:
+        emit_json(_report_record(done))
+    else:
+        tell_report(done, to=out)
+    if (done.problems or done.skipped) and not (done.items or done.unchanged or done.added or done.changed):
+        raise typer.Exit(1)
+
+
+@app.command()
+def status(collection: Path | None = Collection, as_json: bool = Json) -> None:
+    """Show what a collection holds, and which files failed and why."""
+    from vrag.index.build import status as status_of
+
+    now = status_of(_open(collection))
+    if as_json:
+        record = asdict(now)
+        record["directory"] = str(now.directory)
+        emit_json(record)
+        return
+    say(("Collection ", "bold"), str(now.directory))
+    files = ", ".join(f"{count} {state}" for state, count in now.files.items()) or "none"
+    say(f"  files      {files}")
+    say(f"  documents  {now.documents}")
+    say(f"  items      {now.items}")
+    say(f"  size       {now.bytes / 1e6:.1f} MB")
+    say(f"  pages at   {now.options.dpi:g} dpi, OCR {'on' if now.options.ocr else 'off'}")
+    say(f"  version    {now.content_version}")
+    _tell_problems("Problems", now.problems)
+    _tell_problems("Begun and not finished; run the same `vrag index add` again", now.pending)
+
+
+@app.command()
+def verify(
+    collection: Path | None = Collection,
+    repair: bool = typer.Option(
+        False, "--repair", help="Mend what can be; the next add makes the rest anew."
+    ),
+    as_json: bool = Json,
+) -> None:
+    """Check every row and every picture of a collection. Exit status 1 when something is wrong."""
+    from vrag.index.build import verify as verify_collection
+
+    report = verify_collection(_open(collection), repair=repair)
+    if as_json:
+        emit_json({**asdict(report), "ok": report.ok})
+    else:
+        say(f"Checked {report.files} files, {report.items} items, {report.pictures} pictures.")
+        for problem in report.problems:
+            say(("  ! ", "yellow"), f"{plain(problem.subject)}: {plain(problem.detail)}")
+        if report.ok:
+            say(("All is as it should be.", "green"))
+        elif report.repaired:
+            say("Repaired. Run `vrag index add` on the same paths to make again what is missing.")
+        else:
+            say("To mend it: vrag index verify --repair")
+    raise typer.Exit(0 if report.ok or report.repaired else 1)
+
+
+@app.command()
+def remove(
+    targets: list[str] = typer.Argument(..., help="Paths, folders, file names or ids of documents."),
+    collection: Path | None = Collection,
+    as_json: bool = Json,
+) -> None:
+    """Take documents out of the collection. The files themselves stay where they are."""
+    from vrag.index.build import remove as remove_documents
+
+    _tell_removed(remove_documents(_open(collection), targets), as_json=as_json)
+
+
+@app.command()
+def prune(collection: Path | None = Collection, as_json: bool = Json) -> None:
+    """Take out those documents whose files are gone from the disk."""
+    from vrag.index.build import prune as prune_documents
+
+    _tell_removed(prune_documents(_open(collection)), as_json=as_json)
+
+
+@app.command()
+def compact(collection: Path | None = Collection, as_json: bool = Json) -> None:
+    """Give back disk space: merge small pieces, delete old versions and what nothing refers to."""
+    from vrag.index.build import compact as compact_collection
+
+    report = compact_collection(_open(collection))
+    if as_json:
+        emit_json(asdict(report))
+    else:
+        say(f"{report.bytes_before / 1e6:.1f} MB before, {report.bytes_after / 1e6:.1f} MB now.")
+
+
+def _open(collection: Path | None) -> CollectionStore:
+    from vrag.index.store import Collection as Store
+
+    return Store.open(load_settings(collection=collection).settings.collection)
+
+
+def _tell_problems(title: str, documents: tuple[Document, ...]) -> None:
+    if documents:
+        say((f"{title}:", "bold"))
+        show_table(["file", "why"], ((document.path, document.reason) for document in documents))
+
+
+def _tell_removed(report: RemoveReport, *, as_json: bool) -> None:
+    names = [document.path for document in report.documents]
+    if as_json:
+        emit_json({"documents": names, "items": report.items})
+        return
+    say(f"Removed {len(names)} files, {report.items} items.")
+    for name in names:
+        say(f"  {plain(name)}")
+
+
+def _report_record(done: AddReport) -> dict[str, object]:
+    return {
+        "added": done.added,
+        "changed": done.changed,
+        "unchanged": done.unchanged,
+        "items": done.items,
+        "seconds": round(done.seconds, 3),
+        "problems": [{"path": document.path, "reason": document.reason} for document in done.problems],
+        "skipped": [{"path": str(skipped.path), "reason": skipped.reason} for skipped in done.skipped],
+    }

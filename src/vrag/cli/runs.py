@@ -1,0 +1,103 @@
+"""`vrag runs`: what was asked before, step by step, and again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+from vrag.cli.display import Collection, Json, emit_json, plain, say, show_table
+from vrag.errors import RunError
+from vrag.settings import load_settings
+
+if TYPE_CHECKING:
+    from vrag.agent.replay import Difference
+    from vrag.agent.runs import RunStore, StoredRun
+
+__all__ = ["app"]
+
+app = typer.Typer(help="List, show and replay recorded runs.", no_args_is_help=True)
+Run = typer.Argument("last", help="Id of the run, or the beginning of one; `last` for the newest.")
+
+
+@app.command("list")
+def list_runs(
+    limit: int = typer.Option(20, "--limit", "-n", min=1, help="How many, the newest first."),
+    collection: Path | None = Collection,
+    as_json: bool = Json,
+) -> None:
+    """List recorded runs, the newest first."""
+    store = _store(collection)
+    rows = [_summary(store, run) for run in store.ids()[:limit]]
+    if as_json:
+        emit_json([dict(zip(("run", "ended", "question", "answer"), row, strict=True)) for row in rows])
+    elif rows:
+        show_table(["run", "ended", "question", "answer"], ([plain(c, 60) for c in row] for row in rows))
+    else:
+        say('No question has been asked yet. Try: vrag ask ./my-documents "…"')
+
+
+@app.command()
+def show(run: str = Run, collection: Path | None = Collection, as_json: bool = Json) -> None:
+    """Show a run step by step, with what was seen and how it ended."""
+    from vrag.cli.ask import tell_end, tell_event
+
+    stored = _store(collection).read(run)
+    if as_json:
+        emit_json([event.model_dump(mode="json") for event in stored.events])
+        return
+    say(("Question: ", "bold"), plain(stored.started.question))
+    for event in stored.events:
+        tell_event(event)
+    tell_end(stored.trajectory, stored)
+
+
+@app.command()
+def replay(run: str = Run, collection: Path | None = Collection, as_json: bool = Json) -> None:
+    """Feed the recorded replies through the environment again and compare every event.
+
+    Exit status 0 when all events are the same, 1 when not.
+    """
+    from vrag.agent.replay import differences
+    from vrag.agent.replay import replay as replay_run
+    from vrag.assemble import open_workbench
+
+    bench = open_workbench(load_settings(collection=collection).settings)
+    stored = bench.runs.read(run)
+    found = differences(stored.events, list(replay_run(stored, bench.engine)))
+    if as_json:
+        emit_json({"run": stored.id, "events": len(stored.events), "differences": _records(found)})
+    elif found:
+        say((f"{len(found)} of {len(stored.events)} events differ.", "yellow"))
+        for record in _records(found)[:5]:
+            say("  ", plain(str(record), 300))
+    else:
+        say((f"The same {len(stored.events)} events again.", "green"))
+    raise typer.Exit(1 if found else 0)
+
+
+def _store(collection: Path | None) -> RunStore:
+    from vrag.agent.runs import RunStore
+    from vrag.index.store import Collection as Store
+
+    return RunStore(Store.open(load_settings(collection=collection).settings.collection).runs_dir)
+
+
+def _summary(store: RunStore, run: str) -> tuple[str, str, str, str]:
+    try:
+        stored: StoredRun = store.read(run)
+    except RunError as error:
+        return run, "damaged", error.message, ""
+    trajectory = stored.trajectory
+    return run, trajectory.stop_reason or "unfinished", trajectory.question, trajectory.answer or ""
+
+
+def _records(found: list[Difference]) -> list[dict[str, object]]:
+    return [
+        {
+            "recorded": difference.recorded and difference.recorded.model_dump(mode="json"),
+            "replayed": difference.replayed and difference.replayed.model_dump(mode="json"),
+        }
+        for difference in found
+    ]

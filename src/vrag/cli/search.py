@@ -1,0 +1,68 @@
+"""`vrag search`: the pages that a query finds, without an agent."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+from vrag.cli.display import Collection, Json, emit_json, plain, say
+from vrag.settings import load_settings
+
+if TYPE_CHECKING:
+    from vrag.types import Item
+
+__all__ = ["search"]
+
+
+def search(
+    query: str = typer.Argument(..., help="What to look for."),
+    top_k: int = typer.Option(10, "--top-k", "-k", min=1, max=1000, help="How many items to list."),
+    docs: list[Path] = typer.Option([], "--docs", "-d", help="Look in these indexed files or folders only."),
+    kind: list[str] = typer.Option(
+        [], "--kind", help="Look for page, passage or clip only; may be repeated."
+    ),
+    collection: Path | None = Collection,
+    as_json: bool = Json,
+) -> None:
+    """Search the collection and list what was found, best first.
+
+    Example: vrag search "passengers in 2024" --top-k 3
+    """
+    from vrag.assemble import documents_under, open_workbench
+    from vrag.errors import SearchError
+    from vrag.types import ItemKind, Query
+
+    bench = open_workbench(load_settings(collection=collection).settings)
+    unknown = sorted(set(kind) - {str(known) for known in ItemKind})
+    if unknown:
+        raise SearchError(f"There is no kind of item {unknown[0]!r}.", f"Known: {', '.join(ItemKind)}.")
+    documents = frozenset(document.id for document in documents_under(bench.collection, docs))
+    kinds = frozenset(map(ItemKind, kind)) if kind else None
+    hits = bench.engine.search([Query(query, documents if docs else None, kinds)], top_k)[0]
+    items = bench.collection.items([hit.item for hit in hits])
+    if as_json:
+        found = [{**asdict(hit), "snippet": snippet(items[hit.item], query)} for hit in hits]
+        emit_json({"query": query, "hits": found})
+        return
+    for hit in hits:
+        say(
+            (f"{hit.rank:3}. ", "bold"),
+            (plain(hit.document_name), "magenta"),
+            f", {hit.kind} {hit.ordinal}  ",
+            (f"{hit.score:.3f}", "dim"),
+        )
+        say("     ", (snippet(items[hit.item], query), "dim"))
+    if not hits:
+        say("Nothing was found.")
+
+
+def snippet(item: Item, query: str, length: int = 140) -> str:
+    """The stretch of an item's text that begins shortly before the first word of the query."""
+    text = plain(item.text)
+    low = text.casefold()
+    places = [at for word in query.casefold().split() if len(word) > 2 and (at := low.find(word)) >= 0]
+    start = max(0, min(places) - 30) if places else 0
+    return ("…" if start else "") + plain(text[start:], length)

@@ -1,0 +1,144 @@
+"""Every setting, once: its name, its default, what it means, and where its value came from.
+
+A flag on the command line wins over an environment variable (`VRAG_…`), which wins over a line in
+`.env`, which wins over the settings file, which wins over the default. The settings file is the
+one that `VRAG_CONFIG` names, else `vrag.toml` in the current folder, else `config.toml` in the
+user's configuration folder. Nothing is built here.
+"""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from platformdirs import user_config_path, user_data_path
+from pydantic import Field, ValidationError
+from pydantic_settings import (
+    BaseSettings,
+    DotEnvSettingsSource,
+    EnvSettingsSource,
+    PydanticBaseSettingsSource,
+    SettingsConfigDict,
+    TomlConfigSettingsSource,
+)
+
+from vrag.errors import SettingsError
+
+__all__ = ["Settings", "SettingsReport", "load_settings", "settings_file"]
+
+
+def _default_collection() -> Path:
+    return user_data_path("vrag", appauthor=False) / "collections" / "default"
+
+
+class Settings(BaseSettings):
+    """All settings. Frozen."""
+
+    model_config = SettingsConfigDict(env_prefix="VRAG_", frozen=True, extra="forbid")
+
+    collection: Path = Field(
+        default_factory=_default_collection, description="Directory of the collection: index, pictures, runs."
+    )
+    dpi: float = Field(default=144.0, ge=36, le=600, description="Resolution of rendered pages, per inch.")
+    ocr: bool = Field(default=True, description="Read pages and pictures without text by OCR.")
+    page_seconds: float = Field(default=60.0, gt=0, description="Time limit per page, in seconds.")
+    max_pixels: int = Field(
+        default=50_000_000, ge=1_000_000, description="Pixels beyond which a picture is refused."
+    )
+    passage_chars: int = Field(
+        default=1200, ge=100, le=20_000, description="Length of the passages of text files, in characters."
+    )
+    workers: int = Field(default=0, ge=0, description="Processes that read files; 0 for one per core.")
+    profile: str = Field(
+        default="qwen2.5-vl", description="Model family: picture sizes and coordinate space."
+    )
+    max_steps: int = Field(default=10, ge=1, le=200, description="Model calls of a run.")
+    hits: int = Field(default=10, ge=1, le=1000, description="Hits an agent's search returns.")
+    show: int = Field(default=1, ge=1, le=10, description="Items an agent's search shows.")
+    padding: float = Field(default=0.0, ge=0, le=1000, description="Item pixels added around a crop.")
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],  # noqa: ARG003 - the signature is pydantic's
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,  # noqa: ARG003
+        dotenv_settings: PydanticBaseSettingsSource,  # noqa: ARG003
+        file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Takes values as given only: `load_settings` reads the sources, to know each one's origin."""
+        return (init_settings,)
+
+
+@dataclass(frozen=True, slots=True)
+class SettingsReport:
+    """Settings and where each value came from."""
+
+    settings: Settings
+    origins: dict[str, str]
+    """By name: `flag`, `environment`, `.env`, `default` or the path of the settings file."""
+    file: Path | None
+    """The settings file that was read."""
+
+
+def settings_file() -> Path | None:
+    """The settings file in force, if there is one.
+
+    Raises:
+        SettingsError: If `VRAG_CONFIG` names a file that does not exist.
+    """
+    if named := os.environ.get("VRAG_CONFIG"):
+        if not Path(named).is_file():
+            raise SettingsError(f"The settings file {named} does not exist.", "Correct VRAG_CONFIG.")
+        return Path(named)
+    places = [Path("vrag.toml"), user_config_path("vrag", appauthor=False) / "config.toml"]
+    return next((place for place in places if place.is_file()), None)
+
+
+def load_settings(**flags: Any) -> SettingsReport:  # noqa: ANN401 - validated by the model
+    """Reads every source and keeps for each setting the strongest value.
+
+    Args:
+        flags: Values from the command line; None stands for a flag that was not given.
+
+    Raises:
+        SettingsError: If a value or the settings file cannot be used.
+    """
+    file = settings_file()
+    layers = [("default", dict[str, Any]()), *_sources(file)]
+    layers.append(("flag", {name: value for name, value in flags.items() if value is not None}))
+    values = {name: value for _, layer in layers for name, value in layer.items()}
+    origins = dict.fromkeys(Settings.model_fields, "default")
+    origins |= {name: origin for origin, layer in layers for name in layer}
+    try:
+        return SettingsReport(Settings(**values), origins, file)
+    except ValidationError as error:
+        raise SettingsError(_first_fault(error, origins)) from None
+
+
+def _sources(file: Path | None) -> list[tuple[str, dict[str, Any]]]:
+    """What file, `.env` and environment say, the weakest first."""
+    try:
+        toml = TomlConfigSettingsSource(Settings, file)() if file else {}
+    except (tomllib.TOMLDecodeError, OSError, UnicodeDecodeError) as error:
+        raise SettingsError(f"The settings file {file} cannot be read: {error}.") from error
+    known = Settings.model_fields.keys()
+    dotenv = DotEnvSettingsSource(Settings, env_file=".env")()
+    return [
+        (str(file), toml),
+        (".env", {name: value for name, value in dotenv.items() if name in known}),
+        ("environment", EnvSettingsSource(Settings)()),
+    ]
+
+
+def _first_fault(error: ValidationError, origins: dict[str, str]) -> str:
+    fault = error.errors()[0]
+    name = str(fault["loc"][0]) if fault["loc"] else "settings"
+    if fault["type"] == "extra_forbidden":
+        return (
+            f"There is no setting {name!r} ({origins.get(name, 'unknown origin')}); see `vrag config show`."
+        )
+    return f"The setting {name!r} ({origins.get(name, 'default')}) cannot be used: {fault['msg']}."

@@ -1,0 +1,70 @@
+from __future__ import annotations
+
+import pytest
+
+from vrag.index.meter import Meter, Progress
+
+
+class Clock:
+    now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+def test_rate_and_remaining_time(clock: Clock) -> None:
+    meter = Meter(None, 2, clock)
+    meter.counted("a", 100, 0)
+    for _ in range(20):
+        clock.now += 0.5
+        meter.made("a")
+    progress = meter.progress
+    assert progress.rate == pytest.approx(2.0)
+    assert progress.remaining_seconds == pytest.approx((100 + 100 - 20) / 2.0), "the other file counts as the mean"
+
+
+def test_the_rate_is_that_of_the_last_half_minute(clock: Clock) -> None:
+    meter = Meter(None, 1, clock)
+    meter.counted("a", 1000, 0)
+    for _ in range(100):
+        clock.now += 10
+        meter.made("a")
+    for _ in range(61):
+        clock.now += 1
+        meter.made("a")
+    assert meter.progress.rate == pytest.approx(1.0, rel=0.05)
+
+
+def test_what_was_there_before_is_done_but_not_speed(clock: Clock) -> None:
+    meter = Meter(None, 1, clock)
+    clock.now += 1
+    meter.counted("a", 1000, 900)
+    clock.now += 9
+    for _ in range(10):
+        meter.made("a")
+    progress = meter.progress
+    assert (progress.items_done, progress.items) == (910, 1000)
+    assert progress.rate == pytest.approx(1.0)
+    assert progress.remaining_seconds == pytest.approx(90)
+
+
+def test_nothing_is_foretold_before_anything_is_known(clock: Clock) -> None:
+    assert Meter(None, 3, clock).progress.remaining_seconds is None
+
+
+def test_reports_are_few_and_the_last_is_complete(clock: Clock) -> None:
+    seen: list[Progress] = []
+    meter = Meter(seen.append, 1, clock)
+    meter.counted("a", 500, 0)
+    for _ in range(500):
+        clock.now += 0.001
+        meter.made("a")
+    meter.finished()
+    meter.close()
+    assert len(seen) < 10
+    assert (seen[-1].items_done, seen[-1].files_done, seen[-1].remaining_seconds) == (500, 1, 0.0)

@@ -1,0 +1,213 @@
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from conftest import contents
+from vrag.corpus.options import CorpusOptions
+from vrag.errors import CollectionBusy, CollectionError, FingerprintMismatch, SearchError
+from vrag.index.build import add
+from vrag.index.header import Header
+from vrag.index.store import Collection
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+class Fake:
+    fingerprint = "model"
+    dimension = 3
+
+
+class TestOpening:
+    def test_what_it_was_built_with_is_remembered(self, tmp_path: Path) -> None:
+        options = CorpusOptions(dpi=100, ocr=False, workers=7)
+        made = Collection.create(tmp_path / "c", options, embedder=Fake())
+
+        header = Collection.open(tmp_path / "c").header
+
+        assert (header.options.dpi, header.options.ocr, header.options.workers) == (100, False, 0)
+        assert header.corpus_fingerprint == options.fingerprint
+        assert header.embedder == made.header.embedder
+        assert header.embedder is not None
+        assert (header.embedder.fingerprint, header.embedder.dimension) == ("model", 3)
+
+    def test_opening_writes_nothing(self, tmp_path: Path) -> None:
+        Collection.create(tmp_path / "c")
+        before = sorted(tmp_path.rglob("*"))
+        collection = Collection.open(tmp_path / "c")
+        assert (collection.documents(), collection.items(["x-1"]), collection.table_version) == ([], {}, 0)
+        assert collection.content_version
+        assert sorted(tmp_path.rglob("*")) == before
+
+    def test_there_is_none(self, tmp_path: Path) -> None:
+        with pytest.raises(CollectionError, match="no collection"):
+            Collection.open(tmp_path / "c")
+        with pytest.raises(CollectionError, match="no collection"):
+            Collection.open(tmp_path)
+        (tmp_path / "file").write_text("x")
+        with pytest.raises(CollectionError, match="no collection"):
+            Collection.open(tmp_path / "file")
+
+    def test_open_or_create(self, tmp_path: Path) -> None:
+        options = CorpusOptions(dpi=100)
+        Collection.open_or_create(tmp_path / "c", options)
+        assert Collection.open_or_create(tmp_path / "c").header.options.dpi == 100
+        assert Collection.open_or_create(tmp_path / "c", options).header.options.dpi == 100
+        with pytest.raises(FingerprintMismatch, match=r"dpi 100\.0, not 144\.0|dpi 100, not 144\.0"):
+            Collection.open_or_create(tmp_path / "c", CorpusOptions())
+
+    def test_a_directory_of_somebody_else_is_refused(self, tmp_path: Path) -> None:
+        (tmp_path / "thesis.tex").write_text("x")
+        with pytest.raises(CollectionError, match=r"not empty \(thesis\.tex\)"):
+            Collection.open_or_create(tmp_path)
+        assert sorted(path.name for path in tmp_path.iterdir()) == ["lock", "thesis.tex"]
+
+    def test_where_no_directory_can_be(self, tmp_path: Path) -> None:
+        (tmp_path / "file").write_text("x")
+        with pytest.raises(CollectionError, match="cannot be made"):
+            Collection.create(tmp_path / "file" / "c")
+        with pytest.raises(CollectionError, match="cannot live"):
+            Collection.create(tmp_path / os.fsdecode(b"\xff"))
+
+    @pytest.mark.parametrize("left", [[], ["lock"], ["lock", "writer.json", "collection.json.new"]])
+    def test_a_creation_that_was_killed_is_begun_again(self, tmp_path: Path, left: list[str]) -> None:
+        for name in left:
+            (tmp_path / name).write_text("{")
+        Collection.open_or_create(tmp_path)
+        assert Collection.open(tmp_path).documents() == []
+
+    @pytest.mark.parametrize("left", ["index", "index/items.lance", "index/items.lance/_versions"])
+    def test_a_table_that_was_being_made_is_empty(self, tmp_path: Path, left: str) -> None:
+        collection = Collection.create(tmp_path / "c")
+        (tmp_path / "c" / left).mkdir(parents=True)
+        assert collection.scan(["id"]).data.num_rows == 0
+        assert collection.table_version == 0
+
+    def test_a_newer_layout_is_refused(self, tmp_path: Path) -> None:
+        Collection.create(tmp_path / "c")
+        path = tmp_path / "c" / "collection.json"
+        path.write_text(json.dumps(json.loads(path.read_text()) | {"schema": 2}))
+        with pytest.raises(CollectionError, match=r"newer version.*pip install"):
+            Collection.open(tmp_path / "c")
+
+    @pytest.mark.parametrize("text", ["", "{}", "[]", '{"schema": 1}', '{"schema": 1, "corpus": {"x": 1}}', "null"])
+    def test_a_damaged_header_is_told(self, tmp_path: Path, text: str) -> None:
+        Collection.create(tmp_path / "c")
+        (tmp_path / "c" / "collection.json").write_text(text)
+        with pytest.raises(CollectionError, match="damaged"):
+            Collection.open_or_create(tmp_path / "c")
+
+    def test_header_round_trip(self, tmp_path: Path) -> None:
+        header = Header.of(CorpusOptions(max_pages=3), Fake())
+        header.write(tmp_path)
+        assert Header.read(tmp_path) == header
+
+
+class TestLock:
+    def test_is_held_once_and_given_back(self, collection: Collection) -> None:
+        with collection.lock():
+            with pytest.raises(CollectionBusy, match=str(os.getpid())), collection.lock():
+                pass
+            with pytest.raises(CollectionBusy), Collection.open(collection.directory).lock():
+                pass
+        with collection.lock():
+            pass
+        assert not (collection.directory / "writer.json").exists()
+
+    def test_another_process_is_named(self, collection: Collection) -> None:
+        code = (
+            "import sys; from vrag.index.store import Collection\n"
+            "with Collection.open(sys.argv[1]).lock(): print('held', flush=True); sys.stdin.read()"
+        )
+        command = [sys.executable, "-c", code, str(collection.directory)]
+        with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+            assert process.stdout is not None
+            assert process.stdout.readline() == b"held\n"
+            with pytest.raises(CollectionBusy, match=f"process {process.pid} on"), collection.lock():
+                pass
+            process.kill()
+            process.communicate()
+        with collection.lock():
+            pass
+
+
+class TestReading:
+    def test_items_that_do_not_exist_are_absent(
+        self, collection: Collection, folder: Path, conversion: object
+    ) -> None:
+        (folder / "a.txt").write_text("one\ntwo")
+        add(collection, [folder])
+        (document,) = collection.documents()
+        ids = [f"{document.id[:16]}-{n}" for n in (2, 1, 9)]
+        assert set(collection.items([*ids, *ids])) == set(ids[:2])
+        assert collection.item(ids[0]).text == "two"
+        with pytest.raises(SearchError, match="no item"):
+            collection.item(ids[2])
+
+    def test_a_copy_is_a_collection_of_its_own(
+        self, collection: Collection, folder: Path, tmp_path: Path, conversion: object
+    ) -> None:
+        import shutil
+
+        (folder / "a.txt").write_text("one\npic two")
+        add(collection, [folder])
+        shutil.copytree(collection.directory, tmp_path / "copy")
+        copy = Collection.open(tmp_path / "copy")
+        assert contents(copy) == contents(collection)
+        assert copy.content_version == collection.content_version
+        (folder / "b.txt").write_text("three")
+        add(copy, [folder])
+        assert len(copy.documents()) == 2
+        assert len(collection.documents()) == 1
+
+    def test_content_version_depends_on_content_alone(
+        self, tmp_path: Path, folder: Path, conversion: object
+    ) -> None:
+        first, second = Collection.create(tmp_path / "1"), Collection.create(tmp_path / "2")
+        for name in ("a", "b"):
+            (folder / f"{name}.txt").write_text(name)
+            add(first, [folder])
+        add(second, [folder])
+        assert first.table_version != second.table_version
+        assert first.content_version == second.content_version
+        other = Collection.create(tmp_path / "3", embedder=Fake())
+        assert other.content_version != Collection.create(tmp_path / "4").content_version
+
+
+class TestDisk:
+    def test_a_full_disk_is_told_and_what_is_committed_stays(
+        self, collection: Collection, folder: Path, tmp_path: Path
+    ) -> None:
+        """A limit on the size of files stands for the full disk: both end in a failed write."""
+        code = (
+            "import resource, sys\n"
+            "from vrag.errors import CollectionError\n"
+            "from vrag.index.rows import item_rows\n"
+            "from vrag.index.store import Collection\n"
+            "from vrag.types import Item, ItemKind, item_id\n"
+            "import random\n"
+            "def rows(document, n):\n"
+            "    r = random.Random(1)\n"
+            "    items = [Item(id=item_id(document, i), document=document, document_name='d', kind=ItemKind.PASSAGE,\n"
+            "        ordinal=i, text=r.randbytes(500).hex()) for i in range(1, n + 1)]\n"
+            "    return item_rows(items, None, c.item_table.schema)\n"
+            "c = Collection.open(sys.argv[1])\n"
+            "c.item_table.append(rows('a' * 64, 3))\n"
+            "resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))\n"
+            "try:\n"
+            "    c.item_table.append(rows('b' * 64, 3000))\n"
+            "except CollectionError as error:\n"
+            "    print(error)\n"
+        )
+        done = subprocess.run(
+            [sys.executable, "-c", code, str(collection.directory)], capture_output=True, text=True, check=True
+        )
+        assert "could not be written" in done.stdout
+        assert "Make room" in done.stdout
+        assert collection.scan(["document"]).data["document"].to_pylist() == ["a" * 64] * 3

@@ -1,0 +1,377 @@
+from __future__ import annotations
+
+import os
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+from vrag.errors import CollectionError, FingerprintMismatch, SearchError
+from vrag.geometry import Size
+from vrag.index.build import compact
+from vrag.index.lexical import Lexical
+from vrag.index.rows import file_rows, item_rows
+from vrag.index.store import Collection
+from vrag.search import engine as module
+from vrag.search.engine import Engine, Ranking
+from vrag.search.fuse import reciprocal_rank_fusion
+from vrag.types import Document, DocumentStatus, Item, ItemKind, Query, item_id
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+WORDS = "apple banana cherry date elder fig grape".split()
+
+
+class WordEmbedder:
+    """Counts of seven fruits, so that a test can compute every score by hand; ties are many."""
+
+    dimension = len(WORDS)
+    fingerprint = "fruits"
+
+    def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        return np.array([[text.split().count(word) for word in WORDS] for text in texts], np.float32)
+
+    def embed_items(self, items: Sequence[Item]) -> NDArray[Any]:
+        return self.embed([item.text for item in items])
+
+    def embed_queries(self, queries: Sequence[str]) -> NDArray[np.float32]:
+        return self.embed(queries)
+
+
+def document_id(number: int) -> str:
+    return f"{number:016x}" * 4
+
+
+def put(
+    collection: Collection, number: int, *texts: str, status: DocumentStatus = DocumentStatus.READY, image: str = ""
+) -> None:
+    """Stores a document, as the build does: items first."""
+    items = [
+        Item(
+            id=item_id(document_id(number), ordinal),
+            document=document_id(number),
+            document_name=f"{number}.txt",
+            kind=ItemKind.PAGE if ordinal % 2 else ItemKind.PASSAGE,
+            ordinal=ordinal,
+            text=text,
+            image=image or None,
+            size=Size(4, 4) if image else None,
+        )
+        for ordinal, text in enumerate(texts, 1)
+    ]
+    vectors = WordEmbedder().embed_items(items) if collection.header.embedder else None
+    if items:
+        collection.item_table.append(item_rows(items, vectors, collection.item_table.schema))
+    refer(collection, number, status)
+
+
+def refer(collection: Collection, number: int, status: DocumentStatus = DocumentStatus.READY, path: str = "") -> None:
+    row = Document(
+        path=path or f"/{number}.txt",
+        id=document_id(number),
+        name=f"{number}.txt",
+        size=1,
+        mtime_ns=1,
+        status=status,
+    )
+    collection.file_table.upsert(file_rows([(row, 1)]), "key")
+
+
+@pytest.fixture
+def collection(tmp_path: Path) -> Collection:
+    return Collection.create(tmp_path / "collection", embedder=WordEmbedder())
+
+
+@pytest.fixture
+def lexical(tmp_path: Path) -> Collection:
+    return Collection.create(tmp_path / "lexical")
+
+
+def fruits(collection: Collection, documents: int = 40) -> dict[str, str]:
+    """Random texts; returns them by item id."""
+    random = np.random.default_rng(1)
+    texts: dict[str, str] = {}
+    for number in range(1, documents + 1):
+        made = [" ".join(random.choice(WORDS, random.integers(1, 6))) for _ in range(6)]
+        put(collection, number, *made)
+        texts |= {item_id(document_id(number), n): text for n, text in enumerate(made, 1)}
+    return texts
+
+
+def ids(engine: Engine, query: Query | str, top_k: int = 10) -> list[str]:
+    (hits,) = engine.search([Query(query) if isinstance(query, str) else query], top_k)
+    return [hit.item for hit in hits]
+
+
+class TestRanking:
+    def test_hits_tell_where_they_come_from(self, lexical: Collection) -> None:
+        put(lexical, 7, "nothing", "an apple")
+        ((hit,),) = Engine(lexical).search([Query("apple")], 1)
+        assert (hit.item, hit.rank, hit.document, hit.document_name) == (
+            item_id(document_id(7), 2),
+            1,
+            document_id(7),
+            "7.txt",
+        )
+        assert (hit.ordinal, hit.kind) == (2, ItemKind.PASSAGE)
+        assert hit.score > 0
+
+    def test_lists_are_one_per_query_and_scores_descend(self, collection: Collection) -> None:
+        fruits(collection)
+        lists = Engine(collection, WordEmbedder()).search([Query("apple fig"), Query("date")], 25)
+        assert [len(hits) for hits in lists] == [25, 25]
+        for hits in lists:
+            assert [hit.rank for hit in hits] == list(range(1, 26))
+            assert [hit.score for hit in hits] == sorted((hit.score for hit in hits), reverse=True)
+
+    @pytest.mark.parametrize("top_k", [1, 5, 12, 1000])
+    def test_vectors_rank_as_a_full_sort_does(self, collection: Collection, top_k: int) -> None:
+        texts = fruits(collection)
+        engine = Engine(collection, WordEmbedder(), rankings=[Ranking.VECTOR])
+        query = "apple fig fig"
+        vector = WordEmbedder().embed([query])[0]
+        score = {item: float(WordEmbedder().embed([text])[0] @ vector) for item, text in texts.items()}
+        assert ids(engine, query, top_k) == sorted(texts, key=lambda item: (-score[item], item))[:top_k]
+
+    def test_fusion_is_that_of_both_rankings(self, collection: Collection) -> None:
+        fruits(collection)
+        only = [
+            ids(Engine(collection, WordEmbedder(), rankings=[ranking]), "apple grape", 100) for ranking in Ranking
+        ]
+        (hits,) = Engine(collection, WordEmbedder()).search([Query("apple grape")], 10)
+        assert [(hit.item, hit.score) for hit in hits] == reciprocal_rank_fusion(only)[:10]
+
+    def test_without_vectors_the_score_is_that_of_bm25(self, lexical: Collection) -> None:
+        put(lexical, 1, "apple", "apple apple fig")
+        (hits,) = Engine(lexical).search([Query("apple")], 2)
+        assert {hit.score for hit in hits} == {
+            score for _, score in module.Lexical.load(next(lexical.cache_dir.glob("lexical-*"))).search("apple", 9)
+        }
+
+    def test_chinese_is_found(self, lexical: Collection) -> None:
+        put(lexical, 1, "苹果公司2023年营业收入增长", "梨的价格")
+        assert ids(Engine(lexical), "营业收入")[0] == item_id(document_id(1), 1)
+
+
+class TestFilters:
+    @pytest.mark.parametrize("ranking", list(Ranking))
+    def test_apply_before_ranking(self, collection: Collection, ranking: Ranking) -> None:
+        """The few items let through are all found, however low they rank among all."""
+        fruits(collection)
+        put(collection, 99, "apple " + "banana " * 50, "apple date")
+        query = Query("apple", frozenset({document_id(99)}), frozenset({ItemKind.PASSAGE}))
+        assert ids(Engine(collection, WordEmbedder(), rankings=[ranking]), query, 1) == [
+            item_id(document_id(99), 2)
+        ]
+
+    def test_the_best_of_what_is_let_through_are_those_of_the_whole_list(self, lexical: Collection) -> None:
+        fruits(lexical)
+        engine = Engine(lexical)
+        chosen = frozenset(document_id(number) for number in range(5, 15))
+        everything = [item for item in ids(engine, "apple fig", 1000) if item[:16] in {c[:16] for c in chosen}]
+        assert ids(engine, Query("apple fig", chosen), 7) == everything[:7]
+
+    def test_unknown_documents_find_nothing(self, collection: Collection) -> None:
+        fruits(collection, 2)
+        assert ids(Engine(collection, WordEmbedder()), Query("apple", frozenset({"no"}))) == []
+
+
+class TestRefusals:
+    @pytest.mark.parametrize("top_k", [-1, 0, 1001])
+    def test_top_k_out_of_range(self, lexical: Collection, top_k: int) -> None:
+        with pytest.raises(SearchError, match="top_k"):
+            Engine(lexical).search([Query("apple")], top_k)
+
+    @pytest.mark.parametrize("text", ["", " \n"])
+    def test_empty_query(self, lexical: Collection, text: str) -> None:
+        with pytest.raises(SearchError, match="empty"):
+            Engine(lexical).search([Query("apple"), Query(text)], 3)
+
+    def test_no_queries_have_no_lists(self, lexical: Collection) -> None:
+        assert Engine(lexical).search([], 3) == []
+
+    def test_an_empty_collection_finds_nothing(self, lexical: Collection) -> None:
+        assert Engine(lexical).search([Query("apple")], 3) == [[]]
+
+    @pytest.mark.parametrize("id", ["nothing", "it's", "' OR '1'='1"])
+    def test_unknown_item(self, lexical: Collection, id: str) -> None:
+        put(lexical, 1, "apple")
+        with pytest.raises(SearchError, match="no item"):
+            Engine(lexical).item(id)
+
+    def test_vectors_need_the_embedder_they_were_made_by(self, collection: Collection) -> None:
+        with pytest.raises(FingerprintMismatch, match="fruits"):
+            Engine(collection)
+        Engine(collection, rankings=[Ranking.LEXICAL])
+
+    def test_vectors_alone_need_vectors(self, lexical: Collection) -> None:
+        with pytest.raises(SearchError, match="no vectors"):
+            Engine(lexical, rankings=[Ranking.VECTOR])
+
+
+class TestPictures:
+    def test_opens_as_rgb(self, lexical: Collection) -> None:
+        from PIL import Image
+
+        put(lexical, 1, "apple", image="a/1.png")
+        (lexical.items_dir / "a").mkdir(parents=True)
+        Image.new("L", (4, 4), 9).save(lexical.items_dir / "a" / "1.png")
+        image = Engine(lexical).image(item_id(document_id(1), 1))
+        assert (image.mode, image.getpixel((0, 0))) == ("RGB", (9, 9, 9))
+
+    @pytest.mark.parametrize("path", ["../secret.png", "/etc/passwd", ".", "a/../../secret.png", "link/secret.png"])
+    def test_a_path_that_leads_out_is_refused(self, lexical: Collection, path: str) -> None:
+        lexical.items_dir.mkdir()
+        (lexical.directory / "secret.png").write_bytes(b"secret")
+        (lexical.items_dir / "link").symlink_to(lexical.directory)
+        put(lexical, 1, "apple", image=path)
+        with pytest.raises(CollectionError, match="outside"):
+            Engine(lexical).image(item_id(document_id(1), 1))
+
+    def test_missing_and_absent_pictures_are_told_apart(self, lexical: Collection) -> None:
+        put(lexical, 1, "apple", image="a/1.png")
+        put(lexical, 2, "fig")
+        with pytest.raises(CollectionError, match="cannot be opened"):
+            Engine(lexical).image(item_id(document_id(1), 1))
+        with pytest.raises(SearchError, match="no picture"):
+            Engine(lexical).image(item_id(document_id(2), 1))
+
+
+class TestGrowth:
+    def test_sees_what_is_added_and_removed(self, collection: Collection) -> None:
+        engine = Engine(Collection.open(collection.directory), WordEmbedder())
+        put(collection, 1, "apple")
+        assert ids(engine, "apple") == [item_id(document_id(1), 1)]
+        put(collection, 2, "apple")
+        assert len(ids(engine, "apple")) == 2
+        collection.file_table.delete(f"id = '{document_id(1)}'")
+        assert ids(engine, "apple") == [item_id(document_id(2), 1)]
+
+    def test_items_count_from_the_moment_the_manifest_refers_to_them(self, lexical: Collection) -> None:
+        engine = Engine(lexical)
+        put(lexical, 1, "apple old")
+        put(lexical, 2, "apple new")
+        refer(lexical, 2, path="/1.txt")  # the switch of a changed file
+        lexical.file_table.delete(f"id = '{document_id(1)}'")
+        assert ids(engine, "apple") == [item_id(document_id(2), 1)]
+
+    def test_of_failed_files_nothing_is_found(self, lexical: Collection) -> None:
+        put(lexical, 1, "apple", status=DocumentStatus.FAILED)
+        assert ids(Engine(lexical), "apple") == []
+
+    def test_of_files_under_way_what_there_is_is_found(self, lexical: Collection) -> None:
+        put(lexical, 1, "apple", status=DocumentStatus.PENDING)
+        assert len(ids(Engine(lexical), "apple")) == 1
+
+    def test_while_files_are_under_way_not_every_commit_is_followed(
+        self, lexical: Collection, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        engine = Engine(lexical)
+        put(lexical, 1, "apple", status=DocumentStatus.PENDING)
+        ids(engine, "apple")
+        engine._good_until = time.monotonic() + 1000
+        put(lexical, 2, "apple")
+        assert len(ids(engine, "apple")) == 1
+        engine._good_until = 0.0
+        assert len(ids(engine, "apple")) == 2
+        engine._good_until = time.monotonic() + 1000
+        refer(lexical, 1)
+        put(lexical, 3, "apple")
+        assert len(ids(engine, "apple")) == 3, "the add has ended"
+
+    def test_goes_on_when_its_version_is_compacted_away(self, lexical: Collection) -> None:
+        from datetime import timedelta
+
+        engine = Engine(Collection.open(lexical.directory))
+        for number in range(1, 9):
+            put(lexical, number, "apple")
+        assert len(ids(engine, "apple")) == 8
+        compact(lexical, timedelta(milliseconds=1))
+        assert engine.item(item_id(document_id(3), 1)).text == "apple"
+        assert len(ids(engine, "apple")) == 8
+
+    def test_threads_search_while_it_grows(self, collection: Collection) -> None:
+        engine = Engine(Collection.open(collection.directory), WordEmbedder())
+        put(collection, 1, "apple")
+        done = threading.Event()
+
+        def search() -> int:
+            least = 1
+            while not done.is_set():
+                found = len(ids(engine, "apple", 1000))
+                assert found >= least, "what was found once stays"
+                least = found
+            return least
+
+        with ThreadPoolExecutor(3) as pool:
+            searches = [pool.submit(search) for _ in range(3)]
+            try:
+                for number in range(2, 60):
+                    put(collection, number, "apple")
+            finally:
+                done.set()
+            assert all(future.result() >= 1 for future in searches)
+        assert len(ids(engine, "apple", 1000)) == 59
+
+    def test_works_after_a_move(self, lexical: Collection, tmp_path: Path) -> None:
+        put(lexical, 1, "apple")
+        ids(Engine(lexical), "apple")
+        moved = lexical.directory.rename(tmp_path / "moved é #1")
+        assert len(ids(Engine(Collection.open(moved)), "apple")) == 1
+
+
+class TestCache:
+    def test_is_used_and_not_built_again(self, lexical: Collection, monkeypatch: pytest.MonkeyPatch) -> None:
+        put(lexical, 1, "apple")
+        expected = ids(Engine(lexical), "apple")
+        monkeypatch.setattr(Lexical, "build", None)
+        assert ids(Engine(lexical), "apple") == expected
+
+    def test_a_damaged_one_is_replaced(self, lexical: Collection) -> None:
+        put(lexical, 1, "apple")
+        ids(Engine(lexical), "apple")
+        for path in lexical.cache_dir.rglob("*.*"):
+            path.write_bytes(b"junk")
+        assert len(ids(Engine(lexical), "apple")) == 1
+        assert len(ids(Engine(lexical), "apple")) == 1
+
+    def test_compact_keeps_the_current_one_only(self, lexical: Collection) -> None:
+        for number in (1, 2):
+            put(lexical, number, "apple")
+            ids(Engine(lexical), "apple")
+        assert len(list(lexical.cache_dir.iterdir())) == 2
+        compact(lexical)
+        (kept,) = lexical.cache_dir.iterdir()
+        modified = kept.stat().st_mtime_ns
+        ids(Engine(lexical), "apple")
+        assert [path.stat().st_mtime_ns for path in lexical.cache_dir.iterdir()] == [modified]
+
+    def test_old_ones_of_other_contents_go(self, lexical: Collection) -> None:
+        put(lexical, 1, "apple")
+        ids(Engine(lexical), "apple")
+        (old,) = lexical.cache_dir.iterdir()
+        os.utime(old, (0, 0))
+        put(lexical, 2, "apple")
+        ids(Engine(lexical), "apple")
+        assert not old.exists()
+
+    def test_is_not_needed(self, lexical: Collection) -> None:
+        put(lexical, 1, "apple")
+        lexical.cache_dir.write_text("a file stands where the cache should be")
+        assert len(ids(Engine(lexical), "apple")) == 1
+
+
+def test_version_is_that_of_the_content(lexical: Collection, tmp_path: Path) -> None:
+    other = Collection.create(tmp_path / "other")
+    for target in (lexical, other):
+        put(target, 1, "apple")
+    assert Engine(lexical).version == Engine(other).version
+    put(other, 2, "fig")
+    assert Engine(lexical).version != Engine(other).version
