@@ -90,18 +90,19 @@ class Browser:
         self._scratch = scratch
         self._program = _required_program()
 
-    def source(self, name: str) -> Path:
+    def source(self, name: str, *, measure: bool = False) -> Path:
         """The expanded page source, written where its pictures are found beside it."""
         text = (PAGES / f"{name}.html").read_text(encoding="utf-8")
         text = re.sub(r"/\*include:(\S+)\*/", lambda m: (PAGES / m[1]).read_text(encoding="utf-8"), text)
         text = re.sub(r"<!--chart:(\w+)-->", lambda m: CHARTS[m[1]], text)
         path = self._scratch / f"{name}.html"
-        path.write_text(text.replace("</body>", MEASURE + "</body>"), encoding="utf-8")
+        script = MEASURE if measure else ""
+        path.write_text(text.replace("</body>", script + "</body>"), encoding="utf-8")
         return path
 
     def golds(self, name: str) -> list[Gold]:
         """The marked elements of a page source, as laid out."""
-        dom = self._run("--window-size=1400,1200", "--dump-dom", self.source(name).as_uri())
+        dom = self._run("--window-size=1400,1200", "--dump-dom", self.source(name, measure=True).as_uri())
         found = re.search(r'<pre id="golds">(.*?)</pre>', dom, re.DOTALL)
         if found is None:
             raise RuntimeError(f"{name}: the layout was not measured")

@@ -25,7 +25,9 @@ def test_rate_and_remaining_time(clock: Clock) -> None:
         meter.made("a")
     progress = meter.progress
     assert progress.rate == pytest.approx(2.0)
-    assert progress.remaining_seconds == pytest.approx((100 + 100 - 20) / 2.0), "the other file counts as the mean"
+    assert progress.remaining_seconds == pytest.approx((100 + 100 - 20) / 2.0), (
+        "the other file counts as the mean"
+    )
 
 
 def test_the_rate_is_that_of_the_last_half_minute(clock: Clock) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from conftest import contents
+from fake_conversion import contents
 from vrag.corpus.options import CorpusOptions
 from vrag.errors import CollectionBusy, CollectionError, FingerprintMismatch, SearchError
 from vrag.index.build import add
@@ -96,7 +96,9 @@ class TestOpening:
         with pytest.raises(CollectionError, match=r"newer version.*pip install"):
             Collection.open(tmp_path / "c")
 
-    @pytest.mark.parametrize("text", ["", "{}", "[]", '{"schema": 1}', '{"schema": 1, "corpus": {"x": 1}}', "null"])
+    @pytest.mark.parametrize(
+        "text", ["", "{}", "[]", '{"schema": 1}', '{"schema": 1, "corpus": {"x": 1}}', "null"]
+    )
     def test_a_damaged_header_is_told(self, tmp_path: Path, text: str) -> None:
         Collection.create(tmp_path / "c")
         (tmp_path / "c" / "collection.json").write_text(text)
@@ -194,8 +196,8 @@ class TestDisk:
             "import random\n"
             "def rows(document, n):\n"
             "    r = random.Random(1)\n"
-            "    items = [Item(id=item_id(document, i), document=document, document_name='d', kind=ItemKind.PASSAGE,\n"
-            "        ordinal=i, text=r.randbytes(500).hex()) for i in range(1, n + 1)]\n"
+            "    items = [Item(id=item_id(document, i), document=document, document_name='d',\n"
+            "        kind=ItemKind.PASSAGE, ordinal=i, text=r.randbytes(500).hex()) for i in range(1, n + 1)]\n"
             "    return item_rows(items, None, c.item_table.schema)\n"
             "c = Collection.open(sys.argv[1])\n"
             "c.item_table.append(rows('a' * 64, 3))\n"
@@ -206,7 +208,10 @@ class TestDisk:
             "    print(error)\n"
         )
         done = subprocess.run(
-            [sys.executable, "-c", code, str(collection.directory)], capture_output=True, text=True, check=True
+            [sys.executable, "-c", code, str(collection.directory)],
+            capture_output=True,
+            text=True,
+            check=True,
         )
         assert "could not be written" in done.stdout
         assert "Make room" in done.stdout

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 import pytest
 from PIL import Image
 
-from conftest import contents
+from fake_conversion import contents
 from vrag.errors import CollectionBusy
 from vrag.index.build import add, compact, verify
 from vrag.index.rows import file_rows
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from conftest import FakeConversion
+    from fake_conversion import FakeConversion
 
 pytestmark = pytest.mark.usefixtures("conversion")
 
@@ -102,7 +102,9 @@ def test_a_sound_collection_has_no_problems(filled: Collection) -> None:
     assert (report.files, report.items, report.pictures, report.repaired) == (2, 4, 1, False)
 
 
-@pytest.mark.parametrize(("damage", "told"), DAMAGES.items(), ids=lambda value: getattr(value, "__name__", ""))
+@pytest.mark.parametrize(
+    ("damage", "told"), DAMAGES.items(), ids=lambda value: getattr(value, "__name__", "")
+)
 def test_damage_is_told_and_repair_and_add_heal_it(
     filled: Collection, folder: Path, damage: Callable[[Collection], object], told: str
 ) -> None:

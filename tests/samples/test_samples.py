@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import pypdfium2 as pdfium
 import pytest
 from PIL import Image
 
 from vrag.samples import corpus_dir, questions_path
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 PICTURE_ONLY = {("letter-1974.pdf", 1), ("guillemot-slides.pdf", 5)}
 """Pages of PDFs that have no text layer, on purpose."""
@@ -35,8 +38,8 @@ def _text(name: str, page: int, box: tuple[float, float, float, float] = (0, 0, 
         loaded = document[page - 1]
         width, height = loaded.get_size()
         x1, y1, x2, y2 = box
-        textpage = loaded.get_textpage()
-        return textpage.get_text_bounded(x1 * width, (1 - y2) * height, x2 * width, (1 - y1) * height)
+        bounded = cast("Callable[..., str]", loaded.get_textpage().get_text_bounded)  # pyright: ignore[reportUnknownMemberType]
+        return bounded(x1 * width, (1 - y2) * height, x2 * width, (1 - y1) * height)
 
 
 def _regions() -> list[tuple[dict[str, Any], int, tuple[float, float, float, float]]]:

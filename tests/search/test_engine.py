@@ -50,7 +50,11 @@ def document_id(number: int) -> str:
 
 
 def put(
-    collection: Collection, number: int, *texts: str, status: DocumentStatus = DocumentStatus.READY, image: str = ""
+    collection: Collection,
+    number: int,
+    *texts: str,
+    status: DocumentStatus = DocumentStatus.READY,
+    image: str = "",
 ) -> None:
     """Stores a document, as the build does: items first."""
     items = [
@@ -72,7 +76,9 @@ def put(
     refer(collection, number, status)
 
 
-def refer(collection: Collection, number: int, status: DocumentStatus = DocumentStatus.READY, path: str = "") -> None:
+def refer(
+    collection: Collection, number: int, status: DocumentStatus = DocumentStatus.READY, path: str = ""
+) -> None:
     row = Document(
         path=path or f"/{number}.txt",
         id=document_id(number),
@@ -143,7 +149,8 @@ class TestRanking:
     def test_fusion_is_that_of_both_rankings(self, collection: Collection) -> None:
         fruits(collection)
         only = [
-            ids(Engine(collection, WordEmbedder(), rankings=[ranking]), "apple grape", 100) for ranking in Ranking
+            ids(Engine(collection, WordEmbedder(), rankings=[ranking]), "apple grape", 100)
+            for ranking in Ranking
         ]
         (hits,) = Engine(collection, WordEmbedder()).search([Query("apple grape")], 10)
         assert [(hit.item, hit.score) for hit in hits] == reciprocal_rank_fusion(only)[:10]
@@ -152,7 +159,8 @@ class TestRanking:
         put(lexical, 1, "apple", "apple apple fig")
         (hits,) = Engine(lexical).search([Query("apple")], 2)
         assert {hit.score for hit in hits} == {
-            score for _, score in module.Lexical.load(next(lexical.cache_dir.glob("lexical-*"))).search("apple", 9)
+            score
+            for _, score in module.Lexical.load(next(lexical.cache_dir.glob("lexical-*"))).search("apple", 9)
         }
 
     def test_chinese_is_found(self, lexical: Collection) -> None:
@@ -175,7 +183,9 @@ class TestFilters:
         fruits(lexical)
         engine = Engine(lexical)
         chosen = frozenset(document_id(number) for number in range(5, 15))
-        everything = [item for item in ids(engine, "apple fig", 1000) if item[:16] in {c[:16] for c in chosen}]
+        everything = [
+            item for item in ids(engine, "apple fig", 1000) if item[:16] in {c[:16] for c in chosen}
+        ]
         assert ids(engine, Query("apple fig", chosen), 7) == everything[:7]
 
     def test_unknown_documents_find_nothing(self, collection: Collection) -> None:
@@ -226,7 +236,9 @@ class TestPictures:
         image = Engine(lexical).image(item_id(document_id(1), 1))
         assert (image.mode, image.getpixel((0, 0))) == ("RGB", (9, 9, 9))
 
-    @pytest.mark.parametrize("path", ["../secret.png", "/etc/passwd", ".", "a/../../secret.png", "link/secret.png"])
+    @pytest.mark.parametrize(
+        "path", ["../secret.png", "/etc/passwd", ".", "a/../../secret.png", "link/secret.png"]
+    )
     def test_a_path_that_leads_out_is_refused(self, lexical: Collection, path: str) -> None:
         lexical.items_dir.mkdir()
         (lexical.directory / "secret.png").write_bytes(b"secret")
@@ -276,7 +288,8 @@ class TestGrowth:
         engine = Engine(lexical)
         put(lexical, 1, "apple", status=DocumentStatus.PENDING)
         ids(engine, "apple")
-        engine._good_until = time.monotonic() + 1000
+        monkeypatch.setattr(Engine, "PATIENCE", 1e9)
+        ids(engine, "apple")
         put(lexical, 2, "apple")
         assert len(ids(engine, "apple")) == 1
         engine._good_until = 0.0

@@ -106,7 +106,7 @@ def levels(labels: Sequence[str], values: Sequence[float], top: float, label: st
 
 def signed(labels: Sequence[str], values: Sequence[float], reach: float, label: str) -> str:
     """Bars above and below a zero line."""
-    width, height, zero = 680.0, 210.0, 122.0
+    width, height, zero = 680.0, 226.0, 122.0
     slot = width / len(labels)
     parts = [_element("line", x1=0, x2=width, y1=zero, y2=zero, class_="axis")]
     for index, (name, value) in enumerate(zip(labels, values, strict=True)):
@@ -214,7 +214,7 @@ CHARTS: dict[str, str] = {
         ],
         80,
         20,
-        {0: "", 6: "report-peak-month", 11: ""},
+        {6: "report-peak-month"},
         "Passengers by month",
     ),
     "travellers": donut(
@@ -255,7 +255,7 @@ CHARTS: dict[str, str] = {
         [Series("charge", [96, 71, 78, 58, 66, 45, 57, 39, 62], "teal")],
         100,
         25,
-        {0: "", 1: "", 3: "", 5: "", 7: ""},
+        {1: "", 3: "", 5: "", 7: ""},
         "State of charge over a day",
     ),
     "funding": donut(

@@ -77,7 +77,7 @@ def photographed(image: Image.Image, seed: int, *, depth: float = 0.3, noise: fl
     shape = (pixels.shape[0], pixels.shape[1])
     light = _vignette(shape, depth) * (1 + 0.025 * _smooth_noise(shape, 220, random))
     grain = random.normal(0, noise, shape).astype(np.float32)
-    return _picture(pixels * light[..., None] + grain[..., None])
+    return _picture((pixels * light[..., None] + grain[..., None]).astype(np.float32))
 
 
 def _picture(pixels: Pixels) -> Image.Image:

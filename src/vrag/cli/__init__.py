@@ -8,7 +8,7 @@ import sys
 import click
 import typer
 
-from vrag.cli import ask, config, evaluate, index, runs, search
+from vrag.cli import ask, config, demo, evaluate, index, runs, search
 from vrag.cli.display import complain
 from vrag.errors import SettingsError, VragError
 
@@ -23,6 +23,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.command("ask")(ask.ask)
+app.command("demo")(demo.demo)
 app.command("search")(search.search)
 app.add_typer(index.app, name="index")
 app.add_typer(runs.app, name="runs")

@@ -80,8 +80,8 @@ class Postings:
             keys: What is asked for; a key that comes up twice counts twice, an unknown one nothing.
             times: What a weight is multiplied by.
         """
-        for key in keys:
-            place = int(np.searchsorted(self.keys, key))
+        places = np.searchsorted(self.keys, keys)
+        for place, key in zip(places.tolist(), keys.tolist(), strict=True):
             if place < len(self.keys) and self.keys[place] == key:
                 span = slice(int(self.starts[place]), int(self.starts[place + 1]))
                 scores[self.rows[span]] += np.float32(times) * self.weights[span]

@@ -95,6 +95,6 @@ def _singular(word: str) -> str:
     >>> [_singular(word) for word in ("countries", "bars", "fees", "glass", "gas")]
     ['country', 'bar', 'fee', 'glass', 'gas']
     """
-    if len(word) <= 3 or not word.endswith("s") or word.endswith(("us", "ss")):
+    if len(word) <= 3 or not word.endswith("s") or word.endswith(("us", "ss")) or word in STOP_WORDS:
         return word
     return word[:-3] + "y" if word.endswith("ies") and not word.endswith(("eies", "aies")) else word[:-1]

@@ -175,7 +175,7 @@ def _sentences(text: str) -> list[Line]:
         stripped = match.group().strip()
         if stripped:
             start = match.start() + match.group().index(stripped)
-            place = Rect(0.0, len(found) * PITCH, 1.0, (len(found) + 1) * PITCH)
+            place = Rect(0.0, len(found) * PITCH, 1.0, (len(found) + 0.5) * PITCH)
             found.append(Line(start, start + len(stripped), place))
     return found
 

@@ -32,13 +32,15 @@ REACH = 0.05
 """Distance over which nearness falls by a factor of e, in heights of the page."""
 ACROSS = 0.5
 """How much a distance along a line counts against one across lines: rows hold together."""
-BELOW = 0.25
+BELOW = 0.5
 """How much a distance downwards counts against one upwards: content stands below its heading."""
+BESIDE = 0.8
+"""What a term counts that stands just beside the line, not on it."""
 TOPIC = 0.35
 """What a term counts that stands on the page but not near the line."""
 KEY = 1.5
 """How much more names and numbers count than other terms."""
-FITTING = 0.08
+FITTING = 0.06
 """Added to a line that holds the kind of thing asked for."""
 POINTED = 0.5
 """Added to the caption of the figure or table, or to the page, that the question names."""
@@ -50,17 +52,35 @@ MOST_PLACES = 256
 
 _PREFIXED_YEAR = re.compile(r"[a-z]{1,3}((?:19|20)\d\d)")
 """FY2023 means 2023."""
+_DATE = re.compile(
+    r"""\b(?:1[5-9]|20)\d\d\b | \b\d{1,2}[/.:]\d{1,2}\b | [年月日]
+    | \b(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*\b""",
+    re.IGNORECASE | re.VERBOSE,
+)
+_LINK = re.compile(r"https?:|www\.|\w\.(?:com|org|net|edu|gov|io|cn|de)\b", re.IGNORECASE)
+_MAIL = re.compile(r"\S@\S")
+_DIGIT = re.compile(r"\d")
+_PERCENT = re.compile(r"\d\s?(?:%|per ?cent)", re.IGNORECASE)
+_NAME = re.compile(r"\b[A-Z][a-z]+ (?:[A-Z]\. ?)?[A-Z][a-z]+|[\u4e00-\u9fff]{2,4}")
+
 _FITS = {
-    Ask.DATE: re.compile(
-        r"\b(?:1[5-9]|20)\d\d\b|\b\d{1,2}[/.:]\d{1,2}\b|\b(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*\b|[年月日]",
-        re.IGNORECASE,
-    ),
-    Ask.NUMBER: re.compile(r"\d"),
-    Ask.COMPUTE: re.compile(r"\d"),
-    Ask.EMAIL: re.compile(r"\S@\S"),
-    Ask.LINK: re.compile(r"https?:|www\.|\w\.(?:com|org|net|edu|gov|io|cn|de)\b", re.IGNORECASE),
-    Ask.NAME: re.compile(r"\b[A-Z][a-z]+ (?:[A-Z]\. ?)?[A-Z][a-z]+|[\u4e00-\u9fff]{2,4}"),
+    Ask.DATE: _DATE,
+    Ask.NUMBER: _DIGIT,
+    Ask.COMPUTE: _DIGIT,
+    Ask.EMAIL: _MAIL,
+    Ask.LINK: _LINK,
+    Ask.NAME: _NAME,
 }
+_KINDS = {
+    "email": _MAIL,
+    "url": _LINK,
+    "websit": _LINK,
+    "link": _LINK,
+    "dat": _DATE,
+    "percentag": _PERCENT,
+    "percent": _PERCENT,
+}
+"""Words of questions for which things of their kind stand on pages rather than the words themselves."""
 
 
 @dataclass(slots=True)
@@ -118,7 +138,9 @@ def _found(
     question: Question, page: Page, places: dict[str, list[int]], weights: Mapping[str, float], rank: int
 ) -> Found:
     """Scores the lines of one page."""
-    support = _support(page, places, weights, page.rects)
+    title = frozenset(token.term for token in tokens(f"{page.item.heading} {page.item.document_name}"))
+    topic = TOPIC * sum(weight for term, weight in weights.items() if term in title and term not in places)
+    support = topic + _support(page, places, weights, page.rects)
     score = support - RANK * rank
     pointed = [number for number, line in enumerate(page.lines) if _captions(question, page, line.start)]
     if pointed:
@@ -130,7 +152,6 @@ def _found(
     if fits := _FITS.get(question.ask):
         text = page.item.text
         score += np.asarray([FITTING * bool(fits.search(text, line.start, line.end)) for line in page.lines])
-    title = frozenset(token.term for token in tokens(f"{page.item.heading} {page.item.document_name}"))
     return Found(page, places, weights, support, score, title, bool(pointed) or here)
 
 
@@ -153,12 +174,20 @@ def _captions(question: Question, page: Page, start: int) -> bool:
 
 
 def _places(question: Question, page: Page) -> dict[str, list[int]]:
-    """The lines that hold each term of the question."""
+    """The lines that hold each term of the question, or the kind of thing that it names."""
     words = [[token.term for token in tokens(page.item.text[line.start : line.end])] for line in page.lines]
     found = {term.text: _holding({term.text}, words) for term in question.terms}
     for term in [term for term, lines in found.items() if not lines]:
         found[term] = _holding(_variants(term, words), words)
+    for term in found.keys() & _KINDS.keys():
+        found[term] = sorted({*found[term], *_matching(_KINDS[term], page)})
     return {term: lines for term, lines in found.items() if lines}
+
+
+def _matching(pattern: re.Pattern[str], page: Page) -> list[int]:
+    """Numbers of the lines in which a pattern occurs."""
+    text = page.item.text
+    return [number for number, line in enumerate(page.lines) if pattern.search(text, line.start, line.end)]
 
 
 def _holding(terms: Collection[str], words: Sequence[Sequence[str]]) -> list[int]:
@@ -188,4 +217,5 @@ def _nearness(page: Page, places: Sequence[int], rects: NDArray[np.float64]) -> 
     above, below = there[None, :, 1] - rects[:, None, 3], rects[:, None, 1] - there[None, :, 3]
     across = np.maximum(0.0, np.maximum(left, right)) * page.aspect * ACROSS
     along = np.maximum(0.0, above) + np.maximum(0.0, below) * BELOW
-    return np.exp(-np.hypot(across, along).min(axis=1) / REACH)
+    distance = np.hypot(across, along).min(axis=1)
+    return np.where(distance > 0, BESIDE * np.exp(-distance / REACH), 1.0)

@@ -35,7 +35,7 @@ def span(page: Page, number: int, asked: Collection[str]) -> tuple[int, int]:
     """
     line = page.lines[number]
     if _is_prose(page, number):
-        return _sentence(page, number)
+        return _sentence(page, number, asked)
     start, end = line.start, line.end
     for following in range(number + 1, min(number + 1 + FOLLOWING, len(page.lines))):
         if _says_more(page.item.text[start:end], asked) or page.lines[following].end - start > LONGEST:
@@ -62,18 +62,25 @@ def _folded(text: str) -> list[str]:
     return [text[token.start : token.end].lower() for token in tokens(text)]
 
 
-def _sentence(page: Page, number: int) -> tuple[int, int]:
-    """The sentence that holds most of a line, over the lines of running text around it."""
+def _sentence(page: Page, number: int, asked: Collection[str]) -> tuple[int, int]:
+    """The sentence on a line that holds most of the question, over the lines of text around it."""
     text = page.item.text
     line = page.lines[number]
-    first, last = _stretch(page, number, -1), _stretch(page, number, +1)
-    low, high = page.lines[first].start, page.lines[last].end
+    low, high = page.lines[_stretch(page, number, -1)].start, page.lines[_stretch(page, number, +1)].end
     ends = [low, *(match.end() for match in _STOP.finditer(text, low, high)), high]
-    pieces = [(max(a, line.end - LONGEST), min(b, line.start + LONGEST)) for a, b in pairwise(ends)]
-    start, end = max(pieces, key=lambda piece: min(piece[1], line.end) - max(piece[0], line.start))
+    pieces = [(a, b) for a, b in pairwise(ends) if a < line.end and b > line.start and text[a:b].strip()]
+    start, end = max(
+        pieces, key=lambda piece: _worth(text[slice(*piece)], asked), default=(line.start, line.end)
+    )
+    start, end = max(start, line.end - LONGEST), min(end, line.start + LONGEST)
     quoted = text[start:end].strip()
-    start = text.index(quoted, start) if quoted else line.start
-    return (start, start + len(quoted)) if quoted else (line.start, line.end)
+    start = text.index(quoted, start)
+    return start, start + len(quoted)
+
+
+def _worth(text: str, asked: Collection[str]) -> tuple[int, int]:
+    """How much of the question a sentence holds, then its length."""
+    return len({token.term for token in tokens(text)} & set(asked)), len(text)
 
 
 def _stretch(page: Page, number: int, step: int) -> int:

@@ -21,12 +21,13 @@ _VOWEL = re.compile(r"[aeiouy]")
 
 STOP_WORDS = frozenset(
     """a about according after all also among an and any are as at be been before being both but by can
-    could did do does doing down during each either every few following for from given had has have having
-    he her here him his how i if in include included includes including into is it its itself just many me
-    mention mentioned more most much my name named no nor not of on one only or other our out over own per
-    please provide same shall she should show shown shows so some such tell than that the their them then
-    there these they this those through to too under until up us use used uses using very was we were what
-    when where whether which while who whom whose why will with would you your""".split()
+    could did do does doing down during each either every few following for from given had has
+    have having he her here him his how i if in include included includes including into is it
+    its itself just like look looks many me mention mentioned more most much my name named no
+    nor not of on one only or other our out over own per please provide same say says shall she
+    should show shown shows so some such tell than that the their them then there these they
+    this those through to too under until up us use used uses using very was we were what when
+    where whether which while who whom whose why will with would you your""".split()
 )
 """English words that say nothing about what a question looks for."""
 

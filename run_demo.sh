@@ -1,0 +1,23 @@
+#!/usr/bin/env bash
+# Sets up what it needs and asks the sample documents a question. No GPU, key or download of a model.
+#   ./run_demo.sh                      the sample question
+#   ./run_demo.sh "Another question?"  your own question about the sample documents
+set -euo pipefail
+cd "$(dirname "$0")"
+
+python=${PYTHON:-python3}
+if ! "$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then
+    echo "Python 3.11 or newer is needed; $python is $("$python" --version 2>&1 || echo missing). Set PYTHON=/path/to/python3.11." >&2
+    exit 1
+fi
+if [ ! -x .venv/bin/vrag ] || [ requirements.lock -nt .venv/base ] && [ ! -e .venv/dev ]; then
+    echo "Setting up .venv (once, about a minute) …" >&2
+    if ! "$python" -m venv .venv; then
+        echo "On Debian and Ubuntu: apt-get install python3-venv" >&2
+        exit 1
+    fi
+    .venv/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
+    .venv/bin/python -m pip install --quiet --disable-pip-version-check --no-deps .
+    touch .venv/base
+fi
+exec .venv/bin/vrag demo "$@"

@@ -1,0 +1,37 @@
+"""`vrag demo`: a question to the sample documents that come with the package."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import typer
+
+from vrag.cli.ask import ask
+from vrag.cli.display import Collection, Json, say
+
+__all__ = ["demo"]
+
+QUESTION = "How many passengers travelled on the line from Orla to Saltby in 2024?"
+
+
+def demo(
+    question: str = typer.Argument(QUESTION, help="What to ask the sample documents."),
+    collection: Path | None = Collection,
+    as_json: bool = Json,
+) -> None:
+    """Ask the sample documents a question: a report, slides, a scan, a picture, a guide in Chinese.
+
+    Everything happens on this machine: no model, no key, no network.
+    """
+    from vrag.samples import corpus_dir
+    from vrag.settings import load_settings
+
+    place = collection or load_settings().settings.collection.with_name("samples")
+    if not as_json:
+        say(("Documents: ", "bold"), ", ".join(sorted(path.name for path in corpus_dir().iterdir())))
+        say(("Question:  ", "bold"), question, "\n")
+    try:
+        ask([question], [corpus_dir()], place, None, as_json)
+    finally:
+        if not as_json:
+            say(("\nTry your own: ", "bold"), 'vrag ask ./my-documents "What was the revenue in 2023?"')

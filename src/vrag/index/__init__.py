@@ -1,0 +1,1 @@
+"""Items become a durable table, and what is derived from it."""

@@ -1,0 +1,74 @@
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from vrag.metrics import ndcg, recall, reciprocal_rank
+
+PAGES = st.lists(st.integers(0, 12), unique=True)
+GOLD = st.frozensets(st.integers(0, 12))
+CUT = st.none() | st.integers(1, 15)
+
+
+def slow_ndcg(ranking: list[int], gold: frozenset[int], k: int | None) -> float:
+    """From the definition, with the ideal found by sorting the gains instead of counting the gold."""
+    gains = [1 if page in gold else 0 for page in ranking] + [1] * len(gold - set(ranking))
+    cut = len(gains) if k is None else k
+
+    def dcg(values: list[int]) -> float:
+        return sum((2**gain - 1) / math.log2(rank + 2) for rank, gain in enumerate(values[:cut]))
+
+    best = dcg(sorted(gains, reverse=True))
+    return dcg(gains[: len(ranking)]) / best if best else 0.0
+
+
+@given(PAGES, GOLD, CUT)
+def test_ndcg_is_that_of_the_definition(ranking: list[int], gold: frozenset[int], k: int | None) -> None:
+    assert ndcg(ranking, gold, k) == pytest.approx(slow_ndcg(ranking, gold, k))
+
+
+@given(PAGES, GOLD, CUT)
+def test_measures_lie_between_0_and_1(ranking: list[int], gold: frozenset[int], k: int | None) -> None:
+    for value in (ndcg(ranking, gold, k), recall(ranking, gold, k), reciprocal_rank(ranking, gold)):
+        assert 0 <= value <= 1 + 1e-12
+
+
+@given(GOLD.filter(bool), PAGES)
+def test_a_ranking_that_begins_with_all_the_gold_is_perfect(gold: frozenset[int], rest: list[int]) -> None:
+    ranking = [*gold, *(page for page in rest if page not in gold)]
+    assert ndcg(ranking, gold) == ndcg(ranking, gold, len(gold)) == pytest.approx(1)
+    assert recall(ranking, gold, len(gold)) == reciprocal_rank(ranking, gold) == 1
+
+
+@pytest.mark.parametrize(
+    ("ranking", "gold", "k", "expected"),
+    [
+        # DCG@3 = 1/log2(3) = 0.63093; ideal of one gold page = 1
+        ("xax", "a", 3, 0.63093),
+        # DCG@5 = 1/log2(2) + 1/log2(5) = 1.43068; ideal of three = 1 + 0.63093 + 0.5 = 2.13093
+        ("axyb", "abc", 5, 0.67139),
+        # more gold than places: the ideal has two places, 1.63093
+        ("ax", "abc", 2, 0.61315),
+        ("ax", "abc", None, 0.46928),
+        ("", "a", 5, 0.0),
+        ("a", "", 5, 0.0),
+    ],
+)
+def test_ndcg_by_hand(ranking: str, gold: str, k: int | None, expected: float) -> None:
+    assert ndcg(ranking, frozenset(gold), k) == pytest.approx(expected, abs=1e-5)
+
+
+def test_recall_and_reciprocal_rank_by_hand() -> None:
+    ranking, gold = "xaybz", frozenset("abc")
+    assert [recall(ranking, gold, k) for k in (1, 2, 4)] == pytest.approx([0, 1 / 3, 2 / 3])
+    assert reciprocal_rank(ranking, gold) == 1 / 2
+    assert reciprocal_rank("xyz", gold) == 0
+
+
+def test_a_page_that_comes_twice_counts_once_where_it_is_first() -> None:
+    gold = frozenset("ab")
+    assert recall("aab", gold, 2) == 1 / 2
+    assert ndcg("aab", gold) == pytest.approx((1 + 1 / 2) / (1 + 1 / math.log2(3)))

@@ -1,0 +1,74 @@
+"""Settings: the strongest source wins, each value knows where it came from, faults are named."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from vrag.errors import SettingsError
+from vrag.settings import Settings, load_settings
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_flag_beats_environment_beats_dotenv_beats_file_beats_default(
+    here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def now(**flags: object) -> tuple[float, str]:
+        report = load_settings(**flags)
+        return report.settings.dpi, report.origins["dpi"]
+
+    assert now() == (144, "default")
+    (here / "vrag.toml").write_text("dpi = 100\n")
+    assert now() == (100, "vrag.toml")
+    (here / ".env").write_text("VRAG_DPI=110\nOTHER=1\n")
+    assert now() == (110, ".env")
+    monkeypatch.setenv("VRAG_DPI", "120")
+    assert now() == (120, "environment")
+    assert now(dpi=130) == (130, "flag")
+    assert now(dpi=None) == (120, "environment")
+
+
+def test_the_file_that_the_environment_names_is_read(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (here / "mine.toml").write_text('collection = "/data/collection"\n')
+    monkeypatch.setenv("VRAG_CONFIG", str(here / "mine.toml"))
+    report = load_settings()
+    assert str(report.settings.collection) == "/data/collection"
+    assert report.file == here / "mine.toml"
+
+
+@pytest.mark.parametrize(
+    ("text", "fault"),
+    [
+        ("dpi = 5000", "'dpi' (vrag.toml)"),
+        ('dpi = "high"', "'dpi' (vrag.toml)"),
+        ("dpu = 5", "no setting 'dpu' (vrag.toml)"),
+        ("dpi = = 5", "cannot be read"),
+        ("\udcff", "cannot be read"),
+    ],
+)
+def test_a_fault_names_the_setting_and_its_origin(here: Path, text: str, fault: str) -> None:
+    (here / "vrag.toml").write_bytes(text.encode("utf-8", "surrogateescape"))
+    with pytest.raises(SettingsError) as error:
+        load_settings()
+    assert fault in str(error.value)
+
+
+def test_a_missing_named_file_is_an_error(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("VRAG_CONFIG", str(here / "none.toml"))
+    with pytest.raises(SettingsError, match="does not exist"):
+        load_settings()
+
+
+def test_settings_are_frozen_and_described() -> None:
+    with pytest.raises(ValueError, match="frozen"):
+        load_settings().settings.dpi = 1  # pyright: ignore[reportAttributeAccessIssue]
+    assert all(field.description for field in Settings.model_fields.values())
