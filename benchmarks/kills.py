@@ -5,14 +5,15 @@
 Each round starts from nothing, from a collection whose files have since changed, or from one that is
 to be pruned or compacted. A child process in a session of its own does the work, with its worker
 processes; at some moment the whole group gets SIGKILL. Some of the runs after it are killed as well.
-Then one runs to its end, and the collection is compared with a clean build of the same files: every
+Then it runs to its end, and the collection is compared with a clean build of the same files: every
 column of every row of both tables, and every byte of every picture.
 
-The moment is chosen in one of three ways: at a random time after the start; at a random time after the
-first items were committed; or up to some milliseconds after a call into the table began. The child
-reports through a pipe when such a call begins (`+`) and returns (`-`). A kill counts as inside a commit
-if the last mark is a `+`; the files it left tell how far the commit had come. A kill counts as after
-the first append if items had been committed, by this process or by one killed before it.
+The moment is chosen in one of four ways: at a random time after the start; at a random time after the
+first items were committed; up to some milliseconds after a call into the table began; or as soon as
+that call has written its transaction file, which is just before the manifest that makes it count. The
+child reports through a pipe when such a call begins (`+`) and returns (`-`). A kill counts as inside a
+commit if the last mark is a `+`; the files it left tell how far the commit had come. A kill counts as
+after the first append if items had been committed, by this process or by one killed before it.
 
 Vectors are made from the item's id and text, so that a row that got another's vector shows.
 """
@@ -31,9 +32,8 @@ import tempfile
 import time
 from collections import Counter
 from dataclasses import dataclass, field
-from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Protocol, TypeVar
 
 import numpy as np
 from PIL import Image, ImageDraw
@@ -50,6 +50,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from vrag.types import Item
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 OPTIONS = CorpusOptions(ocr=False, workers=2)
 WORDS = "revenue margin growth table figure quarter region forecast cost share asset 收入 增长 利润".split()
@@ -153,6 +156,7 @@ class HashEmbedder:
     fingerprint = "hash"
 
     def embed_items(self, items: Sequence[Item]) -> NDArray[Any]:
+        """(items, 8)."""
         return np.array([expected_vector(item.id, item.text) for item in items], np.float32)
 
 
@@ -169,14 +173,24 @@ def mark_calls(pipe: int) -> None:
         setattr(table, name, marked(getattr(table, name), meaning, pipe))
 
 
-def marked(call: Callable[..., Any], meaning: str, pipe: int) -> Callable[..., Any]:
-    @wraps(call)
-    def wrapper(self: Any, *args: Any, **named: Any) -> Any:
-        os.write(pipe, f"+{meaning} {self.name}\n".encode())
+class Named(Protocol):
+    """A table."""
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+        ...
+
+
+def marked(
+    call: Callable[Concatenate[Named, P], T], meaning: str, pipe: int
+) -> Callable[Concatenate[Named, P], T]:
+    def wrapper(table: Named, *args: P.args, **named: P.kwargs) -> T:
+        os.write(pipe, f"+{meaning} {table.name}\n".encode())
         try:
-            return call(self, *args, **named)
+            return call(table, *args, **named)
         finally:
-            os.write(pipe, f"-{meaning} {self.name}\n".encode())
+            os.write(pipe, f"-{meaning} {table.name}\n".encode())
 
     return wrapper
 
@@ -205,6 +219,7 @@ class Child:
 
     @classmethod
     def start(cls, action: str, directory: Path, corpus: Path) -> Child:
+        """Starts one, in a process group of its own."""
         ours, theirs = os.pipe()
         os.set_blocking(ours, False)
         command = [sys.executable, __file__, "--child", action, str(directory), str(corpus), str(theirs)]
@@ -216,6 +231,7 @@ class Child:
         return cls(process, ours)
 
     def listen(self) -> None:
+        """Takes in what it has said."""
         try:
             while data := os.read(self.pipe, 65536):
                 self.said += data.decode()
@@ -236,6 +252,7 @@ class Child:
         return False
 
     def kill(self) -> None:
+        """SIGKILL to it and to its workers."""
         os.killpg(self.process.pid, signal.SIGKILL)
 
     def end(self) -> int:
@@ -254,6 +271,7 @@ class Child:
 
     @property
     def appended(self) -> bool:
+        """Whether it has committed items."""
         return "-append items" in self.said
 
     @property
@@ -295,8 +313,13 @@ def stage(directory: Path, write: str) -> str:
     return (
         "transaction written, no manifest"
         if started >= newest
-        else "before the transaction, or after the link"
+        else "before the transaction file, or after the link"
     )
+
+
+def transactions(directory: Path) -> int:
+    """How many transaction files both tables have."""
+    return sum(1 for _ in directory.glob("index/*.lance/_transactions/*"))
 
 
 def snapshot(collection: Collection) -> dict[str, Any]:
@@ -323,7 +346,7 @@ def compare(collection: Collection, clean: dict[str, Any]) -> Counter[str]:
             "items doubled": sum(count - 1 for count in now["ids"].values()),
             "vectors out of step": sum(vectors),
             "pictures out of step": len(referred ^ now["pictures"].keys()),
-            "rows that differ": sum(now["rows"].get(id) != row for id, row in clean["rows"].items()),
+            "rows that differ": sum(now["rows"].get(item) != row for item, row in clean["rows"].items()),
             "files that differ": sum(
                 now["files"].get(path) != clean["files"].get(path) for path in now["files"] | clean["files"]
             ),
@@ -365,21 +388,25 @@ class Study:
         if action == "compact":
             shutil.copytree(self._folder / "clean-change", directory)
         appended = action != "add"
-        for number in range(1 + self._chance.choice([0, 0, 1, 1, 2])):
+        for number in range(1 + self._chance.choice([0, 1, 1, 2, 3])):
             finished, appended = self._kill_once(action, directory, rerun=number > 0, appended=appended)
             if finished:
                 break
-        self._run("add" if action == "add" else "change", directory, self.corpora[action])
+        work("add" if action == "add" else "change", directory, self.corpora[action])
         self.tally.rounds += 1
         found = compare(Collection.open(directory), self.clean[action])
         self.tally.wrong.update(found)
         if found.total():
-            shutil.copytree(directory, self._folder / f"wrong-{self.tally.rounds}")
+            print(f"\nround {self.tally.rounds} ({action}) is wrong: {+found}", file=sys.stderr)
+            for path, entry in self.clean[action]["files"].items():
+                now = read_manifest(Collection.open(directory)).get(path)
+                if now != entry:
+                    print(f"{path}: {now} instead of {entry}", file=sys.stderr)
 
     def _kill_once(self, action: str, directory: Path, *, rerun: bool, appended: bool) -> tuple[bool, bool]:
         """Runs and kills; whether it ended before that, and whether items have been committed."""
         child = Child.start(action, directory, self.corpora[action])
-        alive = self._wait(child, action, appended=appended)
+        alive = self._wait(child, action, directory, appended=appended)
         if alive:
             child.kill()
         code = child.end()
@@ -396,14 +423,21 @@ class Study:
             self.tally.stages[stage(directory, child.inside)] += 1
         return False, appended
 
-    def _wait(self, child: Child, action: str, *, appended: bool) -> bool:
+    def _wait(self, child: Child, action: str, directory: Path, *, appended: bool) -> bool:
         """Until the moment to kill; whether the child still runs."""
-        way = self._chance.choices(["time", "append", "commit"], [0.1, 0.5, 0.4])[0]
+        ways = ["time", "append", "commit", "transaction"]
+        way = self._chance.choices(ways, [0.1, 0.5, 0.2, 0.2])[0]
         whole = self.seconds[action]
-        if way == "commit":
-            nth = self._chance.randint(1, 12 if action != "compact" else 3)
+        if way in {"commit", "transaction"}:
+            nth = self._chance.randint(1, 3 if action == "compact" else 14)
             alive = child.wait_for(lambda: child.begun >= nth)
-            time.sleep(self._chance.uniform(0, 0.006))
+            if way == "commit":
+                time.sleep(self._chance.uniform(0, 0.006))
+                return alive
+            files = transactions(directory)
+            stop = time.monotonic() + 0.2
+            while transactions(directory) == files and time.monotonic() < stop:
+                pass
             return alive
         if way == "append" and not appended:
             child.wait_for(lambda: child.appended)

@@ -67,11 +67,15 @@ TABLE = page(
     name="cargo.pdf",
 )  # fmt: skip
 COLUMNS = page(
-    (0.05, 0.20, "The lighthouse keeper writes down"), (0.55, 0.20, "Ferries are repaired in the dry"),
-    (0.05, 0.225, "the wind every four hours and sends"), (0.55, 0.225, "dock of Oster, where a crew of"),
-    (0.05, 0.25, "the figures to the office."), (0.55, 0.25, "nineteen people works all winter."),
-    name="magazine.pdf", height=0.016,
-)  # fmt: skip
+    (0.05, 0.20, "The lighthouse keeper writes down"),
+    (0.05, 0.225, "the wind every four hours and sends"),
+    (0.05, 0.25, "the figures to the office."),
+    (0.55, 0.20, "Ferries are repaired in the dry"),
+    (0.55, 0.225, "dock of Oster, where a crew of"),
+    (0.55, 0.25, "nineteen people works all winter."),
+    name="magazine.pdf",
+    height=0.016,
+)
 SLIDE = page(
     (0.1, 0.10, "Three goals for next year"),
     (0.12, 0.40, "Double the berths at Sandvik"),
@@ -81,9 +85,12 @@ SLIDE = page(
     height=0.04,
 )
 CHINESE = page(
-    (0.1, 0.2, "林德港于1962年开放。"), (0.1, 0.3, "渡轮每天上午九点从北码头出发。"), (0.1, 0.4, "港口有两台起重机。"),
-    name="港口.pdf", height=0.03,
-)  # fmt: skip
+    (0.1, 0.2, "林德港于1962年开放。"),
+    (0.1, 0.3, "渡轮每天上午九点从北码头出发。"),
+    (0.1, 0.4, "港口有两台起重机。"),
+    name="港口.pdf",
+    height=0.03,
+)
 ITEMS = (LETTER, TABLE, COLUMNS, SLIDE, CHINESE)
 ASKED = (
     "When does the ferry to Sandvik leave?",
@@ -116,7 +123,9 @@ def test_the_sentence_that_answers_is_quoted_from_among_all_items(
 
 def test_a_sentence_over_two_lines_is_quoted_whole_and_without_its_neighbours() -> None:
     found = quote("When does the ferry to Sandvik leave?", LETTER)
-    assert found.text.split() == LETTER.text[LETTER.text.index("The ferry") : LETTER.text.index(" Dogs")].split()
+    assert (
+        found.text.split() == LETTER.text[LETTER.text.index("The ferry") : LETTER.text.index(" Dogs")].split()
+    )
 
 
 def test_the_crop_of_a_table_row_holds_its_header() -> None:
@@ -127,9 +136,10 @@ def test_the_crop_of_a_table_row_holds_its_header() -> None:
     assert not found.box.covers(0.11, 0.61)
 
 
-def test_a_column_is_not_joined_with_its_neighbour() -> None:
-    blocks = layout(COLUMNS).blocks
-    assert sorted(len(block) for block in blocks) == [3, 3]
+def test_columns_are_blocks_of_their_own_in_whatever_order_the_text_runs() -> None:
+    by_row = page((0.05, 0.2, "one two"), (0.55, 0.2, "five"), (0.05, 0.225, "three"), (0.55, 0.225, "six"))
+    assert layout(COLUMNS).blocks == [[0, 1, 2], [3, 4, 5]]
+    assert layout(by_row).blocks == [[0, 2], [1, 3]]
 
 
 def test_a_heading_that_only_repeats_the_question_is_quoted_with_what_follows() -> None:
@@ -178,7 +188,9 @@ def test_of_equal_items_the_better_ranked_one_is_quoted() -> None:
 
 
 def test_a_passage_is_quoted_without_a_box() -> None:
-    found = quote("Where are the ferries repaired?", passage("The winter is long. Ferries are repaired in Oster."))
+    found = quote(
+        "Where are the ferries repaired?", passage("The winter is long. Ferries are repaired in Oster.")
+    )
     assert found.text == "Ferries are repaired in Oster."
     assert found.box is None
     assert found.answer_box is None
@@ -214,14 +226,21 @@ sides = st.floats(-0.5, 1.5) | st.sampled_from([float("nan"), float("inf"), 0.0,
 boxes = st.builds(Box.unit, sides, sides, sides, sides)
 spans = st.integers(-3, 40)
 texts = st.text(max_size=60) | st.lists(
-    st.sampled_from(["ferry", "Sandvik", "leaves", "9", "Figure 3", "\n", ". ", " ", "渡轮", "。", "the"]), max_size=25
+    st.sampled_from(["ferry", "Sandvik", "leaves", "9", "Figure 3", "\n", ". ", " ", "渡轮", "。", "the"]),
+    max_size=25,
 ).map(" ".join)
 items = st.builds(
     Item,
-    id=st.just("x-1"), document=st.just("x"), document_name=st.text(max_size=5), kind=st.just(ItemKind.PAGE),
-    ordinal=st.integers(1, 60), text=texts, words=st.lists(st.builds(Word, spans, spans, boxes), max_size=12).map(tuple),
-    size=st.none() | st.builds(Size, st.integers(0, 3000), st.integers(0, 3000)), heading=st.text(max_size=5),
-)  # fmt: skip
+    id=st.just("x-1"),
+    document=st.just("x"),
+    document_name=st.text(max_size=5),
+    kind=st.just(ItemKind.PAGE),
+    ordinal=st.integers(1, 60),
+    text=texts,
+    words=st.lists(st.builds(Word, spans, spans, boxes), max_size=12).map(tuple),
+    size=st.none() | st.builds(Size, st.integers(0, 3000), st.integers(0, 3000)),
+    heading=st.text(max_size=5),
+)
 
 
 @settings(max_examples=300, deadline=None)
@@ -248,7 +267,9 @@ def _covers(outer: Box, inner: Box) -> None:
     assert 0 <= outer.y1 <= inner.y1 < inner.y2 <= outer.y2 <= 1
 
 
-@given(placed=st.lists(st.tuples(st.floats(0, 0.6), st.floats(0, 0.9), st.sampled_from(["ferry", "north pier"]))))
+@given(
+    placed=st.lists(st.tuples(st.floats(0, 0.6), st.floats(0, 0.9), st.sampled_from(["ferry", "north pier"])))
+)
 def test_the_answer_box_covers_every_quoted_word(placed: list[PLACED]) -> None:
     item = page(*placed)
     best = best_quote("Does the ferry leave from the north pier?", [item], threshold=0)
@@ -266,13 +287,13 @@ def test_the_answer_box_covers_every_quoted_word(placed: list[PLACED]) -> None:
     [
         ("What is the USCA case number? Answer in int format.", "USCA case number"),
         ('Who signed it? Please write the answer in list format, e.g., ["3","2"]', "signed"),
-        ("How high was the tax ratio in 2023?Answer in percentage term, round to one decimal places.", "high tax ratio 2023"),
+        ("How high was the tax in 2023?Answer in percentage term, round to one decimal.", "high tax 2023"),
         ("2023年的营业收入是多少?", "2023年 营业收入"),
         ('What does "to be or not to be" mean?', "mean"),
         ("What is it?", "What is it?"),
         ("", ""),
     ],
-)  # fmt: skip
+)
 def test_instructions_and_words_of_asking_are_not_searched_for(question: str, query: str) -> None:
     assert search_query(question) == query
 
@@ -314,7 +335,11 @@ def test_the_words_of_asking_tell_what_is_wanted(question: str, ask: Ask) -> Non
 
 
 def test_inflected_words_share_a_stem() -> None:
-    for forms in (("report", "Reports", "reported", "reporting"), ("city", "cities"), ("cause", "causes", "causing")):
+    for forms in (
+        ("report", "Reports", "reported", "reporting"),
+        ("city", "cities"),
+        ("cause", "causes", "causing"),
+    ):
         assert len({stem(form) for form in forms}) == 1, forms
 
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
-
 from fake_conversion import contents
+
 from vrag.corpus.options import CorpusOptions
 from vrag.errors import CollectionBusy, CollectionError, FingerprintMismatch
 from vrag.index import build
@@ -504,6 +504,24 @@ class TestKilled:
                 assert at > 1
                 return
         pytest.fail("the kill never came too late")
+
+    def test_parts_of_pictures_are_cleared_away(
+        self, collection: Collection, folder: Path, conversion: FakeConversion
+    ) -> None:
+        path = write(folder / "a.txt", "pic one", "pic two")
+
+        def leave_a_part(id: str) -> None:
+            part = collection.items_dir / id.split("-", maxsplit=1)[0] / "9.jpg.part"
+            part.parent.mkdir(parents=True, exist_ok=True)
+            part.write_bytes(b"x")
+            raise Killed
+
+        conversion.before_item = leave_a_part
+        with pytest.raises(Killed):
+            add(collection, [path])
+        conversion.before_item = lambda _: None
+        add(collection, [path])
+        assert verify(collection).ok
 
     def test_twice_in_a_row(
         self, tmp_path: Path, folder: Path, conversion: FakeConversion, monkeypatch: pytest.MonkeyPatch

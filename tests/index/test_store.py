@@ -7,8 +7,8 @@ import sys
 from typing import TYPE_CHECKING
 
 import pytest
-
 from fake_conversion import contents
+
 from vrag.corpus.options import CorpusOptions
 from vrag.errors import CollectionBusy, CollectionError, FingerprintMismatch, SearchError
 from vrag.index.build import add
@@ -196,8 +196,8 @@ class TestDisk:
             "import random\n"
             "def rows(document, n):\n"
             "    r = random.Random(1)\n"
-            "    items = [Item(id=item_id(document, i), document=document, document_name='d',\n"
-            "        kind=ItemKind.PASSAGE, ordinal=i, text=r.randbytes(500).hex()) for i in range(1, n + 1)]\n"
+            "    items = [Item(id=item_id(document, i), document=document, document_name='d', ordinal=i,\n"
+            "        kind=ItemKind.PASSAGE, text=r.randbytes(500).hex()) for i in range(1, n + 1)]\n"
             "    return item_rows(items, None, c.item_table.schema)\n"
             "c = Collection.open(sys.argv[1])\n"
             "c.item_table.append(rows('a' * 64, 3))\n"

@@ -3,9 +3,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
+from fake_conversion import contents
 from PIL import Image
 
-from fake_conversion import contents
 from vrag.errors import CollectionBusy
 from vrag.index.build import add, compact, verify
 from vrag.index.rows import file_rows

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import os
 import threading
-import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
@@ -285,16 +284,15 @@ class TestGrowth:
     def test_while_files_are_under_way_not_every_commit_is_followed(
         self, lexical: Collection, monkeypatch: pytest.MonkeyPatch
     ) -> None:
+        monkeypatch.setattr(Engine, "PATIENCE", 1e9)
         engine = Engine(lexical)
         put(lexical, 1, "apple", status=DocumentStatus.PENDING)
-        ids(engine, "apple")
-        monkeypatch.setattr(Engine, "PATIENCE", 1e9)
-        ids(engine, "apple")
+        assert len(ids(engine, "apple")) == 1
         put(lexical, 2, "apple")
         assert len(ids(engine, "apple")) == 1
-        engine._good_until = 0.0
+        monkeypatch.setattr(Engine, "PATIENCE", 0)
         assert len(ids(engine, "apple")) == 2
-        engine._good_until = time.monotonic() + 1000
+        monkeypatch.setattr(Engine, "PATIENCE", 1e9)
         refer(lexical, 1)
         put(lexical, 3, "apple")
         assert len(ids(engine, "apple")) == 3, "the add has ended"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import sys
 
-import click
 import typer
 
 from vrag.cli import ask, config, demo, evaluate, index, runs, search
@@ -51,24 +50,14 @@ def root(
 def main() -> None:
     """Runs the command line; ends the process with its exit status.
 
-    Status 0: done. 1: failed. 2: wrong use. 3: the documents hold no answer. 130: interrupted.
+    Status 0: done. 1: failed. 2: wrong use. 3: the documents hold no answer.
     """
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
     try:
-        status = app(standalone_mode=False)
-    except click.ClickException as error:
-        error.show()
-        status = error.exit_code
-    except (SettingsError, click.Abort) as error:
-        status = complain(error, 2) if isinstance(error, SettingsError) else 130
+        app()
+    except SettingsError as error:
+        sys.exit(complain(error, 2))
     except VragError as error:
-        status = complain(error, 1)
-    except KeyboardInterrupt:
-        print("\nStopped. What was finished is kept; run the same command to go on.", file=sys.stderr)
-        status = 130
-    except BrokenPipeError:
-        sys.stderr.close()
-        status = 0
-    sys.exit(status if isinstance(status, int) else 0)
+        sys.exit(complain(error, 1))

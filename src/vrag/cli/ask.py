@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import click
 import typer
 
 from vrag.cli.display import (
@@ -77,12 +76,12 @@ def _split(words: list[str], docs: list[Path]) -> tuple[str, list[Path]]:
     if len(others) == 1 and Path(question).exists():
         question, others, paths = others[0], [], [*paths, Path(question)]
     if others:
-        raise click.UsageError(f"{others[0]!r} does not exist. Put the question in quotes, as one word.")
+        raise typer.BadParameter(f"{others[0]!r} does not exist. Put the question in quotes, as one word.")
     if not question.strip():
-        raise click.UsageError("The question is empty.")
+        raise typer.BadParameter("The question is empty.")
     missing = [path for path in docs if not path.exists()]
     if missing:
-        raise click.UsageError(f"{str(missing[0])!r} does not exist.")
+        raise typer.BadParameter(f"{str(missing[0])!r} does not exist.")
     return question, [*docs, *paths]
 
 

@@ -80,6 +80,16 @@ def complain(error: VragError, status: int) -> int:
 @contextmanager
 def add_progress() -> Generator[Callable[[BuildProgress], None]]:
     """A progress bar on the standard error stream; nothing where that is no terminal."""
+    try:
+        with _bar() as report:
+            yield report
+    except KeyboardInterrupt:
+        err.print("\nStopped. What was finished is kept; the same command goes on from there.")
+        raise
+
+
+@contextmanager
+def _bar() -> Generator[Callable[[BuildProgress], None]]:
     if not err.is_terminal:
         yield lambda _: None
         return

@@ -11,7 +11,17 @@ if TYPE_CHECKING:
     from vrag.corpus.options import CorpusOptions
     from vrag.types import Item
 
-__all__ = ["Conversion", "Converted", "Converter", "Counted", "Desk", "Failed", "Finished", "OpenFile", "Source"]
+__all__ = [
+    "Conversion",
+    "Converted",
+    "Converter",
+    "Counted",
+    "Desk",
+    "Failed",
+    "Finished",
+    "OpenFile",
+    "Source",
+]
 
 
 @dataclass(frozen=True, slots=True)

@@ -59,7 +59,7 @@ class Worker:
         """When it is killed unless it is heard of before, on the monotonic clock."""
         self.started = False
         self.late = False
-        self._process = subprocess.Popen(
+        self._process = subprocess.Popen(  # noqa: S603 - our own code
             [sys.executable, "-P", "-c", START, json.dumps(sys.path)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,

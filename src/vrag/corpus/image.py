@@ -126,7 +126,9 @@ def flatten(image: Picture) -> Picture:
         white = Image.new("RGBA", layer.size, "white")
         return Image.alpha_composite(white, layer).convert("RGB")
     except (OSError, SyntaxError, ValueError, EOFError) as error:
-        raise CorpusError(f"The picture is damaged: {str(error).strip().rstrip('.') or 'it ends early'}.") from error
+        raise CorpusError(
+            f"The picture is damaged: {str(error).strip().rstrip('.') or 'it ends early'}."
+        ) from error
 
 
 def _scaled(image: Picture) -> Picture:
@@ -137,9 +139,9 @@ def _scaled(image: Picture) -> Picture:
     values = np.asarray(image, dtype=np.float64)
     values = np.where(np.isfinite(values), values, 0.0)
     low, high = float(values.min()), float(values.max())
-    if image.mode.startswith("I;16") or (image.mode == "I" and 0 <= low and 255 < high <= 65535):
+    if image.mode.startswith("I;16") or (image.mode == "I" and low >= 0 and 255 < high <= 65535):
         low, high = 0.0, 65535.0
-    elif 0 <= low and high <= 255:
+    elif low >= 0 and high <= 255:
         low, high = 0.0, 255.0 if high > 1 else 1.0
     scaled = (values - low) / max(high - low, 1e-9) * 255
     return Image.fromarray(np.clip(scaled, 0, 255).astype(np.uint8))

@@ -1,60 +1,199 @@
-"""Optical character recognition with word boxes, by rapidocr's packaged models."""
+"""Optical character recognition with word boxes, by the models that are packaged with rapidocr."""
 
 from __future__ import annotations
 
 import functools
-from typing import TYPE_CHECKING, Any
+import re
+from bisect import bisect_left
+from collections import deque
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple, Protocol, cast
 
-import numpy as np
-
+from vrag.corpus.scripts import WORD
+from vrag.errors import VragError
 from vrag.geometry import Box
 from vrag.types import Word
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    import numpy as np
+    from numpy.typing import NDArray
     from PIL.Image import Image
 
-__all__ = ["read_picture"]
+__all__ = ["SETTINGS", "read_picture", "rows"]
+
+Bounds = tuple[float, float, float, float]
+"""Left, top, right, bottom in pixels."""
+
+MODELS = {"Det.model_path": "PP-OCRv6_det_small.onnx", "Rec.model_path": "PP-OCRv6_rec_small.onnx"}
+"""Setting of rapidocr → file in its package. Named here because it downloads what it does not find."""
+
+LONGEST_SIDE = 2000
+"""Pixels; larger pictures are read at this size."""
+LEAST_SCORE = 0.5
+"""Mean probability of its characters below which a line is not text but texture. rapidocr's default."""
+FLAT = 8
+"""Difference between the brightest and the darkest pixel up to which a picture is blank."""
+SETTINGS: dict[str, object] = {
+    "Global.log_level": "critical",
+    "Global.use_cls": False,  # turns lines that stand upside down: no page of the test set has any
+    "Global.text_score": 0.0,  # rapidocr's own filter puts words and lines out of step
+    "Global.max_side_len": LONGEST_SIDE,
+    "Global.return_word_box": True,
+    "Global.return_single_char_box": True,
+    # Lines are found on a small copy and read from the full picture: half the time, the same words.
+    "Det.limit_type": "max",
+    "Det.limit_side_len": 1280,
+    "Rec.rec_batch_num": 1,  # on one core a batch only adds padding
+    "EngineConfig.onnxruntime.intra_op_num_threads": 1,
+    "EngineConfig.onnxruntime.inter_op_num_threads": 1,
+}
+
+
+class _Result(Protocol):
+    """What rapidocr gives: per line its text, score, corners and glyphs; None where it found nothing."""
+
+    txts: tuple[str, ...] | None
+    scores: tuple[float, ...]
+    boxes: NDArray[np.float32] | None
+    word_results: tuple[list[tuple[str, float, list[list[float]]]], ...] | None
+
+
+class _Engine(Protocol):
+    def __call__(self, pixels: NDArray[np.uint8], /) -> _Result: ...
 
 
 def read_picture(image: Image) -> tuple[str, tuple[Word, ...]]:
-    """The text in a picture, one line per line of print, and its words with boxes.
+    """The text in a picture, one line per row of print, and its words with boxes.
 
     Args:
-        image: Of any size; read at a size bounded on the longer side.
+        image: Of any mode and size.
     """
-    pixels = np.asarray(image.convert("RGB"))[:, :, ::-1]
-    result: Any = _engine()(np.ascontiguousarray(pixels), return_word_box=True)
-    return _assemble(result.word_results or (), image.width, image.height)
+    import numpy as np
+
+    if int(np.ptp(np.asarray(image.convert("L")))) <= FLAT:
+        return "", ()
+    pixels = np.ascontiguousarray(np.asarray(image.convert("RGB"))[:, :, ::-1])
+    lines = list(_lines(_engine()(pixels)))
+    return _compose(rows([line.bounds for line in lines]), lines, image.width, image.height)
 
 
-def _assemble(lines: Any, width: int, height: int) -> tuple[str, tuple[Word, ...]]:
+class Line(NamedTuple):
+    """A line that was read."""
+
+    text: str
+    bounds: Bounds
+    glyphs: tuple[Bounds, ...]
+    """Where each character of `text` that is no space stands; empty when not known."""
+
+
+def _lines(result: _Result) -> Iterator[Line]:
+    """What rapidocr found, each line with its own characters."""
+    if result.txts is None or result.boxes is None:
+        return
+    found = deque(result.word_results or ())
+    for text, score, corners in zip(result.txts, result.scores, result.boxes.tolist(), strict=True):
+        line, visible = text.strip(), "".join(text.split())
+        glyphs: tuple[Bounds, ...] = ()
+        if found and "".join(glyph for glyph, *_ in found[0]) == visible:  # it leaves out some lines
+            glyphs = tuple(_bounds(quad) for *_, quad in found.popleft())
+        if score >= LEAST_SCORE and line:
+            yield Line(line, _bounds(corners), glyphs)
+
+
+def _bounds(corners: Iterable[Sequence[float]]) -> Bounds:
+    xs, ys = zip(*((x, y) for x, y in corners), strict=True)
+    return float(min(xs)), float(min(ys)), float(max(xs)), float(max(ys))
+
+
+def rows(boxes: Sequence[Bounds]) -> list[list[int]]:
+    """Groups boxes that stand side by side: rows from top to bottom, each from left to right.
+
+    >>> rows([(50, 1, 90, 11), (0, 20, 40, 30), (0, 0, 40, 10)])
+    [[2, 0], [1]]
+    """
+    grouped: list[list[int]] = []
+    for index in sorted(range(len(boxes)), key=lambda i: boxes[i][1] + boxes[i][3]):
+        _, top, _, bottom = boxes[index]
+        if grouped:
+            _, above, _, below = boxes[grouped[-1][0]]
+            overlap = min(bottom, below) - max(top, above)
+            if overlap > min(bottom - top, below - above) / 2:
+                grouped[-1].append(index)
+                continue
+        grouped.append([index])
+    return [sorted(row, key=lambda i: boxes[i][0]) for row in grouped]
+
+
+def _compose(
+    order: list[list[int]], lines: list[Line], width: int, height: int
+) -> tuple[str, tuple[Word, ...]]:
+    """Joins lines to a text; what stands side by side is joined by a space."""
     parts: list[str] = []
     words: list[Word] = []
     position = 0
-    for line in lines:
-        for text, _, corners in line:
-            xs = [float(x) / width for x, _ in corners]
-            ys = [float(y) / height for _, y in corners]
-            box = Box.unit(max(0.0, min(xs)), max(0.0, min(ys)), min(1.0, max(xs)), min(1.0, max(ys)))
-            words.append(Word(position, position + len(text), box))
-            parts.append(text + " ")
-            position += len(text) + 1
-        if line:
-            parts[-1] = parts[-1][:-1] + "\n"
-    return "".join(parts).rstrip("\n"), tuple(words)
+    for row in order:
+        for index in row:
+            line = lines[index]
+            words += (
+                Word(position + start, position + end, _unit(bounds, width, height))
+                for start, end, bounds in _words(line)
+            )
+            parts += (line.text, "\n" if index == row[-1] else " ")
+            position += len(line.text) + 1
+    return "".join(parts[:-1]), tuple(words)
+
+
+def _words(line: Line) -> Iterator[tuple[int, int, Bounds]]:
+    """The words of a line: runs without spaces, and single characters of scripts that use none."""
+    spaces = [match.start() for match in re.finditer(r"\s", line.text)]
+    for match in WORD.finditer(line.text):
+        start, end = match.span()
+        seen = start - bisect_left(spaces, start)
+        glyphs = line.glyphs[seen : seen + end - start]
+        yield start, end, _around(glyphs) if glyphs else _share(line, start, end)
+
+
+def _around(boxes: Sequence[Bounds]) -> Bounds:
+    return (
+        min(box[0] for box in boxes),
+        min(box[1] for box in boxes),
+        max(box[2] for box in boxes),
+        max(box[3] for box in boxes),
+    )
+
+
+def _share(line: Line, start: int, end: int) -> Bounds:
+    """Where some of a line's characters stand if all are equally wide."""
+    left, top, right, bottom = line.bounds
+    step = (right - left) / len(line.text)
+    return left + start * step, top, left + end * step, bottom
+
+
+def _unit(bounds: Bounds, width: int, height: int) -> Box:
+    left, top, right, bottom = bounds
+    return Box.unit(
+        min(max(left / width, 0.0), 1.0),
+        min(max(top / height, 0.0), 1.0),
+        min(max(right / width, 0.0), 1.0),
+        min(max(bottom / height, 0.0), 1.0),
+    )
 
 
 @functools.cache
-def _engine() -> Any:
-    """The models, loaded once per process."""
-    from rapidocr import RapidOCR
+def _engine() -> _Engine:
+    """The models, loaded once per process from rapidocr's own folder: nothing is ever downloaded.
 
-    return RapidOCR(
-        params={
-            "Global.log_level": "critical",
-            "Global.use_cls": False,
-            "Global.return_word_box": True,
-            "EngineConfig.onnxruntime.intra_op_num_threads": 1,
-            "EngineConfig.onnxruntime.inter_op_num_threads": 1,
-        }
-    )
+    Raises:
+        VragError: If they are not there.
+    """
+    import cv2
+    import rapidocr
+
+    cv2.setNumThreads(1)
+    folder = Path(rapidocr.__file__).parent / "models"
+    models = {key: str(folder / name) for key, name in MODELS.items()}
+    if missing := [path for path in models.values() if not Path(path).is_file()]:
+        raise VragError(f"Models for OCR are missing: {', '.join(missing)}.", "Install rapidocr 3.10 again.")
+    return cast("_Engine", rapidocr.RapidOCR(params={**SETTINGS, **models}))

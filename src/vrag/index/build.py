@@ -27,7 +27,7 @@ import os
 import time
 from contextlib import closing
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from vrag.corpus.base import Converted, Counted, Failed
 from vrag.corpus.convert import convert_all
@@ -36,13 +36,13 @@ from vrag.index.arrow import arrow
 from vrag.index.meter import Meter, Progress
 from vrag.index.outcome import OpenDocument
 from vrag.index.plan import Known, is_unchanged, make_plan, read_manifest
-from vrag.index.upkeep import compact, prune, remove, settle, status
+from vrag.index.upkeep import compact, prune, remove, settle, status, sweep
 from vrag.index.verify import verify
 from vrag.index.writer import ItemEmbedder, Writer
 from vrag.types import Document, DocumentStatus
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from vrag.corpus.base import Conversion, Source
@@ -163,7 +163,8 @@ class _Addition:
         return tuple(document for document in documents if document.reason)
 
     def _convert(self, sources: Iterator[Source], options: CorpusOptions) -> None:
-        with closing(convert_all(sources, self._collection.items_dir, options, self._have)) as conversions:
+        made = convert_all(sources, self._collection.items_dir, options, self._have)
+        with closing(cast("Generator[Conversion]", made)) as conversions:
             for conversion in conversions:
                 self._take(conversion)
 
@@ -212,6 +213,7 @@ class _Addition:
             self._open[content].twins.append(source)
         else:
             self._open[content] = OpenDocument(source)
+            sweep(self._collection, content)
             return True
         return False
 

@@ -155,13 +155,14 @@ class Lexical:
             OSError: If it cannot be written, or somebody else wrote it at the same moment.
         """
         directory.parent.mkdir(parents=True, exist_ok=True)
-        scratch = Path(tempfile.mkdtemp(prefix=f".{directory.name}-", dir=directory.parent))
+        scratch = Path(tempfile.mkdtemp(prefix=f"{directory.name}-new-", dir=directory.parent))
         try:
             for name, postings in self._postings().items():
                 postings.save(scratch, name)
             np.save(scratch / _DOCUMENT_OF, self._document_of, allow_pickle=False)
             names = {"format": _FORMAT, "ids": self.ids, "terms": list(self._vocabulary)}
             (scratch / _NAMES).write_text(json.dumps(names), encoding="utf-8")
+            scratch.chmod(directory.parent.stat().st_mode)
             shutil.rmtree(directory, ignore_errors=True)
             scratch.replace(directory)
         finally:

@@ -141,7 +141,7 @@ def file_key(path: str) -> str:
     """The key of a path in the manifest: safe in SQL whatever bytes the path is made of.
 
     >>> file_key("/reports/it's.pdf")
-    'e75d02f5b4dee04b0e8ba4c58ec9cbe6'
+    'dff7bff128c1c85e5e28a117b08b916f'
     """
     return hashlib.sha256(_path_bytes(path)).hexdigest()[:32]
 

@@ -178,12 +178,29 @@ def settle(collection: Collection) -> int:
     return sum(orphans.values())
 
 
+def sweep(collection: Collection, document: str) -> None:
+    """Deletes the pictures of a document that no item refers to: parts of a page, pages without a row.
+
+    Args:
+        collection: Whose lock the caller holds.
+        document: Its id. Nothing may be writing pictures of it.
+    """
+    folder = collection.items_dir / document[:16]
+    if folder.exists():
+        rows = collection.item_table.read(["image"], f"document = {literal(document)}").data
+        for path in _strays(collection, folder, rows["image"].to_pylist()):
+            path.unlink(missing_ok=True)
+
+
 def stray_pictures(collection: Collection) -> list[Path]:
     """Files below `items/` that no item refers to, sorted. The caller holds the lock."""
     images = collection.scan(["image"]).data["image"].to_pylist()
+    return _strays(collection, collection.items_dir, images)
+
+
+def _strays(collection: Collection, folder: Path, images: Iterable[str | None]) -> list[Path]:
     known = {collection.items_dir / image for image in images if image is not None}
-    found = (path for path in collection.items_dir.rglob("*") if not path.is_dir())
-    return sorted(path for path in found if path not in known)
+    return sorted(path for path in folder.rglob("*") if not path.is_dir() and path not in known)
 
 
 def _remove(collection: Collection, documents: Sequence[Document]) -> RemoveReport:

@@ -96,6 +96,10 @@ class _State:
     row: dict[str, int]
     lexical: Lexical | None
     dense: Dense | None
+    loaded: float
+    """When, by the monotonic clock."""
+    seconds: float
+    """How long that took."""
 
 
 class Engine:
@@ -113,6 +117,9 @@ class Engine:
     Raises:
         FingerprintMismatch: If vectors are to be used and the embedder is missing or another.
     """
+
+    PATIENCE = 4.0
+    """While files are being added, what was loaded serves for this many times as long as loading took."""
 
     def __init__(
         self,
@@ -132,7 +139,6 @@ class Engine:
         self._embedder = embedder
         self._state: _State | None = None
         self._refreshing = threading.Lock()
-        self._good_until = 0.0
 
     @property
     def version(self) -> str:
@@ -181,21 +187,19 @@ class Engine:
         """The state to search with; built by one thread while the others wait.
 
         That of the newest version, but for one case: while files are being added, a commit every few
-        seconds must not make every query rebuild what it searches. Then a state serves for four
-        times as long as it took to build.
+        seconds must not make every query rebuild what it searches.
         """
         with self._refreshing:
             tables = self._collection.item_table, self._collection.file_table
             version = tables[0].version, tables[1].version
             state = self._state
-            if state is None or state.catalog.version != version:
-                recent = state is not None and time.monotonic() < self._good_until
-                if state is None or not (recent and self._is_growing()):
-                    started = time.monotonic()
-                    state = self._state = self._load(state)
-                    now = time.monotonic()
-                    self._good_until = now + 4 * (now - started)
+            if state is None or (state.catalog.version != version and not self._may_wait(state)):
+                state = self._state = self._load(state)
             return state
+
+    def _may_wait(self, state: _State) -> bool:
+        recent = time.monotonic() < state.loaded + self.PATIENCE * state.seconds
+        return recent and self._is_growing()
 
     def _is_growing(self) -> bool:
         states = self._collection.file_table.read(["status"]).data["status"].to_pylist()
@@ -203,6 +207,7 @@ class Engine:
 
     def _load(self, old: _State | None) -> _State:
         """Reads what the newest version is searched with; again when items vanish in between."""
+        started = time.monotonic()
         while True:
             catalog = Catalog.load(self._collection)
             if old is not None and old.catalog.key == catalog.key:  # only the manifest moved
@@ -212,7 +217,8 @@ class Engine:
             made = {Ranking.LEXICAL: lexical, Ranking.VECTOR: dense}
             if all(made[ranking] is not None for ranking in self._rankings):
                 rows = {item: row for row, item in enumerate(catalog.ids)}
-                return _State(catalog, rows, lexical, dense)
+                now = time.monotonic()
+                return _State(catalog, rows, lexical, dense, now, now - started)
 
     def _lexical(self, catalog: Catalog) -> Lexical | None:
         """From the cache, or built and cached; None when one of the items is no longer there."""
@@ -220,8 +226,9 @@ class Engine:
         cached = _load_lexical(path)
         if cached is not None and cached.ids == catalog.ids:
             return cached
-        data = self._collection.scan(["id", "text"]).data
-        texts = dict(zip(data["id"].to_pylist(), data["text"].to_pylist(), strict=True))
+        data = self._collection.scan(["id", "heading", "text"]).data
+        columns = (data[name].to_pylist() for name in ("id", "heading", "text"))
+        texts = {item: f"{heading}\n{text}" for item, heading, text in zip(*columns, strict=True)}
         if not texts.keys() >= set(catalog.ids):
             return None
         parts = zip(catalog.ids, catalog.documents, catalog.document_names, strict=True)

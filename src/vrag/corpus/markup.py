@@ -1,0 +1,268 @@
+"""Plain text, Markdown, HTML and JSON → sections: the text under one heading."""
+
+from __future__ import annotations
+
+import json
+import re
+from html.parser import HTMLParser
+from typing import TYPE_CHECKING, NamedTuple
+
+from vrag.errors import CorpusError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from typing import TypeAlias
+
+    from markdown_it.token import Token
+
+    JsonValue: TypeAlias = "dict[str, JsonValue] | list[JsonValue] | str | float | bool | None"
+
+__all__ = ["Section", "html_sections", "json_sections", "markdown_sections", "plain_sections"]
+
+CELL = " | "
+DROPPED = frozenset({"script", "style", "noscript", "template", "svg", "math", "iframe", "object", "canvas"})
+"""HTML elements whose content is not text to read."""
+BLOCKS = frozenset(
+    "address article aside blockquote body br caption center dd details dialog div dl dt fieldset figcaption "
+    "figure footer form header hr html legend li main menu nav ol option p pre section summary table tbody "
+    "tfoot thead title tr ul".split()
+)
+"""HTML elements that begin and end a line."""
+PARAGRAPHS = frozenset("article blockquote div dl figure li ol p pre section table ul".split())
+"""Those after which comes an empty line."""
+
+
+class Section(NamedTuple):
+    """Text under one heading, which is its first line."""
+
+    headings: tuple[str, ...]
+    """Outermost first, the section's own last; "" where a level is skipped."""
+    text: str
+
+
+class Outline:
+    """Collects sections as headings and text come along."""
+
+    def __init__(self) -> None:
+        self._headings: tuple[str, ...] = ()
+        self._parts: list[str] = []
+
+    def add(self, text: str) -> None:
+        """Adds text under the current heading."""
+        self._parts.append(text)
+
+    def head(self, level: int, title: str) -> Section:
+        """Begins a section under a heading of a level from 1; returns the section that ends."""
+        ended = self.end()
+        above = (*self._headings, *[""] * level)[: level - 1]
+        self._headings = (*above, title)
+        self._parts = [title, "\n\n"]
+        return ended
+
+    def end(self) -> Section:
+        """The section as far as it has come."""
+        return Section(self._headings, "".join(self._parts).strip())
+
+
+def plain_sections(text: str) -> Iterator[Section]:
+    """The whole text as one section."""
+    yield Section((), text.strip())
+
+
+def markdown_sections(text: str) -> Iterator[Section]:
+    """Sections of Markdown with tables. Formatting is dropped, words are kept."""
+    from markdown_it import MarkdownIt
+
+    outline = Outline()
+    tokens = MarkdownIt("commonmark").enable("table").parse(text)
+    for index, token in enumerate(tokens):
+        if token.type == "inline" and index and tokens[index - 1].type == "heading_open":
+            yield outline.head(int(tokens[index - 1].tag[1]), _inline(token))
+        else:
+            outline.add(_markdown_text(token))
+    yield outline.end()
+
+
+CLOSED = {
+    "td_close": CELL,
+    "th_close": CELL,
+    "tr_close": "\n",
+    "table_close": "\n",
+    "bullet_list_close": "\n",
+    "ordered_list_close": "\n",
+    "blockquote_close": "\n",
+}
+"""Markdown token → what is written in its place."""
+
+
+def _markdown_text(token: Token) -> str:
+    match token.type:
+        case "inline":
+            return _inline(token)
+        case "fence" | "code_block":
+            return token.content.rstrip("\n") + "\n\n"
+        case "html_block":
+            return "\n".join(section.text for section in html_sections(token.content)) + "\n\n"
+        case "paragraph_close":
+            return "\n" if token.hidden else "\n\n"
+        case "list_item_open":
+            return f"{token.info}{token.markup} " if token.info else "- "
+        case _:
+            return CLOSED.get(token.type, "")
+
+
+def _inline(token: Token) -> str:
+    """The words of a line of Markdown, and the description of each picture in it."""
+    parts: list[str] = []
+    for child in token.children or ():
+        match child.type:
+            case "text" | "code_inline":
+                parts.append(child.content)
+            case "image":
+                parts.append(_inline(child))
+            case "softbreak" | "hardbreak":
+                parts.append("\n")
+            case _:
+                pass
+    return "".join(parts)
+
+
+class _Page(HTMLParser):
+    """Folds HTML into sections; survives whatever is not closed, or closed twice."""
+
+    def __init__(self) -> None:
+        super().__init__(convert_charrefs=True)
+        self.sections: list[Section] = []
+        self.outline = Outline()
+        self._dropped = ""
+        """The element whose content is being dropped; "" for none."""
+        self._depth = 0
+        """How often that element is open within itself."""
+        self._heading: list[str] | None = None
+        self._pre = 0
+
+    def handle_starttag(self, tag: str, attrs: Sequence[tuple[str, str | None]]) -> None:
+        """Begins an element."""
+        if self._dropped:
+            self._depth += tag == self._dropped
+        elif tag in DROPPED:
+            self._dropped, self._depth = tag, 1
+        elif _level(tag):
+            self._heading = []
+        elif tag == "img":
+            self._add(dict(attrs).get("alt") or "")
+        elif tag in BLOCKS:
+            self._pre += tag == "pre"
+            self._add("\n")
+
+    def handle_endtag(self, tag: str) -> None:
+        """Ends an element."""
+        if self._dropped:
+            self._depth -= tag == self._dropped
+            self._dropped = self._dropped if self._depth else ""
+        elif level := _level(tag):
+            self._end_heading(level)
+        elif tag in {"td", "th"}:
+            self._add(CELL)
+        elif tag in BLOCKS:
+            self._pre = max(0, self._pre - (tag == "pre"))
+            self._add("\n\n" if tag in PARAGRAPHS else "\n")
+
+    def handle_startendtag(self, tag: str, attrs: Sequence[tuple[str, str | None]]) -> None:
+        """An element such as `<br/>`; `<script/>` counts as closed, as its writer meant."""
+        if tag not in DROPPED:
+            self.handle_starttag(tag, attrs)
+
+    def handle_data(self, data: str) -> None:
+        """Takes text in."""
+        if not self._dropped:
+            self._add(data if self._pre else re.sub(r"\s+", " ", data))
+
+    def finish(self) -> list[Section]:
+        """All sections."""
+        self.close()
+        self._end_heading(6)
+        return [*self.sections, self.outline.end()]
+
+    def _end_heading(self, level: int) -> None:
+        if self._heading is not None:
+            title = " ".join("".join(self._heading).split())
+            self._heading = None
+            if title:
+                self.sections.append(self.outline.head(level, title))
+
+    def _add(self, text: str) -> None:
+        (self.outline.add if self._heading is None else self._heading.append)(text)
+
+
+def _level(tag: str) -> int:
+    """1 to 6 for a heading, 0 for anything else."""
+    return int(tag[1]) if len(tag) == 2 and tag[0] == "h" and tag[1] in "123456" else 0
+
+
+def html_sections(text: str) -> Iterator[Section]:
+    """Sections of HTML: what a reader sees, cells of a table row on one line."""
+    page = _Page()
+    page.feed(text)
+    for section in page.finish():
+        yield Section(section.headings, _tidy(section.text))
+
+
+def _tidy(text: str) -> str:
+    """Without spaces at the ends of lines and more than one empty line in a row."""
+    lines = (re.sub(r"(?:\s*\|)+\s*$", "", line).strip() for line in text.split("\n"))
+    return re.sub(r"\n{3,}", "\n\n", "\n".join(lines)).strip()
+
+
+def json_sections(text: str) -> Iterator[Section]:
+    """JSON, or one JSON value per line, as lines "path.to.key: value" with an empty line between records.
+
+    Raises:
+        CorpusError: If it is neither, or nested too deeply.
+    """
+    try:
+        value = _parse_json(text)
+    except RecursionError as error:
+        raise CorpusError("The JSON is nested too deeply.") from error
+    records: Iterator[tuple[str, JsonValue]]
+    match value:
+        case list():
+            records = ((f"[{number}]", record) for number, record in enumerate(value))
+        case dict():
+            records = ((str(key), record) for key, record in value.items())
+        case _:
+            records = iter([("", value)])
+    yield Section((), "\n\n".join(filter(None, ("\n".join(_leaves(*record)) for record in records))))
+
+
+def _parse_json(text: str) -> JsonValue:
+    try:
+        return json.loads(text)
+    except ValueError as error:
+        lines = [line for line in text.splitlines() if line.strip()]
+        try:
+            if len(lines) > 1:
+                return [json.loads(line) for line in lines]
+        except ValueError:
+            pass
+        raise CorpusError(f"This is not valid JSON: {error}.") from error
+
+
+def _leaves(path: str, value: JsonValue) -> Iterator[str]:
+    """One line per value that is neither a list nor an object; lists of such values share one."""
+    stack: list[tuple[str, JsonValue]] = [(path, value)]
+    while stack:
+        path, value = stack.pop()
+        match value:
+            case dict():
+                stack += reversed([(f"{path}.{key}" if path else str(key), v) for key, v in value.items()])
+            case list() if any(isinstance(part, dict | list) for part in value):
+                stack += reversed([(f"{path}[{number}]", part) for number, part in enumerate(value)])
+            case list():
+                yield f"{path}: {', '.join(map(_scalar, value))}"
+            case _:
+                yield f"{path}: {_scalar(value)}" if path else _scalar(value)
+
+
+def _scalar(value: JsonValue) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

@@ -1,0 +1,223 @@
+"""The command line as a person or a script uses it: output, exit status, faults."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import pytest
+from typer.testing import CliRunner
+
+from vrag import __version__
+from vrag.cli import app
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+NOTE = """# The Lantern Ferry
+
+## Passengers
+
+The ferry carried 48,200 passengers in 2024. That is more than ever before.
+
+## Prices
+
+A return ticket costs 12 crowns. Children under six travel free of charge.
+"""
+
+
+class Done(NamedTuple):
+    status: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> Any:  # noqa: ANN401 - whatever the command printed
+        return json.loads(self.out)
+
+
+class Home(NamedTuple):
+    """A person's folder, with documents and a collection of its own."""
+
+    path: Path
+
+    def vrag(self, *arguments: str) -> Done:
+        environment = {**os.environ, "VRAG_COLLECTION": str(self.path / "collection"), "COLUMNS": "200"}
+        done = subprocess.run(
+            [sys.executable, "-m", "vrag", *arguments],
+            capture_output=True,
+            text=True,
+            cwd=self.path,
+            env=environment,
+            check=False,
+        )
+        assert "Traceback" not in done.stderr, done.stderr
+        return Done(done.returncode, done.stdout, done.stderr)
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Home:
+    path = tmp_path_factory.mktemp("person")
+    (path / "docs").mkdir()
+    (path / "docs" / "ferry.md").write_text(NOTE)
+    (path / "docs" / "broken.pdf").write_text("no pdf")
+    (path / "docs" / "data.xyz").write_text("?")
+    return Home(path)
+
+
+@pytest.fixture(scope="module")
+def asked(home: Home) -> Done:
+    """One question, asked with the documents as the first word."""
+    return home.vrag("ask", "./docs", "How many passengers did the ferry carry in 2024?", "--json")
+
+
+def test_ask_answers_with_evidence_as_json(asked: Done) -> None:
+    assert asked.status == 0, asked.err
+    result = asked.json
+    assert result.keys() >= {"question", "answer", "stop_reason", "evidence", "steps", "usage", "run"}
+    assert "48,200" in result["answer"]
+    assert result["stop_reason"] == "answered"
+    evidence = result["evidence"][0]
+    assert evidence.keys() >= {"item", "document", "page", "box", "crop"}
+    assert evidence["document"] == "ferry.md"
+
+
+def test_bad_files_are_named_with_their_reason_and_stop_nothing(asked: Done, home: Home) -> None:
+    assert "broken.pdf" in asked.err
+    assert "data.xyz" in asked.err
+    status = home.vrag("index", "status", "--json").json
+    assert [problem["name"] for problem in status["problems"]] == ["broken.pdf"]
+    assert status["problems"][0]["reason"]
+
+
+def test_ask_prints_the_steps_the_answer_and_where_it_was_seen(asked: Done, home: Home) -> None:
+    done = home.vrag("ask", "What does a return ticket cost?", "--docs", "docs")
+    assert done.status == 0
+    assert "search" in done.out
+    assert "12 crowns" in done.out
+    assert "ferry.md" in done.out
+
+
+def test_a_question_the_documents_cannot_answer_ends_with_status_3(asked: Done, home: Home) -> None:
+    done = home.vrag("ask", "Who is the mayor of Atlantis?", "--json")
+    assert done.status == 3
+    assert done.json["answer"] is None
+    assert done.json["stop_reason"] == "abstained"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "hint"),
+    [
+        (["ask"], 2, "Missing argument"),
+        (["ask", "./nowhere", "What?"], 2, "does not exist"),
+        (["ask", "--docs", "./nowhere", "What?"], 2, "does not exist"),
+        (["ask", "   "], 2, "empty"),
+        (["ask", "docs/data.xyz", "What?"], 1, "Supported"),
+        (["frobnicate"], 2, "No such command"),
+        (["search", "x", "--top-k", "0"], 2, "top-k"),
+        (["search", "x", "--kind", "poem"], 1, "page"),
+        (["search", ""], 1, "query"),
+        (["runs", "show", "nope"], 1, "vrag runs list"),
+        (["index", "remove", "nowhere.pdf"], 1, "not in the collection"),
+        (["index", "add", "docs", "--dpi", "9999"], 2, "dpi"),
+        (["index", "add", "docs", "--dpi", "100"], 1, "another directory"),
+        (["index", "status", "-c", "docs"], 1, "vrag index add"),
+        (["eval", "retrieval", "docs/ferry.md", "--docs", "docs"], 1, "JSON"),
+    ],
+)
+def test_wrong_use_is_explained(
+    asked: Done, home: Home, arguments: list[str], status: int, hint: str
+) -> None:
+    done = home.vrag(*arguments)
+    assert done.status == status, done
+    assert hint in done.err
+
+
+def test_search_lists_what_it_finds(asked: Done, home: Home) -> None:
+    hits = home.vrag("search", "return ticket", "--top-k", "1", "--json").json["hits"]
+    assert len(hits) == 1
+    assert hits[0]["document_name"] == "ferry.md"
+    assert "return ticket" in hits[0]["snippet"]
+    assert "ferry.md" in home.vrag("search", "return ticket").out
+    assert "Nothing was found" in home.vrag("search", "zeppelin").out
+
+
+def test_runs_are_listed_shown_and_replayed(asked: Done, home: Home) -> None:
+    run = asked.json["run"]
+    assert run in [row["run"] for row in home.vrag("runs", "list", "--json").json]
+    assert "48,200" in home.vrag("runs", "show", run).out
+    replayed = home.vrag("runs", "replay", run)
+    assert replayed.status == 0, replayed
+    assert "The same" in replayed.out
+
+
+def test_config_show_tells_where_each_value_comes_from(home: Home) -> None:
+    shown = home.vrag("config", "show", "--json").json
+    assert shown["collection"]["origin"] == "environment"
+    assert shown["dpi"] == {"value": 144.0, "origin": "default"}
+    assert "environment" in home.vrag("config", "show").out
+
+
+def test_a_collection_is_verified_changed_pruned_and_compacted(tmp_path: Path) -> None:
+    home = Home(tmp_path)
+    (tmp_path / "docs").mkdir()
+    for name in ("one", "two"):
+        (tmp_path / "docs" / f"{name}.txt").write_text(f"The word of {name} is {name}word.")
+    assert home.vrag("index", "add", "docs", "--json").json["added"] == 2
+    assert home.vrag("index", "add", "docs", "--json").json["unchanged"] == 2
+    (tmp_path / "docs" / "one.txt").write_text("The word is now oneword otherwise.")
+    assert home.vrag("index", "add", "docs", "--json").json["changed"] == 1
+    (tmp_path / "docs" / "two.txt").unlink()
+    assert home.vrag("index", "prune", "--json").json["items"] == 1
+    assert "Nothing was found" in home.vrag("search", "twoword").out
+    assert home.vrag("index", "verify").status == 0
+    assert home.vrag("index", "compact", "--json").json["bytes_after"] > 0
+    assert home.vrag("index", "remove", "one.txt", "--json").json["items"] == 1
+    assert home.vrag("index", "status", "--json").json["items"] == 0
+
+
+def test_eval_retrieval_reports_the_agreed_keys(asked: Done, home: Home) -> None:
+    cases = [
+        {
+            "uid": str(number),
+            "query": "return ticket",
+            "reference_answer": "12",
+            "meta_info": {"file_name": "ferry.md", "reference_page": pages},
+        }
+        for number, pages in enumerate([[1], []])
+    ]
+    (home.path / "cases.json").write_text(json.dumps({"examples": cases}))
+    result = home.vrag("eval", "retrieval", "cases.json", "--docs", "docs", "--json").json
+    keys = {"ndcg@5", "ndcg@10", "recall@1", "recall@3", "recall@5", "recall@10", "mrr"}
+    assert result.keys() >= keys | {"questions", "pages", "seconds"}
+    assert (result["questions"], result["skipped"]) == (1, 1)
+    assert home.vrag("eval", "retrieval", "cases.json", "--docs", "docs").status == 0
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["", "ask", "search", "demo", "index", "index add", "index status", "index verify", "index remove",
+     "index prune", "index compact", "runs", "runs list", "runs show", "runs replay", "config show",
+     "eval retrieval"],
+)  # fmt: skip
+def test_every_command_explains_itself(command: str) -> None:
+    done = CliRunner().invoke(app, [*command.split(), "--help"])
+    assert done.exit_code == 0
+    assert "Usage" in done.output
+
+
+def test_the_version_is_printed() -> None:
+    assert CliRunner().invoke(app, ["--version"]).output.strip() == __version__
+
+
+def test_names_of_documents_cannot_speak_to_the_terminal(tmp_path: Path) -> None:
+    home = Home(tmp_path)
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs" / "\x1b[31mred[bold]\n.txt").write_text("The lantern burns blue at midnight.")
+    done = home.vrag("ask", "docs", "When does the lantern burn blue?")
+    assert done.status == 0, done
+    assert "\x1b" not in done.out
+    assert "[bold]" in done.out

@@ -1,0 +1,76 @@
+"""Converters that misbehave, for the tests of the driver. They run in worker processes, which import
+this module: a lambda or a nested class would not get there.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from typing import TYPE_CHECKING, Self
+
+from vrag.corpus.pictures import store_png
+from vrag.errors import CorpusError
+from vrag.geometry import Size
+from vrag.types import Item, ItemKind, item_id
+
+if TYPE_CHECKING:
+    from vrag.corpus.base import Desk, Source
+
+
+class ScriptedFile:
+    """A file of text with one word per item: what happens to that item.
+
+    `ok` succeeds, `bad` is refused, `odd` raises what nobody expects, `crash` ends the process, `hang`
+    sleeps for ever, `pid` gives the process id as its text, `picture` stores one, `slow` takes a while.
+    The words `crash!` and `hang!` do so on opening.
+    """
+
+    def __init__(self, source: Source, desk: Desk) -> None:
+        self._source = source
+        self._desk = desk
+        self._words = source.path.read_text().split()
+        self.count = len(self._words)
+        for word in self._words:
+            if word.endswith("!"):
+                _happen(word[:-1])
+
+    def item(self, ordinal: int) -> Item:
+        word = self._words[ordinal - 1]
+        _happen(word)
+        image = None
+        if word == "picture":
+            from PIL import Image
+
+            image = store_png(Image.new("RGB", (9, 9)), self._desk, self._source, ordinal)
+        return Item(
+            id=item_id(self._source.document, ordinal),
+            document=self._source.document,
+            document_name=self._source.name,
+            kind=ItemKind.PASSAGE,
+            ordinal=ordinal,
+            text=str(os.getpid()) if word == "pid" else word,
+            size=Size(9, 9) if image else None,
+            image=image,
+        )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+
+def _happen(word: str) -> None:
+    match word:
+        case "bad":
+            raise CorpusError("It is bad.")
+        case "odd":
+            raise ZeroDivisionError("odd")
+        case "crash":
+            os.abort()
+        case "hang":
+            time.sleep(1000)
+        case "slow":
+            time.sleep(0.05)
+        case _:
+            pass

@@ -1,0 +1,254 @@
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from corpus.fakes import ScriptedFile
+from corpus.pdf_files import PdfPage, pdf_bytes, text_at
+
+from vrag.corpus.convert import Converted, Counted, Failed, Finished, convert_all
+from vrag.corpus.manifest import read_source
+from vrag.corpus.options import CorpusOptions
+from vrag.errors import CollectionError, VragError
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator
+
+    from vrag.corpus.base import Conversion, Source
+
+SCRIPTED = {".script": ScriptedFile}
+linux = pytest.mark.skipif(not Path("/proc").is_dir(), reason="looks at processes through /proc")
+
+
+def scripts(tmp_path: Path, *contents: str) -> list[Source]:
+    sources: list[Source] = []
+    for number, content in enumerate(contents):
+        path = tmp_path / f"{number}.script"
+        path.write_text(content)
+        sources.append(read_source(path))
+    return sources
+
+
+def run(tmp_path: Path, *contents: str, workers: int = 2, seconds: float = 20.0) -> list[Conversion]:
+    options = CorpusOptions(workers=workers, page_seconds=seconds)
+    return list(convert_all(scripts(tmp_path, *contents), tmp_path / "items", options, converters=SCRIPTED))
+
+
+def made(conversions: list[Conversion], source: int = 0) -> list[int]:
+    name = f"{source}.script"
+    return sorted(c.item.ordinal for c in conversions if isinstance(c, Converted) and c.source.name == name)
+
+
+def failures(conversions: list[Conversion]) -> dict[int | None, str]:
+    return {c.ordinal: c.reason for c in conversions if isinstance(c, Failed)}
+
+
+def alive(pid: int) -> bool:
+    """Whether a process runs; one that has ended and waits for its parent does not."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+def await_end(pids: set[int], seconds: float = 10.0) -> set[int]:
+    limit = time.monotonic() + seconds
+    while (left := {pid for pid in pids if alive(pid)}) and time.monotonic() < limit:
+        time.sleep(0.02)
+    return left
+
+
+def test_counted_is_first_and_finished_last_of_each_file(tmp_path: Path) -> None:
+    conversions = run(tmp_path, "ok " * 30, "ok bad ok", "odd")
+    for number, count in enumerate([30, 3, 1]):
+        own = [c for c in conversions if c.source.name == f"{number}.script"]
+        assert isinstance(own[0], Counted)
+        assert own[0].items == count
+        assert isinstance(own[-1], Finished)
+        assert Counter(type(c) for c in own)[Finished] == 1
+        assert len(own) == count + 2
+    assert made(conversions) == list(range(1, 31))
+
+
+def test_a_refused_item_fails_alone_with_its_reason(tmp_path: Path) -> None:
+    conversions = run(tmp_path, "ok bad ok odd ok")
+    assert made(conversions) == [1, 3, 5]
+    assert failures(conversions) == {2: "It is bad.", 4: "It is damaged (ZeroDivisionError: odd)."}
+
+
+def test_a_crash_costs_the_item_it_happened_on(tmp_path: Path) -> None:
+    conversions = run(tmp_path, "crash ok ok ok crash ok ok ok crash", "ok ok")
+    assert made(conversions) == [2, 3, 4, 6, 7, 8]
+    assert made(conversions, 1) == [1, 2]
+    assert set(failures(conversions)) == {1, 5, 9}
+    assert all("crashed" in reason for reason in failures(conversions).values())
+
+
+def test_a_hang_costs_the_item_it_happened_on_and_its_time_limit(tmp_path: Path) -> None:
+    conversions = run(tmp_path, "ok ok ok hang ok ok", seconds=1.0)
+    assert made(conversions) == [1, 2, 3, 5, 6]
+    assert failures(conversions) == {4: "It took longer than the time limit of 1 seconds."}
+
+
+def test_a_file_that_crashes_or_hangs_on_opening_fails_as_a_whole(tmp_path: Path) -> None:
+    conversions = run(tmp_path, "ok crash!", "ok hang!", "ok", seconds=1.0)
+    whole = {c.source.name: c.reason for c in conversions if isinstance(c, Failed) and c.ordinal is None}
+    assert "crashed" in whole["0.script"]
+    assert "time limit" in whole["1.script"]
+    assert made(conversions, 2) == [1]
+    assert sum(isinstance(c, Finished) for c in conversions) == 3
+
+
+def test_a_reader_who_pauses_longer_than_the_time_limit_costs_nothing(tmp_path: Path) -> None:
+    options = CorpusOptions(workers=2, page_seconds=0.5)
+    results: list[Conversion] = []
+    sources = scripts(tmp_path, "ok " * 400)
+    for number, conversion in enumerate(convert_all(sources, tmp_path, options, converters=SCRIPTED)):
+        if number == 5:
+            time.sleep(1.5)
+        results.append(conversion)
+    assert made(results) == list(range(1, 401))
+
+
+def test_items_at_hand_are_not_made_again(tmp_path: Path) -> None:
+    def have(_: Source) -> Collection[int]:
+        return {1, 3, 4}
+
+    sources = scripts(tmp_path, "crash ok crash crash ok")
+    results = list(convert_all(sources, tmp_path, CorpusOptions(workers=1), have, converters=SCRIPTED))
+    assert made(results) == [2, 5]
+    assert not failures(results)
+    assert next(c.items for c in results if isinstance(c, Counted)) == 5
+
+
+def test_sources_are_taken_as_they_are_needed(tmp_path: Path) -> None:
+    taken = 0
+
+    def sources() -> Iterator[Source]:
+        nonlocal taken
+        for source in scripts(tmp_path, *["ok slow slow slow"] * 40):
+            taken += 1
+            yield source
+
+    results = convert_all(sources(), tmp_path, CorpusOptions(workers=2), converters=SCRIPTED)
+    next(results)
+    assert taken <= 6
+    results.close()
+
+
+@linux
+def test_closing_the_generator_ends_the_workers(tmp_path: Path) -> None:
+    sources = scripts(tmp_path, "pid hang", "pid hang")
+    results = convert_all(sources, tmp_path, CorpusOptions(workers=2), converters=SCRIPTED)
+    pids: set[int] = set()
+    while len(pids) < 2:
+        conversion = next(results)
+        if isinstance(conversion, Converted):
+            pids.add(int(conversion.item.text))
+    assert all(map(alive, pids))
+    begun = time.monotonic()
+    results.close()
+    assert time.monotonic() - begun < 2
+    assert not any(Path(f"/proc/{pid}").exists() for pid in pids), "not even a zombie is left"
+
+
+CHILD = """
+import sys
+from pathlib import Path
+from corpus.fakes import ScriptedFile
+from vrag.corpus.convert import Converted, convert_all
+from vrag.corpus.manifest import read_source
+from vrag.corpus.options import CorpusOptions
+
+source = read_source(Path(sys.argv[1]))
+options = CorpusOptions(workers=1)
+for conversion in convert_all([source], source.path.parent, options, converters={".script": ScriptedFile}):
+    if isinstance(conversion, Converted):
+        sys.stdout.write(conversion.item.text + "\\n")
+        sys.stdout.flush()
+"""
+
+
+@linux
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT, signal.SIGTERM])
+def test_workers_end_with_their_parent_and_need_no_main_guard(tmp_path: Path, how: signal.Signals) -> None:
+    (source,) = scripts(tmp_path, "pid hang")
+    script = tmp_path / "unguarded.py"
+    script.write_text(CHILD)
+    paths = os.pathsep.join(filter(None, sys.path))
+    with subprocess.Popen(
+        [sys.executable, script, source.path],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        env=os.environ | {"PYTHONPATH": paths},
+    ) as parent:
+        assert parent.stdout
+        worker = int(parent.stdout.readline())
+        assert alive(worker)
+        parent.send_signal(how)
+        parent.wait(10)
+    assert not await_end({worker})
+
+
+def test_an_unknown_suffix_is_a_failure_with_a_reason(tmp_path: Path) -> None:
+    path = tmp_path / "a.xyz"
+    path.write_text("x")
+    failed, finished = convert_all([read_source(path)], tmp_path, CorpusOptions())
+    assert isinstance(failed, Failed)
+    assert ".xyz" in failed.reason
+    assert isinstance(finished, Finished)
+
+
+def test_a_file_that_changed_or_vanished_since_it_was_found_fails(tmp_path: Path) -> None:
+    first, second, third = scripts(tmp_path, "ok", "ok ok", "ok ok ok")
+    first.path.write_text("changed")
+    second.path.unlink()
+    options = CorpusOptions(workers=1)
+    results = list(convert_all([first, second, third], tmp_path, options, converters=SCRIPTED))
+    reasons = [c.reason for c in results if isinstance(c, Failed)]
+    assert len(reasons) == 2
+    assert "changed" in reasons[0]
+    assert "No such file" in reasons[1]
+    assert made(results, 2) == [1, 2, 3]
+
+
+def test_an_items_directory_that_cannot_be_written_is_no_fault_of_the_file(tmp_path: Path) -> None:
+    (tmp_path / "items").write_text("a file stands in the way")
+    with pytest.raises(CollectionError, match="cannot be written"):
+        run(tmp_path, "picture")
+
+
+def test_a_converter_that_workers_cannot_import_is_an_error(tmp_path: Path) -> None:
+    nowhere = type("Nowhere", (ScriptedFile,), {"__module__": "corpus.nowhere"})
+    sys.modules["corpus.nowhere"] = type(sys)("corpus.nowhere")
+    sys.modules["corpus.nowhere"].__dict__["Nowhere"] = nowhere
+    try:
+        with pytest.raises(VragError, match="converter"):
+            list(convert_all(scripts(tmp_path, "ok"), tmp_path, CorpusOptions(), converters={".script": nowhere}))
+    finally:
+        del sys.modules["corpus.nowhere"]
+
+
+def test_one_large_file_is_shared_by_all_workers(tmp_path: Path) -> None:
+    conversions = run(tmp_path, "pid slow " * 60)
+    pids = {c.item.text for c in conversions if isinstance(c, Converted)} - {"slow"}
+    assert len(pids) == 2
+
+
+def test_the_order_of_work_does_not_change_the_items(tmp_path: Path) -> None:
+    path = tmp_path / "a.pdf"
+    path.write_bytes(pdf_bytes(*(PdfPage(text_at(72, 700, f"this is page number {n}")) for n in range(20))))
+    found: list[dict[str, str]] = []
+    for workers in (1, 3):
+        options = CorpusOptions(workers=workers, ocr=False)
+        results = convert_all([read_source(path)], tmp_path / f"items{workers}", options)
+        found.append({c.item.id: repr(c.item) for c in results if isinstance(c, Converted)})
+    assert len(found[0]) == 20
+    assert found[0] == found[1]

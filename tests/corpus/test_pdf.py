@@ -1,0 +1,122 @@
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+from corpus.pdf_files import PdfPage, asking_for_password, pdf_bytes, text_at
+from PIL import Image
+
+from vrag.corpus.base import Desk
+from vrag.corpus.manifest import read_source
+from vrag.corpus.options import CorpusOptions
+from vrag.corpus.pdf import PdfFile
+from vrag.errors import CorpusError, EncryptedFile
+from vrag.types import TextSource
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from vrag.types import Item
+
+OPTIONS = CorpusOptions(ocr=False)
+LONG = "Mostly harmless planet Earth"
+
+
+def items_of(tmp_path: Path, data: bytes, options: CorpusOptions = OPTIONS) -> list[Item]:
+    path = tmp_path / "file.pdf"
+    path.write_bytes(data)
+    with PdfFile(read_source(path), Desk(tmp_path / "items", options)) as file:
+        return [file.item(ordinal) for ordinal in range(1, file.count + 1)]
+
+
+def darkness(tmp_path: Path, item: Item) -> np.ndarray[tuple[int, int], np.dtype[np.bool_]]:
+    assert item.image
+    with Image.open(tmp_path / "items" / item.image) as picture:
+        return np.asarray(picture.convert("L")) < 128
+
+
+@pytest.mark.parametrize("turn", [0, 90, 180, 270, -90, 450])
+@pytest.mark.parametrize(
+    "boxes",
+    [
+        "/MediaBox [0 0 612 792]",
+        "/MediaBox [-100 -50 500 700]",
+        "/MediaBox [0 0 612 792] /CropBox [40 200 500 760]",
+        "/MediaBox [20 30 612 792] /CropBox [0 0 550 900]",
+    ],
+)
+def test_word_boxes_hold_the_dark_pixels_of_the_picture(tmp_path: Path, boxes: str, turn: int) -> None:
+    content = text_at(72, 600, "Hello big") + text_at(200, 300, "world")
+    (item,) = items_of(tmp_path, pdf_bytes(PdfPage(content, f"{boxes} /Rotate {turn}")))
+    dark = darkness(tmp_path, item)
+    assert item.size
+    covered = np.zeros_like(dark)
+    for word in item.words:
+        x1, y1, x2, y2 = word.box.as_tuple()
+        left, right = x1 * item.size.width, x2 * item.size.width
+        top, bottom = y1 * item.size.height, y2 * item.size.height
+        inside = (slice(max(0, int(top) - 1), int(bottom) + 2), slice(max(0, int(left) - 1), int(right) + 2))
+        assert dark[inside].mean() > 0.1, "a box without ink"
+        covered[inside] = True
+    assert [item.text[word.start : word.end] for word in item.words] == ["Hello", "big", "world"]
+    assert dark.sum() > 500
+    assert not (dark & ~covered).any(), "ink outside of the boxes"
+
+
+def test_text_outside_of_the_crop_box_is_left_out(tmp_path: Path) -> None:
+    content = text_at(72, 700, "hidden") + text_at(72, 100, "seen")
+    (item,) = items_of(tmp_path, pdf_bytes(PdfPage(content, "/MediaBox [0 0 612 792] /CropBox [0 0 612 400]")))
+    assert item.text == "seen"
+
+
+def test_lines_are_separated_and_words_match_the_text(tmp_path: Path) -> None:
+    (item,) = items_of(tmp_path, pdf_bytes(PdfPage(text_at(72, 700, "one two") + text_at(72, 600, "three"))))
+    assert item.text == "one two\nthree"
+    assert item.text_source is TextSource.LAYER
+
+
+def test_a_huge_page_is_drawn_smaller(tmp_path: Path) -> None:
+    page = PdfPage(text_at(72, 700, LONG, 400), "/MediaBox [0 0 14400 14400]")
+    (item,) = items_of(tmp_path, pdf_bytes(page), CorpusOptions(ocr=False, max_pixels=1_000_000))
+    assert item.size
+    assert 900_000 < item.size.area <= 1_000_000
+
+
+def test_a_page_of_an_impossible_shape_fails_alone(tmp_path: Path) -> None:
+    path = tmp_path / "file.pdf"
+    path.write_bytes(pdf_bytes(PdfPage(entries="/MediaBox [0 0 14000 10]"), PdfPage(text_at(72, 700, LONG))))
+    with PdfFile(read_source(path), Desk(tmp_path / "items", OPTIONS)) as file:
+        assert file.count == 2
+        with pytest.raises(CorpusError, match="200 times"):
+            file.item(1)
+        assert file.item(2).text == LONG
+
+
+def test_the_same_bytes_give_the_same_items_and_pictures(tmp_path: Path) -> None:
+    data = pdf_bytes(PdfPage(text_at(72, 700, LONG)))
+    (first,) = items_of(tmp_path, data)
+    assert first.image
+    picture = (tmp_path / "items" / first.image).read_bytes()
+    (second,) = items_of(tmp_path, data)
+    assert first == second
+    assert picture == (tmp_path / "items" / first.image).read_bytes()
+
+
+def test_a_password_is_reported_as_such(tmp_path: Path) -> None:
+    with pytest.raises(EncryptedFile, match="password"):
+        items_of(tmp_path, asking_for_password())
+
+
+@pytest.mark.parametrize(
+    ("data", "reason"),
+    [
+        (b"plain words", "seems to be text"),
+        (b"\x89PNG\r\n\x1a\n....", "PNG picture"),
+        (b"%PDF-1.7\nnothing", "damaged"),
+        (b"PK\x03\x04abc", "Office"),
+    ],
+)
+def test_what_is_no_pdf_is_refused_with_what_it_seems_to_be(tmp_path: Path, data: bytes, reason: str) -> None:
+    with pytest.raises(CorpusError, match=reason):
+        items_of(tmp_path, data)

@@ -1,0 +1,239 @@
+from __future__ import annotations
+
+import json
+import math
+import shutil
+import tempfile
+from collections import Counter, defaultdict
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import bm25s  # pyright: ignore[reportMissingTypeStubs]
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from vrag.index.lexical import DOCUMENT, PHRASE, Entry, Lexical
+from vrag.index.terms import STOP_WORDS, is_word, terms
+
+WORDS = [
+    "report",
+    "reports",
+    "the",
+    "of",
+    "revenue",
+    "profit",
+    "2023",
+    "10.5",
+    "年",
+    "营业收入",
+    "매출",
+    "café",
+]
+TEXT = st.lists(st.sampled_from(WORDS), max_size=12).map(" ".join)
+ENTRIES = st.lists(st.tuples(st.sampled_from("ABC"), TEXT), max_size=10).map(
+    lambda rows: [
+        Entry(f"{document}-{at}", document, f"{document} profit.pdf", text)
+        for at, (document, text) in enumerate(rows)
+    ]
+)
+
+
+def bm25(query: list[str], texts: list[list[str]]) -> list[float]:
+    """Lucene's BM25, term by term from the formula."""
+    average = sum(map(len, texts)) / len(texts) if texts else 0
+    scores = [0.0] * len(texts)
+    for term in query:
+        df = sum(term in text for text in texts)
+        idf = math.log(1 + (len(texts) - df + 0.5) / (df + 0.5))
+        for at, text in enumerate(texts):
+            tf = Counter(text)[term]
+            if tf:
+                scores[at] += idf * tf * 2.2 / (tf + 1.2 * (0.25 + 0.75 * len(text) / average))
+    return scores
+
+
+def pairs(found: list[str]) -> list[str]:
+    kept = [term for term in found if term not in STOP_WORDS]
+    return [f"{a} {b}" for a, b in pairwise(kept) if is_word(a) and is_word(b)]
+
+
+def reference(entries: list[Entry], query: str) -> list[float]:
+    """What the module's docstring promises, in plain Python."""
+    asked = [term for term in terms(query) if term not in STOP_WORDS] or terms(query)
+    texts = [terms(entry.text) for entry in entries]
+    whole: defaultdict[str, list[str]] = defaultdict(list)
+    for entry, text in zip(entries, texts, strict=True):
+        whole[entry.document] = whole[entry.document] or terms(Path(entry.title).stem)
+        whole[entry.document] += text
+    of_document = dict(zip(whole, bm25(asked, list(whole.values())), strict=True))
+    own = bm25(asked, texts)
+    phrases = bm25(pairs(asked), [pairs(text) for text in texts])
+    return [
+        own[at] + PHRASE * phrases[at] + DOCUMENT * of_document[entry.document]
+        for at, entry in enumerate(entries)
+    ]
+
+
+def entries_of(*texts: str) -> list[Entry]:
+    """Each text a document of its own, with a name without words."""
+    return [Entry(f"i{at}", f"d{at}", "-.pdf", text) for at, text in enumerate(texts)]
+
+
+@given(ENTRIES, TEXT)
+def test_scores_are_those_of_the_formula(entries: list[Entry], query: str) -> None:
+    scores = Lexical.build(entries).scores(query)
+    assert scores.dtype == np.float32
+    assert scores.tolist() == pytest.approx(reference(entries, query), rel=1e-5, abs=1e-6)
+
+
+@given(st.lists(TEXT.filter(bool), min_size=1, max_size=8), TEXT)
+def test_a_text_alone_scores_as_in_bm25s(texts: list[str], query: str) -> None:
+    told = [term for term in terms(query) if term not in STOP_WORDS] or terms(query)
+    other: Any = bm25s.BM25(k1=1.2, b=0.75, method="lucene")
+    other.index([terms(text) for text in texts], show_progress=False)
+    known = [term for term in told if term in other.vocab_dict]
+    expected = other.get_scores(known) * 2.2 if known else np.zeros(len(texts))  # it leaves out k1 + 1
+    ours = Lexical.build(entries_of(*texts)).scores(query, phrase=0, document=0)
+    assert ours.tolist() == pytest.approx(expected.tolist(), rel=1e-4, abs=1e-6)
+
+
+@given(ENTRIES, TEXT, st.integers(0, 12), st.lists(st.booleans(), min_size=10, max_size=10))
+def test_search_is_the_sorted_scores_within_the_mask(
+    entries: list[Entry], query: str, top_k: int, may: list[bool]
+) -> None:
+    lexical = Lexical.build(entries)
+    mask = np.array(may[: len(entries)], dtype=np.bool_)
+    for allowed in (None, mask):
+        scored = zip(lexical.ids, lexical.scores(query).tolist(), strict=True)
+        hits = [pair for at, pair in enumerate(scored) if pair[1] > 0 and (allowed is None or allowed[at])]
+        hits.sort(key=lambda hit: (-hit[1], hit[0]))
+        assert lexical.search(query, top_k, allowed) == hits[:top_k]
+
+
+@given(ENTRIES, TEXT)
+def test_what_is_saved_is_loaded(entries: list[Entry], query: str) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        made = Lexical.build(entries)
+        made.save(Path(folder) / "cache")
+        loaded = Lexical.load(Path(folder) / "cache")
+        assert loaded.ids == made.ids == [entry.id for entry in entries]
+        assert loaded.scores(query).tolist() == made.scores(query).tolist()
+        assert loaded.search(query, 3) == made.search(query, 3)
+
+
+@pytest.mark.parametrize(
+    ("query", "text"),
+    [
+        ("2023年营业收入是多少？", "公司二〇二三年度报告\n2023年度实现营业\n收入12.3亿元"),
+        ("营业收入", "本期营业收入增长"),
+        ("２０２３年の売上高", "2023年 売上高は増加しました"),
+        ("ﾃﾞｰﾀﾍﾞｰｽ", "データベースの構成"),
+        ("매출액은 얼마입니까", "당기 매출액 증가"),
+        ("ＲＥＶＥＮＵＥ １０．５", "revenue grew 10.5%"),
+        ("Lợi nhuận", "LOI NHUAN sau thuế"),
+        ("выручка", "Выручка за год"),
+        ("employees", "one employee"),
+        ("FY2023", "fiscal 2023"),
+    ],
+)
+def test_texts_of_any_script_are_found(query: str, text: str) -> None:
+    others = ["董事会主席致辞", "目次と概要", "회사 소개", "letter to shareholders", "Điều khoản", "Письмо"]
+    found = Lexical.build(entries_of(*others[:3], text, *others[3:])).search(query, 10)
+    assert found[0][0] == "i3"
+
+
+def test_a_phrase_is_better_than_its_words_apart() -> None:
+    entries = entries_of(
+        "profit or loss that is gross", "loss or profit of the gross", "the gross of profit, loss"
+    )
+    assert Lexical.build(entries).search("gross profit", 3)[0][0] == "i2"
+
+
+def test_of_equal_pages_that_of_the_document_in_question_is_first() -> None:
+    entries = [
+        Entry("a-1", "a", "a.pdf", "Annual report of Acme"),
+        Entry("a-2", "a", "a.pdf", "Total assets 10"),
+        Entry("b-1", "b", "b.pdf", "Annual report of Bolt"),
+        Entry("b-2", "b", "b.pdf", "Total assets 20"),
+    ]
+    lexical = Lexical.build(entries)
+    assert lexical.search("total assets of Bolt", 1)[0][0] == "b-2"
+    assert lexical.search("total assets of Acme", 1)[0][0] == "a-2"
+
+
+def test_an_item_without_text_is_found_by_the_name_of_its_file() -> None:
+    entries = [Entry("x-1", "x", "team_photo.JPG", ""), Entry("y-1", "y", "logo.png", "")]
+    assert [item for item, _ in Lexical.build(entries).search("photo of the team", 5)] == ["x-1"]
+
+
+def test_a_query_of_stop_words_alone_finds_them() -> None:
+    assert [item for item, _ in Lexical.build(entries_of("who is it", "nothing")).search("who is it", 5)] == [
+        "i0"
+    ]
+
+
+@pytest.mark.parametrize("query", ["", "   ", "?!", "unheard", "\x00"])
+def test_a_query_without_known_terms_finds_nothing(query: str) -> None:
+    lexical = Lexical.build(entries_of("some text", ""))
+    assert lexical.search(query, 5) == []
+    assert lexical.scores(query).tolist() == [0, 0]
+
+
+def test_an_empty_index_finds_nothing() -> None:
+    lexical = Lexical.build([])
+    assert lexical.search("text", 5) == []
+    assert lexical.scores("text").shape == (0,)
+
+
+def test_saving_again_replaces_what_was_there(tmp_path: Path) -> None:
+    Lexical.build(entries_of("old")).save(tmp_path / "cache")
+    Lexical.build(entries_of("new", "newer")).save(tmp_path / "cache")
+    assert Lexical.load(tmp_path / "cache").ids == ["i0", "i1"]
+    assert [path.name for path in tmp_path.iterdir()] == ["cache"]
+
+
+def test_a_save_that_fails_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object, **__: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(np, "save", full)
+    with pytest.raises(OSError, match="No space"):
+        Lexical.build(entries_of("text")).save(tmp_path / "cache")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_damaged_cache_is_refused(tmp_path: Path) -> None:
+    cache = tmp_path / "cache"
+    Lexical.build(entries_of("some text", "more text")).save(cache)
+    for path in sorted(cache.iterdir()):
+        whole = path.read_bytes()
+        for damaged in (b"", whole[: len(whole) // 2], whole[:-4]):
+            path.write_bytes(damaged)
+            with pytest.raises((OSError, ValueError, EOFError)):
+                Lexical.load(cache)
+        path.unlink()
+        with pytest.raises(OSError, match=path.name):
+            Lexical.load(cache)
+        path.write_bytes(whole)
+    assert Lexical.load(cache).ids == ["i0", "i1"]
+
+
+def test_a_cache_of_another_version_is_refused(tmp_path: Path) -> None:
+    Lexical.build(entries_of("text")).save(tmp_path / "cache")
+    names = tmp_path / "cache" / "names.json"
+    names.write_text(json.dumps(json.loads(names.read_text()) | {"format": 0}))
+    with pytest.raises(ValueError, match="another version"):
+        Lexical.load(tmp_path / "cache")
+
+
+def test_files_of_two_caches_do_not_go_together(tmp_path: Path) -> None:
+    Lexical.build(entries_of("some text", "more text")).save(tmp_path / "one")
+    Lexical.build(entries_of("words")).save(tmp_path / "two")
+    for name in ("document_of.npy", "items-rows.npy"):
+        shutil.copytree(tmp_path / "one", tmp_path / name)
+        shutil.copy(tmp_path / "two" / name, tmp_path / name / name)
+        with pytest.raises(ValueError, match="do not fit together"):
+            Lexical.load(tmp_path / name)
