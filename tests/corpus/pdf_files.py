@@ -60,5 +60,7 @@ def asking_for_password() -> bytes:
     secret = "<" + "5a" * 32 + ">"
     encryption = f"<< /Filter /Standard /V 2 /R 3 /Length 128 /P -44 /O {secret} /U {secret} >>"
     return pdf_bytes(
-        PdfPage(text_at(72, 700, "secret")), extra=(encryption,), trailer=f"/Encrypt 6 0 R /ID [{secret} {secret}]"
+        PdfPage(text_at(72, 700, "secret")),
+        extra=(encryption,),
+        trailer=f"/Encrypt 6 0 R /ID [{secret} {secret}]",
     )

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+
 from corpus.fakes import ScriptedFile
 from corpus.pdf_files import PdfPage, pdf_bytes, text_at
-
 from vrag.corpus.convert import Converted, Counted, Failed, Finished, convert_all
 from vrag.corpus.manifest import read_source
 from vrag.corpus.options import CorpusOptions
@@ -231,7 +231,11 @@ def test_a_converter_that_workers_cannot_import_is_an_error(tmp_path: Path) -> N
     sys.modules["corpus.nowhere"].__dict__["Nowhere"] = nowhere
     try:
         with pytest.raises(VragError, match="converter"):
-            list(convert_all(scripts(tmp_path, "ok"), tmp_path, CorpusOptions(), converters={".script": nowhere}))
+            list(
+                convert_all(
+                    scripts(tmp_path, "ok"), tmp_path, CorpusOptions(), converters={".script": nowhere}
+                )
+            )
     finally:
         del sys.modules["corpus.nowhere"]
 

@@ -1,13 +1,12 @@
 from __future__ import annotations
 
-import struct
-import zlib
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
 from PIL import Image
 
+from corpus.image_files import png_bomb
 from vrag.corpus.base import Desk
 from vrag.corpus.image import ImageFile
 from vrag.corpus.manifest import read_source
@@ -43,13 +42,6 @@ def corners() -> Image.Image:
     return picture
 
 
-def png_header(width: int, height: int) -> bytes:
-    """A PNG that promises a size and holds no pixels."""
-    head = struct.pack(">II5B", width, height, 8, 2, 0, 0, 0)
-    chunk = b"IHDR" + head
-    return b"\x89PNG\r\n\x1a\n" + struct.pack(">I", 13) + chunk + struct.pack(">I", zlib.crc32(chunk))
-
-
 @pytest.mark.parametrize("suffix", ["png", "jpg", "jpeg", "webp", "tif", "tiff", "bmp", "gif", "PNG"])
 def test_every_format_gives_one_page_with_the_same_colours(tmp_path: Path, suffix: str) -> None:
     path = tmp_path / f"a.{suffix}"
@@ -64,7 +56,16 @@ def test_every_format_gives_one_page_with_the_same_colours(tmp_path: Path, suffi
 
 @pytest.mark.parametrize(
     ("orientation", "red"),
-    [(1, (3, 3)), (2, (3, 36)), (3, (16, 36)), (4, (16, 3)), (5, (3, 3)), (6, (3, 16)), (7, (36, 16)), (8, (36, 3))],
+    [
+        (1, (3, 3)),
+        (2, (3, 36)),
+        (3, (16, 36)),
+        (4, (16, 3)),
+        (5, (3, 3)),
+        (6, (3, 16)),
+        (7, (36, 16)),
+        (8, (36, 3)),
+    ],
 )
 def test_exif_orientation_is_applied(tmp_path: Path, orientation: int, red: tuple[int, int]) -> None:
     path = tmp_path / "a.jpg"
@@ -99,7 +100,9 @@ def test_every_mode_keeps_light_and_dark_apart(tmp_path: Path, mode: str) -> Non
     elif mode == "LAB":
         from PIL import ImageCms
 
-        to_lab = ImageCms.buildTransform(ImageCms.createProfile("sRGB"), ImageCms.createProfile("LAB"), "RGB", "LAB")
+        to_lab = ImageCms.buildTransform(
+            ImageCms.createProfile("sRGB"), ImageCms.createProfile("LAB"), "RGB", "LAB"
+        )
         picture = ImageCms.applyTransform(picture.convert("RGB"), to_lab)
     else:
         picture = picture.convert("RGB").convert(mode) if mode in {"YCbCr", "CMYK"} else picture.convert(mode)
@@ -125,7 +128,7 @@ def test_each_frame_of_a_tiff_is_an_item_and_only_the_first_of_a_gif(tmp_path: P
 @pytest.mark.parametrize(("width", "height"), [(100_000, 100_000), (1_000_000, 51), (7072, 7072)])
 def test_bombs_are_refused_by_their_header(tmp_path: Path, width: int, height: int) -> None:
     path = tmp_path / "bomb.png"
-    path.write_bytes(png_header(width, height))
+    path.write_bytes(png_bomb(width, height))
     with pytest.raises(TooLarge, match=f"{width:,} × {height:,}"):
         items_of(path)
 

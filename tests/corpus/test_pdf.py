@@ -4,9 +4,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
-from corpus.pdf_files import PdfPage, asking_for_password, pdf_bytes, text_at
 from PIL import Image
 
+from corpus.pdf_files import PdfPage, asking_for_password, pdf_bytes, text_at
 from vrag.corpus.base import Desk
 from vrag.corpus.manifest import read_source
 from vrag.corpus.options import CorpusOptions
@@ -66,7 +66,9 @@ def test_word_boxes_hold_the_dark_pixels_of_the_picture(tmp_path: Path, boxes: s
 
 def test_text_outside_of_the_crop_box_is_left_out(tmp_path: Path) -> None:
     content = text_at(72, 700, "hidden") + text_at(72, 100, "seen")
-    (item,) = items_of(tmp_path, pdf_bytes(PdfPage(content, "/MediaBox [0 0 612 792] /CropBox [0 0 612 400]")))
+    (item,) = items_of(
+        tmp_path, pdf_bytes(PdfPage(content, "/MediaBox [0 0 612 792] /CropBox [0 0 612 400]"))
+    )
     assert item.text == "seen"
 
 

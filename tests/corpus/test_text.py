@@ -45,8 +45,11 @@ def test_cutting_keeps_words_that_are_shorter_than_half_a_passage_whole(words: l
 
 
 def test_cuts_fall_on_paragraphs_before_lines_before_sentences() -> None:
-    assert list(cut("aaaa aaaa.\n\nbbbb\nbbbb. b", 20)) == ["aaaa aaaa.", "bbbb\nbbbb. b"]
-    assert list(cut("第一句话在这里。第二句话在那里。第三句。", 10)) == ["第一句话在这里。", "第二句话在那里。", "第三句。"]
+    assert list(cut("aaaa aaaa.\n\nbbbb\nbbbb. b", 16)) == ["aaaa aaaa.", "bbbb\nbbbb. b"]
+    assert list(cut("第一句话在这里。第二句话在那里。第三句。", 10)) == [
+        "第一句话在这里。",
+        "第二句话在那里。第三句。",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -161,7 +164,9 @@ def test_markdown_of_any_kind_never_raises(text: str) -> None:
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(alphabet="ab ü語", max_size=8),
-    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(alphabet="xyz", max_size=3), inner, max_size=4),
+    lambda inner: (
+        st.lists(inner, max_size=4) | st.dictionaries(st.text(alphabet="xyz", max_size=3), inner, max_size=4)
+    ),
     max_leaves=20,
 )
 

@@ -59,7 +59,7 @@ def _decode(data: bytes) -> str:
 def _utf16_without_mark(data: bytes) -> str | None:
     """Latin letters in UTF-16 have a zero in every other byte."""
     half = len(data) // 2
-    if half < 4:
+    if half < 4 or looks_binary(data.replace(b"\x00", b"")):
         return None
     low, high = data[0 : 2 * half : 2].count(0), data[1 : 2 * half : 2].count(0)
     if high > 0.4 * half and low < 0.05 * half:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = ["ImageFile"]
 
-FORMATS = ("PNG", "JPEG", "WEBP", "TIFF", "BMP", "GIF", "MPO")
+FORMATS = ("PNG", "JPEG", "WEBP", "TIFF", "BMP", "GIF")
 """Pillow's names. No others: some of its readers start programs or are little tested."""
 LOSSLESS = frozenset({"PNG", "BMP", "GIF", "TIFF"})
 JPEG_QUALITY = 92
