@@ -295,7 +295,9 @@ def main() -> int:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("dataset", nargs="?", type=Path, default=DATASET)
-    parser.add_argument("--docs", type=Path, help="folder of the documents; beside the data set by default")
+    parser.add_argument(
+        "--docs", type=Path, help="folder of the documents; pdf/ beside the data set by default"
+    )
     parser.add_argument(
         "--work", type=Path, help="where the two collections are kept; a temporary folder by default"
     )
@@ -309,7 +311,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as scratch:
         for ocr in (False, True):
             collection = collect(
-                arguments.work or Path(scratch), arguments.docs or arguments.dataset.parent, ocr=ocr
+                arguments.work or Path(scratch), arguments.docs or arguments.dataset.parent / "pdf", ocr=ocr
             )
             made = measure(ways(collection, model), cases, collection)
             reports |= {("on" if ocr else "off", name): report for name, report in made.items()}

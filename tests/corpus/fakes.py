@@ -21,7 +21,8 @@ class ScriptedFile:
     """A file of text with one word per item: what happens to that item.
 
     `ok` succeeds, `bad` is refused, `odd` raises what nobody expects, `crash` ends the process, `hang`
-    sleeps for ever, `pid` gives the process id as its text, `picture` stores one, `slow` takes a while.
+    sleeps for ever, `pid` gives the process id as its text, `picture` stores one, `slow` takes a
+    while, `eat` wants 16 GiB.
     The words `crash!` and `hang!` do so on opening.
     """
 
@@ -70,6 +71,8 @@ def _happen(word: str) -> None:
             os.abort()
         case "hang":
             time.sleep(1000)
+        case "eat":
+            bytearray(16 * 2**30)
         case "slow":
             time.sleep(0.05)
         case _:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+RESOURCES = "/Resources << /Font << /F1 3 0 R >> >>"
+
 
 @dataclass(frozen=True)
 class PdfPage:
@@ -34,8 +36,7 @@ def pdf_bytes(*pages: PdfPage, extra: tuple[str, ...] = (), trailer: str = "") -
     ]
     for index, page in enumerate(pages):
         bodies += [
-            f"<< /Type /Page /Parent 2 0 R {page.entries} /Contents {5 + 2 * index} 0 R"
-            " /Resources << /Font << /F1 3 0 R >> >> >>",
+            f"<< /Type /Page /Parent 2 0 R {page.entries} /Contents {5 + 2 * index} 0 R {RESOURCES} >>",
             f"<< /Length {len(page.content)} >>\nstream\n{page.content}\nendstream",
         ]
     return assemble([*bodies, *extra], trailer)

@@ -144,6 +144,13 @@ def test_sources_are_taken_as_they_are_needed(tmp_path: Path) -> None:
 
 
 @linux
+def test_an_item_that_wants_all_memory_fails_alone(tmp_path: Path) -> None:
+    conversions = run(tmp_path, "ok eat ok")
+    assert made(conversions) == [1, 3]
+    assert failures(conversions) == {2: "It takes more memory than is allowed."}
+
+
+@linux
 def test_closing_the_generator_ends_the_workers(tmp_path: Path) -> None:
     sources = scripts(tmp_path, "pid hang", "pid hang")
     results = convert_all(sources, tmp_path, CorpusOptions(workers=2), converters=SCRIPTED)

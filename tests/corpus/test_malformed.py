@@ -179,7 +179,8 @@ def hostile_pdfs() -> Iterator[Case]:
     }
     for name, content in contents.items():
         yield "pdf contents", f"{name}.pdf", pdf_bytes(PdfPage(content))
-    form = "<< /Type /XObject /Subtype /Form /BBox [0 0 9 9] /Resources << /XObject << /X 6 0 R >> >> /Length 5 >>"
+    form = "<< /Type /XObject /Subtype /Form /BBox [0 0 9 9] /Length 5 /Resources"
+    form += " << /XObject << /X 6 0 R >> >> >>"
     page = PdfPage("/X Do", "/MediaBox [0 0 99 99] /Resources << /XObject << /X 6 0 R >> >>")
     yield "pdf contents", "form-loop.pdf", pdf_bytes(page, extra=(f"{form}\nstream\n/X Do\nendstream",))
     for turn in ("45", "1e9", "-90", "(a)"):

@@ -20,7 +20,7 @@ def letter() -> tuple[Image.Image, str, tuple[Word, ...]]:
     lines = ["Dear Madam,", "the total amount due is 1,284.50 EUR", "Kind regards"]
     content = "".join(text_at(60, 330 - 60 * n, line, 20) for n, line in enumerate(lines))
     document = PdfDocument(pdf_bytes(PdfPage(content, "/MediaBox [0 0 460 400]")))
-    picture = document[0].render(scale=2).to_pil().convert("RGB")  # pyright: ignore
+    picture = Image.fromarray(document[0].render(scale=2, rev_byteorder=True).to_numpy())  # pyright: ignore
     return picture, *read_picture(picture)
 
 

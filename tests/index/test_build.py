@@ -157,6 +157,17 @@ class TestAdd:
         assert {skipped.path.name for skipped in report.skipped} == {"a.unknown", "missing.txt"}
         assert all(skipped.reason for skipped in report.skipped)
 
+    def test_a_collection_within_the_folder_does_not_swallow_itself(self, folder: Path) -> None:
+        collection = Collection.create(folder / "collection")
+        write(folder / "a.txt", "pic one")
+        add(collection, [folder])
+        (collection.items_dir / "b.txt").write_text("two")
+
+        report = add(collection, [folder])
+
+        assert (report.added, report.unchanged) == (0, 1)
+        assert [skipped.path for skipped in report.skipped] == [collection.directory]
+
     def test_a_file_that_cannot_be_read_is_recorded(
         self, collection: Collection, folder: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -289,6 +300,22 @@ class TestSameBytes:
 
         assert len(conversion.made) == 1
         assert the_document(collection).name == "a.txt"
+
+    def test_tried_again_at_one_path_is_up_to_date_at_the_other(
+        self, collection: Collection, folder: Path, conversion: FakeConversion
+    ) -> None:
+        for name in ("here/a.txt", "there/b.txt"):
+            write(folder / name, "one", "!later")
+        add(collection, [folder])
+        conversion.healed = True
+
+        add(collection, [folder / "there"], retry_failed=True)
+
+        assert {(d.name, d.status, d.reason) for d in collection.documents()} == {
+            ("a.txt", READY, ""),
+            ("b.txt", READY, ""),
+        }
+        assert verify(collection).ok
 
     def test_a_twin_in_another_format_is_tried_when_the_first_fails(
         self, collection: Collection, folder: Path

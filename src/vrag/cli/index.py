@@ -16,7 +16,6 @@ from vrag.cli.display import (
     out,
     plain,
     say,
-    show_table,
     tell_report,
 )
 from vrag.settings import load_settings
@@ -156,7 +155,9 @@ def _open(collection: Path | None) -> CollectionStore:
 def _tell_problems(title: str, documents: tuple[Document, ...]) -> None:
     if documents:
         say((f"{title}:", "bold"))
-        show_table(["file", "why"], ((document.path, document.reason) for document in documents))
+    for document in documents:
+        reason = f": {plain(document.reason)}" if document.reason else ""
+        say(("  ! ", "yellow"), plain(document.path), reason)
 
 
 def _tell_removed(report: RemoveReport, *, as_json: bool) -> None:

@@ -18,12 +18,12 @@ from vrag.corpus.base import (
 from vrag.corpus.crew import Crew, Lost
 from vrag.corpus.image import ImageFile
 from vrag.corpus.pdf import PdfFile
-from vrag.corpus.text import TextFile
+from vrag.corpus.text import PARSERS, TextFile
 from vrag.corpus.worker import Fatal, Opened, Refused, Task
 from vrag.types import Item
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping
     from pathlib import Path
 
     from vrag.corpus.options import CorpusOptions
@@ -46,7 +46,7 @@ MOST_PER_TASK = 8
 CONVERTERS: Mapping[str, Converter] = {
     ".pdf": PdfFile,
     **dict.fromkeys((".png", ".jpg", ".jpeg", ".webp", ".tif", ".tiff", ".bmp", ".gif"), ImageFile),
-    **dict.fromkeys((".txt", ".md", ".html", ".htm", ".json"), TextFile),
+    **dict.fromkeys(PARSERS, TextFile),
 }
 """Suffix in lower case → what opens such files."""
 
@@ -57,7 +57,7 @@ def convert_all(
     options: CorpusOptions,
     have: Callable[[Source], Collection[int]] = lambda _: (),
     converters: Mapping[str, Converter] = CONVERTERS,
-) -> Iterator[Conversion]:
+) -> Generator[Conversion, None, None]:
     """Converts files to items in worker processes, as many at a time as `options.workers` says.
 
     Results come as they are made: for one source `Counted` first and `Finished` last, pages in any

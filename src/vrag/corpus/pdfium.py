@@ -116,7 +116,7 @@ class Page:
         return Frame(box.left, box.bottom, box.right, box.top, self._page.get_rotation() // 90)
 
     def render(self, scale: float) -> Image:
-        """Its picture, RGB.
+        """Its picture, of mode RGBX: PDFium draws, and JPEG is written, faster so than as RGB.
 
         Args:
             scale: Pixels per point.
@@ -127,7 +127,7 @@ class Page:
         from pypdfium2 import PdfiumError
 
         try:
-            return self._page.render(scale=scale, rev_byteorder=True).to_pil()
+            return self._page.render(scale=scale, rev_byteorder=True, prefer_bgrx=True).to_pil()
         except (PdfiumError, ValueError) as error:
             raise CorpusError(f"The page cannot be drawn: {error}.") from error
 
@@ -149,9 +149,10 @@ class Layer:
         from pypdfium2 import raw
 
         self._text = raw.FPDFText_LoadPage(page.raw)
-        self._get_box = raw.FPDFText_GetCharBox
-        self._sides = left, right, bottom, top = tuple(ctypes.c_double() for _ in range(4))
-        self._pointers = tuple(map(ctypes.byref, (left, right, bottom, top)))
+        self._count_rects = raw.FPDFText_CountRects
+        self._get_rect = raw.FPDFText_GetRect
+        self._sides = tuple(ctypes.c_double() for _ in range(4))
+        self._pointers = tuple(map(ctypes.byref, self._sides))
 
     def characters(self) -> str:
         """Its characters, each at its PDFium index."""
@@ -172,12 +173,12 @@ class Layer:
 
         None where they mark nothing, or what they mark is nowhere.
         """
-        text, get_box, pointers = self._text, self._get_box, self._pointers
-        left, right, bottom, top = self._sides
+        left, top, right, bottom = self._sides
         x1 = y1 = math.inf
         x2 = y2 = -math.inf
-        for index in range(start, end):
-            if get_box(text, index, *pointers):
+        # One or two calls a word instead of one a character; the boxes are the same.
+        for index in range(self._count_rects(self._text, start, end - start)):
+            if self._get_rect(self._text, index, *self._pointers):
                 x1, x2 = min(x1, left.value), max(x2, right.value)
                 y1, y2 = min(y1, bottom.value), max(y2, top.value)
         bounds = x1, y1, x2, y2

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from vrag.corpus.base import Desk, Source
 
-__all__ = ["TextFile", "cut"]
+__all__ = ["PARSERS", "TextFile", "cut"]
 
 MOST_BYTES = 64 * 2**20
 """Larger text files are logs or data, and would take gigabytes to parse."""
@@ -25,9 +25,12 @@ SENTENCE_END = re.compile(r"(?:[.!?…]['\"”’)\]]*(?=\s))|[。！？；]['\"
 PARSERS: dict[str, Callable[[str], Iterator[Section]]] = {
     ".txt": plain_sections,
     ".md": markdown_sections,
+    ".markdown": markdown_sections,
     ".html": html_sections,
     ".htm": html_sections,
     ".json": json_sections,
+    ".jsonl": json_sections,
+    ".ndjson": json_sections,
 }
 
 

@@ -30,6 +30,10 @@ FIRST = 2
 """Items made at once by the worker that opens a file: enough for small files, and few enough that the
 other workers soon share the rest."""
 
+MEMORY = 6 * 2**30
+"""Bytes of address space of a worker. Drawing and reading the largest picture allowed takes less than two
+thirds of it; addresses are reserved more freely than memory is used."""
+
 
 @dataclass(frozen=True, slots=True)
 class Task:
@@ -169,12 +173,25 @@ def explain(error: BaseException) -> str:
 def main() -> None:
     """Serves tasks until the parent is gone."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    _limit_memory()
     replies = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
     tasks: queue.SimpleQueue[Task | Exception] = queue.SimpleQueue()
     threading.Thread(target=_listen, args=(sys.stdin.buffer, tasks), daemon=True).start()
     with suppress(BrokenPipeError):
         _serve(tasks, replies)
+
+
+def _limit_memory() -> None:
+    """Makes what would fill the machine's memory fail instead."""
+    try:
+        import resource
+    except ImportError:  # not on Windows
+        return
+    _, most = resource.getrlimit(resource.RLIMIT_AS)
+    limit = MEMORY if most == resource.RLIM_INFINITY else min(MEMORY, most)
+    with suppress(ValueError, OSError):  # macOS knows the limit and may refuse to set it
+        resource.setrlimit(resource.RLIMIT_AS, (limit, most))
 
 
 def _listen(stdin: BinaryIO, tasks: queue.SimpleQueue[Task | Exception]) -> None:

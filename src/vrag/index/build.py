@@ -18,7 +18,8 @@ The process may be killed at any write, and running it again gives what a clean 
 - A commit of the table is a hard link that exists or does not; `compact` deletes only what no
   version within reach refers to. Files left by killed commits are no part of a version, and go then.
 
-One process writes at a time. Readers see one version per query and need no lock.
+One process writes at a time. Readers see one version per query and need no lock. All this holds for
+the death of processes, not for the loss of power: the table's library does not wait for the disk.
 """
 
 from __future__ import annotations
@@ -26,8 +27,8 @@ from __future__ import annotations
 import os
 import time
 from contextlib import closing
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, cast
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from vrag.corpus.base import Converted, Counted, Failed
 from vrag.corpus.convert import convert_all
@@ -42,7 +43,7 @@ from vrag.index.writer import ItemEmbedder, Writer
 from vrag.types import Document, DocumentStatus
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from vrag.corpus.base import Conversion, Source
@@ -109,7 +110,7 @@ def add(
     collection.header.check_embedder(embedder)
     with collection.lock():
         known = read_manifest(collection)
-        plan = make_plan(paths, known, retry_failed=retry_failed)
+        plan = make_plan(paths, known, collection.directory, retry_failed=retry_failed)
         meter = Meter(progress, len(plan.todo))
         addition = _Addition(collection, known, meter, Writer(collection, embedder), retry=retry_failed)
         if plan.todo:
@@ -141,6 +142,11 @@ class _Addition:
         kept = {DocumentStatus.READY} if retry else _SERVED
         self._complete = {e.document.id: e for e in known.values() if e.document.status in kept}
         self._contents = {e.document.id[:16]: e.document.id for e in known.values() if e.document.id}
+        self._partial: dict[str, list[str]] = {}
+        """Paths of partial contents."""
+        for path, entry in known.items():
+            if entry.document.status is DocumentStatus.PARTIAL:
+                self._partial.setdefault(entry.document.id, []).append(path)
         self._present = _present(collection, self._complete)
         self._open: dict[str, OpenDocument] = {}
         self._again: list[Source] = []
@@ -164,7 +170,7 @@ class _Addition:
 
     def _convert(self, sources: Iterator[Source], options: CorpusOptions) -> None:
         made = convert_all(sources, self._collection.items_dir, options, self._have)
-        with closing(cast("Generator[Conversion]", made)) as conversions:
+        with closing(made) as conversions:
             for conversion in conversions:
                 self._take(conversion)
 
@@ -259,6 +265,17 @@ class _Addition:
                 self._again.append(source)
             else:
                 self._record(_row(source, status, document.items, reason), document.rows)
+        self._tell_elsewhere(document.source.document, status)
+
+    def _tell_elsewhere(self, content: str, status: DocumentStatus) -> None:
+        """Brings files up to date whose partial content was tried again on account of another path."""
+        for path in self._partial.pop(content, ()):
+            before = self._manifest[path]
+            if before.id == content and status in _SERVED:
+                now = self._complete[content]
+                after = replace(before, status=status, items=now.document.items, reason=now.document.reason)
+                self._manifest[path] = after
+                self._writer.document(after, now.rows)
 
     def _record(self, document: Document, rows: int) -> None:
         """A file is done."""

@@ -49,7 +49,9 @@ def read_manifest(collection: Collection) -> dict[str, Known]:
     return {entry.document.path: entry for entry in known}
 
 
-def make_plan(paths: Sequence[str | Path], known: Mapping[str, Known], *, retry_failed: bool) -> Plan:
+def make_plan(
+    paths: Sequence[str | Path], known: Mapping[str, Known], own: Path, *, retry_failed: bool
+) -> Plan:
     """Compares what is on disk with the manifest.
 
     Files that an earlier `add` began and did not finish are taken up again wherever they lie.
@@ -57,14 +59,19 @@ def make_plan(paths: Sequence[str | Path], known: Mapping[str, Known], *, retry_
     Args:
         paths: Files and folders.
         known: The manifest.
+        own: The collection's directory: its pictures are no documents, wherever it lies.
         retry_failed: Whether files that failed, wholly or in part, are tried again unchanged.
     """
-    skipped: list[Skipped] = []
+    skipped: dict[Path, Skipped] = {}
     todo: dict[str, Path] = {}
     found: list[str] = []
     for path in find([Path(path) for path in paths]):
+        place = path.path if isinstance(path, Skipped) else path
+        if place.is_relative_to(own):
+            skipped[own] = Skipped(own, "It is the collection itself.")
+            continue
         if isinstance(path, Skipped):
-            skipped.append(path)
+            skipped[place] = path
             continue
         name = os.fspath(path)
         found.append(name)
@@ -75,7 +82,7 @@ def make_plan(paths: Sequence[str | Path], known: Mapping[str, Known], *, retry_
         begun = entry.document.status is DocumentStatus.PENDING
         if begun and name not in todo and os.path.isfile(name):  # noqa: PTH113 - any bytes
             todo[name] = Path(name)
-    return Plan(tuple(found), tuple(todo.values()), unchanged, tuple(skipped))
+    return Plan(tuple(found), tuple(todo.values()), unchanged, tuple(skipped.values()))
 
 
 def _done(path: Path, entry: Known | None, *, retry_failed: bool) -> bool:

@@ -55,7 +55,8 @@ class Writer:
         self._collection = collection
         self._embedder = embedder
         self._items: list[Item] = []
-        self._documents: list[tuple[Document, int]] = []
+        self._documents: dict[str, tuple[Document, int]] = {}
+        """By path: one commit takes each key once."""
         self._since = 0.0
         self._commits = 0
 
@@ -74,7 +75,7 @@ class Writer:
     def document(self, document: Document, rows: int) -> None:
         """Takes a document of which nothing more will come, and how many item rows it has."""
         self._start()
-        self._documents.append((document, rows))
+        self._documents[document.path] = document, rows
         self._flush_when_due()
 
     def discard(self, document: str) -> None:
@@ -90,8 +91,8 @@ class Writer:
             self._items = []
             self._commits += 1
         if self._documents:
-            self._collection.file_table.upsert(file_rows(self._documents), "key")
-            self._documents = []
+            self._collection.file_table.upsert(file_rows(self._documents.values()), "key")
+            self._documents = {}
             self._commits += 1
         if self._commits >= self.COMPACT:
             self.compact()

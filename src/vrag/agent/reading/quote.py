@@ -9,7 +9,7 @@ from vrag.agent.reading.asks import Ask
 from vrag.agent.reading.layout import layout
 from vrag.agent.reading.locate import locate
 from vrag.agent.reading.question import parse
-from vrag.agent.reading.region import region
+from vrag.agent.reading.region import FIRM, likeliest_line, region
 from vrag.agent.reading.span import span
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = ["THRESHOLD", "Quote", "best_quote"]
 
-THRESHOLD = 0.35
+THRESHOLD = 0.3
 """Score under which nothing is quoted: the best mean of true and of avoided false abstention on the
 development questions, each document judged by the others."""
 ABSENT = 0.3
@@ -77,7 +77,12 @@ def _absences(question: Question, found: Sequence[Found]) -> int:
 
 
 def _quote(question: Question, found: Found, number: int, score: float) -> Quote:
+    """Makes the quote; where the words will hardly answer, it points at the likeliest part of the page."""
     page = found.page
+    literal = question.ask not in {Ask.COUNT, Ask.COLOR, Ask.COMPUTE}
+    firm = bool(found.support[number] >= FIRM) and score >= THRESHOLD
+    if page.words and not firm and not (literal and score >= THRESHOLD):
+        number = likeliest_line(found, number)
     start, end = span(page, number, {term.text for term in question.terms})
     tight = page.rect_of(start, end)
     return Quote(
@@ -85,8 +90,8 @@ def _quote(question: Question, found: Found, number: int, score: float) -> Quote
         start=start,
         end=end,
         text=page.item.text[start:end],
-        box=region(found, number, tight).box() if tight else None,
+        box=region(found, number, tight, firm=firm).box() if tight else None,
         answer_box=tight.box() if tight else None,
         score=score,
-        literal=question.ask not in {Ask.COUNT, Ask.COLOR, Ask.COMPUTE},
+        literal=literal,
     )

@@ -1,9 +1,9 @@
 """Which part of a page to cut out around the words quoted.
 
 Where the question's words come together around the quote, its block is the region, with neighbours
-while it is small. Where they do not, the block says little, and the region is the window around
-the quote in which most of them stand, with a prior for the middle of the page: margins hold
-headings and page numbers. Never more than a quarter of the page, unless the quote itself is larger.
+while it is small. Where they do not, the block says little, and the region is the window in which
+most of them stand, with a prior for the middle of the page: margins hold headings and page numbers.
+Never more than a quarter of the page, unless the quote itself is larger.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from vrag.agent.reading.layout import Page
     from vrag.agent.reading.locate import Found
 
-__all__ = ["region"]
+__all__ = ["FIRM", "likeliest_line", "region"]
 
 MOST = 0.24
 """Largest share of the page that is cut out, unless the quote alone is larger: a quarter, less what
@@ -37,18 +37,37 @@ MARGIN = 0.006
 """Space left around a block, as a share of the page's sides."""
 SHARPNESS = 5.0
 """How strongly a window prefers places with more of the question's words."""
+SPREAD = 0.3
+"""Standard deviation of the places of answers around the middle of the page, as a share of its sides."""
 COLUMNS, ROWS = 20, 28
 """Grid on which windows are compared."""
 MOST_WIDE, MOST_HIGH = 8.0, 3.0
 """Greatest width over height of a window, and height over width, both as shares of the page."""
 
 
-def region(found: Found, line: int, quoted: Rect) -> Rect:
-    """The part of the page to show for a quote at `quoted` in the given line."""
+def region(found: Found, line: int, quoted: Rect, *, firm: bool) -> Rect:
+    """The part of the page to show for a quote at `quoted` in the given line.
+
+    Args:
+        found: The page.
+        line: Number of the line quoted.
+        quoted: What the quoted words cover.
+        firm: Whether the line's block is trusted to hold the answer.
+    """
     if quoted.area >= MOST:
         return quoted
-    rect = _block(found.page, line, quoted) if found.support[line] >= FIRM else _window(found, quoted)
+    rect = _block(found.page, line, quoted) if firm else _window(found, quoted)
     return around((rect, quoted)) or quoted
+
+
+def likeliest_line(found: Found, line: int) -> int:
+    """The best line of the part of the page where most of the question's words stand.
+
+    Where there is no such part, the line given is returned.
+    """
+    window = _window(found, None)
+    inside = [n for n, at in enumerate(found.page.lines) if around((at.rect, window)) == window]
+    return max(inside, key=lambda number: found.score[number], default=line)
 
 
 def _block(page: Page, line: int, quoted: Rect) -> Rect:
@@ -86,16 +105,20 @@ def _padded(rect: Rect) -> Rect:
     return Rect(max(x1 - MARGIN, 0.0), max(y1 - MARGIN, 0.0), min(x2 + MARGIN, 1.0), min(y2 + MARGIN, 1.0))
 
 
-def _window(found: Found, quoted: Rect) -> Rect:
-    """The window over the quote in which the question's words weigh most; the quote when none fits."""
+def _window(found: Found, quoted: Rect | None) -> Rect:
+    """The window over the quote, or anywhere, in which the question's words weigh most.
+
+    Where no window covers the quote, the quote is returned.
+    """
     sums = np.zeros((ROWS + 1, COLUMNS + 1))
     sums[1:, 1:] = _heat(found).cumsum(axis=0).cumsum(axis=1)
-    best = 0.0, quoted
+    best = 0.0, quoted or Rect(0.0, 0.0, 0.0, 0.0)
     for height, width in _SHAPES:
         mass = (
             sums[height:, width:] - sums[:-height, width:] - sums[height:, :-width] + sums[:-height, :-width]
         )
-        mass = np.where(_covering(quoted, height, width), mass, -1.0)
+        if quoted:
+            mass = np.where(_covering(quoted, height, width), mass, -1.0)
         top, left = divmod(int(mass.argmax()), mass.shape[1])
         if mass[top, left] > best[0]:
             window = Rect(left / COLUMNS, top / ROWS, (left + width) / COLUMNS, (top + height) / ROWS)
@@ -127,5 +150,5 @@ def _covering(quoted: Rect, height: int, width: int) -> NDArray[np.bool_]:
 def _heat(found: Found) -> NDArray[np.float64]:
     """How much each cell of the page speaks for an answer there, rows × columns."""
     support = found.support_at(_CELLS)
-    middle = ((_CELLS[:, :2] - 0.5) / 0.5) ** 2
-    return np.exp(SHARPNESS * support - middle.sum(axis=1)).reshape(ROWS, COLUMNS)
+    off = (((_CELLS[:, :2] - 0.5) / SPREAD) ** 2).sum(axis=1)
+    return np.exp(SHARPNESS * support - off / 2).reshape(ROWS, COLUMNS)

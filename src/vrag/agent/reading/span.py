@@ -33,15 +33,39 @@ def span(page: Page, number: int, asked: Collection[str]) -> tuple[int, int]:
         number: The line found.
         asked: Terms of the question, as `terms.tokens` folds them.
     """
-    line = page.lines[number]
     if _is_prose(page, number):
         return _sentence(page, number, asked)
-    start, end = line.start, line.end
-    for following in range(number + 1, min(number + 1 + FOLLOWING, len(page.lines))):
+    first, last = _row(page, number)
+    start, end = page.lines[first].start, page.lines[last].end
+    for following in range(last + 1, min(last + 1 + FOLLOWING, len(page.lines))):
         if _says_more(page.item.text[start:end], asked) or page.lines[following].end - start > LONGEST:
             break
         end = max(end, page.lines[following].end)
     return start, end
+
+
+def _row(page: Page, number: int) -> tuple[int, int]:
+    """First and last of the lines around one that follow each other in the text and form one row."""
+    first = last = number
+    while (
+        first > 0
+        and _beside(page, first - 1, number)
+        and page.lines[last].end - page.lines[first - 1].start <= LONGEST
+    ):
+        first -= 1
+    while (
+        last + 1 < len(page.lines)
+        and _beside(page, last + 1, number)
+        and page.lines[last + 1].end - page.lines[first].start <= LONGEST
+    ):
+        last += 1
+    return first, last
+
+
+def _beside(page: Page, a: int, b: int) -> bool:
+    """Whether two lines overlap in height by more than half of the lower one."""
+    one, other = page.lines[a].rect, page.lines[b].rect
+    return min(one.y2, other.y2) - max(one.y1, other.y1) > 0.5 * min(one.height, other.height)
 
 
 def _says_more(text: str, asked: Collection[str]) -> bool:
