@@ -39,9 +39,8 @@ def show(rows: Sequence[Comparison]) -> None:
     width = max([len(row.name) for row in rows], default=4)
     print(f"{'name':{width}}  {'ours':>10}  {'theirs':>10}  {'ratio':>7}  unit (runs)")
     for row in rows:
-        print(
-            f"{row.name:{width}}  {row.ours:10.4g}  {row.theirs:10.4g}  {row.ratio:7.3f}  {row.unit} ({row.runs})"
-        )
+        figures = f"{row.ours:10.4g}  {row.theirs:10.4g}  {row.ratio:7.3f}"
+        print(f"{row.name:{width}}  {figures}  {row.unit} ({row.runs})")
 
 
 def keep(rows: Sequence[Comparison]) -> None:

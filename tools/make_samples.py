@@ -133,7 +133,7 @@ class Browser:
             f"--user-data-dir={self._scratch / 'profile'}",
             *arguments,
         ]
-        return subprocess.run(command, check=True, capture_output=True, text=True, timeout=120).stdout  # noqa: S603
+        return subprocess.run(command, check=True, capture_output=True, text=True, timeout=120).stdout
 
 
 def _required_program() -> str:
@@ -146,7 +146,7 @@ def _required_program() -> str:
     fc_list = shutil.which("fc-list")
     if program is None or fc_list is None:
         raise RuntimeError("chromium and fontconfig are needed; see the top of this file")
-    families = subprocess.run([fc_list, ":", "family"], check=True, capture_output=True, text=True).stdout  # noqa: S603
+    families = subprocess.run([fc_list, ":", "family"], check=True, capture_output=True, text=True).stdout
     missing = [font for font in FONTS if font not in families]
     if missing:
         raise RuntimeError(f"fonts are missing: {', '.join(missing)}; see the top of this file")

@@ -8,7 +8,7 @@ arguments.
 
 from __future__ import annotations
 
-from vrag.agent.reading.question import rephrasings, search_query
+from vrag.agent.reading.question import search_query
 from vrag.agent.reading.quote import Quote, best_quote
 
-__all__ = ["Quote", "best_quote", "rephrasings", "search_query"]
+__all__ = ["Quote", "best_quote", "search_query"]

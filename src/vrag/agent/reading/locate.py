@@ -217,5 +217,9 @@ def _nearness(page: Page, places: Sequence[int], rects: NDArray[np.float64]) -> 
     above, below = there[None, :, 1] - rects[:, None, 3], rects[:, None, 1] - there[None, :, 3]
     across = np.maximum(0.0, np.maximum(left, right)) * page.aspect * ACROSS
     along = np.maximum(0.0, above) + np.maximum(0.0, below) * BELOW
-    distance = np.hypot(across, along).min(axis=1)
-    return np.where(distance > 0, BESIDE * np.exp(-distance / REACH), 1.0)
+    near = BESIDE * np.exp(-np.hypot(across, along).min(axis=1) / REACH)
+    if (
+        rects is page.rects
+    ):  # the boxes of neighbouring lines may overlap: only the line itself counts in full
+        near[np.asarray(places)] = 1.0
+    return near

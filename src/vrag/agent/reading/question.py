@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from vrag.agent.reading.asks import Ask, ask_of
 from vrag.agent.reading.terms import STOP_WORDS, Token, is_cjk, is_number, stem, tokens
 
-__all__ = ["Pointer", "Question", "Term", "parse", "rephrasings", "search_query"]
+__all__ = ["Pointer", "Question", "Term", "parse", "search_query"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,19 +107,6 @@ def search_query(question: str) -> str:
     'USCA case number'
     """
     return " ".join(_content_words(_without_form(question))) or question.strip()
-
-
-def rephrasings(question: str) -> tuple[str, ...]:
-    """Other queries worth a try when the first finds nothing: its names and numbers alone.
-
-    >>> rephrasings("Which score did PaLM-2L achieve in MMLU Physics?")
-    ('PaLM-2L MMLU Physics',)
-    """
-    core = _without_form(question)
-    words = _content_words(core)
-    keys = {term.text for term in _terms(core) if term.key}
-    names = [word for word in words if any(token.term in keys for token in tokens(word))]
-    return (" ".join(names),) if names and names != words else ()
 
 
 def _without_form(question: str) -> str:
