@@ -15,6 +15,7 @@ from vrag.index.store import Collection
 from vrag.index.upkeep import names_document
 from vrag.profiles import profile_named
 from vrag.search.engine import Engine
+from vrag.types import DocumentStatus
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Workbench", "corpus_options", "documents_under", "open_for_adding", "open_workbench"]
 
+SERVED = {DocumentStatus.READY, DocumentStatus.PARTIAL}
 CORPUS_SETTINGS = ("dpi", "ocr", "page_seconds", "max_pixels", "passage_chars", "workers")
 
 
@@ -93,5 +95,5 @@ def documents_under(collection: Collection, paths: Sequence[Path]) -> list[Docum
     return [
         document
         for document in collection.documents()
-        if document.items and any(names_document(str(path), document) for path in paths)
+        if document.status in SERVED and any(names_document(str(path), document) for path in paths)
     ]

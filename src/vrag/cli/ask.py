@@ -173,8 +173,10 @@ def tell_end(run: Trajectory, recording: Recording | StoredRun) -> None:
         where = "" if evidence.box is None else f", box [{', '.join(f'{side:.3f}' for side in evidence.box)}]"
         unit = "passage" if evidence.box is None else "page"
         say(f"  [{number}] ", (plain(evidence.document), "magenta"), f", {unit} {evidence.page}{where}")
-        if evidence.crop_sha256 and number == 1:
+        if number == 1 and evidence.crop_sha256:
             say("      ", (file_uri(recording.file(evidence.crop_sha256)), "dim"))
+        if number == 1 and evidence.quote:
+            say("      ", (f"“{plain(evidence.quote, 400)}”", "dim"))
     say(
         (
             f"{len(run.steps)} steps, {run.usage.visual_tokens} visual tokens, {run.usage.seconds:.1f} s",
