@@ -10,7 +10,11 @@ if ! "$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null
     echo "Python 3.11 or newer is needed; $python is $("$python" --version 2>&1 || echo missing). Set PYTHON=/path/to/python3.11." >&2
     exit 1
 fi
-if [ ! -x .venv/bin/vrag ] || [ requirements.lock -nt .venv/base ] && [ ! -e .venv/dev ]; then
+ready=no
+if [ -x .venv/bin/vrag ]; then
+    if [ -e .venv/dev ] || [ .venv/base -nt requirements.lock ]; then ready=yes; fi
+fi
+if [ "$ready" = no ]; then
     echo "Setting up .venv (once, about a minute) …" >&2
     if ! "$python" -m venv .venv; then
         echo "On Debian and Ubuntu: apt-get install python3-venv" >&2

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -12,7 +13,7 @@ from vrag.agent.vrag import VragAgent
 from vrag.corpus.options import CorpusOptions
 from vrag.index.header import Header
 from vrag.index.store import Collection
-from vrag.index.upkeep import names_document
+from vrag.index.upkeep import lies_under
 from vrag.profiles import profile_named
 from vrag.search.engine import Engine
 from vrag.types import DocumentStatus
@@ -91,9 +92,14 @@ def open_workbench(settings: Settings) -> Workbench:
 
 
 def documents_under(collection: Collection, paths: Sequence[Path]) -> list[Document]:
-    """The documents that these files and folders hold, as far as they have items."""
+    """The documents that these files and folders hold now, as far as they have items.
+
+    What the collection still knows and the disk no longer holds is left out: it waits for `prune`.
+    """
     return [
         document
         for document in collection.documents()
-        if document.status in SERVED and any(names_document(str(path), document) for path in paths)
+        if document.status in SERVED
+        and any(lies_under(path, document) for path in paths)
+        and os.path.lexists(document.path)
     ]

@@ -11,7 +11,7 @@ the final cut of pixels.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -233,10 +233,13 @@ class View:
         that is shown and rounded outwards. Only here do coordinates round.
 
         Returns:
-            A box in item pixels with whole-number sides; empty when nothing remains.
+            A box in item pixels with whole-number sides; empty when nothing remains, or when the
+            numbers are beyond all measure.
         """
-        grown = self.to_item(box).grow(padding)
-        return grown.intersect(self.region).round_out()
+        inside = self.to_item(box).grow(padding).intersect(self.region)
+        if not all(math.isfinite(side) for side in inside.as_tuple()):
+            return replace(self.region, x2=self.region.x1, y2=self.region.y1)
+        return inside.round_out()
 
     def _scale(self, space: Space) -> tuple[float, float]:
         """Item pixels per unit of `space`, along x and y."""

@@ -126,7 +126,10 @@ def _sources(file: Path | None) -> list[tuple[str, dict[str, Any]]]:
     except (tomllib.TOMLDecodeError, OSError, UnicodeDecodeError) as error:
         raise SettingsError(f"The settings file {file} cannot be read: {error}.") from error
     known = Settings.model_fields.keys()
-    dotenv = DotEnvSettingsSource(Settings, env_file=".env")()
+    try:
+        dotenv = DotEnvSettingsSource(Settings, env_file=".env")()
+    except (OSError, UnicodeDecodeError) as error:
+        raise SettingsError(f"The file .env cannot be read: {error}.") from error
     return [
         (str(file), toml),
         (".env", {name: value for name, value in dotenv.items() if name in known}),

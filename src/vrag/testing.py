@@ -13,7 +13,7 @@ from vrag.geometry import Box, Size
 from vrag.types import Hit, Item, ItemKind, TextSource, Word, item_id
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Sequence
+    from collections.abc import AsyncGenerator, Sequence
 
     from vrag.agent.policy import Message
     from vrag.types import Query
@@ -37,7 +37,7 @@ class ScriptedPolicy:
     piece: int = 7
     name: str = "scripted"
 
-    async def reply(self, history: Sequence[Message]) -> AsyncIterator[Delta | Reply]:
+    async def reply(self, history: Sequence[Message]) -> AsyncGenerator[Delta | Reply, None]:
         """The next reply of the script.
 
         Raises:

@@ -115,6 +115,11 @@ class DocumentStatus(StrEnum):
     FAILED = "failed"
     """Nothing could be made of it; the reason says why."""
 
+    @property
+    def served(self) -> bool:
+        """Whether its file is done and has items to be found: all of them, or some."""
+        return self in {DocumentStatus.READY, DocumentStatus.PARTIAL}
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Document:

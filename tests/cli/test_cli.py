@@ -9,6 +9,7 @@ import sys
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
+from filelock import FileLock
 from typer.testing import CliRunner
 
 from vrag import __version__
@@ -65,6 +66,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Home:
     (path / "docs" / "ferry.md").write_text(NOTE)
     (path / "docs" / "broken.pdf").write_text("no pdf")
     (path / "docs" / "data.xyz").write_text("?")
+    (path / "none.json").write_text("[]")
     return Home(path)
 
 
@@ -115,11 +117,15 @@ def test_a_question_the_documents_cannot_answer_ends_with_status_3(asked: Done, 
         (["ask", "./nowhere", "What?"], 2, "does not exist"),
         (["ask", "--docs", "./nowhere", "What?"], 2, "does not exist"),
         (["ask", "   "], 2, "empty"),
+        (["ask", "./docs"], 2, "What is the question?"),
+        (["index", "add", "docs/broken.pdf"], 1, "Supported"),
+        (["search", "x", "--docs", "nowhere"], 1, "vrag index add"),
+        (["eval", "retrieval", "none.json", "--docs", "docs"], 1, "gold page"),
         (["ask", "docs/data.xyz", "What?"], 1, "Supported"),
         (["frobnicate"], 2, "No such command"),
         (["search", "x", "--top-k", "0"], 2, "top-k"),
-        (["search", "x", "--kind", "poem"], 1, "page"),
-        (["search", ""], 1, "query"),
+        (["search", "x", "--kind", "poem"], 2, "page"),
+        (["search", ""], 2, "query"),
         (["runs", "show", "nope"], 1, "vrag runs list"),
         (["index", "remove", "nowhere.pdf"], 1, "not in the collection"),
         (["index", "add", "docs", "--dpi", "9999"], 2, "dpi"),
@@ -134,6 +140,45 @@ def test_wrong_use_is_explained(
     done = home.vrag(*arguments)
     assert done.status == status, done
     assert hint in done.err
+
+
+def test_a_failure_is_json_where_json_was_asked_for(home: Home) -> None:
+    done = home.vrag("ask", "docs/broken.pdf", "What?", "--json")
+    assert done.status == 1
+    assert done.json.keys() == {"failure", "hint"}
+
+
+def test_a_long_question_may_stand_before_the_path(home: Home) -> None:
+    assert home.vrag("ask", "Why? " * 200, "docs/ferry.md").status == 3
+
+
+def test_a_document_that_is_gone_is_not_answered_from(tmp_path: Path) -> None:
+    home = Home(tmp_path)
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs" / "old.txt").write_text("The toll is 12 crowns.")
+    (tmp_path / "docs" / "other.txt").write_text("Nothing of that kind stands here.")
+    assert "12" in home.vrag("ask", "docs", "What is the toll?").out
+    (tmp_path / "docs" / "old.txt").rename(tmp_path / "docs" / "new.txt")
+    (tmp_path / "docs" / "new.txt").write_text("The toll is 99 crowns.")
+    done = home.vrag("ask", "docs", "What is the toll?")
+    assert "99" in done.out
+    assert "old.txt" not in done.out
+
+
+def test_a_question_is_answered_while_another_process_indexes(asked: Done, home: Home) -> None:
+    with FileLock(home.path / "collection" / "lock"):
+        done = home.vrag("ask", "docs", "What does a return ticket cost?")
+        (home.path / "docs" / "new.txt").write_text("A new file.")
+        waiting = home.vrag("ask", "docs", "What does a return ticket cost?")
+        (home.path / "docs" / "new.txt").unlink()
+    assert (done.status, waiting.status) == (0, 0), waiting
+    assert "12 crowns" in waiting.out
+    assert "has to wait" in waiting.err
+
+
+def test_a_damaged_dotenv_is_an_error_of_use(tmp_path: Path) -> None:
+    (tmp_path / ".env").write_bytes(b"\xff\xfe=3")
+    assert Home(tmp_path).vrag("config", "show").status == 2
 
 
 def test_search_lists_what_it_finds(asked: Done, home: Home) -> None:

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 import time
 from contextlib import suppress
 from dataclasses import replace
@@ -16,6 +18,7 @@ from vrag.errors import CollectionBusy, CollectionError, FingerprintMismatch
 from vrag.index import build
 from vrag.index.build import Progress, add, compact, prune, remove, status, verify
 from vrag.index.plan import read_manifest
+from vrag.index.rows import file_rows
 from vrag.index.store import Collection
 from vrag.index.table import Table
 from vrag.index.writer import Writer
@@ -118,6 +121,7 @@ class TestAdd:
 
         report = add(collection, [folder])
 
+        assert (report.added, report.changed, report.failed) == (0, 0, 1)
         assert [d.reason for d in report.problems] == ["broken"]
         assert the_document(collection).status is FAILED
         assert texts(collection) == []
@@ -130,6 +134,8 @@ class TestAdd:
 
         first, second = add(collection, [folder]), add(collection, [folder])
 
+        assert (first.added, first.changed, first.failed) == (1, 0, 1), "a partial file is in"
+        assert (second.added, second.changed, second.failed) == (0, 0, 0), "of this run only"
         assert [d.reason for d in first.problems] == ["no such page", "No. 2, 4–5: too big No. 6: odd"]
         assert second.problems == first.problems
         assert len(conversion.made) == 2
@@ -146,7 +152,7 @@ class TestAdd:
 
         report = add(collection, [folder], retry_failed=True)
 
-        assert (report.items, report.problems) == (1, ())
+        assert (report.items, report.changed, report.failed, report.problems) == (1, 1, 0, ())
         assert the_document(collection).status is READY
 
     def test_what_is_no_file_to_convert_is_reported(self, collection: Collection, folder: Path) -> None:
@@ -346,7 +352,35 @@ class TestRemoval:
         add(collection, [folder])
         with pytest.raises(CollectionError, match=r"nothing\.txt"):
             remove(collection, ["a.txt", "nothing.txt"])
+        with pytest.raises(CollectionError, match="not in the collection"):
+            remove(collection, [the_document(collection).id[:7]])
         assert texts(collection) == ["one"]
+
+    def test_a_path_means_what_lies_there_and_no_namesake(
+        self, collection: Collection, folder: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        here, there = write(folder / "a" / "r.md", "here"), write(folder / "b" / "r.md", "there")
+        add(collection, [folder])
+        monkeypatch.chdir(here.parent)
+
+        assert [document.path for document in remove(collection, ["r.md"]).documents] == [str(here)]
+        assert [document.path for document in remove(collection, ["r.md"]).documents] == [str(there)]
+
+    def test_a_name_of_several_documents_removes_none(self, collection: Collection, folder: Path) -> None:
+        paths = [write(folder / name / "r.md", name) for name in ("a", "b")]
+        add(collection, [folder])
+
+        with pytest.raises(CollectionError, match=f"2 documents are named.*{paths[0]}, {paths[1]}"):
+            remove(collection, ["r.md"])
+        assert len(collection.documents()) == 2
+
+    def test_a_link_means_itself_before_what_it_leads_to(self, collection: Collection, folder: Path) -> None:
+        path, link = write(folder / "a.txt", "one"), folder / "b.txt"
+        link.symlink_to(path)
+        add(collection, [folder])
+
+        assert [document.path for document in remove(collection, [link]).documents] == [str(link)]
+        assert [document.path for document in remove(collection, [link]).documents] == [str(path)]
 
     def test_prune_takes_out_what_is_gone(self, collection: Collection, folder: Path) -> None:
         gone, _ = write(folder / "a.txt", "one"), write(folder / "b.txt", "two")
@@ -397,6 +431,75 @@ class TestGuards:
         conversion.before_item = lambda _: None
         assert add(collection, []).items == 1, "whatever is added next, what was begun is finished"
         assert texts(collection) == ["one", "three", "two"]
+
+
+class TestNothingToDo:
+    """No lock is taken: another process may hold it, and the collection may be write-protected."""
+
+    CODE = (
+        "import sys; from vrag.index.store import Collection\n"
+        "with Collection.open(sys.argv[1]).lock(): print('held', flush=True); sys.stdin.read()"
+    )
+
+    @pytest.fixture(params=["another process", "no lock can be made"])
+    def no_lock(self, request: pytest.FixtureRequest, collection: Collection) -> Callable[[], object]:
+        """Keeps the test from writing, until it ends."""
+
+        def block() -> None:
+            if request.param != "another process":
+                (collection.directory / "lock").unlink()
+                (collection.directory / "lock").mkdir()
+                return
+            command = [sys.executable, "-c", self.CODE, str(collection.directory)]
+            process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+            request.addfinalizer(process.communicate)
+            request.addfinalizer(process.kill)
+            assert process.stdout is not None
+            assert process.stdout.readline() == b"held\n"
+
+        return block
+
+    def test_what_is_there_is_reported(
+        self, collection: Collection, folder: Path, no_lock: Callable[[], object]
+    ) -> None:
+        write(folder / "a.txt", "one")
+        write(folder / "b.txt", "BAD whole")
+        add(collection, [folder])
+        no_lock()
+
+        report = add(collection, [folder])
+
+        assert (report.unchanged, report.items, len(report.problems)) == (2, 0, 1)
+        write(folder / "c.txt", "new")
+        with pytest.raises(CollectionError):
+            add(collection, [folder])
+
+    def test_what_others_began_waits(
+        self, collection: Collection, folder: Path, no_lock: Callable[[], object]
+    ) -> None:
+        path = write(folder / "here" / "a.txt", "one")
+        add(collection, [path])
+        begun = replace(the_document(collection), path=str(write(folder / "there.txt", "two")), id="0" * 64)
+        rows = file_rows([(replace(begun, status=PENDING), 0)])
+        collection.file_table.upsert(rows, "key")
+        (collection.items_dir / "stray").mkdir(parents=True)
+        no_lock()
+        seen: list[Progress] = []
+
+        assert add(collection, [path.parent], progress=seen.append).unchanged == 1
+
+        assert [progress.files for progress in seen] == [0]
+        with pytest.raises(CollectionError):
+            add(collection, [folder])
+
+    def test_what_nothing_refers_to_goes_when_the_lock_can_be_had(
+        self, collection: Collection, folder: Path
+    ) -> None:
+        path = write(folder / "a.txt", "one")
+        add(collection, [path])
+        collection.file_table.delete("true")
+        add(collection, [])
+        assert texts(collection) == []
 
 
 class NumberEmbedder:

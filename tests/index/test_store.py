@@ -11,12 +11,16 @@ from fake_conversion import contents
 
 from vrag.corpus.options import CorpusOptions
 from vrag.errors import CollectionBusy, CollectionError, FingerprintMismatch, SearchError
-from vrag.index.build import add
+from vrag.index.build import add, prune
+from vrag.index.catalog import Catalog
 from vrag.index.header import Header
 from vrag.index.store import Collection
+from vrag.types import DocumentStatus
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from fake_conversion import FakeConversion
 
 
 class Fake:
@@ -180,6 +184,61 @@ class TestReading:
         assert first.content_version == second.content_version
         other = Collection.create(tmp_path / "3", embedder=Fake())
         assert other.content_version != Collection.create(tmp_path / "4").content_version
+
+    def test_content_version_tells_a_new_name(
+        self, collection: Collection, folder: Path, conversion: object
+    ) -> None:
+        path = folder / "a.txt"
+        path.write_text("one")
+        add(collection, [folder])
+        before = collection.content_version
+        path.rename(folder / "b.txt")
+        add(collection, [folder])
+        prune(collection)
+        assert collection.content_version != before
+
+    def test_content_version_tells_items_of_a_file_that_is_only_begun(
+        self, collection: Collection, folder: Path, conversion: FakeConversion
+    ) -> None:
+        (folder / "a.txt").write_text("one\ntwo\nthree")
+        versions = [collection.content_version]
+
+        def stop(id: str) -> None:
+            if id.endswith(f"-{len(versions) + 1}"):
+                raise KeyboardInterrupt
+
+        conversion.before_item = stop
+        for _ in range(2):
+            with pytest.raises(KeyboardInterrupt):
+                add(collection, [folder])
+            versions.append(collection.content_version)
+        assert collection.documents()[0].status is DocumentStatus.PENDING
+        add(collection, [folder])
+        versions.append(collection.content_version)
+        assert len(set(versions)) == 4
+
+    def test_content_version_tells_which_item_is_missing(
+        self, tmp_path: Path, folder: Path, conversion: object
+    ) -> None:
+        (folder / "a.txt").write_text("one\ntwo")
+        versions: set[str] = set()
+        for missing in range(3):
+            collection = Collection.create(tmp_path / str(missing))
+            add(collection, [folder])
+            collection.item_table.delete(f"ordinal = {missing}")
+            versions.add(collection.content_version)
+        assert len(versions) == 3
+
+    def test_content_version_is_read_once_per_version_of_the_tables(
+        self, collection: Collection, folder: Path, conversion: object, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        version = collection.content_version
+        with monkeypatch.context() as patch:
+            patch.setattr(Catalog, "load", None)
+            assert collection.content_version == version
+        (folder / "a.txt").write_text("one")
+        add(collection, [folder])
+        assert collection.content_version != version
 
 
 class TestDisk:

@@ -384,5 +384,19 @@ def test_version_is_that_of_the_content(lexical: Collection, tmp_path: Path) -> 
     for target in (lexical, other):
         put(target, 1, "apple")
     assert Engine(lexical).version == Engine(other).version
+    assert Engine(lexical).version == lexical.content_version
     put(other, 2, "fig")
     assert Engine(lexical).version != Engine(other).version
+
+
+def test_version_is_of_what_is_searched(lexical: Collection, monkeypatch: pytest.MonkeyPatch) -> None:
+    """While files are being added, that may be older than what the collection holds."""
+    put(lexical, 1, "apple", status=DocumentStatus.PENDING)
+    engine = Engine(lexical)
+    before = engine.version
+    monkeypatch.setattr(Engine, "PATIENCE", 1e9)
+    put(lexical, 2, "apple", status=DocumentStatus.PENDING)
+    assert (engine.version, len(ids(engine, "apple"))) == (before, 1)
+    monkeypatch.setattr(Engine, "PATIENCE", 0)
+    assert (engine.version, len(ids(engine, "apple"))) == (lexical.content_version, 2)
+    assert engine.version != before

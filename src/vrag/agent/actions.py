@@ -15,6 +15,7 @@ from enum import StrEnum
 
 __all__ = [
     "ABSTENTION",
+    "TAG",
     "Action",
     "Answer",
     "Crop",
@@ -30,7 +31,8 @@ __all__ = [
 ABSTENTION = "Not answerable"
 """The answer that says that the documents do not hold one."""
 
-_TAG = re.compile(r"<(?P<close>/?)(?P<name>think|search|bbox|answer)\b(?P<rest>[^<>]*)>", re.IGNORECASE)
+TAG = re.compile(r"<(?P<close>/?)(?P<name>think|search|bbox|answer)\b(?P<rest>[^<>]*)>", re.IGNORECASE)
+"""A tag of the grammar, opening or closing."""
 _IMAGE = re.compile(r"\s+image\s*=\s*\"?\s*(?P<number>[^\"]*?)\s*\"?\s*")
 
 
@@ -39,7 +41,7 @@ def _checked_text(text: str, what: str) -> None:
         raise ValueError(f"the {what} is empty")
     if text != text.strip():
         raise ValueError(f"the {what} begins or ends with white space")
-    if _TAG.search(text):
+    if TAG.search(text):
         raise ValueError(f"the {what} contains a tag of the grammar")
 
 
@@ -162,7 +164,7 @@ def parse(reply: str) -> Turn:
     >>> parse("no idea").action
     Invalid(reason='The reply contains no complete action.')
     """
-    tags = list(_TAG.finditer(reply))
+    tags = list(TAG.finditer(reply))
     thoughts: list[str] = []
     never_closed: set[str] = set()
     at = _skip_open_thought(reply, tags, thoughts)

@@ -9,14 +9,16 @@ from __future__ import annotations
 
 import hashlib
 import io
+import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, field_serializer
 
 from vrag.agent.actions import Answer, Crop, Invalid, Search
 from vrag.agent.policy import Part, Picture, Text
 from vrag.agent.prompts import prompt
+from vrag.errors import CollectionError
 from vrag.geometry import MAX_ASPECT, Box, Size, View, draw_view
 from vrag.types import Hit, Item, Query
 
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Environment", "EnvironmentOptions", "Episode", "Observation", "encode_png"]
 
+_FENCE = re.compile(r"</?\s*passage\s*>", re.IGNORECASE)
 MIN_CROP_SIDE = 8
 """Raw pixels under which a crop shows nothing worth enlarging."""
 
@@ -45,6 +48,10 @@ class EnvironmentOptions(BaseModel):
         default=None, description="Ids of the documents that may be searched; all when absent."
     )
 
+    @field_serializer("documents")
+    def _in_order(self, documents: frozenset[str] | None) -> list[str] | None:
+        return None if documents is None else sorted(documents)
+
 
 @dataclass(frozen=True, slots=True)
 class Observation:
@@ -56,6 +63,8 @@ class Observation:
     """What a search returned."""
     invalid: str | None = None
     """Why the action was not carried out; None when it was."""
+    damaged: tuple[str, ...] = ()
+    """Why items were found and could not be opened; the next best were shown instead."""
 
     @property
     def pictures(self) -> tuple[Picture, ...]:
@@ -107,17 +116,28 @@ class Episode:
         found = self.environment.searcher.search([Query(query, options.documents)], options.hits)[0]
         if not found:
             return Observation((Text(prompt("nothing_found.md")),))
-        unseen = [hit for hit in found if hit.item not in self.seen][: options.show]
-        parts = tuple(part for hit in unseen for part in self._show(hit.item))
-        return Observation(parts or (Text(prompt("nothing_new.md")),), tuple(found))
+        parts: list[Part] = []
+        damaged: list[str] = []
+        room = options.show
+        for hit in found:
+            if room and hit.item not in self.seen:
+                try:
+                    parts += self._show(hit.item)
+                    room -= 1
+                except CollectionError as error:
+                    damaged.append(str(error))
+        shown = tuple(parts) or (Text(prompt("nothing_new.md")),)
+        return Observation(shown, tuple(found), damaged=tuple(damaged))
 
     def _show(self, item: str) -> tuple[Part, ...]:
-        self.seen.append(item)
         entry = self.environment.searcher.item(item)
         if entry.size is None:
-            return (Text(prompt("passage.md", text=entry.text), item=item),)
+            self.seen.append(item)
+            return (Text(prompt("passage.md", text=_FENCE.sub("‹passage›", entry.text)), item=item),)
         view = View.whole(entry.size, self.environment.profile.shown_size(entry.size))
-        return self._picture(entry, view, crop=False)
+        shown = self._picture(entry, view, crop=False)
+        self.seen.append(item)
+        return shown
 
     def _crop(self, action: Crop) -> Observation:
         if not self.pictures:
@@ -133,7 +153,10 @@ class Episode:
             return _refusal(fault)
         shown = environment.profile.shown_size(Size(int(region.width), int(region.height)))
         entry = environment.searcher.item(source.item)
-        return Observation(self._picture(entry, View(source.view.item, region, shown), crop=True))
+        try:
+            return Observation(self._picture(entry, View(source.view.item, region, shown), crop=True))
+        except CollectionError:
+            return _refusal("That picture can no longer be opened.")
 
     def _picture(self, item: Item, view: View, *, crop: bool) -> tuple[Part, ...]:
         image = draw_view(self.environment.searcher.image(item.id), view)

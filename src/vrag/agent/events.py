@@ -144,6 +144,8 @@ class SearchReturned(EventBase):
 
     type: Literal["search_returned"] = "search_returned"
     hits: tuple[Hit, ...]
+    damaged: tuple[str, ...] = ()
+    """Why items were found and could not be opened; the next best were shown instead."""
 
 
 class ImageShown(EventBase):

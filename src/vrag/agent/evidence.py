@@ -43,10 +43,11 @@ class Evidence(BaseModel):
     """Hash of the picture shown, as stored with the run; None for a passage."""
 
 
-def evidence_of(episode: Episode) -> tuple[Evidence, ...]:
+def evidence_of(episode: Episode, answer: str) -> tuple[Evidence, ...]:
     """What a VRAG run has seen: crops first, the last one leading, then pages and passages.
 
-    Only items that exist in the collection are listed, since each is opened by its id.
+    Items whose text holds the answer word for word come before those that do not. Only items that
+    exist in the collection are listed, since each is opened by its id.
     """
     item = episode.environment.searcher.item
     crops = [_pictured(picture, item(picture.item)) for picture in reversed(episode.pictures) if picture.crop]
@@ -54,6 +55,7 @@ def evidence_of(episode: Episode) -> tuple[Evidence, ...]:
     whole = [
         _pictured(pages[seen], item(seen)) if seen in pages else _passage(item(seen)) for seen in episode.seen
     ]
+    whole.sort(key=lambda evidence: answer not in item(evidence.item).text)
     return tuple(dict.fromkeys(crops + whole))
 
 

@@ -7,7 +7,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Sequence
+    from collections.abc import AsyncGenerator, Sequence
 
     from PIL.Image import Image
 
@@ -113,7 +113,7 @@ class Policy(Protocol):
         """How it is called in run files and on the command line."""
         ...
 
-    def reply(self, history: Sequence[Message]) -> AsyncIterator[Delta | Reply]:
+    def reply(self, history: Sequence[Message]) -> AsyncGenerator[Delta | Reply, None]:
         """Writes the next reply: deltas, then the whole as the last part.
 
         The first message ends with the question as a `Text` of its own.

@@ -18,7 +18,7 @@ from vrag.errors import ModelError, RunError
 from vrag.profiles import profile_named
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator, Sequence
+    from collections.abc import AsyncGenerator, Iterator, Sequence
 
     from vrag.agent.policy import Message
     from vrag.agent.runs import StoredRun
@@ -38,7 +38,7 @@ class RecordedPolicy:
     failure: str = NO_FURTHER_REPLY
     """What to fail with when the record ends without an answer."""
 
-    async def reply(self, history: Sequence[Message]) -> AsyncIterator[Delta | Reply]:
+    async def reply(self, history: Sequence[Message]) -> AsyncGenerator[Delta | Reply, None]:
         """The recorded reply to a history of this length.
 
         Raises:

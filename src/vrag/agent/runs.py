@@ -7,6 +7,7 @@ run without an end, at worst with a torn last line, which reading leaves out.
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import secrets
@@ -64,9 +65,15 @@ class Recording:
     stream: IO[bytes]
 
     def write(self, event: Event) -> None:
-        """Appends an event; it is in the file when this returns."""
-        self.stream.write(event.model_dump_json().encode() + b"\n")
-        self.stream.flush()
+        """Appends an event; it is in the file when this returns.
+
+        Raises:
+            RunError: If the disk refuses.
+        """
+        with _writing(self.directory):
+            line = event.model_dump_json().encode() + b"\n"
+            if self.stream.write(line) < len(line):
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     def save(self, name: str, data: bytes) -> None:
         """Keeps a file under its hash; a file that is there already is left alone."""
@@ -74,8 +81,9 @@ class Recording:
         if target.exists():
             return
         unfinished = target.with_name(f".{name}.{secrets.token_hex(4)}")
-        unfinished.write_bytes(data)
-        unfinished.replace(target)
+        with _writing(self.directory):
+            unfinished.write_bytes(data)
+            unfinished.replace(target)
 
     def file(self, sha256: str) -> Path:
         """Where the picture of this hash lies."""
@@ -95,16 +103,13 @@ class RunStore:
         Raises:
             RunError: If the directory cannot be written.
         """
-        run = f"{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}-{secrets.token_hex(3)}"
+        now = time.time()
+        begun = time.strftime("%Y%m%d-%H%M%S", time.gmtime(now))
+        run = f"{begun}-{int(now % 1 * 1e6):06d}-{secrets.token_hex(2)}"
         directory = self.directory / run
-        try:
+        with _writing(self.directory):
             (directory / FILES).mkdir(parents=True)
-            stream = (directory / EVENTS).open("ab")
-        except OSError as error:
-            raise RunError(
-                f"Runs cannot be written to {self.directory}: {error.strerror}.",
-                "Choose another place with --collection.",
-            ) from error
+            stream = (directory / EVENTS).open("ab", buffering=0)
         with stream:
             yield Recording(run, directory, stream)
 
@@ -139,9 +144,20 @@ class RunStore:
             raise RunError(f"{run!r} is not the id of a run.", "See `vrag runs list`.")
         matching = [name for name in ids if name.startswith(run)]
         if len(matching) != 1:
-            count = "no run" if not matching else f"{len(matching)} runs"
-            raise RunError(f"There is {count} whose id begins with {run!r}.", "See `vrag runs list`.")
+            found = "No run has" if not matching else f"{len(matching)} runs have"
+            raise RunError(f"{found} an id that begins with {run!r}.", "See `vrag runs list`.")
         return matching[0]
+
+
+@contextmanager
+def _writing(directory: Path) -> Generator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise RunError(
+            f"Runs cannot be written to {directory}: {error.strerror}.",
+            "Make room, or choose another place with --collection.",
+        ) from error
 
 
 def _event(line: bytes, number: int, directory: Path) -> Event:

@@ -9,7 +9,8 @@ import time
 import uuid
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from contextlib import aclosing
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from vrag.agent.actions import Answer, Crop, Search, Turn, parse, thought_so_far
@@ -43,7 +44,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator, Iterator
 
     from vrag.agent.environment import Environment, Episode, Observation
-    from vrag.agent.policy import Policy
+    from vrag.agent.policy import Delta, Policy
 
 __all__ = ["SaveFile", "VragAgent"]
 
@@ -86,8 +87,9 @@ class VragAgent:
     ) -> AsyncGenerator[Event, None]:
         """Runs one question and yields its events as they happen.
 
-        Every run ends with an `AnswerGiven` or a `RunFailed`; failures of model and search are
-        events and do not raise.
+        Every run ends with an `AnswerGiven` or a `RunFailed`: failures of model, search and collection
+        are events and do not raise. What else raises is a fault of the program. Closing the generator
+        closes the policy's, so that no connection is left open.
 
         Args:
             question: What to answer.
@@ -100,9 +102,12 @@ class VragAgent:
         """
         if not question.strip():
             raise ValueError("the question is empty")
-        run = _Run(self, question.strip(), run_id or uuid.uuid4().hex, save, cancel or asyncio.Event())
-        async for event in run.events():
-            yield event
+        run = _Run(
+            self, _encodable(question.strip()), run_id or uuid.uuid4().hex, save, cancel or asyncio.Event()
+        )
+        async with aclosing(run.events()) as events:
+            async for event in events:
+                yield event
 
     def stream(self, question: str, *, run_id: str = "", save: SaveFile | None = None) -> Iterator[Event]:
         """Like `astream`, for code that is not asynchronous; works inside a running event loop too."""
@@ -143,7 +148,7 @@ class _Run:
     history: list[Message] = field(default_factory=list[Message])
     message_hashes: list[str] = field(default_factory=list[str])
 
-    async def events(self) -> AsyncIterator[Event]:
+    async def events(self) -> AsyncGenerator[Event, None]:
         yield self._event(
             RunStarted,
             question=self.question,
@@ -151,26 +156,28 @@ class _Run:
             collection=self.agent.environment.searcher.version,
         )
         try:
-            async for event in self._steps():
-                yield event
+            async with aclosing(self._steps()) as events:
+                async for event in events:
+                    yield event
         except ModelError as error:
             yield self._failed(error, StopReason.MODEL_ERROR)
         except (SearchError, CollectionError, CorpusError) as error:
             yield self._failed(error, StopReason.SEARCH_ERROR)
 
-    async def _steps(self) -> AsyncIterator[Event]:
+    async def _steps(self) -> AsyncGenerator[Event, None]:
         episode = self.agent.environment.start()
-        self._tell(Role.USER, Text(prompt("vrag.md")), Text(self.question))
+        self._tell(Role.USER, Text(prompt("vrag.md")), *self._urge(), Text(self.question))
         while self.step < self.agent.max_steps:
             self.step += 1
             started = time.perf_counter()
             reply: Reply | None = None
             chunks: list[str] = []
-            async for part in self._reply(chunks):
-                if isinstance(part, Reply):
-                    reply = part
-                else:
-                    yield part
+            async with aclosing(self._reply(chunks)) as parts:
+                async for part in parts:
+                    if isinstance(part, Reply):
+                        reply = part
+                    else:
+                        yield part
             if reply is None:
                 yield self._stopped(StopReason.CANCELLED)
                 return
@@ -193,29 +200,36 @@ class _Run:
             self._tell(Role.USER, *observation.parts, *self._urge())
         yield self._stopped(StopReason.OUT_OF_STEPS)
 
-    async def _reply(self, chunks: list[str]) -> AsyncIterator[ThoughtDelta | Reply]:
+    async def _reply(self, chunks: list[str]) -> AsyncGenerator[ThoughtDelta | Reply, None]:
         """Asks the policy; the last part is the reply, and absent when the run was cancelled.
 
         The pieces in which the reply comes are added to `chunks`.
         """
         thought = ""
-        reply: Reply | None = None
-        async for part in self.agent.policy.reply(tuple(self.history)):
-            if self.cancel.is_set():
-                return
-            if isinstance(part, Reply):
-                reply = part
-                continue
-            chunks.append(part.text)
-            now = thought_so_far("".join(chunks))
-            if len(now) > len(thought):
-                yield self._event(ThoughtDelta, text=now[len(thought) :])
-                thought = now
-        if self.cancel.is_set():
-            return
-        if reply is None:
+        async with aclosing(self.agent.policy.reply(tuple(self.history))) as parts:
+            while (part := await self._next(parts)) is not None:
+                if isinstance(part, Reply):
+                    yield replace(part, text=_encodable(part.text))
+                    return
+                chunks.append(_encodable(part.text))
+                now = thought_so_far("".join(chunks))
+                if len(now) > len(thought):
+                    yield self._event(ThoughtDelta, text=now[len(thought) :])
+                    thought = now
+        if not self.cancel.is_set():
             raise ModelError(f"The policy {self.agent.policy.name} ended without a reply.")
-        yield reply
+
+    async def _next(self, parts: AsyncGenerator[Delta | Reply, None]) -> Delta | Reply | None:
+        """The next part of a reply; None when there is none, or as soon as the run is cancelled."""
+        part = asyncio.ensure_future(anext(parts, None))
+        cancelled = asyncio.ensure_future(self.cancel.wait())
+        try:
+            await asyncio.wait({part, cancelled}, return_when=asyncio.FIRST_COMPLETED)
+            return None if cancelled.done() else part.result()
+        finally:
+            part.cancel()
+            cancelled.cancel()
+            await asyncio.gather(part, cancelled, return_exceptions=True)
 
     def _called(self, reply: Reply, turn: Turn, chunks: list[str]) -> ModelCalled:
         return self._event(
@@ -243,7 +257,7 @@ class _Run:
         if observation.invalid is not None:
             yield self._event(InvalidAction, reason=observation.invalid)
         if isinstance(turn.action, Search):
-            yield self._event(SearchReturned, hits=observation.hits)
+            yield self._event(SearchReturned, hits=observation.hits, damaged=observation.damaged)
         for part in observation.parts:
             if isinstance(part, Picture):
                 yield self._pictured(part)
@@ -283,7 +297,7 @@ class _Run:
         return self._event(
             AnswerGiven,
             text=None if answer.abstains else answer.text,
-            evidence=evidence_of(episode),
+            evidence=evidence_of(episode, answer.text),
             stop_reason=StopReason.ABSTAINED if answer.abstains else StopReason.ANSWERED,
         )
 
@@ -313,6 +327,11 @@ class _Run:
         event = kind(run_id=self.run_id, seq=self.seq, ts=time.time(), step=self.step, **values)
         self.seq += 1
         return event
+
+
+def _encodable(text: str) -> str:
+    """The text with lone surrogates replaced, which no file and no connection can carry."""
+    return text.encode("utf-8", "replace").decode("utf-8")
 
 
 def _message_record(message: Message) -> dict[str, Any]:

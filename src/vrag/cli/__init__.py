@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import sys
 
@@ -12,6 +13,17 @@ from vrag.cli.display import complain
 from vrag.errors import SettingsError, VragError
 
 __all__ = ["app", "main"]
+
+ENVIRONMENT_FAULTS = {
+    errno.ENOSPC,
+    errno.EDQUOT,
+    errno.EFBIG,
+    errno.EROFS,
+    errno.EACCES,
+    errno.EPERM,
+    errno.EIO,
+}
+"""Errors of the operating system that a user can act on; any other is a fault of ours."""
 
 app = typer.Typer(
     name="vrag",
@@ -61,3 +73,7 @@ def main() -> None:
         sys.exit(complain(error, 2))
     except VragError as error:
         sys.exit(complain(error, 1))
+    except OSError as error:
+        if error.errno not in ENVIRONMENT_FAULTS:
+            raise
+        sys.exit(complain(VragError(f"The system refused: {error}.", "Make room or mend the rights."), 1))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,12 +16,15 @@ from vrag.cli.display import (
     file_uri,
     plain,
     say,
+    supported,
     tell_report,
+    warn,
 )
 from vrag.settings import load_settings
 
 if TYPE_CHECKING:
     from vrag.agent.events import Event
+    from vrag.agent.evidence import Evidence
     from vrag.agent.runs import Recording, StoredRun
     from vrag.agent.trajectory import Trajectory
     from vrag.assemble import Workbench
@@ -64,42 +68,55 @@ def ask(
     if as_json:
         emit_json(_as_json(trajectory, recording))
     else:
-        tell_end(trajectory, recording)
+        tell_end(trajectory, recording, bench.agent().policy.name)
     raise typer.Exit(_status(trajectory))
 
 
 def _split(words: list[str], docs: list[Path]) -> tuple[str, list[Path]]:
     """Tells the question from the paths: what exists on disk is a path, the one other is the question."""
-    paths = [Path(word) for word in words[:-1] if Path(word).exists()]
-    others = [word for word in words[:-1] if not Path(word).exists()]
+    paths = [Path(word) for word in words[:-1] if _exists(word)]
+    others = [word for word in words[:-1] if not _exists(word)]
     question = words[-1]
-    if len(others) == 1 and Path(question).exists():
+    if len(others) == 1 and _exists(question):
         question, others, paths = others[0], [], [*paths, Path(question)]
+    if not others and _exists(question):
+        raise typer.BadParameter(f"{question!r} is a file or folder. What is the question?")
     if others:
         raise typer.BadParameter(f"{others[0]!r} does not exist. Put the question in quotes, as one word.")
     if not question.strip():
         raise typer.BadParameter("The question is empty.")
-    missing = [path for path in docs if not path.exists()]
+    missing = [path for path in docs if not _exists(path)]
     if missing:
         raise typer.BadParameter(f"{str(missing[0])!r} does not exist.")
     return question, [*docs, *paths]
 
 
+def _exists(word: str | Path) -> bool:
+    """Whether a word names something on disk; a long question is too long for a name."""
+    try:
+        return os.path.lexists(word)
+    except (OSError, ValueError):
+        return False
+
+
 def _index(report: SettingsReport, paths: list[Path]) -> frozenset[str]:
     """Indexes what is new, and returns the ids of the documents that the paths name."""
     from vrag.assemble import documents_under, open_for_adding
-    from vrag.errors import CorpusError
+    from vrag.errors import CollectionBusy, CorpusError
     from vrag.index.build import add
 
     opened, options = open_for_adding(report)
-    with add_progress() as progress:
-        done = add(opened, paths, options, progress=progress)
-    tell_report(done, quiet_when_unchanged=True)
+    try:
+        with add_progress() as progress:
+            done = add(opened, paths, options, progress=progress)
+        tell_report(done, quiet_when_unchanged=True)
+    except CollectionBusy as busy:
+        warn(f"{busy.message} What is new has to wait; answering from what is indexed.")
     documents = frozenset(document.id for document in documents_under(opened, paths))
     if not documents:
         raise CorpusError(
             f"Nothing could be read in {', '.join(map(str, paths))}.",
-            "Supported: pdf, png, jpg, webp, tiff, bmp, gif, txt, md, html, json.",
+            supported(),
         )
     return documents
 
@@ -153,37 +170,44 @@ def tell_event(event: Event) -> None:
             return
 
 
-def tell_end(run: Trajectory, recording: Recording | StoredRun) -> None:
+def tell_end(run: Trajectory, recording: Recording | StoredRun, policy: str) -> None:
     """Prints how a run ended, and where its answer was seen."""
     from vrag.agent.events import StopReason
 
     say("")
     if run.answer is not None:
         say(("Answer: ", "bold green"), plain(run.answer))
-        say(("Quoted from the page by the offline policy, not read by a model.", "dim"))
+        if policy == "extractive":
+            say(("Quoted from the page by the offline policy, not read by a model.", "dim"))
     elif run.stop_reason is StopReason.ABSTAINED:
+        nearest = " The nearest:" if run.evidence else ""
         say(
             ("No answer: ", "bold yellow"),
-            "nothing in these documents answers this well enough to stand behind.",
+            f"nothing found answers this well enough to stand behind.{nearest}",
         )
     else:
-        why = run.failure or f"the run ended as {run.stop_reason}"
+        why = run.failure or ("it was cut off" if run.stop_reason is None else f"it ended {run.stop_reason}")
         say(("Failed: ", "bold red"), plain(why))
     for number, evidence in enumerate(run.evidence, 1):
-        where = "" if evidence.box is None else f", box [{', '.join(f'{side:.3f}' for side in evidence.box)}]"
-        unit = "passage" if evidence.box is None else "page"
-        say(f"  [{number}] ", (plain(evidence.document), "magenta"), f", {unit} {evidence.page}{where}")
-        if number == 1 and evidence.crop_sha256:
-            say("      ", (file_uri(recording.file(evidence.crop_sha256)), "dim"))
-        if number == 1 and evidence.quote:
-            say("      ", (f"“{plain(evidence.quote, 400)}”", "dim"))
-    say(
-        (
-            f"{len(run.steps)} steps, {run.usage.visual_tokens} visual tokens, {run.usage.seconds:.1f} s",
-            "dim",
-        ),
-        (f" · run {recording.id} · pictures in {file_uri(recording.directory / 'files')}", "dim"),
-    )
+        if number == 2:
+            say(("Also looked at:", "dim"))
+        _tell_evidence(number, evidence, recording)
+    cost = f"{len(run.steps)} steps, {run.usage.visual_tokens} visual tokens, {run.usage.seconds:.1f} s"
+    files = f" · pictures in {file_uri(recording.directory / 'files')}" if run.usage.visual_tokens else ""
+    say((f"{cost} · run {recording.id}{files}", "dim"))
+
+
+def _tell_evidence(number: int, evidence: Evidence, recording: Recording | StoredRun) -> None:
+    """Prints a piece of evidence: document, page, box; of the first also the picture and its words."""
+    where = "" if evidence.box is None else f", box [{', '.join(f'{side:.3f}' for side in evidence.box)}]"
+    unit = "passage" if evidence.box is None else "page"
+    say(f"  [{number}] ", (plain(evidence.document, 100), "magenta"), f", {unit} {evidence.page}{where}")
+    if number > 1:
+        return
+    if evidence.crop_sha256:
+        say("      ", (file_uri(recording.file(evidence.crop_sha256)), "dim"))
+    if evidence.quote:
+        say("      ", (f"“{plain(evidence.quote, 400)}”", "dim"))
 
 
 def _as_json(run: Trajectory, recording: Recording) -> dict[str, Any]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sys
-import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +21,19 @@ if TYPE_CHECKING:
     from vrag.index.build import AddReport
     from vrag.index.build import Progress as BuildProgress
 
-__all__ = ["Collection", "Json", "add_progress", "complain", "emit_json", "plain", "say", "tell_report"]
+__all__ = [
+    "Collection",
+    "Json",
+    "add_progress",
+    "complain",
+    "emit_json",
+    "plain",
+    "say",
+    "show_table",
+    "supported",
+    "tell_report",
+    "warn",
+]
 
 out = Console(highlight=False, soft_wrap=True)
 err = Console(stderr=True, highlight=False, soft_wrap=True)
@@ -50,6 +61,18 @@ def say(*parts: str | tuple[str, str]) -> None:
     out.print(Text.assemble(*parts))
 
 
+def warn(text: str) -> None:
+    """Prints a line on the standard error stream."""
+    err.print(Text.assemble(("Note: ", "yellow"), plain(text)))
+
+
+def supported() -> str:
+    """The suffixes of the files that can be read, as a hint."""
+    from vrag.corpus.convert import CONVERTERS
+
+    return f"Supported: {', '.join(sorted(suffix.lstrip('.') for suffix in CONVERTERS))}."
+
+
 def emit_json(value: dict[str, Any] | list[Any]) -> None:
     """Prints one JSON value."""
     sys.stdout.write(json.dumps(value, ensure_ascii=False, indent=2) + "\n")
@@ -70,7 +93,12 @@ def show_table(columns: Iterable[str], rows: Iterable[Iterable[str]]) -> None:
 
 
 def complain(error: VragError, status: int) -> int:
-    """Prints an error and what to do about it on the standard error stream; returns the exit status."""
+    """Prints an error and what to do about it on the standard error stream; returns the exit status.
+
+    Where JSON was asked for, standard output has the same as an object.
+    """
+    if "--json" in sys.argv:
+        emit_json({"failure": error.message, "hint": error.hint})
     err.print(Text.assemble(("Error: ", "bold red"), plain(error.message)))
     if error.hint:
         err.print(Text.assemble(("  → ", "bold"), plain(error.hint)))
@@ -156,9 +184,3 @@ def file_uri(path: Path) -> str:
         return str(path.resolve().relative_to(path.cwd()))
     except ValueError:
         return str(path)
-
-
-def started() -> Callable[[], float]:
-    """A stopwatch: call it for the seconds since."""
-    begin = time.perf_counter()
-    return lambda: time.perf_counter() - begin

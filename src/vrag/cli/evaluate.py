@@ -6,7 +6,18 @@ from pathlib import Path
 
 import typer
 
-from vrag.cli.display import Collection, Json, add_progress, emit_json, plain, say, show_table, tell_report
+from vrag.cli.display import (
+    Collection,
+    Json,
+    add_progress,
+    emit_json,
+    plain,
+    say,
+    show_table,
+    supported,
+    tell_report,
+)
+from vrag.errors import CaseError, CorpusError
 from vrag.settings import load_settings
 
 __all__ = ["app"]
@@ -44,7 +55,12 @@ def retrieval(
     with add_progress() as progress:
         tell_report(add(opened, docs, options, progress=progress), quiet_when_unchanged=True)
     bench = open_workbench(report.settings)
-    result = evaluate_retrieval(cases, bench.engine, documents_under(opened, docs))
+    documents = documents_under(opened, docs)
+    if not documents:
+        raise CorpusError(f"Nothing could be read in {', '.join(map(str, docs))}.", supported())
+    if not any(case.reference_page for case in cases):
+        raise CaseError(f"No question in {dataset} has a gold page.", "Nothing can be measured without.")
+    result = evaluate_retrieval(cases, bench.engine, documents)
     if as_json:
         emit_json(result.as_dict())
         return

@@ -16,8 +16,10 @@ from vrag.cli.display import (
     out,
     plain,
     say,
+    supported,
     tell_report,
 )
+from vrag.errors import CorpusError
 from vrag.settings import load_settings
 
 if TYPE_CHECKING:
@@ -49,7 +51,7 @@ def add(
     that cannot be read are listed with the reason and stop nothing; the exit status is 1 only
     when nothing at all could be read.
     """
-    from vrag.assemble import open_for_adding
+    from vrag.assemble import documents_under, open_for_adding
     from vrag.index.build import add as add_files
 
     report = load_settings(collection=collection, dpi=dpi, ocr=ocr, workers=workers)
@@ -60,8 +62,8 @@ def add(
         emit_json(_report_record(done))
     else:
         tell_report(done, to=out)
-    if (done.problems or done.skipped) and not (done.items or done.unchanged or done.added or done.changed):
-        raise typer.Exit(1)
+    if not documents_under(opened, paths):
+        raise CorpusError(f"Nothing could be read in {', '.join(map(str, paths))}.", supported())
 
 
 @app.command()

@@ -50,7 +50,7 @@ def show(run: str = Run, collection: Path | None = Collection, as_json: bool = J
     say(("Question: ", "bold"), plain(stored.started.question))
     for event in stored.events:
         tell_event(event)
-    tell_end(stored.trajectory, stored)
+    tell_end(stored.trajectory, stored, stored.started.settings.policy)
 
 
 @app.command()

@@ -31,6 +31,8 @@ def search(
 
     Example: vrag search "passengers in 2024" --top-k 3
     """
+    if not query.strip():
+        raise typer.BadParameter("The query is empty.")
     from vrag.assemble import documents_under, open_workbench
     from vrag.errors import SearchError
     from vrag.types import ItemKind, Query
@@ -38,8 +40,12 @@ def search(
     bench = open_workbench(load_settings(collection=collection).settings)
     unknown = sorted(set(kind) - {str(known) for known in ItemKind})
     if unknown:
-        raise SearchError(f"There is no kind of item {unknown[0]!r}.", f"Known: {', '.join(ItemKind)}.")
+        raise typer.BadParameter(f"There is no kind of item {unknown[0]!r}; known: {', '.join(ItemKind)}.")
     documents = frozenset(document.id for document in documents_under(bench.collection, docs))
+    if docs and not documents:
+        raise SearchError(
+            f"Nothing in {', '.join(map(str, docs))} is indexed.", "Index it: vrag index add PATH"
+        )
     kinds = frozenset(map(ItemKind, kind)) if kind else None
     hits = bench.engine.search([Query(query, documents if docs else None, kinds)], top_k)[0]
     items = bench.collection.items([hit.item for hit in hits])

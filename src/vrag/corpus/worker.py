@@ -153,7 +153,7 @@ def _open(task: Task) -> OpenFile:
     file = task.converter(source, task.desk)
     if file.count > limit:
         file.__exit__(None, None, None)
-        raise CorpusError(f"The file has {file.count:,} pages; the limit is {limit:,}.")
+        raise CorpusError(f"The file has more than {limit:,} pages or passages.")
     return file
 
 

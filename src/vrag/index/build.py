@@ -26,18 +26,19 @@ from __future__ import annotations
 
 import os
 import time
-from contextlib import closing
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from vrag.corpus.base import Converted, Counted, Failed
 from vrag.corpus.convert import convert_all
 from vrag.corpus.manifest import Skipped, read_source
+from vrag.errors import CollectionError
 from vrag.index.arrow import arrow
 from vrag.index.meter import Meter, Progress
 from vrag.index.outcome import OpenDocument
 from vrag.index.plan import Known, is_unchanged, make_plan, read_manifest
-from vrag.index.upkeep import compact, prune, remove, settle, status, sweep
+from vrag.index.upkeep import compact, is_settled, prune, remove, settle, status, sweep
 from vrag.index.verify import verify
 from vrag.index.writer import ItemEmbedder, Writer
 from vrag.types import Document, DocumentStatus
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
 
     from vrag.corpus.base import Conversion, Source
     from vrag.corpus.options import CorpusOptions
+    from vrag.index.plan import Plan
     from vrag.index.store import Collection
 
 __all__ = ["AddReport", "Progress", "add", "compact", "prune", "remove", "status", "verify"]
@@ -56,7 +58,6 @@ _TOGETHER = 64
 """Files that are marked as begun in one commit."""
 _TOGETHER_SECONDS = 1.0
 """How long their number may take to come together."""
-_SERVED = {DocumentStatus.READY, DocumentStatus.PARTIAL}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,9 +65,11 @@ class AddReport:
     """What an `add` did. Nothing that was found is left unmentioned."""
 
     added: int
-    """Files that were not in the collection before."""
+    """Files that were not in the collection before and now are, in whole or in part."""
     changed: int
-    """Files whose row was there and was made anew."""
+    """Files whose row was there and was made anew, in whole or in part."""
+    failed: int
+    """Files of this run of which nothing could be made; `problems` says why."""
     unchanged: int
     """Files of the same size and modification time as before: they were not read."""
     items: int
@@ -89,7 +92,8 @@ def add(
 ) -> AddReport:
     """Brings files and folders into a collection, and finishes what an earlier run left.
 
-    Files that have not changed since are not read. A file that fails is recorded with its reason
+    Files that have not changed since are not read; if all are such, nothing is written, and another
+    process may be writing or the collection be write-protected. A file that fails is recorded with its reason
     and tried again when it changes. Stopped by Ctrl-C, it keeps what is done.
 
     Args:
@@ -102,24 +106,30 @@ def add(
 
     Raises:
         FingerprintMismatch: If options or embedder differ from those of the collection.
-        CollectionBusy: If another process is writing.
+        CollectionBusy: If another process is writing, and any of the files is new or has changed.
         CollectionError: If the collection cannot be written: what was committed stays.
     """
     started = time.monotonic()
     collection.header.check_options(options or collection.header.options)
     collection.header.check_embedder(embedder)
-    with collection.lock():
+    with ExitStack() as held:
         known = read_manifest(collection)
         plan = make_plan(paths, known, collection.directory, retry_failed=retry_failed)
-        meter = Meter(progress, len(plan.todo))
+        writing = _take_turn(collection, plan, held)
+        if writing:  # somebody may have written since
+            known = read_manifest(collection)
+            plan = make_plan(paths, known, collection.directory, retry_failed=retry_failed)
+        meter = Meter(progress, len(plan.todo) if writing else 0)
         addition = _Addition(collection, known, meter, Writer(collection, embedder), retry=retry_failed)
-        if plan.todo:
+        if writing and plan.todo:
             addition.run(plan.todo, options or collection.header.options)
-        settle(collection)
+        if writing:
+            settle(collection)
     meter.close()
     return AddReport(
         added=addition.added,
         changed=addition.changed,
+        failed=addition.failed,
         unchanged=plan.unchanged,
         items=addition.items,
         problems=addition.problems(plan.found),
@@ -128,31 +138,53 @@ def add(
     )
 
 
+def _take_turn(collection: Collection, plan: Plan, held: ExitStack) -> bool:
+    """Takes the lock if there is anything to do; says whether it is held.
+
+    What others began and left is done on the way if the lock can be had, and waits otherwise: a
+    process that is at it just now holds the lock, and a collection may be one that cannot be written.
+    """
+    asked = plan.unchanged < len(plan.found)
+    if not asked and not plan.todo and is_settled(collection):
+        return False
+    try:
+        held.enter_context(collection.lock())
+    except CollectionError:
+        if asked:
+            raise
+        return False
+    return True
+
+
 class _Addition:
     """One run over the files that need work."""
 
     def __init__(
         self, collection: Collection, known: dict[str, Known], meter: Meter, writer: Writer, *, retry: bool
     ) -> None:
-        self.added = self.changed = self.items = 0
+        self.added = self.changed = self.failed = self.items = 0
         self._collection = collection
         self._meter = meter
         self._writer = writer
         self._manifest = {path: entry.document for path, entry in known.items()}
-        kept = {DocumentStatus.READY} if retry else _SERVED
-        self._complete = {e.document.id: e for e in known.values() if e.document.status in kept}
+        self._complete = {
+            e.document.id: e
+            for e in known.values()
+            if e.document.status is DocumentStatus.READY or (e.document.status.served and not retry)
+        }
         self._contents = {e.document.id[:16]: e.document.id for e in known.values() if e.document.id}
         self._partial: dict[str, list[str]] = {}
         """Paths of partial contents."""
         for path, entry in known.items():
             if entry.document.status is DocumentStatus.PARTIAL:
                 self._partial.setdefault(entry.document.id, []).append(path)
-        self._present = _present(collection, self._complete)
+        self._present: dict[str, frozenset[int]] = {}
         self._open: dict[str, OpenDocument] = {}
         self._again: list[Source] = []
 
     def run(self, paths: Sequence[Path], options: CorpusOptions) -> None:
         """Makes everything of the files, and commits it."""
+        self._present = _present(self._collection, self._complete)
         try:
             self._convert(self._read(paths), options)
             while self._again:  # files with the bytes of one that failed under another suffix
@@ -227,7 +259,7 @@ class _Addition:
         """Marks files as begun, unless an older content of theirs is being served meanwhile."""
         batch = list(sources)
         known = (self._manifest.get(os.fspath(source.path)) for source in batch)
-        fresh = [s for s, row in zip(batch, known, strict=True) if row is None or row.status not in _SERVED]
+        fresh = [s for s, row in zip(batch, known, strict=True) if row is None or not row.status.served]
         self._writer.begin(_row(source, DocumentStatus.PENDING) for source in fresh)
         yield from batch
 
@@ -271,7 +303,7 @@ class _Addition:
         """Brings files up to date whose partial content was tried again on account of another path."""
         for path in self._partial.pop(content, ()):
             before = self._manifest[path]
-            if before.id == content and status in _SERVED:
+            if before.id == content and status.served:
                 now = self._complete[content]
                 after = replace(before, status=status, items=now.document.items, reason=now.document.reason)
                 self._manifest[path] = after
@@ -280,12 +312,14 @@ class _Addition:
     def _record(self, document: Document, rows: int) -> None:
         """A file is done."""
         before = self._manifest.get(document.path)
-        if before is None or before.status is DocumentStatus.PENDING:
+        if not document.status.served:
+            self.failed += 1
+        elif before is None or before.status is DocumentStatus.PENDING:
             self.added += 1
         else:
             self.changed += 1
         self._manifest[document.path] = document
-        if document.status in _SERVED:
+        if document.status.served:
             self._complete[document.id] = Known(document, rows)
         self._writer.document(document, rows)
         self._meter.finished()

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from vrag.index.arrow import ArrowTable
+    from vrag.index.header import Header
     from vrag.index.store import Collection
     from vrag.types import Query
 
@@ -38,6 +39,9 @@ class Catalog:
     """Whether the manifest refers to the item's document. Others are about to go or to come."""
     key: str
     """Hash over ids and names: names the caches made from these items."""
+    content: str
+    """Hash over all that decides what is found: ids and names, which of them are shown, and what the
+    collection was built with. Items that are not shown count as well: they weigh in the scores."""
 
     @classmethod
     def load(cls, collection: Collection) -> Catalog:
@@ -50,10 +54,11 @@ class Catalog:
             before = collection.file_table.read(["id", "status"])
             items = collection.scan(_COLUMNS)
             if collection.file_table.version == before.version:
-                return cls._of(items.data.sort_by("id"), before.data, (items.version, before.version))
+                version = items.version, before.version
+                return cls._of(items.data.sort_by("id"), before.data, version, collection.header)
 
     @classmethod
-    def _of(cls, items: ArrowTable, files: ArrowTable, version: tuple[int, int]) -> Catalog:
+    def _of(cls, items: ArrowTable, files: ArrowTable, version: tuple[int, int], header: Header) -> Catalog:
         columns = {name: items[name].to_pylist() for name in _COLUMNS}
         failed = DocumentStatus.FAILED.value
         referred = {row["id"] for row in files.to_pylist() if row["status"] != failed}
@@ -61,6 +66,11 @@ class Catalog:
         for name in ("id", "document_name"):
             digest.update("\0".join(columns[name]).encode())
             digest.update(b"\1")
+        key = digest.hexdigest()[:16]
+        shown = np.asarray([document in referred for document in columns["document"]], np.bool_)
+        mark = header.embedder
+        digest.update(shown.tobytes())
+        digest.update(f"\1{header.corpus_fingerprint}\1{mark.fingerprint if mark else ''}".encode())
         return cls(
             version=version,
             ids=columns["id"],
@@ -68,8 +78,9 @@ class Catalog:
             document_names=columns["document_name"],
             ordinals=np.asarray(columns["ordinal"], np.int32),
             kinds=columns["kind"],
-            shown=np.asarray([document in referred for document in columns["document"]], np.bool_),
-            key=digest.hexdigest()[:16],
+            shown=shown,
+            key=key,
+            content=digest.hexdigest()[:16],
         )
 
     def mask(self, query: Query) -> NDArray[np.bool_]:

@@ -14,7 +14,6 @@ Readers take no lock. A collection may be copied or moved while nothing writes t
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import socket
@@ -24,10 +23,10 @@ from typing import TYPE_CHECKING, Any
 
 from vrag.corpus.options import CorpusOptions
 from vrag.errors import CollectionBusy, CollectionError, SearchError
+from vrag.index.catalog import Catalog
 from vrag.index.header import FILE_NAME, Header
 from vrag.index.rows import FILE_COLUMNS, ITEM_COLUMNS, document_of, file_schema, item_of, item_schema
 from vrag.index.table import Rows, Table, any_of
-from vrag.types import DocumentStatus
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Sequence
@@ -57,6 +56,8 @@ class Collection:
         dimension = header.embedder.dimension if header.embedder else None
         self.item_table = Table(directory / "index", "items", lambda: item_schema(dimension))
         self.file_table = Table(directory / "index", "files", file_schema)
+        self._content: tuple[tuple[int, int], str] | None = None
+        """`content_version`, and the versions of the tables that it is of."""
 
     @classmethod
     def open(cls, directory: str | Path) -> Collection:
@@ -158,12 +159,12 @@ class Collection:
     @property
     def content_version(self) -> str:
         """Hash over what can be found: equal for collections built from the same files alike."""
-        rows = self.file_table.read(["id", "status", "rows"]).data.to_pylist()
-        shown = {DocumentStatus.READY.value, DocumentStatus.PARTIAL.value}
-        documents = sorted({(row["id"], row["rows"]) for row in rows if row["status"] in shown})
-        mark = self.header.embedder
-        content = [documents, self.header.corpus_fingerprint, mark.fingerprint if mark else None]
-        return hashlib.sha256(json.dumps(content).encode()).hexdigest()[:16]
+        version = self.item_table.version, self.file_table.version
+        known = self._content
+        if known is None or known[0] != version:
+            catalog = Catalog.load(self)
+            known = self._content = catalog.version, catalog.content
+        return known[1]
 
     def documents(self) -> list[Document]:
         """The manifest: every file that was added, sorted by path."""

@@ -7,7 +7,7 @@ import shutil
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from vrag.errors import CollectionError
 from vrag.index.catalog import Catalog
@@ -17,7 +17,7 @@ from vrag.index.writer import KEEP
 from vrag.types import DocumentStatus
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
     from datetime import timedelta
 
     from vrag.corpus.options import CorpusOptions
@@ -25,10 +25,23 @@ if TYPE_CHECKING:
     from vrag.index.store import Collection
     from vrag.types import Document
 
-__all__ = ["CompactReport", "RemoveReport", "Status", "compact", "prune", "remove", "settle", "status"]
+__all__ = [
+    "CompactReport",
+    "RemoveReport",
+    "Status",
+    "compact",
+    "is_settled",
+    "lies_under",
+    "prune",
+    "remove",
+    "settle",
+    "status",
+]
 
 _LEAST_ID = 8
 """Digits of a document's id by which it may be named."""
+_MOST_LISTED = 10
+"""Paths that an error lists at most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,20 +89,19 @@ def remove(collection: Collection, targets: Sequence[str | Path]) -> RemoveRepor
 
     Args:
         collection: Where from.
-        targets: Each a path of a file, a folder with all below it, a file name, or the id of a
-            document or its first eight digits or more.
+        targets: Each a path of a file, or a folder with all below it; where nothing lies there, the
+            file name of one document, or an id or its first eight digits or more.
 
     Raises:
-        CollectionError: If a target names nothing in the collection; then nothing is removed.
+        CollectionError: If a target names nothing in the collection, or is the file name of several
+            documents; then nothing is removed.
         CollectionBusy: If another process is writing.
     """
     with collection.lock():
         documents = collection.documents()
         chosen: dict[str, Document] = {}
         for target in targets:
-            found = [document for document in documents if names_document(os.fspath(target), document)]
-            if not found:
-                raise CollectionError(f"{target} is not in the collection.", "See: vrag index status")
+            found = _documents_named(os.fspath(target), documents)
             chosen |= {document.path: document for document in found}
         return _remove(collection, list(chosen.values()))
 
@@ -133,11 +145,10 @@ def status(collection: Collection) -> Status:
     """How a collection stands. Takes no lock."""
     documents = collection.documents()
     states = Counter(document.status for document in documents)
-    shown = {DocumentStatus.READY, DocumentStatus.PARTIAL}
     return Status(
         directory=collection.directory,
         files=dict(states),
-        documents=len({document.id for document in documents if document.status in shown}),
+        documents=len({document.id for document in documents if document.status.served}),
         items=collection.scan(["ordinal"]).data.num_rows,
         bytes=_size(collection.directory),
         problems=tuple(document for document in documents if document.reason),
@@ -161,21 +172,46 @@ def settle(collection: Collection) -> int:
     Returns:
         How many items were deleted.
     """
+    disorder = _disorder(collection)
+    for where in any_of("document", sorted(disorder.orphans)):
+        collection.item_table.delete(where)
+    for document, name in disorder.misnamed.items():
+        collection.item_table.update(f"document = {literal(document)}", {"document_name": name})
+    for folder in disorder.folders:
+        shutil.rmtree(folder, ignore_errors=True)  # what is left is found by `verify`
+    return sum(disorder.orphans.values())
+
+
+def is_settled(collection: Collection) -> bool:
+    """Whether `settle` would do nothing. Takes no lock."""
+    return not any(_disorder(collection))
+
+
+class _Disorder(NamedTuple):
+    """Where items and pictures do not agree with the manifest."""
+
+    orphans: dict[str, int]
+    """How many items there are of each document that no row refers to."""
+    misnamed: dict[str, str]
+    """The name that the items of a document should bear."""
+    folders: list[Path]
+    """Those with pictures of no document."""
+
+
+def _disorder(collection: Collection) -> _Disorder:
     names = _names_by_content(collection.documents())
     columns = ["document", "document_name"]
     groups = collection.scan([*columns, "ordinal"]).data.group_by(columns).aggregate([("ordinal", "count")])
-    rows = groups.to_pylist()
-    orphans = {row["document"]: row["ordinal_count"] for row in rows if row["document"] not in names}
-    for where in any_of("document", sorted(orphans)):
-        collection.item_table.delete(where)
-    for row in rows:
-        name = names.get(row["document"], row["document_name"])
-        if name != row["document_name"]:
-            where = f"document = {literal(row['document'])}"
-            collection.item_table.update(where, {"document_name": name})
-    for folder in _folders(collection.items_dir, without={content[:16] for content in names}):
-        shutil.rmtree(folder, ignore_errors=True)  # what is left is found by `verify`
-    return sum(orphans.values())
+    orphans: dict[str, int] = {}
+    misnamed: dict[str, str] = {}
+    for row in groups.to_pylist():
+        document = row["document"]
+        if document not in names:
+            orphans[document] = orphans.get(document, 0) + row["ordinal_count"]
+        elif names[document] != row["document_name"]:
+            misnamed[document] = names[document]
+    folders = _folders(collection.items_dir, without={content[:16] for content in names})
+    return _Disorder(orphans, misnamed, folders)
 
 
 def sweep(collection: Collection, document: str) -> None:
@@ -218,15 +254,39 @@ def _names_by_content(documents: Iterable[Document]) -> dict[str, str]:
     return names
 
 
-def names_document(target: str, document: Document) -> bool:
-    """Whether a person who says `target` means this document."""
-    path = os.path.abspath(target)  # noqa: PTH100 - Path.resolve would follow links
-    return (
-        document.path == path
-        or document.path.startswith(path.rstrip(os.sep) + os.sep)
-        or document.name == target
-        or (len(target) >= _LEAST_ID and document.id.startswith(target.lower()))
-    )
+def lies_under(path: str | Path, document: Document) -> bool:
+    """Whether a document is the file at this path or lies below it, or below what the path links to."""
+    return any(_is_below(place, document) for place in _places(path))
+
+
+def _places(path: str | Path) -> Iterator[str]:
+    """A path as it is written, made absolute; then without links."""
+    yield os.path.abspath(path)  # noqa: PTH100 - Path.resolve would follow links
+    yield os.path.realpath(path)
+
+
+def _is_below(place: str, document: Document) -> bool:
+    return document.path == place or document.path.startswith(place.rstrip(os.sep) + os.sep)
+
+
+def _documents_named(target: str, documents: Sequence[Document]) -> list[Document]:
+    """Those that a person means: what lies at a path; else one by its file name; else by its id."""
+    for place in _places(target):
+        if found := [document for document in documents if _is_below(place, document)]:
+            return found
+    found = [document for document in documents if document.name == target]
+    if len(found) > 1:
+        paths = [document.path for document in found]
+        more = f" and {len(paths) - _MOST_LISTED} more" if len(paths) > _MOST_LISTED else ""
+        listed = ", ".join(paths[:_MOST_LISTED]) + more
+        raise CollectionError(
+            f"{len(paths)} documents are named {target}: {listed}.", "Give the path of the one that is meant."
+        )
+    if not found and len(target) >= _LEAST_ID:
+        found = [document for document in documents if document.id.startswith(target.lower())]
+    if not found:
+        raise CollectionError(f"{target} is not in the collection.", "See: vrag index status")
+    return found
 
 
 def _gone(path: str) -> bool:

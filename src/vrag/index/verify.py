@@ -24,7 +24,6 @@ __all__ = ["Problem", "VerifyReport", "verify"]
 
 _TOGETHER = 32
 """Documents whose items are read at once: bounds the memory."""
-_COMPLETE = {DocumentStatus.READY, DocumentStatus.PARTIAL}
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +93,7 @@ class _Inspection:
         self._columns = [*ITEM_COLUMNS, *(["vector"] if collection.header.embedder else [])]
         self._expected: dict[str, int | None] = {}
         for entry in known.values():
-            if entry.document.status in _COMPLETE:
+            if entry.document.status.served:
                 self._expected[entry.document.id] = entry.rows
             elif entry.document.status is DocumentStatus.PENDING:
                 self._expected.setdefault(entry.document.id, None)

@@ -142,8 +142,12 @@ class Engine:
 
     @property
     def version(self) -> str:
-        """Hash over what can be found; equal versions find the same."""
-        return self._collection.content_version
+        """Hash over what a search finds now; equal versions find the same.
+
+        Raises:
+            CollectionError: If the collection cannot be read.
+        """
+        return self._refreshed().catalog.content
 
     def search(self, queries: Sequence[Query], top_k: int) -> list[list[Hit]]:
         """For each query the best `top_k` items or fewer, best first, all from one version.

@@ -10,13 +10,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from vrag.agent.actions import ABSTENTION, Action, Answer, Crop, Search, parse, render
+from vrag.agent.actions import ABSTENTION, TAG, Action, Answer, Crop, Search, parse, render
 from vrag.agent.policy import Delta, Message, Picture, Reply, Role, Text
 from vrag.agent.prompts import prompt
 from vrag.agent.reading import Quote, best_quote, search_query
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Sequence
+    from collections.abc import AsyncGenerator, Sequence
 
     from vrag.geometry import Space
     from vrag.search.engine import Searcher
@@ -43,7 +43,7 @@ class ExtractivePolicy:
         """How it is called in run files and on the command line."""
         return "extractive"
 
-    async def reply(self, history: Sequence[Message]) -> AsyncIterator[Delta | Reply]:
+    async def reply(self, history: Sequence[Message]) -> AsyncGenerator[Delta | Reply, None]:
         """Decides from what was shown so far; the same history gives the same reply."""
         thought, action = self._decide(_Glance.of(history))
         text = f"<think>{_without_tags(thought)}</think>\n{render(action)}"
@@ -105,7 +105,7 @@ class _Glance:
             pictures=tuple(part for part in parts if isinstance(part, Picture)),
             last_turn_showed_something=bool(observations)
             and bool(list(_items_shown(observations[-1].parts))),
-            must_answer=bool(observations) and prompt("answer_now.md") in observations[-1].text,
+            must_answer=bool(observations) and Text(prompt("answer_now.md")) in observations[-1].parts,
         )
 
 
@@ -115,5 +115,5 @@ def _items_shown(parts: Sequence[Text | Picture]) -> list[str]:
 
 
 def _without_tags(text: str) -> str:
-    """The text with its angle brackets replaced, so that no page can speak in the grammar."""
-    return text.replace("<", "‹").replace(">", "›").strip()
+    """The text with the brackets of grammar tags replaced, so that no page can speak in the grammar."""
+    return TAG.sub(lambda tag: f"‹{tag[0][1:-1]}›", text).strip()

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from vrag.agent.reading.layout import Page
     from vrag.agent.reading.question import Question
 
-__all__ = ["Found", "locate"]
+__all__ = ["Found", "locate", "says_kind"]
 
 REACH = 0.05
 """Distance over which nearness falls by a factor of e, in heights of the page."""
@@ -54,7 +54,9 @@ _PREFIXED_YEAR = re.compile(r"[a-z]{1,3}((?:19|20)\d\d)")
 """FY2023 means 2023."""
 _DATE = re.compile(
     r"""\b(?:1[5-9]|20)\d\d\b | \b\d{1,2}[/.:]\d{1,2}\b | [年月日]
-    | \b(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*\b""",
+    | \b(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*\b
+    | \b(?:mon|tues|wednes|thurs|fri|satur|sun)days?\b | o’?'?clock\b | \bmid(?:night|day)\b | \bnoon\b
+    | \b(?:morning|evening|night|spring|summer|autumn|winter)s?\b""",
     re.IGNORECASE | re.VERBOSE,
 )
 _LINK = re.compile(r"https?:|www\.|\w\.(?:com|org|net|edu|gov|io|cn|de)\b", re.IGNORECASE)
@@ -108,6 +110,17 @@ class Found:
     def support_at(self, rects: NDArray[np.float64]) -> NDArray[np.float64]:
         """Support of any places of the page, given as rectangles of shape (n, 4)."""
         return _support(self.page, self.places, self.weights, rects)
+
+
+def says_kind(ask: Ask, text: str, asked: Collection[str]) -> bool:
+    """Whether a text, beside the question's own words, holds the kind of thing asked for."""
+    if ask not in _FITS or ask is Ask.NAME:
+        return True
+    letters = list(text)
+    for token in tokens(text):
+        if token.term in asked:
+            letters[token.start : token.end] = " " * (token.end - token.start)
+    return _FITS[ask].search("".join(letters)) is not None
 
 
 def locate(question: Question, pages: Sequence[Page]) -> list[Found]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from vrag.agent.reading.asks import Ask
 from vrag.agent.reading.layout import layout
-from vrag.agent.reading.locate import locate
+from vrag.agent.reading.locate import locate, says_kind
 from vrag.agent.reading.question import parse
 from vrag.agent.reading.region import FIRM, likeliest_line, region
 from vrag.agent.reading.span import span
@@ -47,8 +47,9 @@ class Quote:
     """From 0 to 1: how much of the question comes together at the quote, less for names, numbers
     and figures of the question that stand nowhere on the items given."""
     literal: bool
-    """Whether such words can be the answer. False when the answer has to be counted, computed or
-    seen in colour: then the quote only says where to look."""
+    """Whether such words can be the answer. False when the answer has to be counted, computed or seen
+    in colour, and when a number, a date or an address is asked for and the words hold none beside the
+    question's own: then the quote only says where to look."""
 
 
 def best_quote(question: str, items: Sequence[Item], *, threshold: float = THRESHOLD) -> Quote | None:
@@ -83,7 +84,8 @@ def _quote(question: Question, found: Found, number: int, score: float) -> Quote
     firm = bool(found.support[number] >= FIRM) and score >= THRESHOLD
     if page.words and not firm and not (literal and score >= THRESHOLD):
         number = likeliest_line(found, number)
-    start, end = span(page, number, {term.text for term in question.terms})
+    asked = {term.text for term in question.terms}
+    start, end = span(page, number, asked)
     tight = page.rect_of(start, end)
     return Quote(
         item=page.item.id,
@@ -93,5 +95,5 @@ def _quote(question: Question, found: Found, number: int, score: float) -> Quote
         box=region(found, number, tight, firm=firm).box() if tight else None,
         answer_box=tight.box() if tight else None,
         score=score,
-        literal=literal,
+        literal=literal and says_kind(question.ask, page.item.text[start:end], asked),
     )

@@ -1,0 +1,40 @@
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+import pytest
+
+from vrag.index.upkeep import lies_under
+from vrag.types import Document, DocumentStatus
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def document(path: Path) -> Document:
+    return Document(
+        path=os.fspath(path), id="0" * 64, name=path.name, size=1, mtime_ns=1, status=DocumentStatus.READY
+    )
+
+
+class TestLiesUnder:
+    def test_a_file_itself_and_a_folder_above(self, tmp_path: Path) -> None:
+        one = document(tmp_path / "a" / "deep" / "r.md")
+        assert all(lies_under(path, one) for path in (one.path, tmp_path / "a", str(tmp_path), "/"))
+
+    def test_no_namesake_and_no_like_beginning(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        here, there = document(tmp_path / "a" / "r.md"), document(tmp_path / "ab" / "r.md")
+        (tmp_path / "a").mkdir()
+        monkeypatch.chdir(tmp_path / "a")
+        assert lies_under("r.md", here)
+        assert not lies_under("r.md", there)
+        assert not lies_under(".", there)
+        assert not lies_under("0" * 64, here)
+
+    def test_a_linked_folder_finds_the_documents_of_either_name(self, tmp_path: Path) -> None:
+        (tmp_path / "real").mkdir()
+        link = tmp_path / "link"
+        link.symlink_to(tmp_path / "real")
+        assert lies_under(link, document(tmp_path / "real" / "r.md"))
+        assert lies_under(link, document(link / "r.md"))
