@@ -16,7 +16,6 @@ from vrag.index.store import Collection
 from vrag.index.upkeep import lies_under
 from vrag.profiles import profile_named
 from vrag.search.engine import Engine
-from vrag.types import DocumentStatus
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -27,7 +26,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Workbench", "corpus_options", "documents_under", "open_for_adding", "open_workbench"]
 
-SERVED = {DocumentStatus.READY, DocumentStatus.PARTIAL}
 CORPUS_SETTINGS = ("dpi", "ocr", "page_seconds", "max_pixels", "passage_chars", "workers")
 
 
@@ -99,7 +97,7 @@ def documents_under(collection: Collection, paths: Sequence[Path]) -> list[Docum
     return [
         document
         for document in collection.documents()
-        if document.status in SERVED
+        if document.status.served
         and any(lies_under(path, document) for path in paths)
         and os.path.lexists(document.path)
     ]
