@@ -164,11 +164,12 @@ def duration(seconds: float) -> str:
 
 def tell_report(report: AddReport, *, to: Console = err, quiet_when_unchanged: bool = False) -> None:
     """Prints what an `add` did, on standard error unless told otherwise."""
-    if quiet_when_unchanged and not (report.added or report.changed or report.problems or report.skipped):
+    news = report.added or report.changed or report.problems or report.skipped
+    if quiet_when_unchanged and not news:
         return
     to.print(
         f"Indexed {report.items} items: {report.added} files new, {report.changed} changed, "
-        f"{report.unchanged} unchanged ({duration(report.seconds)})."
+        f"{report.unchanged} unchanged, {report.failed} failed ({duration(report.seconds)})."
     )
     lines = [(document.name, document.reason) for document in report.problems]
     lines += [(str(skipped.path), skipped.reason) for skipped in report.skipped]

@@ -177,6 +177,7 @@ def _report_record(done: AddReport) -> dict[str, object]:
         "added": done.added,
         "changed": done.changed,
         "unchanged": done.unchanged,
+        "failed": done.failed,
         "items": done.items,
         "seconds": round(done.seconds, 3),
         "problems": [{"path": document.path, "reason": document.reason} for document in done.problems],
