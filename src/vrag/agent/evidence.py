@@ -67,25 +67,22 @@ def words_inside(item: Item, box: Box) -> str:
 
 def _pictured(picture: Picture, item: Item) -> Evidence:
     box = picture.view.convert(picture.view.region, Space.UNIT)
-    return Evidence(
-        item=item.id,
-        document=item.document_name,
-        document_id=item.document,
-        page=item.ordinal,
-        kind=item.kind,
-        box=box.as_tuple(),
-        quote=words_inside(item, box) if picture.crop else "",
-        crop_sha256=picture.sha256,
-    )
+    quote = words_inside(item, box) if picture.crop else ""
+    return _evidence(item, box.as_tuple(), quote, picture.sha256)
 
 
 def _passage(item: Item) -> Evidence:
+    return _evidence(item, None, item.text[:QUOTE_LENGTH], None)
+
+
+def _evidence(item: Item, box: BoxSides | None, quote: str, crop_sha256: str | None) -> Evidence:
     return Evidence(
         item=item.id,
         document=item.document_name,
         document_id=item.document,
         page=item.ordinal,
         kind=item.kind,
-        box=None,
-        quote=item.text[:QUOTE_LENGTH],
+        box=box,
+        quote=quote,
+        crop_sha256=crop_sha256,
     )
