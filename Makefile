@@ -2,9 +2,14 @@
 PYTHON ?= python3
 BIN := .venv/bin
 LOCK := --quiet --universal --generate-hashes --no-emit-index-url --no-header --no-annotate --python-version 3.11
+# PyTorch comes in builds for one machine or another: it stands apart from the lock, with what only some need.
+TORCH ?= $(shell sed -n 's/^ *"\(torch==[^"]*\)".*/\1/p' pyproject.toml)
+APART := torch triton cuda-bindings cuda-pathfinder cuda-toolkit $(addprefix nvidia-,cublas cuda-cccl \
+	cuda-cupti cuda-nvrtc cuda-runtime cudnn-cu13 cufft cufile curand cusolver cusparse cusparselt-cu13 \
+	nccl-cu13 nvjitlink nvshmem-cu13 nvtx)
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: help demo test check bench format lock clean
+.PHONY: system help demo test check bench format lock clean
 
 help: ## Say what can be done
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 10
@@ -12,7 +17,7 @@ help: ## Say what can be done
 demo: ## Ask the sample documents a question, offline
 	./run_demo.sh
 
-test: .venv/dev ## Set up and pass the tests
+test: system .venv/dev ## Set up and pass the tests
 	$(BIN)/python -m pytest -n 2 --dist loadfile -q
 
 check: .venv/dev ## Format, lint, types and import layers
@@ -21,7 +26,7 @@ check: .venv/dev ## Format, lint, types and import layers
 	$(BIN)/lint-imports
 	$(BIN)/pyright
 
-bench: .venv/dev ## Speed beside what one would use instead
+bench: .venv/dev .venv/colpali ## Speed beside what one would use instead
 	$(BIN)/python -m benchmarks
 
 format: .venv/dev ## Format and mend what can be mended
@@ -32,15 +37,33 @@ lock: ## Resolve the dependencies anew
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet uv
 	$(BIN)/uv pip compile $(LOCK) pyproject.toml -o requirements.lock
-	$(BIN)/uv pip compile $(LOCK) pyproject.toml --group dev -o requirements-dev.lock
+	$(BIN)/uv pip compile $(LOCK) pyproject.toml --group dev --all-extras \
+		$(addprefix --no-emit-package ,$(APART)) -o requirements-dev.lock
 
 clean: ## Remove what the targets made
 	rm -rf .venv dist .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+
+system:
+	@command -v soffice >/dev/null || command -v libreoffice >/dev/null || { \
+	if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+		apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends \
+			libreoffice-writer-nogui libreoffice-calc-nogui libreoffice-impress-nogui >/dev/null; \
+	else \
+		echo "LibreOffice is missing: tests of office documents will be skipped." >&2; \
+	fi; }
+
+# What late interaction is compared with needs other versions of its dependencies: it stands alone.
+.venv/colpali: .venv/dev
+	$(PYTHON) -m venv $@
+	$@/bin/python -m pip install --quiet --disable-pip-version-check colpali-engine==0.3.18 $(TORCH)
+	@touch $@
 
 .venv/dev: requirements-dev.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 		{ echo "Python 3.11 or newer is needed; say which: make test PYTHON=/path/to/python3.11" >&2; exit 1; }
 	$(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-dev.lock
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes \
+		-r requirements-dev.lock
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check $(TORCH)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps -e .
 	@touch $@

@@ -148,7 +148,7 @@ def outcome_of(case: Case, run: Trajectory, workbench: Workbench) -> Outcome:
     """What came of a run of the agent."""
     first = next((evidence for evidence in run.evidence if evidence.box), None)
     place = Place(first.document, first.page, Box.unit(*first.box)) if first and first.box else None
-    items = (workbench.engine.item(item) for item in run.pages_shown)
+    items = (workbench.searcher.item(item) for item in run.pages_shown)
     shown = tuple((item.document_name, item.ordinal) for item in items)
     return Outcome(case, run.answer is not None, place, shown, run.usage.seconds)
 

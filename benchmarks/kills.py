@@ -15,13 +15,14 @@ child reports through a pipe when such a call begins (`+`) and returns (`-`). A 
 commit if the last mark is a `+`; the files it left tell how far the commit had come. A kill counts as
 after the first append if items had been committed, by this process or by one killed before it.
 
-Vectors are made from the item's id and text, so that a row that got another's vector shows.
+Vectors are made from the item's picture or text, so that a row that got another's vectors shows. Every
+run ends by searching, which builds the caches of words and of vectors: those builds are killed too, and
+what is found in the end is compared.
 """
 
 from __future__ import annotations
 
 import argparse
-import hashlib
 import os
 import random
 import shutil
@@ -39,17 +40,21 @@ import numpy as np
 from PIL import Image, ImageDraw
 
 from vrag.corpus.options import CorpusOptions
+from vrag.embed.base import VectorKind
 from vrag.index.build import add, compact, prune, verify
+from vrag.index.embedding import content_of
 from vrag.index.plan import read_manifest
+from vrag.index.rows import item_of
 from vrag.index.store import Collection
-from vrag.types import DocumentStatus
+from vrag.index.vectors import VectorOptions
+from vrag.search.engine import Engine
+from vrag.testing import HashEmbedder
+from vrag.types import DocumentStatus, Query
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from numpy.typing import NDArray
-
-    from vrag.types import Item
+    from vrag.types import Hit
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -149,19 +154,21 @@ def change_corpus(folder: Path) -> None:
 # --- the child ---------------------------------------------------------------------------------------
 
 
-class HashEmbedder:
-    """The vector of an item comes from the hash of its id and text."""
-
-    dimension = 8
-    fingerprint = "hash"
-
-    def embed_items(self, items: Sequence[Item]) -> NDArray[Any]:
-        """(items, 8)."""
-        return np.array([expected_vector(item.id, item.text) for item in items], np.float32)
+EMBEDDER = HashEmbedder(VectorKind.MULTI, 8)
+QUERIES = [Query(word) for word in ("revenue margin growth", "table of shares", "收入 增长")]
 
 
-def expected_vector(item: str, text: str) -> list[float]:
-    return [float(byte) for byte in hashlib.sha256(f"{item} {text}".encode()).digest()[:8]]
+def expected_vectors(collection: Collection, row: dict[str, Any]) -> list[list[float]]:
+    """Those of the picture or text that a row's item has, as they are stored."""
+    content = content_of(item_of(row), collection.items_dir, EMBEDDER.modalities)
+    (vectors,) = EMBEDDER.embed_items([content])
+    return vectors.astype(np.float16).tolist()
+
+
+def found(collection: Collection) -> list[list[Hit]]:
+    """What some queries find, by words and by vectors, through caches that are built on the way."""
+    engine = Engine(collection, EMBEDDER, vectors=VectorOptions("pooled"))
+    return engine.search(QUERIES, 20)
 
 
 def mark_calls(pipe: int) -> None:
@@ -197,13 +204,14 @@ def marked(
 
 def work(action: str, directory: Path, corpus: Path) -> None:
     """What a child does. Every action may be run again."""
-    collection = Collection.open_or_create(directory, OPTIONS, embedder=HashEmbedder())
+    collection = Collection.open_or_create(directory, OPTIONS, embedder=EMBEDDER)
     if action == "compact":
         compact(collection)
         return
     if action == "change":
         prune(collection)
-    add(collection, [corpus], embedder=HashEmbedder())
+    add(collection, [corpus], embedder=EMBEDDER)
+    found(collection)
 
 
 # --- the parent --------------------------------------------------------------------------------------
@@ -327,6 +335,7 @@ def snapshot(collection: Collection) -> dict[str, Any]:
     rows = collection.scan(collection.item_table.schema.names).data.to_pylist()
     pictures = (path for path in collection.items_dir.rglob("*") if path.is_file())
     return {
+        "found": found(collection),
         "ids": Counter(row["id"] for row in rows),
         "rows": {row["id"]: row for row in rows},
         "files": read_manifest(collection),
@@ -337,7 +346,7 @@ def snapshot(collection: Collection) -> dict[str, Any]:
 def compare(collection: Collection, clean: dict[str, Any]) -> Counter[str]:
     """In what a collection differs from the clean build."""
     now = snapshot(collection)
-    vectors = (row["vector"] != expected_vector(row["id"], row["text"]) for row in now["rows"].values())
+    vectors = (row["vectors"] != expected_vectors(collection, row) for row in now["rows"].values())
     referred = {row["image"] for row in now["rows"].values() if row["image"]}
     return Counter(
         {
@@ -352,6 +361,9 @@ def compare(collection: Collection, clean: dict[str, Any]) -> Counter[str]:
             ),
             "pictures that differ": sum(
                 now["pictures"].get(name) != data for name, data in clean["pictures"].items()
+            ),
+            "searches that differ": sum(
+                ours != theirs for ours, theirs in zip(now["found"], clean["found"], strict=True)
             ),
             "problems found by verify": len(verify(collection).problems),
         }
@@ -394,10 +406,10 @@ class Study:
                 break
         work("add" if action == "add" else "change", directory, self.corpora[action])
         self.tally.rounds += 1
-        found = compare(Collection.open(directory), self.clean[action])
-        self.tally.wrong.update(found)
-        if found.total():
-            print(f"\nround {self.tally.rounds} ({action}) is wrong: {+found}", file=sys.stderr)
+        wrong = compare(Collection.open(directory), self.clean[action])
+        self.tally.wrong.update(wrong)
+        if wrong.total():
+            print(f"\nround {self.tally.rounds} ({action}) is wrong: {+wrong}", file=sys.stderr)
             for path, entry in self.clean[action]["files"].items():
                 now = read_manifest(Collection.open(directory)).get(path)
                 if now != entry:

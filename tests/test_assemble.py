@@ -37,7 +37,7 @@ def test_documents_are_those_under_the_path_that_are_there_and_could_be_read(tmp
         folder.mkdir()
         (folder / "same-name.txt").write_text(f"The words of {folder.name}.")
     (folders[0] / "broken.pdf").write_text("no pdf")
-    collection, options = open_for_adding(load_settings(collection=tmp_path / "collection"))
+    collection, options, _ = open_for_adding(load_settings(collection=tmp_path / "collection"))
     add(collection, folders, options)
     assert [d.path for d in documents_under(collection, folders[:1])] == [str(folders[0] / "same-name.txt")]
     (folders[0] / "same-name.txt").unlink()

@@ -4,29 +4,54 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
 
 from vrag.agent.environment import Environment, EnvironmentOptions
 from vrag.agent.policies.extractive import ExtractivePolicy
 from vrag.agent.runs import RunStore
 from vrag.agent.vrag import VragAgent
 from vrag.corpus.options import CorpusOptions
+from vrag.errors import EmbedError
 from vrag.index.header import Header
+from vrag.index.objects import is_url
 from vrag.index.store import Collection
 from vrag.index.upkeep import lies_under
+from vrag.index.vectors import VectorOptions
 from vrag.profiles import profile_named
-from vrag.search.engine import Engine
+from vrag.search.engine import Engine, Ranking
+from vrag.search.several import Several, named
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from pathlib import Path
 
+    from vrag.embed.base import Embedder
+    from vrag.index.header import EmbedderMark
+    from vrag.search.engine import Searcher
     from vrag.settings import Settings, SettingsReport
     from vrag.types import Document
 
-__all__ = ["Workbench", "corpus_options", "documents_under", "open_for_adding", "open_workbench"]
+__all__ = [
+    "Adding",
+    "Workbench",
+    "corpus_options",
+    "documents_under",
+    "open_for_adding",
+    "open_searcher",
+    "open_workbench",
+    "vector_options",
+]
 
-CORPUS_SETTINGS = ("dpi", "ocr", "page_seconds", "max_pixels", "passage_chars", "workers")
+CORPUS_SETTINGS = (
+    "dpi",
+    "ocr",
+    "page_seconds",
+    "max_pixels",
+    "passage_chars",
+    "clip_seconds",
+    "office_seconds",
+    "workers",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,8 +59,14 @@ class Workbench:
     """A collection with all that is needed to ask it questions."""
 
     settings: Settings
-    collection: Collection
-    engine: Engine
+    collections: tuple[Collection, ...]
+    """Those that are searched."""
+    searcher: Searcher
+
+    @property
+    def collection(self) -> Collection:
+        """The first of the collections: runs are recorded there."""
+        return self.collections[0]
 
     @property
     def runs(self) -> RunStore:
@@ -53,8 +84,16 @@ class Workbench:
         options = EnvironmentOptions(
             hits=settings.hits, show=settings.show, padding=settings.padding, documents=documents
         )
-        policy = ExtractivePolicy(self.engine, profile.boxes)
-        return VragAgent(policy, Environment(self.engine, profile, options), settings.max_steps)
+        policy = ExtractivePolicy(self.searcher, profile.boxes)
+        return VragAgent(policy, Environment(self.searcher, profile, options), settings.max_steps)
+
+
+class Adding(NamedTuple):
+    """What is needed to add documents to a collection."""
+
+    collection: Collection
+    options: CorpusOptions
+    embedder: Embedder | None
 
 
 def corpus_options(settings: Settings) -> CorpusOptions:
@@ -62,31 +101,68 @@ def corpus_options(settings: Settings) -> CorpusOptions:
     return CorpusOptions(**{name: getattr(settings, name) for name in CORPUS_SETTINGS})
 
 
-def open_for_adding(report: SettingsReport) -> tuple[Collection, CorpusOptions]:
-    """The collection to add to, made if there is none, and the options to add with.
+def vector_options(settings: Settings) -> VectorOptions:
+    """How vectors are searched under these settings: on an accelerator only where one is named."""
+    accelerator = settings.device not in {"auto", "cpu"}
+    return VectorOptions(tier=settings.tier, device=settings.device if accelerator else "cpu")
+
+
+def open_for_adding(report: SettingsReport) -> Adding:
+    """The collection to add to, made if there is none, with what to add by.
 
     A collection keeps the settings it was built with: where nobody asked for anything else, they
     stand; where somebody did, a difference is an error that says what to do.
 
     Raises:
         CollectionError: If the collection cannot be opened or made.
+        EmbedError: If its embedder cannot be loaded.
     """
-    asked, directory = corpus_options(report.settings), report.settings.collection
-    if Header.read(directory) is None:
-        return Collection.create(directory, asked), asked
-    collection = Collection.open(directory)
+    settings = report.settings
+    asked = corpus_options(settings)
+    if not _exists(settings.collection):
+        embedder = _load(settings, settings.embedder) if settings.embedder else None
+        return Adding(Collection.create(settings.collection, asked, embedder=embedder), asked, embedder)
+    collection = Collection.open(settings.collection)
     chosen = {name: getattr(asked, name) for name in CORPUS_SETTINGS if report.origins[name] != "default"}
-    return collection, replace(collection.header.options, **chosen)
+    mark = collection.header.embedder
+    if mark is None and report.origins["embedder"] == "flag":
+        collection.header.check_embedder(_load(settings, settings.embedder))
+    embedder = _embedder_of(settings, mark) if mark else None
+    return Adding(collection, replace(collection.header.options, **chosen), embedder)
 
 
 def open_workbench(settings: Settings) -> Workbench:
-    """Opens a collection that exists, for questions.
+    """Opens collections that exist, for questions.
 
     Raises:
         CollectionError: If there is none.
+        EmbedError: If the embedder cannot be loaded that a collection was built with.
     """
-    collection = Collection.open(settings.collection)
-    return Workbench(settings, collection, Engine(collection))
+    collections = [Collection.open(place) for place in settings.collections or (settings.collection,)]
+    return Workbench(settings, tuple(collections), open_searcher(settings, collections))
+
+
+def open_searcher(settings: Settings, collections: Sequence[Collection]) -> Searcher:
+    """What finds items in one collection, or in several together.
+
+    Raises:
+        FingerprintMismatch: If collections hold vectors of different embedders.
+        EmbedError: If the embedder or the reranker cannot be loaded.
+    """
+    rankings = tuple(Ranking) if settings.ranking == "auto" else (Ranking(settings.ranking),)
+    embedder = _shared_embedder(settings, collections) if Ranking.VECTOR in rankings else None
+    engines = [_engine(settings, collection, embedder, rankings) for collection in collections]
+    searcher: Searcher = engines[0]
+    if len(engines) > 1:
+        names = named(engine.collection.address for engine in engines)
+        by_address = {engine.collection.address: engine for engine in engines}
+        searcher = Several({name: by_address[address] for name, address in names.items()})
+    if not settings.reranker:
+        return searcher
+    from vrag.search.rerank import Reranked, open_reranker
+
+    reranker = open_reranker(settings.reranker, device=settings.device, dtype=settings.dtype)
+    return Reranked(searcher, reranker, settings.rerank_depth)
 
 
 def documents_under(collection: Collection, paths: Sequence[Path]) -> list[Document]:
@@ -101,3 +177,38 @@ def documents_under(collection: Collection, paths: Sequence[Path]) -> list[Docum
         and any(lies_under(path, document) for path in paths)
         and os.path.lexists(document.path)
     ]
+
+
+def _exists(place: str) -> bool:
+    return is_url(place) or Header.read(Path(place)) is not None
+
+
+def _engine(
+    settings: Settings, collection: Collection, embedder: Embedder | None, rankings: Sequence[Ranking]
+) -> Engine:
+    mark = collection.header.embedder
+    if mark is not None and mark.imported and settings.ranking == "auto":
+        rankings = (Ranking.LEXICAL,)  # nobody has said yet which model made those vectors
+    return Engine(collection, embedder if mark else None, rankings=rankings, vectors=vector_options(settings))
+
+
+def _shared_embedder(settings: Settings, collections: Sequence[Collection]) -> Embedder | None:
+    """The embedder of the first collection that has one: the others must have the same."""
+    marks = (collection.header.embedder for collection in collections)
+    mark = next((mark for mark in marks if mark and not mark.imported), None)
+    return _embedder_of(settings, mark) if mark else None
+
+
+def _embedder_of(settings: Settings, mark: EmbedderMark) -> Embedder:
+    """Loads the embedder whose vectors a collection holds, from where it was then or is said to be now."""
+    try:
+        return _load(settings, settings.embedder or mark.name)
+    except EmbedError as error:
+        way = "Say where the model is now with VRAG_EMBEDDER, or rank by words alone: VRAG_RANKING=lexical."
+        raise EmbedError(error.message, f"{error.hint} {way}".strip()) from error
+
+
+def _load(settings: Settings, spec: str) -> Embedder:
+    from vrag.embed.registry import open_embedder
+
+    return open_embedder(spec, device=settings.device, dtype=settings.dtype, batch=settings.batch)

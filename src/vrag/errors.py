@@ -12,7 +12,9 @@
     ├── CollectionError     the directory that holds items and index cannot be used
     │   ├── CollectionBusy      another process is writing to it
     │   └── FingerprintMismatch it was built with other settings or another model
+    ├── EmbedError          a model cannot be loaded as an embedder, or something not be embedded
     ├── SearchError         a query or filter cannot be answered
+    │   └── ServerError         the search server cannot be reached, or answered with an error
     ├── ModelError          a language model failed or sent what cannot be used
     ├── RunError            a recorded run is missing, damaged or cannot be replayed
     ├── CaseError           a data set of questions cannot be read
@@ -29,12 +31,14 @@ __all__ = [
     "CollectionBusy",
     "CollectionError",
     "CorpusError",
+    "EmbedError",
     "EncryptedFile",
     "FingerprintMismatch",
     "MissingExtra",
     "ModelError",
     "RunError",
     "SearchError",
+    "ServerError",
     "SettingsError",
     "TooLarge",
     "TooSlow",
@@ -100,8 +104,16 @@ class FingerprintMismatch(CollectionError):
     """The collection was built with other settings or another model."""
 
 
+class EmbedError(VragError):
+    """A model cannot be loaded as an embedder, or something cannot be embedded."""
+
+
 class SearchError(VragError):
     """A query or a filter cannot be answered."""
+
+
+class ServerError(SearchError):
+    """The search server cannot be reached, or answered with an error."""
 
 
 class ModelError(VragError):

@@ -12,10 +12,10 @@ import os
 import tomllib
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal, TypeAlias
 
 from platformdirs import user_config_path, user_data_path
-from pydantic import Field, ValidationError
+from pydantic import BeforeValidator, Field, ValidationError
 from pydantic_settings import (
     BaseSettings,
     DotEnvSettingsSource,
@@ -30,8 +30,16 @@ from vrag.errors import SettingsError
 __all__ = ["Settings", "SettingsReport", "load_settings", "settings_file"]
 
 
-def _default_collection() -> Path:
-    return user_data_path("vrag", appauthor=False) / "collections" / "default"
+def _default_collection() -> str:
+    return str(user_data_path("vrag", appauthor=False) / "collections" / "default")
+
+
+def _as_text(value: object) -> object:
+    return os.fspath(value) if isinstance(value, os.PathLike) else value
+
+
+Address: TypeAlias = Annotated[str, BeforeValidator(_as_text)]
+"""A directory or a URL."""
 
 
 class Settings(BaseSettings):
@@ -39,9 +47,31 @@ class Settings(BaseSettings):
 
     model_config = SettingsConfigDict(env_prefix="VRAG_", frozen=True, extra="forbid")
 
-    collection: Path = Field(
-        default_factory=_default_collection, description="Directory of the collection: index, pictures, runs."
+    collection: Address = Field(
+        default_factory=_default_collection,
+        min_length=1,
+        description="Directory of the collection: index, pictures, runs; or the URL it is published under.",
     )
+    collections: tuple[Address, ...] = Field(
+        default=(), description="Collections that are searched together; none for `collection` alone."
+    )
+    embedder: str = Field(
+        default="",
+        description="What makes vectors of items and queries; empty for the collection's own, or for none.",
+    )
+    device: str = Field(
+        default="auto", description="Where models and vectors are computed: cpu, cuda, cuda:1."
+    )
+    dtype: str = Field(default="auto", description="Precision of models: float32, bfloat16, float16.")
+    batch: int = Field(default=8, ge=1, le=1024, description="Items that a model takes at once, at most.")
+    ranking: Literal["auto", "lexical", "vector"] = Field(
+        default="auto", description="What ranks items: words, vectors, or both fused where there are both."
+    )
+    tier: str = Field(
+        default="auto", description="How vectors are searched; see `vrag index status` for the tiers."
+    )
+    reranker: str = Field(default="", description="Model that ranks the best hits anew; empty for none.")
+    rerank_depth: int = Field(default=30, ge=1, le=1000, description="Hits that the reranker looks at.")
     dpi: float = Field(default=144.0, ge=36, le=600, description="Resolution of rendered pages, per inch.")
     ocr: bool = Field(default=True, description="Read pages and pictures without text by OCR.")
     page_seconds: float = Field(default=60.0, gt=0, description="Time limit per page, in seconds.")
@@ -50,6 +80,10 @@ class Settings(BaseSettings):
     )
     passage_chars: int = Field(
         default=1200, ge=100, le=20_000, description="Length of the passages of text files, in characters."
+    )
+    clip_seconds: float = Field(default=60.0, ge=1, le=3600, description="Length of the clips of videos.")
+    office_seconds: float = Field(
+        default=180.0, gt=0, description="Time limit for turning an office document into pages, in seconds."
     )
     workers: int = Field(default=0, ge=0, description="Processes that read files; 0 for one per core.")
     profile: str = Field(

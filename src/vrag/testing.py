@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+import numpy as np
 from PIL import Image, ImageDraw
 
 from vrag.agent.policy import Delta, Reply, Role
+from vrag.embed.base import Modality, VectorKind
 from vrag.errors import ModelError, SearchError
 from vrag.geometry import Box, Size
 from vrag.types import Hit, Item, ItemKind, TextSource, Word, item_id
@@ -15,10 +18,13 @@ from vrag.types import Hit, Item, ItemKind, TextSource, Word, item_id
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Sequence
 
+    from numpy.typing import NDArray
+
     from vrag.agent.policy import Message
+    from vrag.embed.base import Content
     from vrag.types import Query
 
-__all__ = ["MemorySearcher", "ScriptedPolicy", "page", "passage", "tiny_corpus"]
+__all__ = ["HashEmbedder", "MemorySearcher", "ScriptedPolicy", "page", "passage", "tiny_corpus"]
 
 LINE, LEFT, CHARACTER = 40, 40, 10
 """Pixels: height of a line, left margin, width of a character on a page that `page` draws."""
@@ -52,6 +58,60 @@ class ScriptedPolicy:
         for start in range(0, len(text), self.piece):
             yield Delta(text[start : start + self.piece])
         yield Reply(text)
+
+
+@dataclass(frozen=True, slots=True)
+class HashEmbedder:
+    """Vectors of words: each word has a direction of its own, drawn from its hash.
+
+    Texts that share words are near each other, pictures are the words of their average colour and
+    size: enough to test everything around an embedder but its quality. A multi-vector is one vector
+    per word.
+    """
+
+    kind: VectorKind = VectorKind.SINGLE
+    dimension: int = 64
+    seed: int = 0
+    modalities: frozenset[Modality] = frozenset({Modality.TEXT, Modality.IMAGE})
+
+    @property
+    def name(self) -> str:
+        """How settings name it."""
+        return f"hash:{self.kind}-{self.dimension}-{self.seed}"
+
+    @property
+    def fingerprint(self) -> str:
+        """Differs by kind, dimension and seed."""
+        return hashlib.sha256(self.name.encode()).hexdigest()[:16]
+
+    def embed_items(self, contents: Sequence[Content]) -> Sequence[NDArray[np.float32]]:
+        """The vectors of contents."""
+        return [self._vector(_words(content)) for content in contents]
+
+    def embed_queries(self, queries: Sequence[str]) -> Sequence[NDArray[np.float32]]:
+        """The vectors of queries."""
+        return [self._vector(query.casefold().split()) for query in queries]
+
+    def _vector(self, words: Sequence[str]) -> NDArray[np.float32]:
+        directions = np.stack([self._direction(word) for word in words or [""]])
+        if self.kind is VectorKind.MULTI:
+            return directions
+        total = directions.sum(axis=0)
+        return total / np.float32(np.linalg.norm(total) or 1)
+
+    def _direction(self, word: str) -> NDArray[np.float32]:
+        digest = hashlib.sha256(f"{self.seed} {word}".encode()).digest()
+        drawn = np.random.default_rng(int.from_bytes(digest[:8])).standard_normal(self.dimension)
+        return (drawn / np.linalg.norm(drawn)).astype(np.float32)
+
+
+def _words(content: Content) -> list[str]:
+    words = content.text.casefold().split()
+    if content.image is not None:
+        thumbnail = content.image.resize((4, 4)).convert("RGB").tobytes()
+        words += [f"{place}:{value // 16}" for place, value in enumerate(thumbnail)]
+        words += [f"{content.image.width}×{content.image.height}"]
+    return words
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,9 @@ if TYPE_CHECKING:
     from vrag.geometry import Box, Size
 
 __all__ = [
+    "ABSENT",
     "Case",
+    "Clip",
     "Document",
     "DocumentStatus",
     "Hit",
@@ -26,6 +28,10 @@ __all__ = [
     "Word",
     "item_id",
 ]
+
+
+ABSENT = -1
+"""Modification time of a document that has no file of its own here: it was imported without one."""
 
 
 class ItemKind(StrEnum):
@@ -73,6 +79,20 @@ class Word:
     """In `Space.UNIT`."""
 
 
+@dataclass(frozen=True, slots=True)
+class Clip:
+    """A stretch of a video."""
+
+    path: str
+    """Path of the stored clip relative to the collection's `items/`."""
+    start: float
+    """Where it begins in the video, in seconds."""
+    end: float
+    """Where it ends."""
+    frames: tuple[float, ...] = ()
+    """Its key frames, in seconds from the beginning of the video."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Item:
     """What is searched and shown: a page, a clip or a passage."""
@@ -94,8 +114,12 @@ class Item:
     """Size of the stored picture in pixels; None when the item has no picture."""
     image: str | None = None
     """Path of the stored picture relative to the collection's `items/`; None when there is none."""
+    clip: Clip | None = None
+    """The stretch of video, for items of kind `clip`; their picture is one frame of it."""
     heading: str = ""
     """The headings above a passage, outermost first, joined by " › "."""
+    uid: str = ""
+    """What it is called outside, where somebody gave it a name; for people and other programs."""
 
     @property
     def name(self) -> str:
@@ -126,14 +150,14 @@ class Document:
     """One file as the collection knows it: a row of its manifest."""
 
     path: str
-    """Absolute path it was read from; the key of the manifest."""
+    """Absolute path it was read from, or that stands for it where it is `ABSENT`; the key of the manifest."""
     id: str
     """SHA-256 of its bytes in hexadecimal; empty when the file could not be read."""
     name: str
     size: int
     """Bytes."""
     mtime_ns: int
-    """Modification time in nanoseconds: with `size`, tells quickly that nothing changed."""
+    """Modification time in nanoseconds: with `size`, tells quickly that nothing changed. Or `ABSENT`."""
     status: DocumentStatus
     items: int = 0
     """How many items its content has."""
@@ -150,6 +174,8 @@ class Query:
     """Ids of the documents to look in; None for all."""
     kinds: frozenset[ItemKind] | None = None
     """Kinds of items to look for; None for all."""
+    corpora: frozenset[str] | None = None
+    """Names of the collections to look in, where several are searched; None for all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,6 +192,8 @@ class Hit:
     document_name: str
     ordinal: int
     kind: ItemKind
+    row: int = -1
+    """Number of the item in the version that was searched; -1 where items have no numbers."""
 
 
 @dataclass(frozen=True, slots=True)

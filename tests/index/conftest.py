@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 from fake_conversion import FakeConversion
 
-from vrag.index import build
+from vrag.index import embedding
 from vrag.index.store import Collection
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 @pytest.fixture
 def conversion(monkeypatch: pytest.MonkeyPatch) -> FakeConversion:
     fake = FakeConversion()
-    monkeypatch.setattr(build, "convert_all", fake)
+    monkeypatch.setattr(embedding, "convert_all", fake)
     return fake
 
 

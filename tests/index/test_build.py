@@ -7,14 +7,15 @@ import time
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
 from fake_conversion import contents
 
 from vrag.corpus.options import CorpusOptions
-from vrag.errors import CollectionBusy, CollectionError, FingerprintMismatch
+from vrag.embed.base import Content, VectorKind
+from vrag.errors import CollectionBusy, CollectionError, EmbedError, FingerprintMismatch
 from vrag.index import build
 from vrag.index.build import Progress, add, compact, prune, remove, status, verify
 from vrag.index.plan import read_manifest
@@ -22,6 +23,7 @@ from vrag.index.rows import file_rows
 from vrag.index.store import Collection
 from vrag.index.table import Table
 from vrag.index.writer import Writer
+from vrag.testing import HashEmbedder
 from vrag.types import DocumentStatus
 
 if TYPE_CHECKING:
@@ -30,7 +32,7 @@ if TYPE_CHECKING:
     from fake_conversion import FakeConversion
     from numpy.typing import NDArray
 
-    from vrag.types import Document, Item
+    from vrag.types import Document
 
 READY, PARTIAL = DocumentStatus.READY, DocumentStatus.PARTIAL
 FAILED, PENDING = DocumentStatus.FAILED, DocumentStatus.PENDING
@@ -502,19 +504,34 @@ class TestNothingToDo:
         assert texts(collection) == []
 
 
-class NumberEmbedder:
-    """The vector of an item is its number and the length of its text: a row out of step shows."""
+class NumberEmbedder(HashEmbedder):
+    """The vector of a text is its length and its last number: a row out of step shows."""
 
-    dimension = 2
-    fingerprint = "number"
+    def __init__(self) -> None:
+        super().__init__(dimension=2)
 
-    def embed_items(self, items: Sequence[Item]) -> NDArray[Any]:
-        return np.array([[item.ordinal, len(item.text)] for item in items], np.float32)
+    def embed_items(self, contents: Sequence[Content]) -> Sequence[NDArray[np.float32]]:
+        return [np.array([len(one.text), int(one.text.split()[-1])], np.float32) for one in contents]
 
 
 class BrokenEmbedder(NumberEmbedder):
-    def embed_items(self, items: Sequence[Item]) -> NDArray[Any]:
-        return super().embed_items(items)[:1]
+    def embed_items(self, contents: Sequence[Content]) -> Sequence[NDArray[np.float32]]:
+        return super().embed_items(contents)[:1]
+
+
+class WrongShape(NumberEmbedder):
+    def embed_items(self, contents: Sequence[Content]) -> Sequence[NDArray[np.float32]]:
+        return [np.zeros(3, np.float32) for _ in contents]
+
+
+class Picky(NumberEmbedder):
+    """Refuses a batch with a 7 in it, and gives something that is no number for an 8."""
+
+    def embed_items(self, contents: Sequence[Content]) -> Sequence[NDArray[np.float32]]:
+        if any(one.text.endswith("7") for one in contents):
+            raise EmbedError("Sevens are too much.")
+        made = super().embed_items(contents)
+        return [vector * np.nan if vector[1] == 8 else vector for vector in made]
 
 
 class TestVectors:
@@ -524,25 +541,59 @@ class TestVectors:
 
         add(collection, [folder], embedder=NumberEmbedder())
 
-        rows = collection.scan(["ordinal", "text", "vector"]).data.to_pylist()
+        rows = collection.scan(["text", "vector"]).data.to_pylist()
         assert len(rows) == 150
-        assert all(row["vector"] == [row["ordinal"], len(row["text"])] for row in rows)
+        assert all(row["vector"] == [len(row["text"]), int(row["text"].split()[-1])] for row in rows)
+        assert verify(collection).ok
+
+    def test_many_vectors_of_an_item_are_kept_whole_in_half_precision(
+        self, tmp_path: Path, folder: Path
+    ) -> None:
+        embedder = HashEmbedder(VectorKind.MULTI, 8)
+        collection = Collection.create(tmp_path / "vectors", embedder=embedder)
+        write(folder / "a.txt", *("word " * n for n in range(1, 40)))
+
+        add(collection, [folder], embedder=embedder)
+
+        for row in collection.scan(["text", "vectors"]).data.to_pylist():
+            (expected,) = embedder.embed_items([Content(text=row["text"])])
+            assert np.array_equal(np.array(row["vectors"], np.float16), expected.astype(np.float16))
         assert verify(collection).ok
 
     @pytest.mark.parametrize("made", [True, False])
     def test_another_embedder_is_refused(self, tmp_path: Path, folder: Path, *, made: bool) -> None:
         collection = Collection.create(tmp_path / "vectors", embedder=NumberEmbedder() if made else None)
-        with pytest.raises(FingerprintMismatch, match="embedder number"):
+        with pytest.raises(FingerprintMismatch, match="embedder hash"):
             add(collection, [folder], embedder=None if made else NumberEmbedder())
 
-    def test_a_wrong_number_of_vectors_stores_nothing(self, tmp_path: Path, folder: Path) -> None:
+    @pytest.mark.parametrize("broken", [BrokenEmbedder, WrongShape])
+    def test_vectors_that_do_not_fit_store_nothing(
+        self, tmp_path: Path, folder: Path, broken: type[NumberEmbedder]
+    ) -> None:
         collection = Collection.create(tmp_path / "vectors", embedder=NumberEmbedder())
-        write(folder / "a.txt", "one", "two")
-        with pytest.raises(CollectionError, match="embedder gave"):
-            add(collection, [folder], embedder=BrokenEmbedder())
+        write(folder / "a.txt", "line 1", "line 2")
+        with pytest.raises(CollectionError, match="embedder"):
+            add(collection, [folder], embedder=broken())
         assert texts(collection) == []
         add(collection, [folder], embedder=NumberEmbedder())
         assert verify(collection).ok
+
+    def test_what_cannot_be_embedded_costs_itself_alone_and_says_why(
+        self, tmp_path: Path, folder: Path
+    ) -> None:
+        collection = Collection.create(tmp_path / "vectors", embedder=NumberEmbedder())
+        write(folder / "a.txt", *(f"line {n}" for n in range(1, 10)))
+
+        report = add(collection, [folder], embedder=Picky())
+
+        assert report.items == 7
+        (problem,) = report.problems
+        assert problem.status is DocumentStatus.PARTIAL
+        assert "Sevens are too much." in problem.reason
+        assert "not finite" in problem.reason
+        assert verify(collection).ok
+        assert add(collection, [folder], embedder=NumberEmbedder(), retry_failed=True).items == 2
+        assert len(texts(collection)) == 9
 
 
 class Killed(BaseException):

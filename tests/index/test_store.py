@@ -13,8 +13,9 @@ from vrag.corpus.options import CorpusOptions
 from vrag.errors import CollectionBusy, CollectionError, FingerprintMismatch, SearchError
 from vrag.index.build import add, prune
 from vrag.index.catalog import Catalog
-from vrag.index.header import Header
+from vrag.index.header import EmbedderMark, Header
 from vrag.index.store import Collection
+from vrag.testing import HashEmbedder
 from vrag.types import DocumentStatus
 
 if TYPE_CHECKING:
@@ -23,15 +24,10 @@ if TYPE_CHECKING:
     from fake_conversion import FakeConversion
 
 
-class Fake:
-    fingerprint = "model"
-    dimension = 3
-
-
 class TestOpening:
     def test_what_it_was_built_with_is_remembered(self, tmp_path: Path) -> None:
         options = CorpusOptions(dpi=100, ocr=False, workers=7)
-        made = Collection.create(tmp_path / "c", options, embedder=Fake())
+        made = Collection.create(tmp_path / "c", options, embedder=HashEmbedder(dimension=3))
 
         header = Collection.open(tmp_path / "c").header
 
@@ -39,7 +35,7 @@ class TestOpening:
         assert header.corpus_fingerprint == options.fingerprint
         assert header.embedder == made.header.embedder
         assert header.embedder is not None
-        assert (header.embedder.fingerprint, header.embedder.dimension) == ("model", 3)
+        assert header.embedder == EmbedderMark.of(HashEmbedder(dimension=3))
 
     def test_opening_writes_nothing(self, tmp_path: Path) -> None:
         Collection.create(tmp_path / "c")
@@ -96,12 +92,19 @@ class TestOpening:
     def test_a_newer_layout_is_refused(self, tmp_path: Path) -> None:
         Collection.create(tmp_path / "c")
         path = tmp_path / "c" / "collection.json"
-        path.write_text(json.dumps(json.loads(path.read_text()) | {"schema": 2}))
+        path.write_text(json.dumps(json.loads(path.read_text()) | {"schema": 3}))
         with pytest.raises(CollectionError, match=r"newer version.*pip install"):
             Collection.open(tmp_path / "c")
 
+    def test_an_older_layout_is_refused(self, tmp_path: Path) -> None:
+        Collection.create(tmp_path / "c")
+        path = tmp_path / "c" / "collection.json"
+        path.write_text(json.dumps(json.loads(path.read_text()) | {"schema": 1}))
+        with pytest.raises(CollectionError, match=r"earlier version.*again"):
+            Collection.open(tmp_path / "c")
+
     @pytest.mark.parametrize(
-        "text", ["", "{}", "[]", '{"schema": 1}', '{"schema": 1, "corpus": {"x": 1}}', "null"]
+        "text", ["", "{}", "[]", '{"schema": 2}', '{"schema": 2, "corpus": {"x": 1}}', "null"]
     )
     def test_a_damaged_header_is_told(self, tmp_path: Path, text: str) -> None:
         Collection.create(tmp_path / "c")
@@ -110,7 +113,7 @@ class TestOpening:
             Collection.open_or_create(tmp_path / "c")
 
     def test_header_round_trip(self, tmp_path: Path) -> None:
-        header = Header.of(CorpusOptions(max_pages=3), Fake())
+        header = Header.of(CorpusOptions(max_pages=3), HashEmbedder())
         header.write(tmp_path)
         assert Header.read(tmp_path) == header
 
@@ -182,7 +185,7 @@ class TestReading:
         add(second, [folder])
         assert first.table_version != second.table_version
         assert first.content_version == second.content_version
-        other = Collection.create(tmp_path / "3", embedder=Fake())
+        other = Collection.create(tmp_path / "3", embedder=HashEmbedder(dimension=3))
         assert other.content_version != Collection.create(tmp_path / "4").content_version
 
     def test_content_version_tells_a_new_name(
@@ -257,7 +260,7 @@ class TestDisk:
             "    r = random.Random(1)\n"
             "    items = [Item(id=item_id(document, i), document=document, document_name='d', ordinal=i,\n"
             "        kind=ItemKind.PASSAGE, text=r.randbytes(500).hex()) for i in range(1, n + 1)]\n"
-            "    return item_rows(items, None, c.item_table.schema)\n"
+            "    return item_rows(items)\n"
             "c = Collection.open(sys.argv[1])\n"
             "c.item_table.append(rows('a' * 64, 3))\n"
             "resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))\n"

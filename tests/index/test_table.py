@@ -7,7 +7,7 @@ import pytest
 
 from vrag.errors import CollectionError
 from vrag.index.arrow import ArrowSchema, ArrowTable, arrow
-from vrag.index.table import Table, any_of
+from vrag.index.table import Directory, Table, any_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -30,7 +30,7 @@ def content(table: Table) -> dict[str, int]:
 
 @pytest.fixture
 def table(tmp_path: Path) -> Table:
-    return Table(tmp_path / "index", "things", schema)
+    return Table(Directory(tmp_path / "index"), "things", schema)
 
 
 def test_is_empty_and_makes_nothing_before_the_first_write(table: Table, tmp_path: Path) -> None:
@@ -67,7 +67,7 @@ def test_long_lists_are_split(table: Table) -> None:
 
 
 def test_sees_what_another_writes(table: Table, tmp_path: Path) -> None:
-    other = Table(tmp_path / "index", "things", schema)
+    other = Table(Directory(tmp_path / "index"), "things", schema)
     assert other.version == 0
     table.append(rows(("a", 1)))
     assert content(other) == {"a": 1}
@@ -81,7 +81,7 @@ def test_a_version_compacted_away_in_mid_read_is_read_anew(
 ) -> None:
     for n in range(5):
         table.append(rows((str(n), n)))
-    reader = Table(tmp_path / "index", "things", schema)
+    reader = Table(Directory(tmp_path / "index"), "things", schema)
     newest: Any = getattr(reader, "_newest")  # noqa: B009 - private on purpose: the moment in between
     compacted: list[int] = []
 
@@ -116,4 +116,4 @@ def test_damage_is_told(table: Table, tmp_path: Path) -> None:
     for path in (tmp_path / "index" / "things.lance" / "data").iterdir():
         path.unlink()
     with pytest.raises(CollectionError, match=r"things .* could not be read"):
-        content(Table(tmp_path / "index", "things", schema))
+        content(Table(Directory(tmp_path / "index"), "things", schema))

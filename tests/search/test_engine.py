@@ -3,7 +3,7 @@ from __future__ import annotations
 import os
 import threading
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
@@ -17,6 +17,7 @@ from vrag.index.store import Collection
 from vrag.search import engine as module
 from vrag.search.engine import Engine, Ranking
 from vrag.search.fuse import reciprocal_rank_fusion
+from vrag.testing import HashEmbedder
 from vrag.types import Document, DocumentStatus, Item, ItemKind, Query, item_id
 
 if TYPE_CHECKING:
@@ -25,22 +26,24 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from vrag.embed.base import Content
+
 WORDS = "apple banana cherry date elder fig grape".split()
 
 
-class WordEmbedder:
+class WordEmbedder(HashEmbedder):
     """Counts of seven fruits, so that a test can compute every score by hand; ties are many."""
 
-    dimension = len(WORDS)
-    fingerprint = "fruits"
+    def __init__(self) -> None:
+        super().__init__(dimension=len(WORDS))
 
-    def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        return np.array([[text.split().count(word) for word in WORDS] for text in texts], np.float32)
+    def embed(self, texts: Sequence[str]) -> list[NDArray[np.float32]]:
+        return [np.array([text.split().count(word) for word in WORDS], np.float32) for text in texts]
 
-    def embed_items(self, items: Sequence[Item]) -> NDArray[Any]:
-        return self.embed([item.text for item in items])
+    def embed_items(self, contents: Sequence[Content]) -> list[NDArray[np.float32]]:
+        return self.embed([content.text for content in contents])
 
-    def embed_queries(self, queries: Sequence[str]) -> NDArray[np.float32]:
+    def embed_queries(self, queries: Sequence[str]) -> list[NDArray[np.float32]]:
         return self.embed(queries)
 
 
@@ -69,9 +72,10 @@ def put(
         )
         for ordinal, text in enumerate(texts, 1)
     ]
-    vectors = WordEmbedder().embed_items(items) if collection.header.embedder else None
+    mark = collection.header.embedder
+    vectors = list(WordEmbedder().embed(texts)) if mark else None
     if items:
-        collection.item_table.append(item_rows(items, vectors, collection.item_table.schema))
+        collection.item_table.append(item_rows(items, vectors, mark))
     refer(collection, number, status)
 
 
@@ -216,7 +220,7 @@ class TestRefusals:
             Engine(lexical).item(id)
 
     def test_vectors_need_the_embedder_they_were_made_by(self, collection: Collection) -> None:
-        with pytest.raises(FingerprintMismatch, match="fruits"):
+        with pytest.raises(FingerprintMismatch, match="hash:single-7"):
             Engine(collection)
         Engine(collection, rankings=[Ranking.LEXICAL])
 

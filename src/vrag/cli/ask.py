@@ -40,7 +40,7 @@ def ask(
         ..., metavar="[PATH]... QUESTION", help="The question, and files or folders to look in."
     ),
     docs: list[Path] = typer.Option([], "--docs", "-d", help="A file or folder to look in; may be repeated."),
-    collection: Path | None = Collection,
+    collection: str | None = Collection,
     max_steps: int | None = typer.Option(None, "--max-steps", help="Model calls at most."),
     as_json: bool = Json,
 ) -> None:
@@ -105,10 +105,10 @@ def _index(report: SettingsReport, paths: list[Path]) -> frozenset[str]:
     from vrag.errors import CollectionBusy, CorpusError
     from vrag.index.build import add
 
-    opened, options = open_for_adding(report)
+    opened, options, embedder = open_for_adding(report)
     try:
         with add_progress() as progress:
-            done = add(opened, paths, options, progress=progress)
+            done = add(opened, paths, options, embedder=embedder, progress=progress)
         tell_report(done, quiet_when_unchanged=True)
     except CollectionBusy as busy:
         warn(f"{busy.message} What is new has to wait; answering from what is indexed.")

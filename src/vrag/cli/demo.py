@@ -16,7 +16,7 @@ QUESTION = "How many passengers travelled on the line from Orla to Saltby in 202
 
 def demo(
     question: str = typer.Argument(QUESTION, help="What to ask the sample documents."),
-    collection: Path | None = Collection,
+    collection: str | None = Collection,
     as_json: bool = Json,
 ) -> None:
     """Ask the sample documents a question: a report, slides, a scan, a picture, a guide in Chinese.
@@ -26,7 +26,7 @@ def demo(
     from vrag.samples import corpus_dir
     from vrag.settings import load_settings
 
-    place = collection or load_settings().settings.collection.with_name("samples")
+    place = collection or str(Path(load_settings().settings.collection).with_name("samples"))
     if not as_json:
         say(("Documents: ", "bold"), ", ".join(sorted(path.name for path in corpus_dir().iterdir())))
         say(("Question:  ", "bold"), question, "\n")

@@ -23,7 +23,11 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Collection",
+    "Collections",
+    "Device",
+    "Embedder",
     "Json",
+    "RankBy",
     "add_progress",
     "complain",
     "emit_json",
@@ -39,7 +43,27 @@ out = Console(highlight=False, soft_wrap=True)
 err = Console(stderr=True, highlight=False, soft_wrap=True)
 
 Collection = typer.Option(
-    None, "--collection", "-c", help="Directory of the collection.", show_default="VRAG_COLLECTION"
+    None,
+    "--collection",
+    "-c",
+    help="Directory of the collection, or the URL it is published under.",
+    show_default="VRAG_COLLECTION",
+)
+Collections = typer.Option(
+    None,
+    "--collection",
+    "-c",
+    help="Directory or URL of a collection; repeated, they are searched together.",
+    show_default="VRAG_COLLECTION",
+)
+Embedder = typer.Option(
+    None,
+    help="Model that makes vectors: a short name, `sentence:MODEL`, `gve:MODEL`, `remote:MODEL@URL`.",
+    show_default="the collection's own",
+)
+Device = typer.Option(None, help="Where models run: cpu, cuda, cuda:1.", show_default="VRAG_DEVICE")
+RankBy = typer.Option(
+    None, "--ranking", help="Rank by `lexical`, `vector` or `auto`: both.", show_default="VRAG_RANKING"
 )
 Json = typer.Option(False, "--json", help="Print one JSON object for machines.")
 

@@ -8,7 +8,10 @@ import typer
 
 from vrag.cli.display import (
     Collection,
+    Device,
+    Embedder,
     Json,
+    RankBy,
     add_progress,
     emit_json,
     plain,
@@ -34,8 +37,11 @@ def evaluate() -> None:
 def retrieval(
     dataset: Path = typer.Argument(..., help="Questions with gold pages, in the dataset JSON format."),
     docs: list[Path] = typer.Option(..., "--docs", "-d", help="The documents; indexed if they are not yet."),
-    collection: Path | None = Collection,
+    collection: str | None = Collection,
     ocr: bool | None = typer.Option(None, "--ocr/--no-ocr", help="Read pages without text by OCR."),
+    embedder: str | None = Embedder,
+    device: str | None = Device,
+    ranking: str | None = RankBy,
     as_json: bool = Json,
 ) -> None:
     """Measure nDCG, recall and MRR of the search over a folder of documents.
@@ -50,17 +56,18 @@ def retrieval(
     from vrag.index.build import add
 
     cases = read_cases(dataset)
-    report = load_settings(collection=collection, ocr=ocr)
-    opened, options = open_for_adding(report)
+    report = load_settings(collection=collection, ocr=ocr, embedder=embedder, device=device, ranking=ranking)
+    opened, options, model = open_for_adding(report)
     with add_progress() as progress:
-        tell_report(add(opened, docs, options, progress=progress), quiet_when_unchanged=True)
+        done = add(opened, docs, options, embedder=model, progress=progress)
+    tell_report(done, quiet_when_unchanged=True)
     bench = open_workbench(report.settings)
     documents = documents_under(opened, docs)
     if not documents:
         raise CorpusError(f"Nothing could be read in {', '.join(map(str, docs))}.", supported())
     if not any(case.reference_page for case in cases):
         raise CaseError(f"No question in {dataset} has a gold page.", "Nothing can be measured without.")
-    result = evaluate_retrieval(cases, bench.engine, documents)
+    result = evaluate_retrieval(cases, bench.searcher, documents)
     if as_json:
         emit_json(result.as_dict())
         return

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -10,6 +11,8 @@ import typer
 
 from vrag.cli.display import (
     Collection,
+    Device,
+    Embedder,
     Json,
     add_progress,
     emit_json,
@@ -30,16 +33,27 @@ if TYPE_CHECKING:
 
 __all__ = ["app"]
 
+
+class Engine(StrEnum):
+    """Where files become items."""
+
+    LOCAL = "local"
+    RAY = "ray"
+
+
 app = typer.Typer(help="Bring documents into a collection, and look after it.", no_args_is_help=True)
 
 
 @app.command()
 def add(
     paths: list[Path] = typer.Argument(..., help="Files and folders, searched at any depth."),
-    collection: Path | None = Collection,
+    collection: str | None = Collection,
     dpi: float | None = typer.Option(None, help="Resolution of rendered pages, per inch."),
     ocr: bool | None = typer.Option(None, "--ocr/--no-ocr", help="Read pages without text by OCR."),
     workers: int | None = typer.Option(None, help="Processes that read files; 0 for one per core."),
+    embedder: str | None = Embedder,
+    device: str | None = Device,
+    engine: Engine = typer.Option(Engine.LOCAL, help="Work on this machine, or on a Ray cluster."),
     retry_failed: bool = typer.Option(
         False, "--retry-failed", help="Try files again that failed and have not changed."
     ),
@@ -50,14 +64,38 @@ def add(
     It can be stopped at any time: what was finished is kept, and the same command goes on. Files
     that cannot be read are listed with the reason and stop nothing; the exit status is 1 only
     when nothing at all could be read.
+
+    Words are always indexed. With an embedder a new collection also holds vectors of what its pages
+    look like, made by that model for good.
+
+    Examples of use:
+
+      vrag index add ./reports ./slides
+
+      vrag index add ./reports --collection visual --embedder colqwen2 --device cuda
     """
     from vrag.assemble import documents_under, open_for_adding
     from vrag.index.build import add as add_files
 
-    report = load_settings(collection=collection, dpi=dpi, ocr=ocr, workers=workers)
-    opened, options = open_for_adding(report)
+    report = load_settings(
+        collection=collection, dpi=dpi, ocr=ocr, workers=workers, embedder=embedder, device=device
+    )
+    opened, options, model = open_for_adding(report)
+    producer = None
+    if engine is Engine.RAY:
+        from vrag.index.ray import on_ray
+
+        producer = on_ray(report.settings, model)
     with add_progress() as progress:
-        done = add_files(opened, paths, options, progress=progress, retry_failed=retry_failed)
+        done = add_files(
+            opened,
+            paths,
+            options,
+            embedder=model,
+            producer=producer,
+            progress=progress,
+            retry_failed=retry_failed,
+        )
     if as_json:
         emit_json(_report_record(done))
     else:
@@ -67,7 +105,7 @@ def add(
 
 
 @app.command()
-def status(collection: Path | None = Collection, as_json: bool = Json) -> None:
+def status(collection: str | None = Collection, as_json: bool = Json) -> None:
     """Show what a collection holds, and which files failed and why."""
     from vrag.index.build import status as status_of
 
@@ -91,7 +129,7 @@ def status(collection: Path | None = Collection, as_json: bool = Json) -> None:
 
 @app.command()
 def verify(
-    collection: Path | None = Collection,
+    collection: str | None = Collection,
     repair: bool = typer.Option(
         False, "--repair", help="Mend what can be; the next add makes the rest anew."
     ),
@@ -119,7 +157,7 @@ def verify(
 @app.command()
 def remove(
     targets: list[str] = typer.Argument(..., help="Paths, folders, file names or ids of documents."),
-    collection: Path | None = Collection,
+    collection: str | None = Collection,
     as_json: bool = Json,
 ) -> None:
     """Take documents out of the collection. The files themselves stay where they are."""
@@ -129,7 +167,7 @@ def remove(
 
 
 @app.command()
-def prune(collection: Path | None = Collection, as_json: bool = Json) -> None:
+def prune(collection: str | None = Collection, as_json: bool = Json) -> None:
     """Take out those documents whose files are gone from the disk."""
     from vrag.index.build import prune as prune_documents
 
@@ -137,7 +175,7 @@ def prune(collection: Path | None = Collection, as_json: bool = Json) -> None:
 
 
 @app.command()
-def compact(collection: Path | None = Collection, as_json: bool = Json) -> None:
+def compact(collection: str | None = Collection, as_json: bool = Json) -> None:
     """Give back disk space: merge small pieces, delete old versions and what nothing refers to."""
     from vrag.index.build import compact as compact_collection
 
@@ -148,7 +186,7 @@ def compact(collection: Path | None = Collection, as_json: bool = Json) -> None:
         say(f"{report.bytes_before / 1e6:.1f} MB before, {report.bytes_after / 1e6:.1f} MB now.")
 
 
-def _open(collection: Path | None) -> CollectionStore:
+def _open(collection: str | None) -> CollectionStore:
     from vrag.index.store import Collection as Store
 
     return Store.open(load_settings(collection=collection).settings.collection)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import typer
@@ -24,7 +23,7 @@ Run = typer.Argument("last", help="Id of the run, or the beginning of one; `last
 @app.command("list")
 def list_runs(
     limit: int = typer.Option(20, "--limit", "-n", min=1, help="How many, the newest first."),
-    collection: Path | None = Collection,
+    collection: str | None = Collection,
     as_json: bool = Json,
 ) -> None:
     """List recorded runs, the newest first."""
@@ -39,7 +38,7 @@ def list_runs(
 
 
 @app.command()
-def show(run: str = Run, collection: Path | None = Collection, as_json: bool = Json) -> None:
+def show(run: str = Run, collection: str | None = Collection, as_json: bool = Json) -> None:
     """Show a run step by step, with what was seen and how it ended."""
     from vrag.cli.ask import tell_end, tell_event
 
@@ -54,7 +53,7 @@ def show(run: str = Run, collection: Path | None = Collection, as_json: bool = J
 
 
 @app.command()
-def replay(run: str = Run, collection: Path | None = Collection, as_json: bool = Json) -> None:
+def replay(run: str = Run, collection: str | None = Collection, as_json: bool = Json) -> None:
     """Feed the recorded replies through the environment again and compare every event.
 
     Exit status 0 when all events are the same, 1 when not.
@@ -65,7 +64,7 @@ def replay(run: str = Run, collection: Path | None = Collection, as_json: bool =
 
     bench = open_workbench(load_settings(collection=collection).settings)
     stored = bench.runs.read(run)
-    found = differences(stored.events, list(replay_run(stored, bench.engine)))
+    found = differences(stored.events, list(replay_run(stored, bench.searcher)))
     if as_json:
         emit_json({"run": stored.id, "events": len(stored.events), "differences": _records(found)})
     elif found:
@@ -77,7 +76,7 @@ def replay(run: str = Run, collection: Path | None = Collection, as_json: bool =
     raise typer.Exit(1 if found else 0)
 
 
-def _store(collection: Path | None) -> RunStore:
+def _store(collection: str | None) -> RunStore:
     from vrag.agent.runs import RunStore
     from vrag.index.store import Collection as Store
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from vrag.cli.display import Collection, Json, emit_json, plain, say
+from vrag.cli.display import Collections, Device, Embedder, Json, RankBy, emit_json, plain, say
 from vrag.settings import load_settings
 
 if TYPE_CHECKING:
@@ -24,12 +24,21 @@ def search(
     kind: list[str] = typer.Option(
         [], "--kind", help="Look for page, passage or clip only; may be repeated."
     ),
-    collection: Path | None = Collection,
+    collection: list[str] | None = Collections,
+    corpus: list[str] = typer.Option([], "--corpus", help="Of several collections, look in this one only."),
+    ranking: str | None = RankBy,
+    embedder: str | None = Embedder,
+    device: str | None = Device,
+    reranker: str | None = typer.Option(None, help="Model that ranks the best hits anew."),
     as_json: bool = Json,
 ) -> None:
     """Search the collection and list what was found, best first.
 
-    Example: vrag search "passengers in 2024" --top-k 3
+    Examples of use:
+
+      vrag search "passengers in 2024" --top-k 3
+
+      vrag search "passengers in 2024" --collection reports --collection slides
     """
     if not query.strip():
         raise typer.BadParameter("The query is empty.")
@@ -37,18 +46,28 @@ def search(
     from vrag.errors import SearchError
     from vrag.types import ItemKind, Query
 
-    bench = open_workbench(load_settings(collection=collection).settings)
+    report = load_settings(
+        collections=tuple(collection) if collection else None,
+        ranking=ranking,
+        embedder=embedder,
+        device=device,
+        reranker=reranker,
+    )
+    bench = open_workbench(report.settings)
     unknown = sorted(set(kind) - {str(known) for known in ItemKind})
     if unknown:
         raise typer.BadParameter(f"There is no kind of item {unknown[0]!r}; known: {', '.join(ItemKind)}.")
-    documents = frozenset(document.id for document in documents_under(bench.collection, docs))
+    documents = frozenset(
+        document.id for place in bench.collections for document in documents_under(place, docs)
+    )
     if docs and not documents:
         raise SearchError(
             f"Nothing in {', '.join(map(str, docs))} is indexed.", "Index it: vrag index add PATH"
         )
     kinds = frozenset(map(ItemKind, kind)) if kind else None
-    hits = bench.engine.search([Query(query, documents if docs else None, kinds)], top_k)[0]
-    items = bench.collection.items([hit.item for hit in hits])
+    corpora = frozenset(corpus) or None
+    hits = bench.searcher.search([Query(query, documents if docs else None, kinds, corpora)], top_k)[0]
+    items = {hit.item: bench.searcher.item(hit.item) for hit in hits}
     if as_json:
         found = [{**asdict(hit), "snippet": snippet(items[hit.item], query)} for hit in hits]
         emit_json({"query": query, "hits": found})

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol, Self
+from typing import TYPE_CHECKING, Protocol, Self, runtime_checkable
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -20,6 +20,7 @@ __all__ = [
     "Failed",
     "Finished",
     "OpenFile",
+    "Slow",
     "Source",
 ]
 
@@ -84,6 +85,9 @@ class Desk:
 
     items_dir: Path
     options: CorpusOptions
+    scratch: Path | None = None
+    """Directory of this run for what workers hand each other, named by the first 16 digits of the document;
+    None where there are no others."""
 
 
 class OpenFile(Protocol):
@@ -120,4 +124,13 @@ class Converter(Protocol):
             CorpusError: If nothing can be made of the file.
             OSError: If it cannot be read.
         """
+        ...
+
+
+@runtime_checkable
+class Slow(Protocol):
+    """A converter whose files may take longer to open than a page takes to make."""
+
+    def opening_seconds(self, source: Source, options: CorpusOptions) -> float:
+        """Seconds that opening may take beyond `options.page_seconds`, in wall time."""
         ...

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass, field
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from vrag.corpus.base import (
@@ -13,18 +16,22 @@ from vrag.corpus.base import (
     Desk,
     Failed,
     Finished,
+    Slow,
     Source,
 )
 from vrag.corpus.crew import Crew, Lost
 from vrag.corpus.image import ImageFile
+from vrag.corpus.office import SUFFIXES as OFFICE
+from vrag.corpus.office import OfficeFile
 from vrag.corpus.pdf import PdfFile
 from vrag.corpus.text import PARSERS, TextFile
+from vrag.corpus.video import SUFFIXES as VIDEO
+from vrag.corpus.video import VideoFile
 from vrag.corpus.worker import Fatal, Opened, Refused, Task
 from vrag.types import Item
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping
-    from pathlib import Path
 
     from vrag.corpus.options import CorpusOptions
     from vrag.corpus.worker import Message
@@ -47,6 +54,8 @@ CONVERTERS: Mapping[str, Converter] = {
     ".pdf": PdfFile,
     **dict.fromkeys((".png", ".jpg", ".jpeg", ".webp", ".tif", ".tiff", ".bmp", ".gif"), ImageFile),
     **dict.fromkeys(PARSERS, TextFile),
+    **dict.fromkeys(OFFICE, OfficeFile),
+    **dict.fromkeys(VIDEO, VideoFile),
 }
 """Suffix in lower case → what opens such files."""
 
@@ -76,9 +85,10 @@ def convert_all(
         CollectionError: If pictures cannot be stored.
         VragError: If worker processes cannot be started.
     """
-    desk = Desk(items_dir.absolute(), options)
-    with Crew(options.processes) as crew:
-        yield from _Conversions(sources, desk, have, converters).run(crew)
+    with TemporaryDirectory(prefix="vrag-", ignore_cleanup_errors=True) as scratch:
+        desk = Desk(items_dir.absolute(), options, Path(scratch))
+        with Crew(options.processes) as crew:
+            yield from _Conversions(sources, desk, have, converters).run(crew)
 
 
 @dataclass(slots=True)
@@ -128,7 +138,15 @@ class _Conversions:
             yield from self._take_in(job, message, rest)
             if job.over:
                 self._jobs.remove(job)
+                self._clear(job.source)
                 yield Finished(job.source)
+
+    def _clear(self, source: Source) -> None:
+        """Removes what workers put aside for each other, unless another path has the same content."""
+        if self._desk.scratch and all(job.source.document != source.document for job in self._jobs):
+            for path in self._desk.scratch.glob(f"{source.document[:16]}.*"):
+                with suppress(OSError):  # Windows keeps what a worker has open; all goes in the end
+                    path.unlink()
 
     def _hand_out(self, crew: Crew) -> Iterator[Conversion]:
         """Gives tasks to free workers: of files in work first, then of the next file."""
@@ -155,7 +173,9 @@ class _Conversions:
 
     def _give(self, crew: Crew, job: _Job, ordinals: tuple[int, ...] | None) -> None:
         job.tasks += 1
-        crew.give(Task(job.converter, job.source, self._desk, ordinals, job.have))
+        converter, source, options = job.converter, job.source, self._desk.options
+        seconds = converter.opening_seconds(source, options) if isinstance(converter, Slow) else 0.0
+        crew.give(Task(converter, source, self._desk, ordinals, job.have, seconds))
 
     def _take_in(self, job: _Job, message: Message | Lost, rest: tuple[int, ...]) -> Iterator[Conversion]:
         """Notes an event; `rest` are the items that its task has still to make."""
@@ -194,9 +214,8 @@ class _Conversions:
 
     def _lose(self, job: _Job, lost: Lost, rest: tuple[int, ...]) -> Iterator[Conversion]:
         """The item in work is to blame; the others of its task go to another worker."""
-        seconds = self._desk.options.page_seconds
         reason = (
-            f"It took longer than the time limit of {seconds:g} seconds."
+            f"It took longer than the time limit of {lost.seconds:g} seconds."
             if lost.late
             else "It crashed the library that reads it."
         )

@@ -44,6 +44,8 @@ class Lost:
 
     late: bool
     """Whether it was killed at its time limit."""
+    seconds: float = 0.0
+    """That time limit."""
 
 
 class Worker:
@@ -57,6 +59,8 @@ class Worker:
         """Whether the task has come past opening its file."""
         self.deadline = time.monotonic() + START_SECONDS
         """When it is killed unless it is heard of before, on the monotonic clock."""
+        self.seconds = START_SECONDS
+        """How long it may be silent."""
         self.started = False
         self.late = False
         self._process = subprocess.Popen(  # noqa: S603 - our own code
@@ -117,8 +121,11 @@ class Worker:
 
     def _rearm(self) -> None:
         """Sets the time limit for the next sign of life."""
-        seconds = self.task.desk.options.page_seconds if self.task else math.inf
-        self.deadline = time.monotonic() + seconds
+        self.seconds = math.inf
+        if self.task:
+            opening = 0.0 if self.opened else self.task.opening_seconds
+            self.seconds = self.task.desk.options.page_seconds + opening
+        self.deadline = time.monotonic() + self.seconds
 
     def _listen(self, events: queue.Queue[tuple[Worker, Message | Lost]]) -> None:
         """Passes on what the process says, on a thread of its own."""
@@ -128,7 +135,7 @@ class Worker:
                 events.put((self, pickle.load(self._process.stdout)))  # noqa: S301 - our own process
         except (EOFError, pickle.UnpicklingError, OSError):
             self._process.kill()
-            events.put((self, Lost(self.late)))
+            events.put((self, Lost(self.late, self.seconds)))
 
 
 class Crew:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 __all__ = ["CorpusOptions"]
 
-SCHEMA = 1
+SCHEMA = 2
 """Raised whenever the same bytes and settings come to give other items."""
 
 
@@ -31,11 +31,16 @@ class CorpusOptions:
     """Items of one file beyond which it is refused."""
     passage_chars: int = 1200
     """Length in characters that a passage of a text file aims at; twice that is the most."""
+    clip_seconds: float = 60.0
+    """Length that the clips of a video aim at, in seconds: each begins at a key frame."""
+    office_seconds: float = 180.0
+    """Time limit for the conversion of an office document by LibreOffice, in seconds of wall time."""
 
     @property
     def fingerprint(self) -> str:
         """Twelve hexadecimal digits over those settings on which the content of an item depends."""
         content = [SCHEMA, float(self.dpi), self.ocr, self.max_pixels, self.passage_chars]
+        content.append(float(self.clip_seconds))
         return hashlib.sha256(json.dumps(content).encode()).hexdigest()[:12]
 
     @property

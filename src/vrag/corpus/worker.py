@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import pickle
 import queue
+import shutil
 import signal
 import sys
 import threading
@@ -21,6 +22,7 @@ from vrag.types import Item
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from vrag.corpus.base import Converter, Desk, OpenFile, Source
 
@@ -46,6 +48,8 @@ class Task:
     """Items to make; None for the first ones that are missing, on opening."""
     have: frozenset[int] = frozenset()
     """Items not to make."""
+    opening_seconds: float = 0.0
+    """Seconds that opening the file may take beyond the time limit of a page."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,10 +200,15 @@ def _limit_memory() -> None:
 
 def _listen(stdin: BinaryIO, tasks: queue.SimpleQueue[Task | Exception]) -> None:
     """Takes tasks in; ends the process with its parent, even in the midst of a task."""
+    scratch: Path | None = None
     while True:
         try:
-            tasks.put(pickle.load(stdin))  # noqa: S301 - from the parent process
+            task: Task = pickle.load(stdin)  # noqa: S301 - from the parent process
+            scratch = task.desk.scratch
+            tasks.put(task)
         except EOFError:
+            if scratch:  # the parent had no time to; the last worker leaves nothing behind
+                shutil.rmtree(scratch, ignore_errors=True)
             os._exit(0)
         except (ImportError, AttributeError, pickle.UnpicklingError) as error:
             tasks.put(error)

@@ -28,31 +28,34 @@ import os
 import time
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from vrag.corpus.base import Converted, Counted, Failed
-from vrag.corpus.convert import convert_all
+from vrag.corpus.base import Converted, Counted, Failed, Source
 from vrag.corpus.manifest import Skipped, read_source
 from vrag.errors import CollectionError
 from vrag.index.arrow import arrow
+from vrag.index.embedding import Embedded, local
 from vrag.index.meter import Meter, Progress
 from vrag.index.outcome import OpenDocument
-from vrag.index.plan import Known, is_unchanged, make_plan, read_manifest
+from vrag.index.plan import Known, Plan, is_unchanged, make_plan, plan_sources, read_manifest
 from vrag.index.upkeep import compact, is_settled, prune, remove, settle, status, sweep
 from vrag.index.verify import verify
-from vrag.index.writer import ItemEmbedder, Writer
-from vrag.types import Document, DocumentStatus
+from vrag.index.writer import Writer
+from vrag.types import ABSENT, Document, DocumentStatus
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
-    from vrag.corpus.base import Conversion, Source
-    from vrag.corpus.options import CorpusOptions
-    from vrag.index.plan import Plan
-    from vrag.index.store import Collection
+    from numpy.typing import NDArray
 
-__all__ = ["AddReport", "Progress", "add", "compact", "prune", "remove", "status", "verify"]
+    from vrag.corpus.options import CorpusOptions
+    from vrag.embed.base import Embedder
+    from vrag.index.embedding import Made, Producer
+    from vrag.index.store import Collection
+    from vrag.types import Item
+
+__all__ = ["AddReport", "Progress", "add", "add_sources", "compact", "prune", "remove", "status", "verify"]
 
 _TOGETHER = 64
 """Files that are marked as begun in one commit."""
@@ -86,7 +89,8 @@ def add(
     paths: Sequence[str | Path],
     options: CorpusOptions | None = None,
     *,
-    embedder: ItemEmbedder | None = None,
+    embedder: Embedder | None = None,
+    producer: Producer | None = None,
     progress: Callable[[Progress], None] | None = None,
     retry_failed: bool = False,
 ) -> AddReport:
@@ -101,6 +105,7 @@ def add(
         paths: Files and folders, searched at any depth.
         options: How files become items; None for those the collection was built with.
         embedder: The one the collection was built with; None if none.
+        producer: What makes the items, with vectors of that embedder; None to make them on this machine.
         progress: Is told how far it has come, at most ten times per second.
         retry_failed: Try files again that failed, wholly or in part, though they have not changed.
 
@@ -109,20 +114,73 @@ def add(
         CollectionBusy: If another process is writing, and any of the files is new or has changed.
         CollectionError: If the collection cannot be written: what was committed stays.
     """
-    started = time.monotonic()
     collection.header.check_options(options or collection.header.options)
     collection.header.check_embedder(embedder)
+
+    def plan(known: Mapping[str, Known]) -> Plan:
+        return make_plan(paths, known, collection.directory, retry_failed=retry_failed)
+
+    work = _Work(producer or local(embedder), options or collection.header.options, retry_failed)
+    return _carry_out(collection, plan, work, progress)
+
+
+def add_sources(
+    collection: Collection,
+    sources: Sequence[Path | Source],
+    producer: Producer,
+    *,
+    progress: Callable[[Progress], None] | None = None,
+    retry_failed: bool = False,
+) -> AddReport:
+    """Brings in what the caller names, in that order; otherwise like `add`.
+
+    Args:
+        collection: Where to.
+        sources: Absolute paths of files, and `Source`s of contents that have no file here: their
+            modification time is `ABSENT`, and their path one that no other row of the manifest has.
+        producer: What makes their items, with vectors as the collection has them.
+        progress: Is told how far it has come.
+        retry_failed: Try again what failed, wholly or in part.
+
+    Raises:
+        CollectionBusy: If another process is writing, and anything is new.
+        CollectionError: If the collection cannot be written: what was committed stays.
+    """
+
+    def plan(known: Mapping[str, Known]) -> Plan:
+        return plan_sources(sources, known, retry_failed=retry_failed)
+
+    work = _Work(producer, collection.header.options, retry_failed)
+    return _carry_out(collection, plan, work, progress)
+
+
+class _Work(NamedTuple):
+    """How what is new is made."""
+
+    producer: Producer
+    options: CorpusOptions
+    retry_failed: bool
+
+
+def _carry_out(
+    collection: Collection,
+    make: Callable[[Mapping[str, Known]], Plan],
+    work: _Work,
+    progress: Callable[[Progress], None] | None,
+) -> AddReport:
+    """Plans, takes the lock if there is anything to do, and does it."""
+    started = time.monotonic()
     with ExitStack() as held:
         known = read_manifest(collection)
-        plan = make_plan(paths, known, collection.directory, retry_failed=retry_failed)
+        plan = make(known)
         writing = _take_turn(collection, plan, held)
         if writing:  # somebody may have written since
             known = read_manifest(collection)
-            plan = make_plan(paths, known, collection.directory, retry_failed=retry_failed)
+            plan = make(known)
         meter = Meter(progress, len(plan.todo) if writing else 0)
-        addition = _Addition(collection, known, meter, Writer(collection, embedder), retry=retry_failed)
+        addition = _Addition(collection, known, meter, work)
         if writing and plan.todo:
-            addition.run(plan.todo, options or collection.header.options)
+            addition.run(plan.todo)
         if writing:
             settle(collection)
     meter.close()
@@ -159,18 +217,18 @@ def _take_turn(collection: Collection, plan: Plan, held: ExitStack) -> bool:
 class _Addition:
     """One run over the files that need work."""
 
-    def __init__(
-        self, collection: Collection, known: dict[str, Known], meter: Meter, writer: Writer, *, retry: bool
-    ) -> None:
+    def __init__(self, collection: Collection, known: dict[str, Known], meter: Meter, work: _Work) -> None:
         self.added = self.changed = self.failed = self.items = 0
         self._collection = collection
         self._meter = meter
-        self._writer = writer
+        self._work = work
+        self._writer = Writer(collection)
         self._manifest = {path: entry.document for path, entry in known.items()}
         self._complete = {
             e.document.id: e
             for e in known.values()
-            if e.document.status is DocumentStatus.READY or (e.document.status.served and not retry)
+            if e.document.status is DocumentStatus.READY
+            or (e.document.status.served and not work.retry_failed)
         }
         self._contents = {e.document.id[:16]: e.document.id for e in known.values() if e.document.id}
         self._partial: dict[str, list[str]] = {}
@@ -182,14 +240,14 @@ class _Addition:
         self._open: dict[str, OpenDocument] = {}
         self._again: list[Source] = []
 
-    def run(self, paths: Sequence[Path], options: CorpusOptions) -> None:
+    def run(self, todo: Sequence[Path | Source]) -> None:
         """Makes everything of the files, and commits it."""
         self._present = _present(self._collection, self._complete)
         try:
-            self._convert(self._read(paths), options)
+            self._convert(self._read(todo))
             while self._again:  # files with the bytes of one that failed under another suffix
                 waiting, self._again = self._again, []
-                self._convert(self._begin(filter(self._is_new, waiting)), options)
+                self._convert(self._begin(filter(self._is_new, waiting)))
         except KeyboardInterrupt:
             self._writer.flush()
             raise
@@ -200,18 +258,18 @@ class _Addition:
         documents = (self._manifest[path] for path in found if path in self._manifest)
         return tuple(document for document in documents if document.reason)
 
-    def _convert(self, sources: Iterator[Source], options: CorpusOptions) -> None:
-        made = convert_all(sources, self._collection.items_dir, options, self._have)
-        with closing(made) as conversions:
-            for conversion in conversions:
-                self._take(conversion)
+    def _convert(self, sources: Iterator[Source]) -> None:
+        work, folder = self._work, self._collection.items_dir
+        with closing(work.producer(sources, folder, work.options, self._have)) as made:
+            for one in made:
+                self._take(one)
 
-    def _read(self, paths: Iterable[Path]) -> Iterator[Source]:
+    def _read(self, todo: Iterable[Path | Source]) -> Iterator[Source]:
         """Hashes files; yields those whose content has to be made, once they are marked as begun."""
         batch: list[Source] = []
         since = time.monotonic()
-        for path in paths:
-            source = self._source(path)
+        for one in todo:
+            source = one if isinstance(one, Source) else self._source(one)
             if source is not None and self._is_new(source):
                 batch.append(source)
             if len(batch) >= _TOGETHER or time.monotonic() - since >= _TOGETHER_SECONDS:
@@ -266,29 +324,34 @@ class _Addition:
     def _have(self, source: Source) -> frozenset[int]:
         return self._present.get(source.document, frozenset())
 
-    def _take(self, conversion: Conversion) -> None:
-        source = conversion.source
+    def _take(self, made: Made) -> None:
+        source = made.source
         document = self._open[source.document]
-        match conversion:
+        match made:
             case Counted(items=items):
                 had = len(self._have(source))
                 document.count(items, had)
                 self._meter.counted(source.name, items, had)
             case Converted(item=item):
-                document.rows += 1
-                self.items += 1
-                self._writer.item(item)
-                self._meter.made(source.name)
+                self._take_item(document, item, None)
+            case Embedded(item=item, vector=vector):
+                self._take_item(document, item, vector)
             case Failed(ordinal=ordinal, reason=reason):
                 document.fail(ordinal, reason)
                 self._meter.failed(source.name)
             case _:
                 self._finish(document)
 
+    def _take_item(self, document: OpenDocument, item: Item, vector: NDArray[Any] | None) -> None:
+        document.rows += 1
+        self.items += 1
+        self._writer.item(item, vector)
+        self._meter.made(document.source.name)
+
     def _finish(self, document: OpenDocument) -> None:
         """Records a document of which nothing more comes, for each file that has this content."""
         del self._open[document.source.document]
-        if not is_unchanged(document.source.path, _row(document.source, DocumentStatus.PENDING)):
+        if not _still_is(document.source):
             self._writer.discard(document.source.document)
             document.spoil("It changed while it was being read. Add it again.")
         status, reason = document.outcome()
@@ -323,6 +386,12 @@ class _Addition:
             self._complete[document.id] = Known(document, rows)
         self._writer.document(document, rows)
         self._meter.finished()
+
+
+def _still_is(source: Source) -> bool:
+    """Whether a file is still as it was when it was hashed."""
+    row = _row(source, DocumentStatus.PENDING)
+    return source.mtime_ns == ABSENT or is_unchanged(source.path, row)
 
 
 def _row(source: Source, status: DocumentStatus, items: int = 0, reason: str = "") -> Document:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from bisect import bisect_left
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -11,6 +12,8 @@ import numpy as np
 from vrag.types import DocumentStatus, Hit, ItemKind
 
 if TYPE_CHECKING:
+    from collections.abc import Container, Iterator
+
     from numpy.typing import NDArray
 
     from vrag.index.arrow import ArrowTable
@@ -18,9 +21,37 @@ if TYPE_CHECKING:
     from vrag.index.store import Collection
     from vrag.types import Query
 
-__all__ = ["Catalog"]
+__all__ = ["Catalog", "Column"]
 
 _COLUMNS = ["id", "document", "document_name", "ordinal", "kind"]
+
+
+@dataclass(frozen=True, eq=False)
+class Column:
+    """A text of every item, each distinct text held once."""
+
+    values: list[str]
+    """The distinct texts."""
+    codes: NDArray[np.int32]
+    """For each item the number of its text, (items,)."""
+
+    @classmethod
+    def of(cls, column: ArrowTable) -> Column:
+        """A column of an Arrow table."""
+        encoded = column.combine_chunks().dictionary_encode()
+        codes = encoded.indices.to_numpy(zero_copy_only=False)
+        return cls(encoded.dictionary.to_pylist(), np.asarray(codes, np.int32))
+
+    def __getitem__(self, row: int) -> str:
+        return self.values[int(self.codes[row])]
+
+    def __iter__(self) -> Iterator[str]:
+        return map(self.values.__getitem__, self.codes.tolist())
+
+    def among(self, wanted: Container[str]) -> NDArray[np.bool_]:
+        """Which items have one of these texts, (items,)."""
+        chosen = np.asarray([value in wanted for value in self.values], np.bool_)
+        return chosen[self.codes] if len(chosen) else np.zeros(len(self.codes), np.bool_)
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,10 +62,10 @@ class Catalog:
     """Versions of the two tables: the items, the manifest."""
     ids: list[str]
     """Sorted: the order of rows decides ties."""
-    documents: list[str]
-    document_names: list[str]
+    documents: Column
+    document_names: Column
     ordinals: NDArray[np.int32]
-    kinds: list[str]
+    kinds: Column
     shown: NDArray[np.bool_]
     """Whether the manifest refers to the item's document. Others are about to go or to come."""
     key: str
@@ -59,24 +90,25 @@ class Catalog:
 
     @classmethod
     def _of(cls, items: ArrowTable, files: ArrowTable, version: tuple[int, int], header: Header) -> Catalog:
-        columns = {name: items[name].to_pylist() for name in _COLUMNS}
+        ids: list[str] = items["id"].to_pylist()
+        columns = {name: Column.of(items[name]) for name in ("document", "document_name", "kind")}
         failed = DocumentStatus.FAILED.value
         referred = {row["id"] for row in files.to_pylist() if row["status"] != failed}
         digest = hashlib.sha256()
-        for name in ("id", "document_name"):
-            digest.update("\0".join(columns[name]).encode())
+        for names in (ids, columns["document_name"]):
+            digest.update("\0".join(names).encode())
             digest.update(b"\1")
         key = digest.hexdigest()[:16]
-        shown = np.asarray([document in referred for document in columns["document"]], np.bool_)
+        shown = columns["document"].among(referred)
         mark = header.embedder
         digest.update(shown.tobytes())
         digest.update(f"\1{header.corpus_fingerprint}\1{mark.fingerprint if mark else ''}".encode())
         return cls(
             version=version,
-            ids=columns["id"],
+            ids=ids,
             documents=columns["document"],
             document_names=columns["document_name"],
-            ordinals=np.asarray(columns["ordinal"], np.int32),
+            ordinals=np.asarray(items["ordinal"].to_numpy(), np.int32),
             kinds=columns["kind"],
             shown=shown,
             key=key,
@@ -84,13 +116,17 @@ class Catalog:
         )
 
     def mask(self, query: Query) -> NDArray[np.bool_]:
-        """Which items a query may find, (items,)."""
-        mask = self.shown.copy()
+        """Which items a query may find, (items,); not to be written to."""
+        mask = self.shown
         if query.documents is not None:
-            mask &= np.asarray([document in query.documents for document in self.documents], np.bool_)
+            mask = mask & self.documents.among(query.documents)
         if query.kinds is not None:
-            mask &= np.asarray([kind in query.kinds for kind in self.kinds], np.bool_)
+            mask = mask & self.kinds.among(query.kinds)
         return mask
+
+    def row(self, id: str) -> int:
+        """The row of an item that is there."""
+        return bisect_left(self.ids, id)
 
     def hit(self, row: int, score: float, rank: int) -> Hit:
         """The item of a row, as found."""
@@ -102,4 +138,5 @@ class Catalog:
             document_name=self.document_names[row],
             ordinal=int(self.ordinals[row]),
             kind=ItemKind(self.kinds[row]),
+            row=row,
         )

@@ -8,24 +8,32 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 from vrag.corpus.options import CorpusOptions
+from vrag.embed.base import VectorKind
 from vrag.errors import CollectionError, FingerprintMismatch
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-__all__ = ["FILE_NAME", "SCHEMA", "EmbedderMark", "Header", "Marked"]
+__all__ = ["FILE_NAME", "IMPORTED", "SCHEMA", "EmbedderMark", "Header", "Marked"]
 
 FILE_NAME = "collection.json"
-SCHEMA = 1
-"""Version of the layout on disk. A higher one is refused."""
+IMPORTED = "imported:"
+"""What the fingerprint begins with of vectors that came without the model that made them."""
+SCHEMA = 2
+"""Version of the layout on disk. Any other is refused."""
 
 
 class Marked(Protocol):
-    """What says which vectors an embedder makes."""
+    """What says which vectors an embedder makes: the part of an `Embedder` that is written down."""
 
     @property
-    def fingerprint(self) -> str:
-        """Hash over weights and settings."""
+    def name(self) -> str:
+        """How settings name it."""
+        ...
+
+    @property
+    def kind(self) -> VectorKind:
+        """Whether one vector stands for an item, or many."""
         ...
 
     @property
@@ -33,13 +41,36 @@ class Marked(Protocol):
         """Length of a vector."""
         ...
 
+    @property
+    def fingerprint(self) -> str:
+        """Hash over weights and settings."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class EmbedderMark:
     """The embedder whose vectors a collection holds."""
 
-    fingerprint: str
+    name: str
+    """What it was called then: the model may have moved since."""
+    kind: VectorKind
     dimension: int
+    fingerprint: str
+
+    @property
+    def imported(self) -> bool:
+        """Whether nobody has said yet which embedder made these vectors: they cannot be searched."""
+        return self.fingerprint.startswith(IMPORTED)
+
+    @classmethod
+    def of(cls, embedder: Marked) -> EmbedderMark:
+        """The mark of an embedder."""
+        return cls(embedder.name, embedder.kind, embedder.dimension, embedder.fingerprint)
+
+    @classmethod
+    def parse(cls, mark: dict[str, Any]) -> EmbedderMark:
+        """The mark as `collection.json` holds it."""
+        return cls(mark["name"], VectorKind(mark["kind"]), mark["dimension"], mark["fingerprint"])
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +86,7 @@ class Header:
     @classmethod
     def of(cls, options: CorpusOptions, embedder: Marked | None) -> Header:
         """The header of a new collection."""
-        mark = EmbedderMark(embedder.fingerprint, embedder.dimension) if embedder else None
+        mark = EmbedderMark.of(embedder) if embedder else None
         return cls(options, options.fingerprint, mark)
 
     @classmethod
@@ -67,26 +98,36 @@ class Header:
         """
         path = directory / FILE_NAME
         try:
-            content = json.loads(path.read_text(encoding="utf-8"))
-            if content["schema"] > SCHEMA:
-                raise CollectionError(
-                    f"{directory} was made by a newer version of vrag (layout {content['schema']}).",
-                    "Upgrade: pip install -U vrag-agent",
-                )
-            mark: dict[str, Any] | None = content["embedder"]
-            return cls(
-                CorpusOptions(**content["corpus"]),
-                content["corpus_fingerprint"],
-                EmbedderMark(**mark) if mark else None,
-            )
+            return cls.parse(path.read_text(encoding="utf-8"), str(path))
         except (FileNotFoundError, NotADirectoryError):
             return None
         except OSError as error:
             raise CollectionError(f"{path} cannot be read: {error.strerror}.") from error
+        except UnicodeDecodeError as error:
+            raise _damaged(str(path), error) from error
+
+    @classmethod
+    def parse(cls, text: str, where: str) -> Header:
+        """The header that a file holds.
+
+        Args:
+            text: What the file holds.
+            where: The file, for people.
+
+        Raises:
+            CollectionError: If it is damaged or of another version of vrag.
+        """
+        try:
+            content: dict[str, Any] = json.loads(text)
+            _check_schema(content["schema"], where)
+            mark: dict[str, Any] | None = content["embedder"]
+            return cls(
+                CorpusOptions(**content["corpus"]),
+                content["corpus_fingerprint"],
+                EmbedderMark.parse(mark) if mark else None,
+            )
         except (ValueError, KeyError, TypeError, AttributeError) as error:
-            raise CollectionError(
-                f"{path} is damaged: {error}.", "Build the collection again in another directory."
-            ) from error
+            raise _damaged(where, error) from error
 
     def write(self, directory: Path) -> None:
         """Writes it, all or nothing: also when the machine loses power."""
@@ -129,13 +170,32 @@ class Header:
         Raises:
             FingerprintMismatch: If `embedder` is not the one the collection was built with.
         """
-        theirs = embedder.fingerprint if embedder else None
-        ours = self.embedder.fingerprint if self.embedder else None
-        if theirs != ours:
+        theirs = EmbedderMark.of(embedder) if embedder else None
+        ours = self.embedder
+        if (theirs and theirs.fingerprint) != (ours and ours.fingerprint):
             raise FingerprintMismatch(
                 f"The collection was built with {_model(ours)} and is now used with {_model(theirs)}.",
                 "Use the one it was built with, or build it again in another directory.",
             )
+
+
+def _check_schema(schema: int, where: str) -> None:
+    if schema > SCHEMA:
+        raise CollectionError(
+            f"{where} was made by a newer version of vrag (layout {schema}).",
+            "Upgrade: pip install -U vrag-agent",
+        )
+    if schema < SCHEMA:
+        raise CollectionError(
+            f"{where} was made by an earlier version of vrag (layout {schema}, now {SCHEMA}).",
+            "Build the collection again in another directory: the documents are where they were.",
+        )
+
+
+def _damaged(where: str, error: Exception) -> CollectionError:
+    return CollectionError(
+        f"{where} is damaged: {error}.", "Build the collection again in another directory."
+    )
 
 
 def _differences(ours: CorpusOptions, theirs: CorpusOptions) -> str:
@@ -145,5 +205,5 @@ def _differences(ours: CorpusOptions, theirs: CorpusOptions) -> str:
     return "; ".join(part for part in changed if not part.startswith("workers "))
 
 
-def _model(fingerprint: str | None) -> str:
-    return f"the embedder {fingerprint}" if fingerprint else "no embedder"
+def _model(mark: EmbedderMark | None) -> str:
+    return f"the embedder {mark.name} ({mark.fingerprint})" if mark else "no embedder"

@@ -14,10 +14,11 @@ from vrag.types import DocumentStatus
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from vrag.corpus.base import Source
     from vrag.index.store import Collection
     from vrag.types import Document
 
-__all__ = ["Known", "Plan", "make_plan", "read_manifest"]
+__all__ = ["Known", "Plan", "is_unchanged", "make_plan", "plan_sources", "read_manifest"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +35,7 @@ class Plan:
 
     found: tuple[str, ...]
     """Every file found, by absolute path."""
-    todo: tuple[Path, ...]
+    todo: tuple[Path | Source, ...]
     """Files that are new, have changed, were begun, or are to be tried again."""
     unchanged: int
     """Files found that need nothing: same size and modification time as in the manifest."""
@@ -85,8 +86,27 @@ def make_plan(
     return Plan(tuple(found), tuple(todo.values()), unchanged, tuple(skipped.values()))
 
 
-def _done(path: Path, entry: Known | None, *, retry_failed: bool) -> bool:
-    """Whether the manifest already says all there is to say of a file."""
+def plan_sources(sources: Sequence[Path | Source], known: Mapping[str, Known], *, retry_failed: bool) -> Plan:
+    """Compares what a caller names with the manifest.
+
+    Args:
+        sources: Absolute paths of files, and contents that have no file.
+        known: The manifest.
+        retry_failed: Whether what failed, wholly or in part, is tried again unchanged.
+    """
+    todo: list[Path | Source] = []
+    found: list[str] = []
+    for source in sources:
+        path = source if isinstance(source, Path) else source.path
+        entry = known.get(os.fspath(path))
+        found.append(os.fspath(path))
+        if not _done(source, entry, retry_failed=retry_failed):
+            todo.append(source)
+    return Plan(tuple(found), tuple(todo), len(found) - len(todo), ())
+
+
+def _done(source: Path | Source, entry: Known | None, *, retry_failed: bool) -> bool:
+    """Whether the manifest already says all there is to say of a file, or of a content without one."""
     if entry is None:
         return False
     match entry.document.status:
@@ -94,8 +114,10 @@ def _done(path: Path, entry: Known | None, *, retry_failed: bool) -> bool:
             return False
         case DocumentStatus.FAILED | DocumentStatus.PARTIAL if retry_failed:
             return False
+        case _ if isinstance(source, Path):
+            return is_unchanged(source, entry.document)
         case _:
-            return is_unchanged(path, entry.document)
+            return source.document == entry.document.id
 
 
 def is_unchanged(path: Path, document: Document) -> bool:

@@ -6,20 +6,25 @@ import hashlib
 import re
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+from vrag.embed.base import VectorKind
 from vrag.geometry import Box, Size
 from vrag.index.arrow import arrow
-from vrag.types import Document, DocumentStatus, Item, ItemKind, TextSource, Word
+from vrag.types import Clip, Document, DocumentStatus, Item, ItemKind, TextSource, Word
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
     from vrag.index.arrow import ArrowSchema, ArrowTable
+    from vrag.index.header import EmbedderMark
 
 __all__ = [
     "FILE_COLUMNS",
     "ITEM_COLUMNS",
+    "STORED",
     "document_of",
     "file_key",
     "file_rows",
@@ -27,6 +32,7 @@ __all__ = [
     "item_of",
     "item_rows",
     "item_schema",
+    "vector_column",
 ]
 
 ITEM_COLUMNS = (
@@ -43,23 +49,39 @@ ITEM_COLUMNS = (
     "height",
     "image",
     "heading",
+    "clip_path",
+    "clip_start",
+    "clip_end",
+    "clip_frames",
+    "uid",
 )
-"""The columns an `Item` is made from; a table with an embedder has `vector` besides."""
+"""The columns an `Item` is made from; a table with an embedder has `vector` or `vectors` besides."""
 
 FILE_COLUMNS = ("path", "id", "name", "size", "mtime_ns", "status", "items", "reason")
 """The columns a `Document` is made from; the table has `key` and `rows` besides."""
 
+STORED: Mapping[VectorKind, tuple[str, type[np.floating[Any]]]] = {
+    VectorKind.SINGLE: ("vector", np.float32),
+    VectorKind.MULTI: ("vectors", np.float16),
+}
+"""How vectors are stored: the column, and the precision that "exact" scores refer to."""
+
 _SURROGATES = re.compile("[\ud800-\udfff]")
 
 
-def item_schema(dimension: int | None) -> ArrowSchema:
+def vector_column(kind: VectorKind) -> str:
+    """The column that holds vectors of this kind."""
+    return STORED[kind][0]
+
+
+def item_schema(embedder: EmbedderMark | None) -> ArrowSchema:
     """The Arrow schema of the items.
 
     `spans` holds start and end of each word one after the other, `boxes` x1, y1, x2, y2 of each
-    word in fractions of the picture.
+    word in fractions of the picture. Times of clips are in seconds of the video.
 
     Args:
-        dimension: Length of the vectors; None for a collection without an embedder.
+        embedder: Whose vectors the collection holds; None for a collection without any.
     """
     pa = arrow()
     text, number = pa.string(), pa.int32()
@@ -77,10 +99,22 @@ def item_schema(dimension: int | None) -> ArrowSchema:
         pa.field("height", number),
         pa.field("image", text),
         pa.field("heading", text, nullable=False),
+        pa.field("clip_path", text),
+        pa.field("clip_start", pa.float64()),
+        pa.field("clip_end", pa.float64()),
+        pa.field("clip_frames", pa.list_(pa.float64())),
+        pa.field("uid", text, nullable=False),
     ]
-    if dimension is not None:
-        fields.append(pa.field("vector", pa.list_(pa.float32(), dimension)))
+    if embedder is not None:
+        fields.append(pa.field(vector_column(embedder.kind), _vector_type(embedder)))
     return pa.schema(fields)
+
+
+def _vector_type(embedder: EmbedderMark) -> Any:  # noqa: ANN401 - pyarrow has no types
+    pa = arrow()
+    if embedder.kind is VectorKind.SINGLE:
+        return pa.list_(pa.float32(), embedder.dimension)
+    return pa.list_(pa.list_(pa.float16(), embedder.dimension))
 
 
 def file_schema() -> ArrowSchema:
@@ -103,20 +137,39 @@ def file_schema() -> ArrowSchema:
     )
 
 
-def item_rows(items: Sequence[Item], vectors: NDArray[Any] | None, schema: ArrowSchema) -> ArrowTable:
-    """Items as an Arrow table.
+def item_rows(
+    items: Sequence[Item],
+    vectors: Sequence[NDArray[Any]] | None = None,
+    embedder: EmbedderMark | None = None,
+) -> ArrowTable:
+    """Items as an Arrow table of `item_schema(embedder)`.
 
     Args:
         items: The items.
-        vectors: (items, dimension), or None when the schema has no vectors.
-        schema: See `item_schema`.
+        vectors: For each item (dimension,) or (vectors, dimension); None when there is no embedder.
+        embedder: Whose vectors they are.
     """
     pa = arrow()
-    rows = [_item_row(item) for item in items]
-    if vectors is not None:
-        for row, vector in zip(rows, vectors, strict=True):
-            row["vector"] = vector.tolist()
-    return pa.Table.from_pylist(rows, schema=schema)
+    table = pa.Table.from_pylist([_item_row(item) for item in items], schema=item_schema(None))
+    if embedder is None:
+        return table
+    assert vectors is not None
+    column = _vector_array(vectors, embedder)
+    return table.append_column(pa.field(vector_column(embedder.kind), column.type), column)
+
+
+def _vector_array(vectors: Sequence[NDArray[Any]], embedder: EmbedderMark) -> Any:  # noqa: ANN401
+    """The vectors as an Arrow array: numbers are copied whole, never one by one."""
+    pa = arrow()
+    parts = [
+        np.asarray(vector, STORED[embedder.kind][1]).reshape(-1, embedder.dimension) for vector in vectors
+    ]
+    flat = np.concatenate(parts) if parts else np.zeros((0, embedder.dimension), STORED[embedder.kind][1])
+    rows = pa.FixedSizeListArray.from_arrays(pa.array(flat.reshape(-1)), embedder.dimension)
+    if embedder.kind is VectorKind.SINGLE:
+        return rows
+    ends = np.cumsum([0, *(len(part) for part in parts)]).astype(np.int32)
+    return pa.ListArray.from_arrays(pa.array(ends), rows)
 
 
 def item_of(row: dict[str, Any]) -> Item:
@@ -134,7 +187,13 @@ def item_of(row: dict[str, Any]) -> Item:
         size=None if width is None or height is None else Size(width, height),
         image=row["image"],
         heading=row["heading"],
+        clip=None if row["clip_path"] is None else _clip(row),
+        uid=row["uid"],
     )
+
+
+def _clip(row: dict[str, Any]) -> Clip:
+    return Clip(row["clip_path"], row["clip_start"], row["clip_end"], tuple(row["clip_frames"] or ()))
 
 
 def file_key(path: str) -> str:
@@ -187,6 +246,11 @@ def _item_row(item: Item) -> dict[str, Any]:
         "height": item.size.height if item.size else None,
         "image": item.image,
         "heading": _valid(item.heading),
+        "clip_path": item.clip.path if item.clip else None,
+        "clip_start": item.clip.start if item.clip else None,
+        "clip_end": item.clip.end if item.clip else None,
+        "clip_frames": list(item.clip.frames) if item.clip else None,
+        "uid": _valid(item.uid),
     }
 
 

@@ -9,53 +9,49 @@
     runs/             recorded runs of agents
     lock, writer.json the one writer at a time, and who it is
 
-Readers take no lock. A collection may be copied or moved while nothing writes to it.
+Readers take no lock. A collection may be copied or moved while nothing writes to it. Published to
+object storage (`publish.py`), it can be read from there by its URL.
 """
 
 from __future__ import annotations
 
-import json
 import os
-import socket
-from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, BinaryIO
 
 from vrag.corpus.options import CorpusOptions
-from vrag.errors import CollectionBusy, CollectionError, SearchError
+from vrag.errors import CollectionError, SearchError
 from vrag.index.catalog import Catalog
-from vrag.index.header import FILE_NAME, Header
+from vrag.index.header import Header
+from vrag.index.objects import is_url
+from vrag.index.place import LEFTOVERS, LocalPlace
 from vrag.index.rows import FILE_COLUMNS, ITEM_COLUMNS, document_of, file_schema, item_of, item_schema
 from vrag.index.table import Rows, Table, any_of
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Sequence
+    from collections.abc import Sequence
+    from contextlib import AbstractContextManager
 
     from PIL.Image import Image
 
     from vrag.index.header import Marked
+    from vrag.index.place import Place
     from vrag.types import Document, Item
 
 __all__ = ["Collection"]
 
-_LOCK = "lock"
-_WRITER = "writer.json"
-_LEFTOVERS = frozenset({_LOCK, _WRITER, f"{FILE_NAME}.new"})
-"""What a killed creation may leave behind: a directory with nothing else is not somebody's own."""
-
 
 class Collection:
-    """Documents and items on disk. Made by `open`, `create` or `open_or_create`.
+    """Documents and items on disk or published. Made by `open`, `create` or `open_or_create`.
 
     May be shared by threads, and its directory by processes.
     """
 
-    def __init__(self, directory: Path, header: Header) -> None:
-        self.directory = directory
+    def __init__(self, place: Place, header: Header) -> None:
+        self.place = place
         self.header = header
-        dimension = header.embedder.dimension if header.embedder else None
-        self.item_table = Table(directory / "index", "items", lambda: item_schema(dimension))
-        self.file_table = Table(directory / "index", "files", file_schema)
+        self.item_table = Table(place.shelf, "items", lambda: item_schema(header.embedder))
+        self.file_table = Table(place.shelf, "files", file_schema)
         self._content: tuple[tuple[int, int], str] | None = None
         """`content_version`, and the versions of the tables that it is of."""
 
@@ -63,14 +59,22 @@ class Collection:
     def open(cls, directory: str | Path) -> Collection:
         """Opens a collection that exists, and writes nothing.
 
+        Args:
+            directory: Where it is: a directory, or the URL under which it was published.
+
         Raises:
-            CollectionError: If there is none, or a newer version of vrag made it.
+            CollectionError: If there is none, or another version of vrag made it.
         """
+        if is_url(directory):
+            from vrag.index.published import Published
+
+            place = Published.at(str(directory))
+            return cls(place, place.header())
         path = _usable(directory)
         header = Header.read(path)
         if header is None:
             raise CollectionError(f"There is no collection in {path}.", "Make one: vrag index add PATH")
-        return cls(path, header)
+        return cls(LocalPlace(path), header)
 
     @classmethod
     def create(
@@ -94,8 +98,8 @@ class Collection:
         header = Header.of(options or CorpusOptions(), embedder)
         try:
             path.mkdir(parents=True, exist_ok=True)
-            with _locked(path):
-                foreign = sorted(entry.name for entry in path.iterdir() if entry.name not in _LEFTOVERS)
+            with LocalPlace(path).lock():
+                foreign = sorted(entry.name for entry in path.iterdir() if entry.name not in LEFTOVERS)
                 if foreign:
                     raise CollectionError(
                         f"{path} is not empty ({foreign[0]}) and not a collection.",
@@ -107,7 +111,7 @@ class Collection:
                 f"The collection {path} cannot be made: {error.strerror or error}.",
                 "Choose a directory that you may write to.",
             ) from error
-        return cls(path, header)
+        return cls(LocalPlace(path), header)
 
     @classmethod
     def open_or_create(
@@ -137,8 +141,18 @@ class Collection:
         return collection
 
     @property
+    def address(self) -> str:
+        """Directory or URL, for people."""
+        return self.place.address
+
+    @property
+    def directory(self) -> Path:
+        """Its directory on this machine; of a published collection, where its runs are kept."""
+        return self.place.directory
+
+    @property
     def items_dir(self) -> Path:
-        """Where the pictures are."""
+        """Where the pictures are. `stored` opens those of a published collection as well."""
         return self.directory / "items"
 
     @property
@@ -149,7 +163,7 @@ class Collection:
     @property
     def cache_dir(self) -> Path:
         """Where search structures are kept. May be deleted at any time."""
-        return self.directory / "cache"
+        return self.place.cache_dir
 
     @property
     def table_version(self) -> int:
@@ -203,41 +217,40 @@ class Collection:
 
         if item.image is None:
             raise SearchError(f"The item {item.id!r} has no picture: it is a {item.kind}.")
-        path = self.picture_path(item.image)
         try:
-            with Image.open(path) as image:
+            with self.stored(item.image) as file, Image.open(file) as image:
                 return image.convert("RGB")
         except (OSError, UnidentifiedImageError, Image.DecompressionBombError) as error:
             raise CollectionError(
-                f"The picture of {item.name} cannot be opened: {error}.",
-                "Run: vrag index verify --repair, then vrag index add",
+                f"The picture of {item.name} cannot be opened: {error}.", self.place.mend
             ) from error
 
-    def picture_path(self, image: str) -> Path:
-        """Where the picture with this path relative to `items/` lies.
+    def stored(self, name: str) -> BinaryIO:
+        """A picture or clip, by its path relative to `items/`, opened to read and to seek in.
 
         Raises:
-            CollectionError: If that is outside of `items/`.
+            FileNotFoundError: If there is none.
+            CollectionError: If the path leads out of `items/`, or the storage cannot be reached.
         """
-        root = self.items_dir.resolve()
-        path = (root / image).resolve()
-        if not path.is_relative_to(root) or path == root:
-            raise CollectionError(f"The picture {image!r} lies outside of the collection.")
-        return path
+        return self.place.open(name)
 
-    @contextmanager
-    def lock(self) -> Generator[None]:
+    def lock(self) -> AbstractContextManager[None]:
         """Holds the right to write. Readers need none.
 
         Raises:
             CollectionBusy: At once, if another process holds it.
+            CollectionError: If nothing can be written there.
         """
-        with _locked(self.directory):
-            yield
+        return self.place.lock()
 
 
 def _usable(directory: str | Path) -> Path:
     """The absolute path of a directory, if its name is one that the table's library can take."""
+    if is_url(directory):
+        raise CollectionError(
+            f"A collection cannot be made at {directory}.",
+            "Make it in a directory, then: vrag index publish URL",
+        )
     path = Path(os.path.abspath(directory))  # noqa: PTH100 - Path.resolve would follow links
     name = os.fspath(path)
     if any(ord(letter) < 32 or "\ud800" <= letter <= "\udfff" for letter in name):
@@ -245,49 +258,3 @@ def _usable(directory: str | Path) -> Path:
             f"A collection cannot live in {name!r}.", "Choose a directory with a plain name."
         )
     return path
-
-
-@contextmanager
-def _locked(directory: Path) -> Generator[None]:
-    from filelock import FileLock, Timeout
-
-    lock = FileLock(directory / _LOCK, timeout=0)
-    try:
-        lock.acquire()
-    except Timeout:
-        raise CollectionBusy(
-            f"Another process is writing to {directory}{_holder(directory)}.",
-            "Wait until it has finished, or stop it. Searching goes on meanwhile.",
-        ) from None
-    except OSError as error:
-        raise CollectionError(
-            f"{directory} cannot be locked for writing: {error.strerror or error}.",
-            "Choose a directory that you may write to.",
-        ) from error
-    try:
-        _sign(directory / _WRITER)
-        yield
-    finally:
-        (directory / _WRITER).unlink(missing_ok=True)
-        lock.release()
-
-
-def _sign(path: Path) -> None:
-    """Says who writes, for the message to others. The lock does not depend on it."""
-    content: dict[str, Any] = {"pid": os.getpid(), "host": socket.gethostname()}
-    try:
-        path.write_text(json.dumps(content), encoding="utf-8")
-    except OSError as error:
-        raise CollectionError(
-            f"{path.parent} cannot be written to: {error.strerror or error}.",
-            "Make room on the disk, or give yourself the right to write there.",
-        ) from error
-
-
-def _holder(directory: Path) -> str:
-    """Who holds the lock, as far as it is known."""
-    try:
-        content = json.loads((directory / _WRITER).read_text(encoding="utf-8"))
-        return f" (process {content['pid']} on {content['host']})"
-    except (OSError, ValueError, KeyError, TypeError):
-        return ""

@@ -9,21 +9,23 @@ from __future__ import annotations
 
 import threading
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
 
 from vrag.errors import CollectionError
-from vrag.index.arrow import ArrowSchema, ArrowTable
+from vrag.index.arrow import ArrowSchema, ArrowTable, arrow
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Mapping, Sequence
     from datetime import timedelta
     from pathlib import Path
 
-__all__ = ["Rows", "Table", "any_of", "literal"]
+__all__ = ["Directory", "Edition", "Rows", "Shelf", "Table", "any_of", "literal"]
 
 LanceTable: TypeAlias = Any
 """A `lancedb.table.LanceTable`, which has no types to speak of; None for a table without a version."""
 
+_ATTEMPTS = 3
+"""How often a long read begins when its version is compacted away."""
 _LIST = 1000
 """Values in one SQL list; longer ones are split."""
 
@@ -34,6 +36,81 @@ class Rows(NamedTuple):
     version: int
     """0 for a table that nothing was written to yet."""
     data: ArrowTable
+
+
+class Edition(NamedTuple):
+    """Which version of a table is the newest."""
+
+    database: str
+    """Directory or URL of the database that the table is in."""
+    version: int = 0
+    """LanceDB's number of it; 0 for the newest that is found there."""
+    number: int = 0
+    """Ours, which grows; 0 where it is LanceDB's."""
+
+
+class Shelf(Protocol):
+    """Where tables are."""
+
+    @property
+    def name(self) -> str:
+        """The directory or the URL, for people."""
+        ...
+
+    @property
+    def options(self) -> dict[str, str]:
+        """What LanceDB needs to know to read there."""
+        ...
+
+    def edition(self, table: str) -> Edition | None:
+        """Which version of a table is the newest; None when nothing was written to it yet."""
+        ...
+
+    def renew(self) -> None:
+        """Forgets what is remembered of the newest version."""
+        ...
+
+    def hint(self, message: str) -> str:
+        """What to do about a failure, of which LanceDB says this."""
+        ...
+
+    def prepare(self) -> str:
+        """Makes a database to write to, if there is none, and says where it is.
+
+        Raises:
+            CollectionError: If nothing can be written there.
+        """
+        ...
+
+
+class Directory:
+    """Tables in a directory of this machine."""
+
+    def __init__(self, path: Path) -> None:
+        self.name = str(path)
+        self.options: dict[str, str] = {}
+        self._path = path
+
+    def edition(self, table: str) -> Edition | None:
+        """The newest version on the disk."""
+        return Edition(self.name) if (self._path / f"{table}.lance").is_dir() else None
+
+    def renew(self) -> None:
+        """Nothing is remembered."""
+
+    def hint(self, message: str) -> str:
+        """What to do about a failure of a disk."""
+        lowered = message.casefold()
+        if "no space" in lowered or "quota" in lowered or "file too large" in lowered:
+            return "Make room on the disk and run the command again: it goes on where it stopped."
+        if "permission" in lowered or "read-only" in lowered:
+            return "Give yourself the right to write there, or use a collection in another directory."
+        return "Run: vrag index verify"
+
+    def prepare(self) -> str:
+        """Makes the directory, if there is none."""
+        self._path.mkdir(parents=True, exist_ok=True)
+        return self.name
 
 
 def literal(text: str) -> str:
@@ -58,16 +135,18 @@ def any_of(column: str, values: Sequence[str]) -> list[str]:
 
 
 class Table:
-    """A table by name in a directory. Created by its first write; until then it is empty.
+    """A table by name on a shelf. Created by its first write; until then it is empty.
 
     May be shared by threads. Each read is of the newest version at its start.
     """
 
-    def __init__(self, directory: Path, name: str, schema: Callable[[], ArrowSchema]) -> None:
-        self._directory = directory
+    def __init__(self, shelf: Shelf, name: str, schema: Callable[[], ArrowSchema]) -> None:
+        self._shelf = shelf
         self._name = name
         self._make_schema = schema
         self._handle: LanceTable = None
+        self._edition: Edition | None = None
+        """What `_handle` is at."""
         self._turn = threading.RLock()
 
     @property
@@ -79,8 +158,7 @@ class Table:
     def version(self) -> int:
         """Number of the newest version; 0 before the first write."""
         with self._turn, self._failures("read"):
-            handle = self._newest()
-            return 0 if handle is None else int(handle.version)
+            return self._number(self._newest())
 
     def read(self, columns: Sequence[str], where: str | None = None) -> Rows:
         """Some columns of the rows for which a SQL condition holds, in no particular order.
@@ -91,9 +169,37 @@ class Table:
         with self._turn, self._failures("read"):
             try:
                 return self._read(columns, where)
-            except RuntimeError:  # `compact` may have cleared this version away meanwhile
-                self._handle = None
+            except (RuntimeError, ValueError):  # `compact` may have cleared this version away meanwhile
+                self._forget()
                 return self._read(columns, where)
+
+    def batches(self, columns: Sequence[str], rows: int) -> Generator[ArrowTable]:
+        """Some columns of all rows, some rows at a time, from one version; memory is bounded by those.
+
+        When `compact` clears that version away meanwhile, it begins anew with the newest: rows that
+        came already come again.
+
+        Args:
+            columns: Which columns.
+            rows: How many rows come at a time at most.
+
+        Raises:
+            CollectionError: If the table cannot be read.
+        """
+        for attempt in reversed(range(_ATTEMPTS)):
+            with self._turn, self._failures("read"):
+                handle = self._open(self._shelf.edition(self._name))
+            if handle is None:
+                return
+            try:
+                yield from _pieces(handle, list(columns), rows)
+            except (RuntimeError, OSError, ValueError):
+                if attempt:
+                    self._shelf.renew()
+                    continue
+                with self._failures("read"):
+                    raise
+            return
 
     def append(self, rows: ArrowTable) -> None:
         """Adds rows in one commit."""
@@ -134,34 +240,50 @@ class Table:
             return Rows(0, schema.empty_table().select(list(columns)))
         query = handle.search().select(list(columns))
         data = (query if where is None else query.where(where)).to_arrow()
-        return Rows(int(handle.version), data.select(list(columns)))
+        return Rows(self._number(handle), data.select(list(columns)))
 
     def _newest(self) -> LanceTable:
         """The table at its newest version; None when there is none."""
-        if self._handle is not None:
+        edition = self._shelf.edition(self._name)
+        if self._handle is None or edition != self._edition:
+            self._handle, self._edition = self._open(edition), edition
+        elif edition is not None and not edition.version:
             self._handle.checkout_latest()
-        elif (self._directory / f"{self._name}.lance").is_dir():
-            self._handle = self._open()
         return self._handle
 
-    def _open(self) -> LanceTable:
+    def _open(self, edition: Edition | None) -> LanceTable:
+        if edition is None:
+            return None
         import lancedb
 
-        database: Any = lancedb.connect(str(self._directory))
+        database: Any = lancedb.connect(edition.database, storage_options=self._shelf.options)
         try:
-            return database.open_table(self._name)
+            handle: LanceTable = database.open_table(self._name)
         except ValueError:  # killed between the directory and the first version
             return None
+        if edition.version:
+            handle.checkout(edition.version)
+        return handle
+
+    def _number(self, handle: LanceTable) -> int:
+        if handle is None:
+            return 0
+        return (self._edition.number if self._edition else 0) or int(handle.version)
 
     def _writable(self) -> LanceTable:
+        place = self._shelf.prepare()
         handle = self._newest()
         if handle is None:
             import lancedb
 
-            self._directory.mkdir(parents=True, exist_ok=True)
-            database: Any = lancedb.connect(str(self._directory))
+            database: Any = lancedb.connect(place, storage_options=self._shelf.options)
             handle = self._handle = database.create_table(self._name, schema=self.schema, exist_ok=True)
+            self._edition = self._shelf.edition(self._name)
         return handle
+
+    def _forget(self) -> None:
+        self._handle = None
+        self._shelf.renew()
 
     @contextmanager
     def _failures(self, done: str) -> Generator[None]:
@@ -169,22 +291,21 @@ class Table:
         try:
             yield
         except (RuntimeError, OSError, ValueError) as error:
-            self._handle = None
+            self._forget()
             raise CollectionError(
-                f"The table {self._name} in {self._directory} could not be {done}: {_first_line(error)}.",
-                _hint(str(error)),
+                f"The table {self._name} in {self._shelf.name} could not be {done}: {_first_line(error)}.",
+                self._shelf.hint(str(error)),
             ) from error
+
+
+def _pieces(handle: LanceTable, columns: list[str], rows: int) -> Generator[ArrowTable]:
+    """All rows by their places: a scan reads ahead as fast as it can, up to gigabytes."""
+    count = int(handle.count_rows())
+    for at in range(0, count, rows):
+        places = list(range(at, min(at + rows, count)))
+        yield handle.take_offsets(places).select(columns).to_arrow().select(columns)
 
 
 def _first_line(error: Exception) -> str:
     text = str(error).strip() or type(error).__name__
     return text.splitlines()[0][:300].rstrip(".")
-
-
-def _hint(message: str) -> str:
-    lowered = message.casefold()
-    if "no space" in lowered or "quota" in lowered or "file too large" in lowered:
-        return "Make room on the disk and run the command again: it goes on where it stopped."
-    if "permission" in lowered or "read-only" in lowered:
-        return "Give yourself the right to write there, or use a collection in another directory."
-    return "Run: vrag index verify"

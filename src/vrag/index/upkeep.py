@@ -14,13 +14,14 @@ from vrag.index.catalog import Catalog
 from vrag.index.rows import file_key
 from vrag.index.table import any_of, literal
 from vrag.index.writer import KEEP
-from vrag.types import DocumentStatus
+from vrag.types import ABSENT, DocumentStatus
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
     from datetime import timedelta
 
     from vrag.corpus.options import CorpusOptions
+    from vrag.index.arrow import ArrowTable
     from vrag.index.header import EmbedderMark
     from vrag.index.store import Collection
     from vrag.types import Document
@@ -38,6 +39,8 @@ __all__ = [
     "status",
 ]
 
+_STORED = ["image", "clip_path"]
+"""Columns that name files below `items/`."""
 _LEAST_ID = 8
 """Digits of a document's id by which it may be named."""
 _MOST_LISTED = 10
@@ -109,13 +112,14 @@ def remove(collection: Collection, targets: Sequence[str | Path]) -> RemoveRepor
 def prune(collection: Collection) -> RemoveReport:
     """Takes those files out of a collection that are gone from the disk.
 
-    A file that cannot be looked at for another reason than its absence stays.
+    A file that cannot be looked at for another reason than its absence stays, and so does what was
+    imported without a file.
 
     Raises:
         CollectionBusy: If another process is writing.
     """
     with collection.lock():
-        return _remove(collection, [document for document in collection.documents() if _gone(document.path)])
+        return _remove(collection, list(filter(_gone, collection.documents())))
 
 
 def compact(collection: Collection, keep: timedelta = KEEP) -> CompactReport:
@@ -129,16 +133,17 @@ def compact(collection: Collection, keep: timedelta = KEEP) -> CompactReport:
         CollectionBusy: If another process is writing.
     """
     with collection.lock():
-        before = _size(collection.directory)
+        before = collection.place.size()
         settle(collection)
         for path in stray_pictures(collection):
             path.unlink(missing_ok=True)
         collection.item_table.compact(keep)
         collection.file_table.compact(keep)
         key = Catalog.load(collection).key
-        for folder in _folders(collection.cache_dir, without={f"lexical-{key}"}):
-            shutil.rmtree(folder, ignore_errors=True)  # what is left is not used
-        return CompactReport(before, _size(collection.directory))
+        for folder in _folders(collection.cache_dir, without=set()):
+            if key not in folder.name:
+                shutil.rmtree(folder, ignore_errors=True)  # what is left is not used
+        return CompactReport(before, collection.place.size())
 
 
 def status(collection: Collection) -> Status:
@@ -150,7 +155,7 @@ def status(collection: Collection) -> Status:
         files=dict(states),
         documents=len({document.id for document in documents if document.status.served}),
         items=collection.scan(["ordinal"]).data.num_rows,
-        bytes=_size(collection.directory),
+        bytes=collection.place.size(),
         problems=tuple(document for document in documents if document.reason),
         pending=tuple(d for d in documents if d.status is DocumentStatus.PENDING),
         options=collection.header.options,
@@ -223,19 +228,19 @@ def sweep(collection: Collection, document: str) -> None:
     """
     folder = collection.items_dir / document[:16]
     if folder.exists():
-        rows = collection.item_table.read(["image"], f"document = {literal(document)}").data
-        for path in _strays(collection, folder, rows["image"].to_pylist()):
+        rows = collection.item_table.read(_STORED, f"document = {literal(document)}").data
+        for path in _strays(collection, folder, rows):
             path.unlink(missing_ok=True)
 
 
 def stray_pictures(collection: Collection) -> list[Path]:
     """Files below `items/` that no item refers to, sorted. The caller holds the lock."""
-    images = collection.scan(["image"]).data["image"].to_pylist()
-    return _strays(collection, collection.items_dir, images)
+    return _strays(collection, collection.items_dir, collection.scan(_STORED).data)
 
 
-def _strays(collection: Collection, folder: Path, images: Iterable[str | None]) -> list[Path]:
-    known = {collection.items_dir / image for image in images if image is not None}
+def _strays(collection: Collection, folder: Path, rows: ArrowTable) -> list[Path]:
+    names = [name for column in _STORED for name in rows[column].to_pylist() if name is not None]
+    known = {collection.items_dir / name for name in names}
     return sorted(path for path in folder.rglob("*") if not path.is_dir() and path not in known)
 
 
@@ -289,9 +294,11 @@ def _documents_named(target: str, documents: Sequence[Document]) -> list[Documen
     return found
 
 
-def _gone(path: str) -> bool:
+def _gone(document: Document) -> bool:
+    if document.mtime_ns == ABSENT:
+        return False
     try:
-        Path(path).lstat()
+        Path(document.path).lstat()
     except (FileNotFoundError, NotADirectoryError):
         return True
     except OSError:
@@ -304,14 +311,3 @@ def _folders(directory: Path, without: set[str]) -> list[Path]:
     if not directory.is_dir():
         return []
     return [path for path in directory.iterdir() if path.is_dir() and path.name not in without]
-
-
-def _size(directory: Path) -> int:
-    """Bytes of the files below a directory; those that vanish meanwhile count nothing."""
-    total = 0
-    for path in directory.rglob("*"):
-        try:
-            total += path.lstat().st_size
-        except OSError:
-            continue
-    return total

@@ -7,9 +7,12 @@ from collections import Counter
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+from vrag.embed.base import VectorKind
 from vrag.errors import CollectionError
 from vrag.index.plan import read_manifest
-from vrag.index.rows import ITEM_COLUMNS, file_rows
+from vrag.index.rows import ITEM_COLUMNS, file_rows, vector_column
 from vrag.index.table import any_of
 from vrag.index.upkeep import settle, stray_pictures
 from vrag.types import DocumentStatus, item_id
@@ -17,6 +20,7 @@ from vrag.types import DocumentStatus, item_id
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from vrag.index.arrow import ArrowTable
     from vrag.index.plan import Known
     from vrag.index.store import Collection
 
@@ -24,6 +28,8 @@ __all__ = ["Problem", "VerifyReport", "verify"]
 
 _TOGETHER = 32
 """Documents whose items are read at once: bounds the memory."""
+_VECTORS = 256
+"""Items whose vectors are read at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +96,6 @@ class _Inspection:
         self.damaged: dict[str, set[str]] = {}
         """Ids of items to be made again, by document."""
         self._collection = collection
-        self._columns = [*ITEM_COLUMNS, *(["vector"] if collection.header.embedder else [])]
         self._expected: dict[str, int | None] = {}
         for entry in known.values():
             if entry.document.status.served:
@@ -107,6 +112,7 @@ class _Inspection:
         documents = sorted(counts.keys() & self._expected.keys())
         for at in range(0, len(documents), _TOGETHER):
             self._look_at(documents[at : at + _TOGETHER])
+        self._look_at_vectors()
         for path in stray_pictures(self._collection):
             name = path.relative_to(self._collection.items_dir).as_posix()
             self.problems.append(Problem("", name, "It is the picture of no item."))
@@ -123,15 +129,30 @@ class _Inspection:
 
     def _look_at(self, documents: Sequence[str]) -> None:
         (where,) = any_of("document", documents)
-        rows = self._collection.item_table.read(self._columns, where).data.to_pylist()
+        rows = self._collection.item_table.read(ITEM_COLUMNS, where).data.to_pylist()
         seen = Counter[str](row["id"] for row in rows)
         for row in rows:
             details = list(self._faults(row))
             if seen[row["id"]] > 1:
                 details.append("It is there more than once.")
             for detail in details:
-                self.problems.append(Problem(row["document"], row["id"], detail))
-                self.damaged.setdefault(row["document"], set()).add(row["id"])
+                self._blame(row["document"], row["id"], detail)
+
+    def _look_at_vectors(self) -> None:
+        mark = self._collection.header.embedder
+        if mark is None:
+            return
+        column = vector_column(mark.kind)
+        for batch in self._collection.item_table.batches(["id", "document", column], _VECTORS):
+            sound = _sound_vectors(batch[column], mark.kind)
+            rows = zip(batch["document"].to_pylist(), batch["id"].to_pylist(), sound, strict=True)
+            for document, item, fine in rows:
+                if not fine and document in self._expected:
+                    self._blame(document, item, "Its vector is missing or not finite.")
+
+    def _blame(self, document: str, item: str, detail: str) -> None:
+        self.problems.append(Problem(document, item, detail))
+        self.damaged.setdefault(document, set()).add(item)
 
     def _faults(self, row: dict[str, Any]) -> Iterator[str]:
         if row["id"] != item_id(row["document"], row["ordinal"]):
@@ -140,14 +161,22 @@ class _Inspection:
         if row["image"] is not None:
             self.pictures += 1
             yield from self._picture_faults(row)
-        if self._collection.header.embedder and not _is_vector(row["vector"]):
-            yield "Its vector is missing or not finite."
+        if row["clip_path"] is not None:
+            yield from self._clip_faults(row["clip_path"])
+
+    def _clip_faults(self, clip: str) -> Iterator[str]:
+        try:
+            with self._collection.stored(clip) as file:
+                if not file.read(1):
+                    yield "Its clip is empty."
+        except (OSError, CollectionError):
+            yield "Its clip is missing."
 
     def _picture_faults(self, row: dict[str, Any]) -> Iterator[str]:
         from PIL import Image
 
         try:
-            with Image.open(self._collection.picture_path(row["image"])) as image:
+            with self._collection.stored(row["image"]) as file, Image.open(file) as image:
                 if image.size != (row["width"], row["height"]):
                     yield f"Its picture is {image.width}×{image.height}, not {row['width']}×{row['height']}."
         except FileNotFoundError:
@@ -166,8 +195,20 @@ def _word_faults(text: str, spans: Sequence[int], boxes: Sequence[float]) -> Ite
         yield "The box of a word is not finite."
 
 
-def _is_vector(vector: Sequence[float | None] | None) -> bool:
-    return vector is not None and all(side is not None and math.isfinite(side) for side in vector)
+def _sound_vectors(column: ArrowTable, kind: VectorKind) -> list[bool]:
+    """For each row of a column of vectors whether it has any, and all their numbers are finite."""
+    rows = [row for chunk in column.chunks for row in chunk]
+    sound: list[bool] = []
+    for row in rows:
+        values = row.values
+        if values is not None and kind is VectorKind.MULTI:
+            values = values.flatten()
+        sound.append(values is not None and len(values) > 0 and _finite(values))
+    return sound
+
+
+def _finite(values: ArrowTable) -> bool:
+    return not values.null_count and bool(np.isfinite(values.to_numpy(zero_copy_only=False)).all())
 
 
 def _repair(collection: Collection, known: dict[str, Known], inspection: _Inspection) -> None:

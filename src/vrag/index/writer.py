@@ -4,35 +4,23 @@ from __future__ import annotations
 
 import time
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from vrag.errors import CollectionError
-from vrag.index.header import Marked
 from vrag.index.rows import file_rows, item_rows
 from vrag.index.table import literal
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable
 
     from numpy.typing import NDArray
 
     from vrag.index.store import Collection
     from vrag.types import Document, Item
 
-__all__ = ["KEEP", "ItemEmbedder", "Writer"]
+__all__ = ["KEEP", "Writer"]
 
 KEEP = timedelta(minutes=10)
 """Age up to which old versions of the tables are kept: longer than any query takes."""
-
-
-class ItemEmbedder(Marked, Protocol):
-    """What turns items into vectors."""
-
-    def embed_items(self, items: Sequence[Item]) -> NDArray[Any]:
-        """The vectors of items, (items, dimension)."""
-        ...
 
 
 class Writer:
@@ -40,21 +28,21 @@ class Writer:
 
     Args:
         collection: Where to; the caller holds its lock.
-        embedder: Makes the vectors, if the collection has them.
     """
 
     ITEMS = 64
     DOCUMENTS = 256
     """Rows that wait for a commit at most."""
+    NUMBERS = 16 * 2**20
+    """Numbers of vectors that wait for a commit at most: some hundred pages of late interaction."""
     SECONDS = 5.0
     """How long they wait, as long as more of them come."""
     COMPACT = 256
     """Commits after which small files are merged: reading slows with their number."""
 
-    def __init__(self, collection: Collection, embedder: ItemEmbedder | None) -> None:
+    def __init__(self, collection: Collection) -> None:
         self._collection = collection
-        self._embedder = embedder
-        self._items: list[Item] = []
+        self._items: list[tuple[Item, NDArray[Any] | None]] = []
         self._documents: dict[str, tuple[Document, int]] = {}
         """By path: one commit takes each key once."""
         self._since = 0.0
@@ -66,10 +54,10 @@ class Writer:
         if rows:
             self._collection.file_table.upsert(file_rows(rows), "key")
 
-    def item(self, item: Item) -> None:
-        """Takes an item."""
+    def item(self, item: Item, vector: NDArray[Any] | None = None) -> None:
+        """Takes an item, with its vector if the collection holds vectors."""
         self._start()
-        self._items.append(item)
+        self._items.append((item, vector))
         self._flush_when_due()
 
     def document(self, document: Document, rows: int) -> None:
@@ -80,14 +68,15 @@ class Writer:
 
     def discard(self, document: str) -> None:
         """Deletes the items of a document, committed or not."""
-        self._items = [item for item in self._items if item.document != document]
+        self._items = [pair for pair in self._items if pair[0].document != document]
         self._collection.item_table.delete(f"document = {literal(document)}")
 
     def flush(self) -> None:
         """Commits what waits."""
         if self._items:
-            table = self._collection.item_table
-            table.append(item_rows(self._items, self._vectors(), table.schema))
+            items, vectors = zip(*self._items, strict=True)
+            mark = self._collection.header.embedder
+            self._collection.item_table.append(item_rows(items, vectors if mark else None, mark))
             self._items = []
             self._commits += 1
         if self._documents:
@@ -114,18 +103,11 @@ class Writer:
             self._since = time.monotonic()
 
     def _flush_when_due(self) -> None:
-        full = len(self._items) >= self.ITEMS or len(self._documents) >= self.DOCUMENTS
+        numbers = sum(vector.size for _, vector in self._items if vector is not None)
+        full = (
+            len(self._items) >= self.ITEMS
+            or len(self._documents) >= self.DOCUMENTS
+            or numbers >= self.NUMBERS
+        )
         if full or time.monotonic() - self._since >= self.SECONDS:
             self.flush()
-
-    def _vectors(self) -> NDArray[Any] | None:
-        if self._embedder is None:
-            return None
-        vectors = np.asarray(self._embedder.embed_items(self._items), dtype=np.float32)
-        expected = (len(self._items), self._embedder.dimension)
-        if vectors.shape != expected or not np.isfinite(vectors).all():
-            raise CollectionError(
-                f"The embedder gave {vectors.shape} numbers instead of {expected}, or some not finite.",
-                "Nothing of this batch was stored. Check the embedder.",
-            )
-        return vectors

@@ -8,31 +8,35 @@ import time
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import TYPE_CHECKING, Protocol
+from pathlib import PurePosixPath
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from vrag.errors import SearchError
 from vrag.index.catalog import Catalog
-from vrag.index.dense import Dense
-from vrag.index.header import Marked
 from vrag.index.lexical import Entry, Lexical
+from vrag.index.vectors import VectorOptions, open_vectors
 from vrag.search.fuse import reciprocal_rank_fusion
 from vrag.types import DocumentStatus
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     import numpy as np
     from numpy.typing import NDArray
     from PIL.Image import Image
 
+    from vrag.embed.base import Embedder
     from vrag.index.store import Collection
+    from vrag.index.vectors import Tier, VectorIndex
     from vrag.types import Hit, Item, Query
 
-__all__ = ["MAX_TOP_K", "Engine", "QueryEmbedder", "Ranking", "Searcher"]
+__all__ = ["MAX_TOP_K", "Engine", "Ranking", "Searcher", "check_corpora", "check_search", "depth_of", "fused"]
 
 MAX_TOP_K = 1000
 _LEAST_DEPTH = 100
+_Found: TypeAlias = list[tuple[str, float]]
+"""Ids of items with scores, best first."""
 _CACHE = "lexical-"
 _STALE_SECONDS = 600.0
 """Age from which caches of other contents are deleted: another process may just be making one."""
@@ -77,15 +81,7 @@ class Ranking(StrEnum):
     LEXICAL = "lexical"
     """BM25 over the text."""
     VECTOR = "vector"
-    """Dot product of vectors."""
-
-
-class QueryEmbedder(Marked, Protocol):
-    """What turns queries into vectors."""
-
-    def embed_queries(self, queries: Sequence[str]) -> NDArray[np.float32]:
-        """The vectors of queries, (queries, dimension)."""
-        ...
+    """Dot product or MaxSim of vectors."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,13 +89,19 @@ class _State:
     """All that one version of the collection is searched with."""
 
     catalog: Catalog
-    row: dict[str, int]
     lexical: Lexical | None
-    dense: Dense | None
+    vectors: VectorIndex | None
     loaded: float
     """When, by the monotonic clock."""
     seconds: float
     """How long that took."""
+
+    def hits(self, found: _Found) -> list[Hit]:
+        """Ids with scores as hits, in the same order."""
+        return [
+            self.catalog.hit(self.catalog.row(item), score, rank)
+            for rank, (item, score) in enumerate(found, 1)
+        ]
 
 
 class Engine:
@@ -113,6 +115,7 @@ class Engine:
         collection: Where to search.
         embedder: The one the collection was built with; needed when its vectors are used.
         rankings: Which rankings to use. That of vectors is left out if the collection has none.
+        vectors: How vectors are searched.
 
     Raises:
         FingerprintMismatch: If vectors are to be used and the embedder is missing or another.
@@ -124,11 +127,13 @@ class Engine:
     def __init__(
         self,
         collection: Collection,
-        embedder: QueryEmbedder | None = None,
+        embedder: Embedder | None = None,
         *,
         rankings: Sequence[Ranking] = tuple(Ranking),
+        vectors: VectorOptions | None = None,
     ) -> None:
-        self._collection = collection
+        self.collection = collection
+        self._options = vectors or VectorOptions()
         self._rankings = set(rankings)
         if collection.header.embedder is None:
             self._rankings.discard(Ranking.VECTOR)
@@ -136,9 +141,14 @@ class Engine:
             raise SearchError("Nothing to rank by: the collection holds no vectors.")
         if Ranking.VECTOR in self._rankings:
             collection.header.check_embedder(embedder)
-        self._embedder = embedder
+        self.embedder = embedder
         self._state: _State | None = None
         self._refreshing = threading.Lock()
+
+    @property
+    def name(self) -> str:
+        """What `Query.corpora` calls the collection: the last part of its directory or URL."""
+        return PurePosixPath(self.collection.address).name
 
     @property
     def version(self) -> str:
@@ -153,18 +163,49 @@ class Engine:
         """For each query the best `top_k` items or fewer, best first, all from one version.
 
         Raises:
-            SearchError: If a query is empty or `top_k` not within 1 to 1000.
+            SearchError: If a query is empty or names another collection, or `top_k` is not within
+                1 to 1000.
             CollectionError: If the collection cannot be read.
         """
-        if not 1 <= top_k <= MAX_TOP_K:
-            raise SearchError(f"top_k is {top_k}; it must be from 1 to {MAX_TOP_K}.")
-        if any(not query.text.strip() for query in queries):
-            raise SearchError("A query is empty.", "Say what to look for.")
+        check_search(queries, top_k)
+        check_corpora(queries, [self.name])
         if not queries:
             return []
         state = self._refreshed()
-        vectors = self._embed([query.text for query in queries]) if state.dense else [None] * len(queries)
-        return [_find(state, query, vector, top_k) for query, vector in zip(queries, vectors, strict=True)]
+        found = self._rank(state, queries, depth_of(top_k))
+        return [state.hits(fused(lists)[:top_k]) for lists in found]
+
+    def rank(
+        self, queries: Sequence[Query], depth: int, vectors: Sequence[NDArray[np.float32]] | None = None
+    ) -> list[dict[Ranking, list[Hit]]]:
+        """For each query the best `depth` items of each ranking, not fused, all from one version.
+
+        Args:
+            queries: What to look for.
+            depth: How many items of each ranking.
+            vectors: Those of the queries, where the caller has them already.
+
+        Raises:
+            CollectionError: If the collection cannot be read.
+        """
+        state = self._refreshed()
+        found = self._rank(state, queries, depth, vectors)
+        return [{ranking: state.hits(hits) for ranking, hits in lists.items()} for lists in found]
+
+    @property
+    def rankings(self) -> frozenset[Ranking]:
+        """The rankings that are used."""
+        return frozenset(self._rankings)
+
+    @property
+    def tier(self) -> Tier | None:
+        """How vectors are searched now; None where they are not.
+
+        Raises:
+            CollectionError: If the collection cannot be read.
+        """
+        vectors = self._refreshed().vectors
+        return vectors.tier if vectors else None
 
     def item(self, id: str) -> Item:
         """The item with this id.
@@ -172,7 +213,7 @@ class Engine:
         Raises:
             SearchError: If there is none.
         """
-        return self._collection.item(id)
+        return self.collection.item(id)
 
     def image(self, id: str) -> Image:
         """The picture of an item, RGB, in full.
@@ -181,11 +222,27 @@ class Engine:
             SearchError: If there is no such item, or it has no picture.
             CollectionError: If its picture is missing or damaged, or lies outside of the collection.
         """
-        return self._collection.image(self.item(id))
+        return self.collection.image(self.item(id))
 
-    def _embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        assert self._embedder is not None
-        return self._embedder.embed_queries(texts)
+    def _rank(
+        self,
+        state: _State,
+        queries: Sequence[Query],
+        depth: int,
+        vectors: Sequence[NDArray[np.float32]] | None = None,
+    ) -> list[dict[Ranking, _Found]]:
+        masks = [state.catalog.mask(query) for query in queries]
+        found: list[dict[Ranking, _Found]] = [{} for _ in queries]
+        if state.lexical is not None:
+            for query, mask, rankings in zip(queries, masks, found, strict=True):
+                rankings[Ranking.LEXICAL] = state.lexical.search(query.text, depth, mask)
+        if state.vectors is not None:
+            if vectors is None:
+                assert self.embedder is not None
+                vectors = self.embedder.embed_queries([query.text for query in queries])
+            for rankings, hits in zip(found, state.vectors.search(vectors, depth, masks), strict=True):
+                rankings[Ranking.VECTOR] = hits
+        return found
 
     def _refreshed(self) -> _State:
         """The state to search with; built by one thread while the others wait.
@@ -194,7 +251,7 @@ class Engine:
         seconds must not make every query rebuild what it searches.
         """
         with self._refreshing:
-            tables = self._collection.item_table, self._collection.file_table
+            tables = self.collection.item_table, self.collection.file_table
             version = tables[0].version, tables[1].version
             state = self._state
             if state is None or (state.catalog.version != version and not self._may_wait(state)):
@@ -206,31 +263,33 @@ class Engine:
         return recent and self._is_growing()
 
     def _is_growing(self) -> bool:
-        states = self._collection.file_table.read(["status"]).data["status"].to_pylist()
+        states = self.collection.file_table.read(["status"]).data["status"].to_pylist()
         return DocumentStatus.PENDING.value in states
 
     def _load(self, old: _State | None) -> _State:
         """Reads what the newest version is searched with; again when items vanish in between."""
         started = time.monotonic()
         while True:
-            catalog = Catalog.load(self._collection)
+            catalog = Catalog.load(self.collection)
             if old is not None and old.catalog.key == catalog.key:  # only the manifest moved
                 return replace(old, catalog=catalog)
             lexical = self._lexical(catalog) if Ranking.LEXICAL in self._rankings else None
-            dense = Dense.load(self._collection, catalog.ids) if Ranking.VECTOR in self._rankings else None
-            made = {Ranking.LEXICAL: lexical, Ranking.VECTOR: dense}
+            vectors = self._vectors(catalog) if Ranking.VECTOR in self._rankings else None
+            made = {Ranking.LEXICAL: lexical, Ranking.VECTOR: vectors}
             if all(made[ranking] is not None for ranking in self._rankings):
-                rows = {item: row for row, item in enumerate(catalog.ids)}
                 now = time.monotonic()
-                return _State(catalog, rows, lexical, dense, now, now - started)
+                return _State(catalog, lexical, vectors, now, now - started)
+
+    def _vectors(self, catalog: Catalog) -> VectorIndex | None:
+        return open_vectors(self.collection, catalog.ids, catalog.key, self._options)
 
     def _lexical(self, catalog: Catalog) -> Lexical | None:
         """From the cache, or built and cached; None when one of the items is no longer there."""
-        path = self._collection.cache_dir / f"{_CACHE}{catalog.key}"
+        path = self.collection.cache_dir / f"{_CACHE}{catalog.key}"
         cached = _load_lexical(path)
         if cached is not None and cached.ids == catalog.ids:
             return cached
-        data = self._collection.scan(["id", "heading", "text"]).data
+        data = self.collection.scan(["id", "heading", "text"]).data
         columns = (data[name].to_pylist() for name in ("id", "heading", "text"))
         texts = {item: f"{heading}\n{text}" for item, heading, text in zip(*columns, strict=True)}
         if not texts.keys() >= set(catalog.ids):
@@ -241,21 +300,42 @@ class Engine:
         return lexical
 
 
-def _find(state: _State, query: Query, vector: NDArray[np.float32] | None, top_k: int) -> list[Hit]:
-    """The hits of one query."""
-    mask = state.catalog.mask(query)
-    depth = max(_LEAST_DEPTH, 10 * top_k)
-    found: list[list[tuple[str, float]]] = []
-    if state.lexical is not None:
-        found.append(state.lexical.search(query.text, depth, mask))
-    if state.dense is not None and vector is not None:
-        found.append(state.dense.search(vector, depth, mask))
+def depth_of(top_k: int) -> int:
+    """How deep each ranking is fused for so many results."""
+    return max(_LEAST_DEPTH, 10 * top_k)
+
+
+def check_search(queries: Sequence[Query], top_k: int) -> None:
+    """Refuses what no searcher can answer.
+
+    Raises:
+        SearchError: If a query is empty or `top_k` not within 1 to 1000.
+    """
+    if not 1 <= top_k <= MAX_TOP_K:
+        raise SearchError(f"top_k is {top_k}; it must be from 1 to {MAX_TOP_K}.")
+    if any(not query.text.strip() for query in queries):
+        raise SearchError("A query is empty.", "Say what to look for.")
+
+
+def check_corpora(queries: Sequence[Query], names: Sequence[str]) -> None:
+    """Refuses queries that name a collection which is not searched.
+
+    Raises:
+        SearchError: With the names of those that are.
+    """
+    for query in queries:
+        unknown = sorted((query.corpora or frozenset()).difference(names))
+        if unknown:
+            raise SearchError(
+                f"There is no collection named {unknown[0]!r}.", f"There are: {', '.join(names)}."
+            )
+
+
+def fused(found: Mapping[Ranking, _Found]) -> _Found:
+    """Ids with scores, best first: one ranking keeps its scores, several are fused."""
     if len(found) == 1:
-        best = found[0]
-    else:
-        best = reciprocal_rank_fusion([[item for item, _ in ranking] for ranking in found])
-    best = best[:top_k]
-    return [state.catalog.hit(state.row[item], score, rank) for rank, (item, score) in enumerate(best, 1)]
+        return next(iter(found.values()))
+    return reciprocal_rank_fusion([[item for item, _ in hits] for hits in found.values()])
 
 
 def _load_lexical(path: Path) -> Lexical | None:

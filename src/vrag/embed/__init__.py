@@ -1,0 +1,1 @@
+"""Items and queries become vectors: the `Embedder` protocol and what implements it."""

@@ -1,0 +1,189 @@
+"""A model's files: found, read as JSON, and told apart by a hash."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+from vrag.embed.device import library
+from vrag.errors import EmbedError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+__all__ = ["checkpoint_digest", "find_checkpoint", "read_json", "read_settings"]
+
+_HUB_NAME = re.compile(r"(?P<name>[\w-][\w.-]*/[\w.-]+)(@(?P<revision>[\w./-]+))?")
+_TEXTS = {".txt", ".jinja", ".model", ".tiktoken"}
+_PATH_KEYS = {"_name_or_path", "name_or_path", "base_model_name_or_path"}
+"""Where files say which path they were once read from."""
+_WHOLE = 32 * 2**20
+"""Bytes up to which a file of weights is hashed from end to end."""
+_BLOCK = 256
+"""Bytes hashed at the beginning, the middle and the end of each tensor of larger files."""
+_ONLY = ["*.json", "*.jinja", "*.txt", "*.model", "*.tiktoken", "*.safetensors"]
+"""What is downloaded: neither pickles nor code."""
+
+
+def find_checkpoint(name: str) -> Path:
+    """The folder of a model's files: a local one, or the local snapshot of one from the hub.
+
+    What was downloaded before is used without asking the hub again; `NAME@REVISION` names one
+    revision. Code and pickled weights are never downloaded.
+
+    Raises:
+        EmbedError: If there is no such folder, or the hub has no such model or cannot be reached.
+        MissingExtra: If the model has to come from the hub and its client is not installed.
+    """
+    folder = Path(name).expanduser()
+    if folder.is_dir():
+        return folder.resolve()
+    named = _HUB_NAME.fullmatch(name)
+    if named is None or name.startswith((".", "/", "~")):
+        raise EmbedError(f"There is no folder {name}.", "Name a folder with a model, or one of the hub.")
+    hub = library("huggingface_hub")
+    wanted = {"repo_id": named["name"], "revision": named["revision"], "allow_patterns": _ONLY}
+    try:
+        found = Path(hub.snapshot_download(**wanted, local_files_only=True))
+        if _is_complete(found):
+            return found
+    except (OSError, ValueError):  # not here yet
+        pass
+    return _download(hub, wanted)
+
+
+def read_json(folder: Path, name: str) -> Any:  # noqa: ANN401 - whatever the file holds
+    """What a JSON file of the model says; None when there is no such file.
+
+    Raises:
+        EmbedError: If the file is damaged.
+    """
+    path = folder / name
+    try:
+        return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else None
+    except (OSError, ValueError) as error:
+        raise EmbedError(f"{path} cannot be read: {error}.", "Download the model again.") from error
+
+
+def read_settings(folder: Path, name: str) -> dict[str, Any]:
+    """What a JSON file of the model says, by name; nothing when there is no such file.
+
+    Raises:
+        EmbedError: If the file is damaged or holds something else.
+    """
+    data = read_json(folder, name)
+    if data is None:
+        return {}
+    if not isinstance(data, dict):
+        raise EmbedError(f"{folder / name} does not hold settings.", "Download the model again.")
+    return cast("dict[str, Any]", data)
+
+
+def checkpoint_digest(folder: Path) -> str:
+    """SHA-256 over everything in a model's files that its vectors depend on.
+
+    Configuration, tokenizer, processor, templates and module folders count in full, apart from the
+    paths they mention; weights by the names, types and shapes of all tensors, the size of the file,
+    and 256 bytes at the beginning, the middle and the end of each tensor (files up to 32 MiB: every
+    byte), so that 16 GB take a second. It therefore notices another model, another fine-tuning,
+    another precision and a swapped tokenizer; it would miss a change of single numbers within a
+    large tensor. Folder names are not part of it: a model that moves stays the same.
+
+    Raises:
+        EmbedError: If the weights are missing or damaged.
+    """
+    whole = hashlib.sha256()
+    weights = 0
+    for path in _files(folder):
+        whole.update(path.relative_to(folder).as_posix().encode() + b"\0")
+        if path.suffix == ".safetensors":
+            weights += 1
+            whole.update(_weights_digest(path))
+        elif path.suffix == ".json":
+            whole.update(_json_digest(folder, path))
+        else:
+            whole.update(hashlib.sha256(path.read_bytes()).digest())
+    if not weights:
+        raise EmbedError(
+            f"{folder} holds no weights as .safetensors.",
+            "Convert them: pickled weights can run code and are not loaded.",
+        )
+    return whole.hexdigest()
+
+
+def _download(hub: Any, wanted: dict[str, Any]) -> Path:  # noqa: ANN401
+    name = wanted["repo_id"]
+    try:
+        return Path(hub.snapshot_download(**wanted))
+    except hub.errors.GatedRepoError as error:
+        raise EmbedError(
+            f"The model {name} is gated.", "Accept its terms on its page, then run: hf auth login"
+        ) from error
+    except (hub.errors.RepositoryNotFoundError, hub.errors.RevisionNotFoundError) as error:
+        raise EmbedError(f"The hub has no model {name}, or not in that revision.") from error
+    except Exception as error:  # the hub's client lets errors of many network layers through
+        reason = str(error).strip().split("\n")[0]
+        raise EmbedError(
+            f"The model {name} is not on this machine and could not be downloaded: {reason}",
+            f"Run `hf download {name}` where the hub can be reached and name the folder here.",
+        ) from error
+
+
+def _is_complete(folder: Path) -> bool:
+    """Whether all shards that an index of weights names are there; a cut download leaves some out."""
+    for index in folder.glob("*.safetensors.index.json"):
+        shards = cast("dict[str, str]", read_json(folder, index.name)["weight_map"]).values()
+        return all((folder / shard).exists() for shard in shards)
+    return any(folder.glob("*.safetensors"))
+
+
+def _files(folder: Path) -> Iterator[Path]:
+    """The files that count, in a fixed order: those at the top and in the folders of modules."""
+    places = [folder, *(place for place in folder.iterdir() if re.match(r"\d+_", place.name))]
+    for path in sorted(path for place in places if place.is_dir() for path in place.iterdir()):
+        if path.is_file() and path.suffix in {".safetensors", ".json", *_TEXTS}:
+            yield path
+
+
+def _json_digest(folder: Path, path: Path) -> bytes:
+    data = _without_paths(read_json(path.parent, path.name))
+    if path.parent == folder and path.name == "tokenizer.json":  # as large as it is certain
+        return hashlib.sha256(path.read_bytes()).digest()
+    return hashlib.sha256(json.dumps(data, sort_keys=True).encode()).digest()
+
+
+def _without_paths(data: Any) -> Any:  # noqa: ANN401
+    if isinstance(data, dict):
+        entries = cast("dict[str, Any]", data).items()
+        return {key: _without_paths(value) for key, value in entries if key not in _PATH_KEYS}
+    if isinstance(data, list):
+        return [_without_paths(value) for value in cast("list[Any]", data)]
+    return data
+
+
+def _weights_digest(path: Path) -> bytes:
+    """SHA-256 over a file of weights: all of a small one; header, size and samples of a large one."""
+    size = path.stat().st_size
+    if size <= _WHOLE:
+        return hashlib.sha256(path.read_bytes()).digest()
+    try:
+        with path.open("rb") as file:
+            length = int.from_bytes(file.read(8), "little")
+            header = file.read(min(length, size))
+            sample = hashlib.sha256(header + size.to_bytes(8, "little"))
+            for start, end in _tensors(json.loads(header)):
+                for place in sorted({start, (start + end) // 2, max(start, end - _BLOCK)}):
+                    file.seek(8 + length + place)
+                    sample.update(place.to_bytes(8, "little") + file.read(min(_BLOCK, end - place)))
+            return sample.digest()
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise EmbedError(f"The weights {path.name} are damaged: {error}.", "Download them again.") from error
+
+
+def _tensors(header: dict[str, Any]) -> list[tuple[int, int]]:
+    """Where each tensor begins and ends, counted from behind the header."""
+    entries = (entry for name, entry in header.items() if name != "__metadata__")
+    return sorted((int(entry["data_offsets"][0]), int(entry["data_offsets"][1])) for entry in entries)

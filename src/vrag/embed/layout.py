@@ -1,0 +1,174 @@
+"""What a checkpoint's files say it is: decided before anything is loaded, and never by its name.
+
+sentence-transformers 6.2 loads nearly anything: what it does not recognise gets a projection of
+random numbers (`MultiVectorEncoder`), mean pooling that the model was not trained for
+(`SentenceTransformer`), or a random classification head (`CrossEncoder`), and goes on to give
+vectors and scores that look like any others. All of these are refused here.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Any, cast
+
+from vrag.embed.checkpoint import find_checkpoint, read_json, read_settings
+from vrag.embed.device import library
+from vrag.errors import EmbedError
+
+__all__ = ["Layout", "Role", "Route", "read_layout"]
+
+_OWN = "sentence_transformers."
+_TOKEN_LEVEL = {"MultiVectorMask", "HierarchicalTokenPooling"}
+
+
+class Role(StrEnum):
+    """What a checkpoint was trained to be."""
+
+    SINGLE = "single"
+    """One vector for a thing."""
+    MULTI = "multi"
+    """Many vectors for a thing."""
+    RERANK = "rerank"
+    """A score for a pair."""
+
+
+class Route(StrEnum):
+    """Which files make the model what it is: part of the fingerprint."""
+
+    MODULES = "modules"
+    """`modules.json` lists the parts."""
+    NATIVE = "native"
+    """A class of transformers that holds the head: `ColQwen2ForRetrieval` and its kind."""
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """What is known of a checkpoint before it is loaded."""
+
+    folder: Path
+    role: Role
+    route: Route
+    config: dict[str, Any]
+    """The configuration of the network; that of the base model where an adapter lies on top."""
+    base: Path | None = None
+    """The folder of the base model, where the checkpoint is an adapter."""
+
+    @property
+    def sees(self) -> bool:
+        """Whether the network has a part that looks at pictures."""
+        return "vision_config" in self.config or "vision_config" in self.config.get("vlm_config", {})
+
+
+def read_layout(folder: Path) -> Layout:
+    """Reads what a checkpoint is.
+
+    Raises:
+        EmbedError: If its files do not say, contradict each other, or ask to run their own code; or if
+            loading it would invent parts that were never trained.
+    """
+    modules = read_json(folder, "modules.json")
+    if modules is not None:
+        return _by_modules(folder, modules)
+    if (folder / "adapter_config.json").is_file():
+        raise EmbedError(
+            f"{folder} is an adapter without modules.json: loaded as it is, its projection would be random.",
+            "Use a revision that has modules.json, or the merged model (for vidore/colqwen2-v1.0: "
+            "vidore/colqwen2-v1.0-hf).",
+        )
+    config = read_settings(folder, "config.json")
+    if not config:
+        raise EmbedError(f"{folder} is not a model: it has neither modules.json nor config.json.")
+    return _by_architecture(folder, config)
+
+
+def _by_architecture(folder: Path, config: dict[str, Any]) -> Layout:
+    """A checkpoint that transformers knows by itself."""
+    names = [str(name) for name in cast("list[object]", config.get("architectures") or [])]
+    known = library("transformers")
+    for suffix, role in (("ForRetrieval", Role.MULTI), ("ForSequenceClassification", Role.RERANK)):
+        if any(name.endswith(suffix) for name in names):
+            if not any(hasattr(known, name) for name in names):
+                raise EmbedError(
+                    f"{folder} brings the code of its network ({', '.join(names)}), which is not run.",
+                    f"transformers {known.__version__} does not know it; a newer one may.",
+                )
+            return Layout(folder, role, Route.NATIVE, config)
+    if "HF_ColBERT" in names:
+        return Layout(folder, Role.MULTI, Route.NATIVE, config)
+    raise EmbedError(
+        f"{folder} holds a network ({', '.join(names) or 'without a name'}) and nothing that says how it "
+        "embeds: pooling or projection would be invented.",
+        "Use a checkpoint with modules.json or an architecture that ends in ForRetrieval; GVE is gve:PATH.",
+    )
+
+
+def _by_modules(folder: Path, modules: object) -> Layout:
+    """A checkpoint that lists its parts."""
+    if not isinstance(modules, list) or not modules:
+        raise EmbedError(f"{folder / 'modules.json'} lists no modules.")
+    entries = cast("list[dict[str, Any]]", modules)
+    try:
+        parts = [(str(entry["type"]), folder / str(entry["path"])) for entry in entries]
+    except (TypeError, KeyError) as error:
+        raise EmbedError(f"{folder / 'modules.json'} is damaged: {error!r}.") from error
+    for kind, place in parts:
+        _check_part(kind, place)
+    role = _role(folder, {kind.rpartition(".")[2] for kind, _ in parts})
+    base = _base(folder)
+    config = read_settings(base or folder, "config.json")
+    return Layout(folder, role, Route.MODULES, config, base)
+
+
+def _check_part(kind: str, place: Path) -> None:
+    """Refuses a part that brings code, lacks weights or has an activation that would be replaced."""
+    if not kind.startswith(_OWN):
+        raise EmbedError(f"The model asks to run its own code ({kind}), which is not done.")
+    if kind.rpartition(".")[2] != "Dense":
+        return
+    if not (place / "model.safetensors").is_file():
+        raise EmbedError(f"The projection in {place} has no model.safetensors.", "Download the model again.")
+    activation = str(read_settings(place, "config.json").get("activation_function", "torch."))
+    if not activation.startswith("torch."):
+        raise EmbedError(
+            f"The projection in {place} wants the activation {activation}, which is code of its own."
+        )
+
+
+def _role(folder: Path, names: set[str]) -> Role:
+    """What `config_sentence_transformers.json` says, checked against the parts that are listed."""
+    told = str(
+        read_settings(folder, "config_sentence_transformers.json").get("model_type", "SentenceTransformer")
+    )
+    roles = {
+        "SentenceTransformer": Role.SINGLE,
+        "MultiVectorEncoder": Role.MULTI,
+        "ColBERT": Role.MULTI,
+        "CrossEncoder": Role.RERANK,
+    }
+    if told not in roles:
+        raise EmbedError(f"{folder} is a {told}, which gives neither vectors of things nor scores of pairs.")
+    role = roles[told]
+    if role is Role.SINGLE and names & _TOKEN_LEVEL:
+        raise EmbedError(
+            f"{folder} says that it makes one vector and lists modules for many.",
+            "Correct model_type in its config_sentence_transformers.json.",
+        )
+    if role is Role.MULTI and "Pooling" in names:
+        raise EmbedError(
+            f"{folder} says that it makes many vectors and lists a module that pools them into one.",
+            "Correct model_type in its config_sentence_transformers.json.",
+        )
+    return role
+
+
+def _base(folder: Path) -> Path | None:
+    """The folder of the model that an adapter adapts; None where there is no adapter."""
+    adapter = read_settings(folder, "adapter_config.json")
+    if not adapter:
+        return None
+    name = adapter.get("base_model_name_or_path")
+    if not name:
+        raise EmbedError(f"The adapter in {folder} does not say which model it adapts.")
+    return find_checkpoint(str(name))

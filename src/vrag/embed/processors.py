@@ -1,0 +1,139 @@
+"""Loading what transformers calls processors, without torchvision and with one way to resize."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import threading
+from typing import TYPE_CHECKING, Any, cast
+
+from vrag.embed.device import library
+from vrag.errors import EmbedError
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
+
+    from vrag.embed.options import EmbedOptions
+
+__all__ = ["PROCESSOR_SETTINGS", "image_backend", "loading", "set_pixels"]
+
+PROCESSOR_SETTINGS = {"backend": "pil"}
+"""How processors are loaded. Resized by PIL and by torchvision, the same picture gives vectors that differ
+by about 1e-3; one of the two is fixed so that an index does not depend on what else is installed."""
+
+_PARTS = ["image_processor", "tokenizer"]
+_CLASSES = ("Qwen2VLProcessor", "Qwen2_5_VLProcessor", "Qwen3VLProcessor")
+_one_at_a_time = threading.RLock()
+
+
+def set_pixels(processor: Any, options: EmbedOptions) -> None:  # noqa: ANN401
+    """Has pictures resized to within the pixel limits that are asked for; the model's own stand else.
+
+    Raises:
+        EmbedError: If the model takes pictures of one size only.
+    """
+    asked = {"shortest_edge": options.min_pixels, "longest_edge": options.max_pixels}
+    changed = {name: bound for name, bound in asked.items() if bound is not None}
+    if not changed:
+        return
+    part = getattr(processor, "image_processor", None)
+    size: dict[str, Any] = {
+        name: bound for name, bound in dict(getattr(part, "size", None) or {}).items() if bound
+    }
+    if part is None or size.keys() != asked.keys() or not hasattr(part, "merge_size"):
+        raise EmbedError(
+            "This model sets the size of pictures itself.", "Leave min_pixels and max_pixels out."
+        )
+    size |= changed
+    if size["shortest_edge"] > size["longest_edge"]:
+        least, most = size["shortest_edge"], size["longest_edge"]
+        raise EmbedError(f"Pictures cannot have between {least} and {most} pixels.", "Set both limits.")
+    part.size = type(part.size)(**size)
+
+
+def image_backend(processor: Any) -> str:  # noqa: ANN401
+    """What resizes pictures: `pil`, `torchvision`, or `none` where nothing looks at pictures."""
+    part = getattr(processor, "image_processor", None)
+    if part is None:
+        return "none"
+    pil = library("transformers.image_processing_backends").PilBackend
+    return "pil" if isinstance(part, pil) else "torchvision"
+
+
+@contextlib.contextmanager
+def loading() -> Generator[None, None, None]:
+    """A model is loaded here: quietly, without torchvision if need be, and never with invented weights.
+
+    Qwen-VL processors contain one for videos, which needs torchvision. Where that is missing they are
+    put together without it for the time of loading, and know afterwards that they have none. Such a
+    model takes no videos, and must not be saved again.
+
+    Raises:
+        EmbedError: If the checkpoint lacks weights, which transformers would fill with random numbers.
+    """
+    log = logging.getLogger("transformers.modeling_utils")
+    report = _Missing()
+    with _one_at_a_time, contextlib.ExitStack() as undo:
+        bars = library("transformers.utils.logging")
+        if bars.is_progress_bar_enabled():
+            bars.disable_progress_bar()
+            undo.callback(bars.enable_progress_bar)
+        if not log.isEnabledFor(logging.WARNING):  # the report of missing weights is a warning
+            root = logging.getLogger("transformers")
+            undo.callback(root.setLevel, root.level)
+            root.setLevel(logging.WARNING)
+        log.addFilter(report)
+        undo.callback(log.removeFilter, report)
+        if not library("transformers.utils").is_torchvision_available():
+            undo.enter_context(_without_video())
+        yield
+    if report.text:
+        raise EmbedError(
+            f"The checkpoint lacks weights, which would be random: {report.text}", "Download it again."
+        )
+
+
+class _Missing(logging.Filter):
+    """Keeps the report of missing weights, and lets no report of loading through to the terminal."""
+
+    text = ""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        message = record.getMessage()
+        if "MISSING" in message:
+            lines = [line.strip() for line in message.splitlines() if "MISSING" in line]
+            self.text = self.text or "; ".join(lines[:3])
+        return record.levelno >= logging.ERROR
+
+
+@contextlib.contextmanager
+def _without_video() -> Generator[None, None, None]:
+    """Qwen-VL processors are made of a tokenizer and a processor of images alone."""
+    mixin = library("transformers.processing_utils").ProcessorMixin
+    classes = tuple(getattr(library("transformers"), name) for name in _CLASSES)
+    original = mixin.__init__
+
+    def init(self: Any, *parts: Any, **settings: Any) -> None:  # noqa: ANN401
+        if isinstance(self, classes):
+            settings.pop("video_processor", None)
+            original(self, *parts[:2], **settings)
+            self.__class__ = _image_only(cast("type[Any]", type(self)))
+        else:
+            original(self, *parts, **settings)
+
+    for kind in classes:
+        kind.get_attributes = classmethod(lambda _: list(_PARTS))
+    mixin.__init__ = init
+    try:
+        yield
+    finally:
+        mixin.__init__ = original
+        for kind in classes:
+            del kind.get_attributes
+
+
+def _image_only(kind: type[Any]) -> type[Any]:
+    """The class of a processor that has no part for videos and says so when asked later."""
+    if "get_attributes" in vars(kind) and kind.__name__ not in _CLASSES:
+        return kind
+    return type(kind.__name__, (kind,), {"get_attributes": classmethod(lambda _: list(_PARTS))})

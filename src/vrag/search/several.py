@@ -1,0 +1,188 @@
+"""Several collections are searched as one."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from vrag.errors import FingerprintMismatch, SearchError
+from vrag.search.engine import Ranking, check_corpora, check_search, depth_of, fused
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    import numpy as np
+    from numpy.typing import NDArray
+    from PIL.Image import Image
+
+    from vrag.search.engine import Engine
+    from vrag.types import Hit, Item, Query
+
+__all__ = ["STRIDE", "Several", "named"]
+
+STRIDE = 2**32
+"""`Hit.row` is the place of the collection × STRIDE + the row within it: none moves when another grows."""
+
+
+class Several:
+    """A `Searcher` over collections, each known by a name.
+
+    Every ranking is one list over all of them, merged by score, then rankings are fused as in one
+    collection. Vector scores mean the same everywhere, since the vectors are of one embedder. Lexical
+    scores do not quite: a collection weighs words by how rare they are in it (local statistics, as
+    distributed search engines do by default), so that a word that is common in one and rare in
+    another scores higher in the latter. A collection without vectors takes part by its words alone.
+
+    A document that is in several collections is found once, with its best score. Ties go by item id.
+    A search reads one version of each collection, but not of all at one moment.
+
+    Args:
+        engines: By name; the order is that of the names.
+
+    Raises:
+        SearchError: If there is none.
+        FingerprintMismatch: If their vectors are of different embedders.
+    """
+
+    def __init__(self, engines: Mapping[str, Engine]) -> None:
+        if not engines:
+            raise SearchError("There is no collection to search.")
+        self._engines = dict(sorted(engines.items()))
+        _check_embedders(self._engines)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the collections, sorted."""
+        return tuple(self._engines)
+
+    @property
+    def version(self) -> str:
+        """Hash over what a search finds now; equal versions find the same.
+
+        Raises:
+            CollectionError: If a collection cannot be read.
+        """
+        digest = hashlib.sha256()
+        for name, engine in self._engines.items():
+            digest.update(f"{name}\0{engine.version}\0".encode(errors="surrogatepass"))
+        return digest.hexdigest()[:16]
+
+    def search(self, queries: Sequence[Query], top_k: int) -> list[list[Hit]]:
+        """For each query the best `top_k` items or fewer, best first.
+
+        Raises:
+            SearchError: If a query is empty or names an unknown collection, or `top_k` is not within
+                1 to 1000.
+            CollectionError: If a collection cannot be read.
+        """
+        check_search(queries, top_k)
+        check_corpora(queries, self.names)
+        vectors = self._embed(queries)
+        found: list[dict[Ranking, list[Hit]]] = [{} for _ in queries]
+        for place, name in enumerate(self._engines):
+            self._rank(name, place, queries, vectors, depth_of(top_k), found)
+        return [_best(lists, depth_of(top_k), top_k) for lists in found]
+
+    def item(self, id: str) -> Item:
+        """The item with this id.
+
+        Raises:
+            SearchError: If there is none.
+        """
+        return self._holder(id).item(id)
+
+    def image(self, id: str) -> Image:
+        """The picture of an item, RGB, in full.
+
+        Raises:
+            SearchError: If there is no such item, or it has no picture.
+            CollectionError: If its picture is missing or damaged, or lies outside of its collection.
+        """
+        return self._holder(id).image(id)
+
+    def _holder(self, id: str) -> Engine:
+        for engine in self._engines.values():
+            if engine.collection.items([id]):
+                return engine
+        raise SearchError(f"There is no item {id!r}.")
+
+    def _embed(self, queries: Sequence[Query]) -> Sequence[NDArray[np.float32]] | None:
+        """The vectors of the queries, made once for all collections; None when none has vectors."""
+        for engine in self._engines.values():
+            if queries and Ranking.VECTOR in engine.rankings and engine.embedder is not None:
+                return engine.embedder.embed_queries([query.text for query in queries])
+        return None
+
+    def _rank(
+        self,
+        name: str,
+        place: int,
+        queries: Sequence[Query],
+        vectors: Sequence[NDArray[np.float32]] | None,
+        depth: int,
+        found: list[dict[Ranking, list[Hit]]],
+    ) -> None:
+        """Adds what one collection finds to the lists of the queries that ask it."""
+        asked = [n for n, query in enumerate(queries) if query.corpora is None or name in query.corpora]
+        if not asked:
+            return
+        chosen = None if vectors is None else [vectors[n] for n in asked]
+        ranked = self._engines[name].rank([replace(queries[n], corpora=None) for n in asked], depth, chosen)
+        for n, lists in zip(asked, ranked, strict=True):
+            for ranking, hits in lists.items():
+                numbered = [replace(hit, row=place * STRIDE + hit.row) for hit in hits]
+                found[n].setdefault(ranking, []).extend(numbered)
+
+
+def named(addresses: Iterable[str]) -> dict[str, str]:
+    """Names for collections: the last part of each address, with those before it as far as it takes.
+
+    The same address given twice is one.
+
+    Args:
+        addresses: Absolute paths of directories, or URLs.
+
+    >>> named(["/a/images", "/b/images", "s3://bucket/notes/"])
+    {'a/images': '/a/images', 'b/images': '/b/images', 'notes': 's3://bucket/notes/'}
+    """
+    parts = {address: [part for part in address.split("/") if part] for address in addresses}
+    names: dict[str, str] = {}
+    for address, ends in parts.items():
+        others = [other for place, other in parts.items() if place != address]
+        lengths = range(1, len(ends) + 1)
+        alone = (n for n in lengths if all(other[-n:] != ends[-n:] for other in others))
+        names["/".join(ends[-next(alone, len(ends)) :]) or address] = address
+    return names
+
+
+def _check_embedders(engines: Mapping[str, Engine]) -> None:
+    """Refuses vectors that cannot be compared."""
+    first: tuple[str, str] | None = None
+    for name, engine in engines.items():
+        mark = engine.collection.header.embedder
+        if mark is None or Ranking.VECTOR not in engine.rankings:
+            continue
+        if first is None:
+            first = name, mark.fingerprint
+        elif first[1] != mark.fingerprint:
+            raise FingerprintMismatch(
+                f"The collections {first[0]} and {name} hold vectors of different embedders.",
+                "Search them one at a time, or build one of them again with the other's embedder.",
+            )
+
+
+def _best(lists: Mapping[Ranking, list[Hit]], depth: int, top_k: int) -> list[Hit]:
+    """The hits of one query from the lists of all collections."""
+    hits: dict[str, Hit] = {}
+    merged: dict[Ranking, list[tuple[str, float]]] = {}
+    for ranking, found in lists.items():
+        found.sort(key=lambda hit: (-hit.score, hit.item, hit.row))
+        once = {hit.item: hit.score for hit in reversed(found)}
+        merged[ranking] = sorted(once.items(), key=lambda pair: (-pair[1], pair[0]))[:depth]
+        for hit in found:
+            known = hits.get(hit.item)
+            if known is None or hit.row < known.row:
+                hits[hit.item] = hit
+    best = fused(merged)[:top_k] if merged else []
+    return [replace(hits[item], score=score, rank=rank) for rank, (item, score) in enumerate(best, 1)]

@@ -1,0 +1,134 @@
+"""The routes that show items: what is known of them, their pictures, their clips."""
+
+from __future__ import annotations
+
+import mimetypes
+from typing import TYPE_CHECKING, Annotated, TypeVar
+
+from fastapi import APIRouter, Header, Path, Query, Request
+from starlette.responses import Response
+
+from vrag.errors import CollectionError, SearchError
+from vrag.search.wire import ID_PATTERN, ItemInfo
+from vrag.server.pictures import Picture, picture_of
+from vrag.server.problems import Refusal, Responses, responses
+from vrag.server.ranges import send_file
+from vrag.server.waiting import attend
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from vrag.search.engine import Searcher
+    from vrag.server.files import Filed, ItemFiles
+    from vrag.server.options import ServerOptions
+    from vrag.server.waiting import Desks
+
+__all__ = ["item_routes"]
+
+T = TypeVar("T")
+ItemId = Annotated[str, Path(pattern=ID_PATTERN, description="Id of an item, from a search.")]
+_CACHE = "private, max-age=86400"
+"""Ids are hashes of content: what a client has stays right."""
+_PICTURE: Responses = {
+    200: {"content": {"image/jpeg": {}, "image/png": {}}, "description": "The picture."},
+    304: {"description": "The client has it already."},
+}
+_FILM: Responses = {
+    200: {"content": {"video/*": {}, "application/octet-stream": {}}, "description": "The clip."},
+    206: {"content": {"video/*": {}, "application/octet-stream": {}}, "description": "The part asked for."},
+}
+_VIDEO = frozenset({"video/mp4", "video/webm", "video/quicktime", "video/x-matroska"})
+
+
+def item_routes(searcher: Searcher, files: ItemFiles, desks: Desks, options: ServerOptions) -> APIRouter:
+    """`/items/{id}`, its picture and its clip."""
+    router = APIRouter(tags=["items"])
+    refused = responses(404, 408, 413, 502, 503, 504)
+
+    async def at_desk(request: Request, work: Callable[[], T]) -> T:
+        return await attend(request, desks.run(work), options.item_seconds)
+
+    @router.get("/items/{id}", summary="An item", response_model_exclude_none=True, responses=refused)
+    async def item(
+        request: Request,
+        id: ItemId,
+        words: Annotated[bool, Query(description="Whether to list its words with their boxes.")] = False,
+    ) -> ItemInfo:
+        """All that is known of an item besides its picture."""
+        return await at_desk(request, lambda: ItemInfo.of(_item(searcher, id), words=words))
+
+    @router.get(
+        "/items/{id}/image",
+        summary="The picture of an item",
+        response_class=Response,
+        responses=_PICTURE | refused,
+    )
+    async def image(
+        request: Request,
+        id: ItemId,
+        max_pixels: Annotated[
+            int | None,
+            Query(ge=1, le=1_000_000_000, description="Pixels it may have at most; all when absent."),
+        ] = None,
+        if_none_match: Annotated[str | None, Header(max_length=1000)] = None,
+    ) -> Response:
+        """As it is stored, or drawn smaller: JPEG or PNG. Passages have none."""
+        picture = await at_desk(request, lambda: _picture(searcher, files, id, max_pixels, if_none_match))
+        headers = {"ETag": picture.etag, "Cache-Control": _CACHE}
+        if picture.content is None:
+            return Response(status_code=304, headers=headers)
+        return Response(picture.content, headers=headers, media_type=picture.media_type)
+
+    @router.get(
+        "/items/{id}/clip",
+        summary="The stretch of video that an item is",
+        response_class=Response,
+        responses=_FILM | refused | responses(416),
+    )
+    async def clip(
+        request: Request,
+        id: ItemId,
+        range: Annotated[str | None, Header(max_length=1000)] = None,
+    ) -> Response:
+        """Whole, or the range asked for: players seek by ranges."""
+        return await at_desk(request, lambda: _clip(files, id, range))
+
+    return router
+
+
+def _item(searcher: Searcher, id: str):  # noqa: ANN202
+    try:
+        return searcher.item(id)
+    except SearchError as error:
+        raise Refusal(404, f"There is no item {id}.") from error
+
+
+def _filed(files: ItemFiles, id: str) -> Filed:
+    filed = files.filed([id]).get(id)
+    if filed is None:
+        raise Refusal(404, f"There is no item {id}.")
+    return filed
+
+
+def _picture(
+    searcher: Searcher, files: ItemFiles, id: str, max_pixels: int | None, known: str | None
+) -> Picture:
+    filed = _filed(files, id)
+    if filed.picture is None and _item(searcher, id).size is None:
+        raise Refusal(404, f"The item {id} has no picture: it is text.")
+    return picture_of(searcher, id, filed, max_pixels, known)
+
+
+def _clip(files: ItemFiles, id: str, range_: str | None) -> Response:
+    filed = _filed(files, id)
+    if filed.clip is None:
+        raise Refusal(404, f"The item {id} has no clip here.")
+    media_type = mimetypes.guess_type(filed.clip.name)[0] or ""
+    try:
+        file = filed.clip.open()
+    except (OSError, CollectionError) as error:
+        raise Refusal(404, f"The clip of {id} cannot be opened.") from error
+    headers = {"Cache-Control": _CACHE}
+    return send_file(
+        file, media_type if media_type in _VIDEO else "application/octet-stream", headers, range_
+    )

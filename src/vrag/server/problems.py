@@ -1,0 +1,162 @@
+"""Errors become responses: a status, one sentence, what to do. Never a stack trace, never a path."""
+
+from __future__ import annotations
+
+import logging
+import secrets
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from fastapi.exceptions import RequestValidationError
+from pydantic import ValidationError
+from starlette.exceptions import HTTPException
+from starlette.responses import Response
+
+from vrag.errors import SearchError, ServerError, VragError
+from vrag.search.wire import Problem
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from fastapi import FastAPI
+    from starlette.requests import Request
+
+__all__ = [
+    "ClientLeft",
+    "Refusal",
+    "Responses",
+    "answer_problem",
+    "answer_unexpected",
+    "register",
+    "responses",
+]
+
+log = logging.getLogger("vrag.server")
+
+_MEANINGS = {
+    401: "No token, or a wrong one.",
+    403: "Not asked for under the server's own name, or from a page of another site.",
+    404: "There is no such thing.",
+    408: "The body took too long to arrive.",
+    413: "The body is too long.",
+    416: "There is no such range.",
+    422: "Something in the request cannot be used; the message says what.",
+    500: "A fault of the server; its log has more under the id.",
+    502: "The server behind this one failed.",
+    503: "Too much is waiting already, or the collection cannot be read: come back later.",
+    504: "It took too long.",
+}
+_HEADERS = {
+    401: {"WWW-Authenticate": "Bearer"},
+    503: {"Retry-After": "1"},
+}
+_NAME = 60
+"""Characters of a field's name in a message."""
+_OTHER_TYPE = frozenset({"string_type", "list_type", "none_required"})
+"""Faults of a union's members that the value was not meant for."""
+
+
+class Refusal(VragError):
+    """A request that is not carried out, with the status that says so."""
+
+    def __init__(self, status: int, message: str, hint: str = "") -> None:
+        super().__init__(message, hint)
+        self.status = status
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickles by its own three arguments."""
+        return type(self), (self.status, self.message, self.hint)
+
+
+class ClientLeft(Exception):
+    """The client closed its connection: nobody waits for the response."""
+
+
+Responses: TypeAlias = dict[int | str, dict[str, Any]]
+"""What OpenAPI says of the responses of a route, by status."""
+
+
+def responses(*statuses: int) -> Responses:
+    """What OpenAPI says of these statuses, and of those that every route has."""
+    always = {401, 403, 422, 500}
+    return {
+        status: {"model": Problem, "description": _MEANINGS[status]}
+        for status in sorted({*statuses, *always})
+    }
+
+
+def answer_problem(
+    status: int,
+    detail: str,
+    hint: str = "",
+    *,
+    id: str | None = None,
+    headers: Mapping[str, str] | None = None,
+) -> Response:
+    """The response for a problem."""
+    content = Problem(detail=detail, hint=hint, id=id).model_dump_json(exclude_none=True)
+    extra = {**_HEADERS.get(status, {}), **(headers or {})}
+    return Response(content, status, extra, "application/json")
+
+
+def answer_unexpected(error: BaseException, doing: str) -> Response:
+    """The response for a fault of ours: an id under which the log has the rest."""
+    mark = secrets.token_hex(6)
+    log.error("%s failed [%s]", doing, mark, exc_info=error)
+    return answer_problem(500, "The server failed.", f"Its log has more under the id {mark}.", id=mark)
+
+
+def register(app: FastAPI) -> None:
+    """Makes an application answer errors this way."""
+    app.add_exception_handler(RequestValidationError, _invalid)
+    app.add_exception_handler(ValidationError, _invalid)
+    app.add_exception_handler(HTTPException, _http)
+    app.add_exception_handler(VragError, _vrag)
+    app.add_exception_handler(ClientLeft, _left)
+
+
+def _left(_: Request, __: Exception) -> Response:
+    """Of which nothing is sent; the status is for the counters."""
+    return Response(status_code=499)
+
+
+def _invalid(_: Request, error: Exception) -> Response:
+    assert isinstance(error, RequestValidationError | ValidationError)
+    faults: list[Any] = list(error.errors())
+    telling = [fault for fault in faults if fault["type"] not in _OTHER_TYPE]
+    return answer_problem(422, _sentence((telling or faults)[0]))
+
+
+def _sentence(fault: Any) -> str:  # noqa: ANN401 - pydantic's, typed differently by its two makers
+    """What is wrong and where. Nothing that was sent is repeated."""
+    message = str(fault["msg"])
+    if fault["type"] == "json_invalid":
+        return f"The body is not JSON: {message.removeprefix('Invalid JSON: ')}."
+    if fault["type"] == "string_pattern_mismatch":
+        blank = fault["ctx"]["pattern"] == r"\S"
+        message = "It must not be blank" if blank else "That is not the id of an item"
+    names = [part for part in fault["loc"] if part not in {"body", "query", "path", "header"}]
+    numbers = [f"[{part}]" for part in names[1:] if isinstance(part, int)]
+    return f"{str(names[0])[:_NAME]}{''.join(numbers)}: {message}." if names else f"{message}."
+
+
+def _http(_: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    return answer_problem(error.status_code, str(error.detail), headers=error.headers)
+
+
+def _vrag(request: Request, error: Exception) -> Response:
+    """What a part of vrag could not do. Only what concerns the request itself is told to the client."""
+    assert isinstance(error, VragError)
+    match error:
+        case Refusal():
+            return answer_problem(error.status, error.message, error.hint)
+        case ServerError():
+            log.warning("%s: %s", request.url.path, error)
+            return answer_problem(502, "The search server behind this one failed.")
+        case SearchError():
+            return answer_problem(422, error.message, error.hint)
+        case _:
+            mark = secrets.token_hex(6)
+            log.error("%s failed [%s]: %s", request.url.path, mark, error)
+            hint = f"Its log has more under the id {mark}."
+            return answer_problem(503, "The server cannot do this now.", hint, id=mark)

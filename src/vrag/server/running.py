@@ -1,0 +1,120 @@
+"""A server that listens, until it is told to stop."""
+
+from __future__ import annotations
+
+import errno
+import logging
+import signal
+import socket
+from typing import TYPE_CHECKING, Any
+
+from vrag.errors import SettingsError
+from vrag.server.options import is_loopback
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import uvicorn
+    from fastapi import FastAPI
+
+    from vrag.server.options import ServerOptions
+
+__all__ = ["check_access", "listen", "make_server", "run_server"]
+
+_HEAD_BYTES = 64 * 1024
+"""Length of a request's head: the older shape of search has its queries there."""
+
+
+def check_access(host: str, *, token: str | None, insecure: bool) -> None:
+    """Refuses to serve others than this machine without a token.
+
+    Raises:
+        SettingsError: If `host` is not loopback and there is neither a token nor a word that none is meant.
+    """
+    if token is not None and (not token.strip() or not token.isascii() or not token.isprintable()):
+        raise SettingsError("The token cannot be used.", "Use printable ASCII characters, and not none.")
+    if not is_loopback(host) and token is None and not insecure:
+        raise SettingsError(
+            f"Whoever reaches {host} could read the collection.",
+            "Set VRAG_API_KEY to a token that clients send, or say --insecure.",
+        )
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """A socket that listens.
+
+    Args:
+        host: An address or a name.
+        port: 0 for any that is free.
+
+    Raises:
+        SettingsError: If the address cannot be listened at.
+    """
+    try:
+        family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
+        return socket.create_server((host, port), family=family, backlog=2048)
+    except (OSError, OverflowError, UnicodeError) as error:
+        taken = isinstance(error, OSError) and error.errno == errno.EADDRINUSE
+        reason = "another program listens there" if taken else str(error)
+        hint = "Stop it, or choose another: --port" if taken else "Choose another: --host, --port"
+        raise SettingsError(f"The server cannot listen at {host}:{port}: {reason}.", hint) from error
+
+
+def run_server(
+    app: FastAPI, listening: socket.socket, options: ServerOptions, ready: Callable[[], None] = lambda: None
+) -> None:
+    """Serves until SIGINT or SIGTERM; then takes no new connections, finishes what runs, and returns.
+
+    Args:
+        app: What to serve.
+        listening: Where; closed in the end.
+        options: How many connections, and how long to wait for what runs.
+        ready: Called when the server answers.
+    """
+    server = make_server(app, options, ready)
+    with listening:
+        _quietly(lambda: server.run(sockets=[listening]))
+
+
+def make_server(
+    app: FastAPI, options: ServerOptions, ready: Callable[[], None] = lambda: None
+) -> uvicorn.Server:
+    """The server for an application; `run` of it with a socket serves, `should_exit` ends that."""
+    import uvicorn
+
+    class Server(uvicorn.Server):
+        async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+            await super().startup(sockets)
+            ready()
+
+    config = uvicorn.Config(
+        app,
+        log_config=None,
+        access_log=False,
+        lifespan="on",
+        server_header=False,
+        proxy_headers=False,
+        ws="none",
+        h11_max_incomplete_event_size=_HEAD_BYTES,
+        limit_concurrency=options.connections,
+        timeout_graceful_shutdown=options.drain_seconds,
+    )
+    logging.getLogger("uvicorn.error").setLevel(logging.WARNING)
+    return Server(config)
+
+
+def _quietly(serve: Callable[[], None]) -> None:
+    """Serves; the signal that stopped the server, which it raises again in the end, has done its work."""
+    stops = (signal.SIGINT, signal.SIGTERM)
+    before: dict[signal.Signals, Any] = {stop: signal.signal(stop, _nothing) for stop in stops}
+    try:
+        serve()
+    except KeyboardInterrupt:
+        pass
+    finally:
+        for stop, handler in before.items():
+            signal.signal(stop, handler)
+
+
+def _nothing(_: int, __: object) -> None:
+    pass
