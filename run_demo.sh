@@ -2,6 +2,7 @@
 # Sets up what it needs and asks the sample documents a question. No GPU, key or download of a model.
 #   ./run_demo.sh                      the sample question
 #   ./run_demo.sh "Another question?"  your own question about the sample documents
+#   ./run_demo.sh search               a search server over the sample documents, on port 8001, until Ctrl-C
 set -euo pipefail
 cd "$(dirname "$0")"
 
@@ -23,5 +24,12 @@ if [ "$ready" = no ]; then
     .venv/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
     .venv/bin/python -m pip install --quiet --disable-pip-version-check --no-deps .
     touch .venv/base
+fi
+if [ "${1:-}" = search ]; then
+    shift
+    samples=$(.venv/bin/python -c 'from vrag.samples import corpus_dir; print(corpus_dir())')
+    export VRAG_COLLECTION=${VRAG_COLLECTION:-${XDG_DATA_HOME:-$HOME/.local/share}/vrag/collections/samples}
+    .venv/bin/vrag index add "$samples"
+    exec .venv/bin/vrag serve --only search "$@"
 fi
 exec .venv/bin/vrag demo "$@"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -12,7 +13,7 @@ from vrag.agent.policies.extractive import ExtractivePolicy
 from vrag.agent.runs import RunStore
 from vrag.agent.vrag import VragAgent
 from vrag.corpus.options import CorpusOptions
-from vrag.errors import EmbedError
+from vrag.errors import EmbedError, SettingsError
 from vrag.index.header import Header
 from vrag.index.objects import is_url
 from vrag.index.store import Collection
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from vrag.embed.base import Embedder
+    from vrag.index.embedding import Producer
     from vrag.index.header import EmbedderMark
     from vrag.search.engine import Searcher
     from vrag.settings import Settings, SettingsReport
@@ -36,7 +38,9 @@ __all__ = [
     "Workbench",
     "corpus_options",
     "documents_under",
+    "load_embedder",
     "open_for_adding",
+    "open_ray",
     "open_searcher",
     "open_workbench",
     "vector_options",
@@ -120,40 +124,69 @@ def open_for_adding(report: SettingsReport) -> Adding:
     settings = report.settings
     asked = corpus_options(settings)
     if not _exists(settings.collection):
-        embedder = _load(settings, settings.embedder) if settings.embedder else None
+        embedder = load_embedder(settings, settings.embedder) if settings.embedder else None
         return Adding(Collection.create(settings.collection, asked, embedder=embedder), asked, embedder)
     collection = Collection.open(settings.collection)
     chosen = {name: getattr(asked, name) for name in CORPUS_SETTINGS if report.origins[name] != "default"}
     mark = collection.header.embedder
     if mark is None and report.origins["embedder"] == "flag":
-        collection.header.check_embedder(_load(settings, settings.embedder))
+        collection.header.check_embedder(load_embedder(settings, settings.embedder))
+    if mark is not None and mark.imported:
+        collection.header.check_embedder(None)  # says what to do, before a model is loaded
     embedder = _embedder_of(settings, mark) if mark else None
     return Adding(collection, replace(collection.header.options, **chosen), embedder)
 
 
-def open_workbench(settings: Settings) -> Workbench:
+def open_ray(settings: Settings, embedder: Embedder | None) -> Producer:
+    """The producer that has a Ray cluster make items, and vectors if there is an embedder."""
+    from vrag.index.ray import RayOptions, by_ray
+
+    options = RayOptions(
+        address=settings.ray_address, embedders=settings.ray_embedders, gpus=settings.ray_gpus
+    )
+    opened = partial(load_embedder, settings, settings.embedder or embedder.name) if embedder else None
+    return by_ray(options, opened, embedder)
+
+
+def open_workbench(settings: Settings, embedder: Embedder | None = None) -> Workbench:
     """Opens collections that exist, for questions.
+
+    Args:
+        settings: Where they are, and how they are searched.
+        embedder: The one they were built with, where it has been loaded already.
 
     Raises:
         CollectionError: If there is none.
         EmbedError: If the embedder cannot be loaded that a collection was built with.
     """
     collections = [Collection.open(place) for place in settings.collections or (settings.collection,)]
-    return Workbench(settings, tuple(collections), open_searcher(settings, collections))
+    return Workbench(settings, tuple(collections), open_searcher(settings, collections, embedder))
 
 
-def open_searcher(settings: Settings, collections: Sequence[Collection]) -> Searcher:
+def open_searcher(
+    settings: Settings, collections: Sequence[Collection], embedder: Embedder | None = None
+) -> Searcher:
     """What finds items in one collection, or in several together.
+
+    Args:
+        settings: How to search.
+        collections: Where to.
+        embedder: The one they were built with, where it has been loaded already.
 
     Raises:
         FingerprintMismatch: If collections hold vectors of different embedders.
         EmbedError: If the embedder or the reranker cannot be loaded.
     """
     rankings = tuple(Ranking) if settings.ranking == "auto" else (Ranking(settings.ranking),)
-    embedder = _shared_embedder(settings, collections) if Ranking.VECTOR in rankings else None
+    if Ranking.VECTOR not in rankings:
+        embedder = None
+    elif embedder is None:
+        embedder = _shared_embedder(settings, collections)
     engines = [_engine(settings, collection, embedder, rankings) for collection in collections]
     searcher: Searcher = engines[0]
-    if len(engines) > 1:
+    if settings.qdrant and embedder is not None:
+        searcher = _open_qdrant(settings, engines, embedder)
+    elif len(engines) > 1:
         names = named(engine.collection.address for engine in engines)
         by_address = {engine.collection.address: engine for engine in engines}
         searcher = Several({name: by_address[address] for name, address in names.items()})
@@ -163,6 +196,19 @@ def open_searcher(settings: Settings, collections: Sequence[Collection]) -> Sear
 
     reranker = open_reranker(settings.reranker, device=settings.device, dtype=settings.dtype)
     return Reranked(searcher, reranker, settings.rerank_depth)
+
+
+def _open_qdrant(settings: Settings, engines: Sequence[Engine], embedder: Embedder) -> Searcher:
+    from vrag.index.qdrant import QdrantStore
+    from vrag.search.qdrant import QdrantSearcher
+
+    if len(engines) > 1:
+        raise SettingsError(
+            "Several collections cannot be searched through Qdrant.", "Leave out VRAG_QDRANT, or name one."
+        )
+    collection = engines[0].collection
+    words = Engine(collection, rankings=(Ranking.LEXICAL,)) if settings.ranking == "auto" else None
+    return QdrantSearcher(QdrantStore.at(settings.qdrant), collection, embedder, lexical=words)
 
 
 def documents_under(collection: Collection, paths: Sequence[Path]) -> list[Document]:
@@ -202,13 +248,25 @@ def _shared_embedder(settings: Settings, collections: Sequence[Collection]) -> E
 def _embedder_of(settings: Settings, mark: EmbedderMark) -> Embedder:
     """Loads the embedder whose vectors a collection holds, from where it was then or is said to be now."""
     try:
-        return _load(settings, settings.embedder or mark.name)
+        return load_embedder(settings, settings.embedder or mark.name)
     except EmbedError as error:
         way = "Say where the model is now with VRAG_EMBEDDER, or rank by words alone: VRAG_RANKING=lexical."
         raise EmbedError(error.message, f"{error.hint} {way}".strip()) from error
 
 
-def _load(settings: Settings, spec: str) -> Embedder:
+def load_embedder(settings: Settings, spec: str) -> Embedder:
+    """The embedder of that name, opened as the settings say.
+
+    Raises:
+        EmbedError: If there is none of that name, or it cannot be opened.
+    """
     from vrag.embed.registry import open_embedder
 
-    return open_embedder(spec, device=settings.device, dtype=settings.dtype, batch=settings.batch)
+    return open_embedder(
+        spec,
+        device=settings.device,
+        dtype=settings.dtype,
+        batch=settings.batch,
+        max_pixels=settings.embed_pixels or None,
+        api_key=settings.embed_key.get_secret_value() or None,
+    )

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, TypeAlias
 
 from platformdirs import user_config_path, user_data_path
-from pydantic import BeforeValidator, Field, ValidationError
+from pydantic import BeforeValidator, Field, SecretStr, ValidationError
 from pydantic_settings import (
     BaseSettings,
     DotEnvSettingsSource,
@@ -35,7 +35,7 @@ def _default_collection() -> str:
 
 
 def _as_text(value: object) -> object:
-    return os.fspath(value) if isinstance(value, os.PathLike) else value
+    return str(value) if isinstance(value, Path) else value
 
 
 Address: TypeAlias = Annotated[str, BeforeValidator(_as_text)]
@@ -63,6 +63,14 @@ class Settings(BaseSettings):
         default="auto", description="Where models and vectors are computed: cpu, cuda, cuda:1."
     )
     dtype: str = Field(default="auto", description="Precision of models: float32, bfloat16, float16.")
+    embed_pixels: int = Field(
+        default=0,
+        ge=0,
+        description="Pixels of a picture that an embedder is shown at most; 0 for the model's own.",
+    )
+    embed_key: SecretStr = Field(
+        default=SecretStr(""), description="Key for an embedder that is a server; sent as a bearer token."
+    )
     batch: int = Field(default=8, ge=1, le=1024, description="Items that a model takes at once, at most.")
     ranking: Literal["auto", "lexical", "vector"] = Field(
         default="auto", description="What ranks items: words, vectors, or both fused where there are both."
@@ -81,6 +89,14 @@ class Settings(BaseSettings):
     passage_chars: int = Field(
         default=1200, ge=100, le=20_000, description="Length of the passages of text files, in characters."
     )
+    qdrant: str = Field(
+        default="", description="Where vectors are searched: qdrant://host:port/name; empty for this machine."
+    )
+    ray_address: str = Field(
+        default="", description="Ray cluster for indexing: auto or ray://host:port; empty for this machine."
+    )
+    ray_embedders: int = Field(default=1, ge=1, description="Models that a Ray cluster runs at a time.")
+    ray_gpus: float = Field(default=0.0, ge=0, description="GPUs that each of them takes.")
     clip_seconds: float = Field(default=60.0, ge=1, le=3600, description="Length of the clips of videos.")
     office_seconds: float = Field(
         default=180.0, gt=0, description="Time limit for turning an office document into pages, in seconds."

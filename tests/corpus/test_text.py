@@ -8,11 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vrag.corpus.base import Desk
+from vrag.corpus.convert import CONVERTERS
 from vrag.corpus.decode import decode
 from vrag.corpus.manifest import read_source
 from vrag.corpus.markup import html_sections, json_sections, markdown_sections
 from vrag.corpus.options import CorpusOptions
-from vrag.corpus.text import TextFile, cut
+from vrag.corpus.text import cut
 from vrag.errors import CorpusError
 
 if TYPE_CHECKING:
@@ -28,7 +29,8 @@ GERMAN = "Größere Übungen für Schüler: Äpfel, Öl und Straßen. Die Prüfu
 
 def items_of(path: Path, data: str | bytes, size: int = 1200) -> list[Item]:
     path.write_bytes(data if isinstance(data, bytes) else data.encode())
-    with TextFile(read_source(path), Desk(path.parent, CorpusOptions(passage_chars=size))) as file:
+    source = read_source(path)
+    with CONVERTERS[path.suffix](source, Desk(path.parent, CorpusOptions(passage_chars=size))) as file:
         return [file.item(ordinal) for ordinal in range(1, file.count + 1)]
 
 

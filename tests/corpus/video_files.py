@@ -33,6 +33,8 @@ class Film:
     sound: str = ""
     """Codec of a sound track; none when empty."""
     options: tuple[tuple[str, str], ...] = ()
+    container: tuple[tuple[str, str], ...] = ()
+    """Options of the container."""
     blank: frozenset[int] = frozenset()
     """Numbers of frames that are black."""
     size: tuple[int, int] = (WIDTH, HEIGHT)
@@ -42,7 +44,7 @@ def film_bytes(film: Film) -> bytes:
     """A video file in which frame n shows the number n as black and white bars."""
     av: Any = importlib.import_module("av")
     file = io.BytesIO()
-    with av.open(file, "w", format=film.kind) as container:
+    with av.open(file, "w", format=film.kind, options=dict(film.container)) as container:
         video = container.add_stream(film.codec, rate=10)
         video.width, video.height = film.size
         video.pix_fmt, video.gop_size = "yuv420p", film.key_every

@@ -1,3 +1,4 @@
+# ruff: noqa: ANN401 - the libraries are not typed
 """Checkpoints of a few thousand random weights, laid out on disk as the real ones are.
 
 Weights are larger than a fresh network's, so that different inputs give clearly different vectors:
@@ -17,14 +18,14 @@ PAD, END, IMAGE, VIDEO = "<|endoftext|>", "<|im_end|>", "<|image_pad|>", "<|vide
 SPECIAL = [PAD, "<|im_start|>", END, "<|vision_start|>", "<|vision_end|>", IMAGE, VIDEO]
 WORDS = "a red square and a blue circle on a white page; revenue grew by 12 % in 2023, 多少 收入"
 TEMPLATE = (
-    "{%- if messages[0].role != 'system' %}<|im_start|>system\nYou are a helpful assistant.<|im_end|>\n{%- endif %}"
-    "{%- for message in messages %}<|im_start|>{{ message.role }}\n"
-    "{%- if message.content is string %}{{ message.content }}{%- else %}"
-    "{%- for part in message.content %}"
-    "{%- if part.type == 'image' %}<|vision_start|><|image_pad|><|vision_end|>"
-    "{%- elif part.type == 'video' %}<|vision_start|><|video_pad|><|vision_end|>"
-    "{%- else %}{{ part.text }}{%- endif %}{%- endfor %}{%- endif %}<|im_end|>\n{%- endfor %}"
-    "{%- if add_generation_prompt %}<|im_start|>assistant\n{%- endif %}"
+    "{% if messages[0].role != 'system' %}"
+    "{{ '<|im_start|>system\\nYou are a helpful assistant.<|im_end|>\\n' }}{% endif %}"
+    "{% for message in messages %}{{ '<|im_start|>' + message.role + '\\n' }}"
+    "{% if message.content is string %}{{ message.content }}{% else %}{% for part in message.content %}"
+    "{% if part.type == 'image' %}<|vision_start|><|image_pad|><|vision_end|>"
+    "{% elif part.type == 'video' %}<|vision_start|><|video_pad|><|vision_end|>"
+    "{% else %}{{ part.text }}{% endif %}{% endfor %}{% endif %}{{ '<|im_end|>\\n' }}{% endfor %}"
+    "{% if add_generation_prompt %}{{ '<|im_start|>assistant\\n' }}{% endif %}"
 )
 HIDDEN = 32
 
@@ -139,7 +140,7 @@ def colqwen2_modules(folder: Path, native: Path, base: Path) -> Path:
     whole = transformers.ColQwen2ForRetrieval.from_pretrained(native)
     backbone = whole.vlm
     backbone.save_pretrained(base)
-    made = transformers.AutoTokenizer.from_pretrained(native)
+    made = tokenizer()
     adapted = peft.get_peft_model(
         backbone, peft.LoraConfig(r=2, target_modules=["q_proj"], task_type="FEATURE_EXTRACTION")
     )
@@ -152,10 +153,10 @@ def colqwen2_modules(folder: Path, native: Path, base: Path) -> Path:
     adapted.save_pretrained(folder)
     made.padding_side = "left"
     made.chat_template = (
-        "{%- for message in messages %}{%- for part in message.content %}"
-        "{%- if part.type == 'image' %}<|im_start|>user\n<|vision_start|><|image_pad|><|vision_end|>"
-        "Describe the image.<|im_end|><|endoftext|>{%- else %}{{ part.text }}{{ '<|endoftext|>' * 10 }}"
-        "{%- endif %}{%- endfor %}{%- endfor %}"
+        "{% for message in messages %}{% for part in message.content %}{% if part.type == 'image' %}"
+        "{{ '<|im_start|>user\\n<|vision_start|><|image_pad|><|vision_end|>' }}"
+        "Describe the image.<|im_end|><|endoftext|>{% else %}{{ part.text }}{{ '<|endoftext|>' * 10 }}"
+        "{% endif %}{% endfor %}{% endfor %}"
     )
     made.save_pretrained(folder)
     (folder / "chat_template.jinja").write_text(made.chat_template)
@@ -187,14 +188,55 @@ def colqwen2_modules(folder: Path, native: Path, base: Path) -> Path:
     return folder
 
 
-def modules(folder: Path, kind: str, parts: list[str], **more: object) -> None:
+def colpali(folder: Path, seed: int = 7) -> Path:
+    """`ColPaliForRetrieval`: PaliGemma, pictures of one size, a square of patches."""
+    transformers = load("transformers")
+    seeded(seed)
+    made = tokenizer()
+    made.chat_template = None
+    made.add_special_tokens({"bos_token": "<bos>", "additional_special_tokens": ["<image>"]})
+    made.image_token, made.image_token_id = "<image>", made.convert_tokens_to_ids("<image>")
+    module = load("transformers.models.siglip.image_processing_pil_siglip")
+    pictures = module.SiglipImageProcessorPil(size={"height": 56, "width": 56})
+    pictures.image_seq_length = 16
+    processor = transformers.ColPaliProcessor(image_processor=pictures, tokenizer=made)
+    text = text_settings(made, model_type="gemma", vocab_size=len(processor.tokenizer), head_dim=8)
+    text |= {
+        "bos_token_id": made.bos_token_id,
+        "rope_parameters": {"rope_type": "default", "rope_theta": 1e4},
+    }
+    vision = {
+        "model_type": "siglip_vision_model",
+        "hidden_size": 16,
+        "intermediate_size": 32,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 2,
+        "image_size": 56,
+        "patch_size": 14,
+        "projection_dim": HIDDEN,
+        "vision_use_head": False,
+    }
+    config = transformers.PaliGemmaConfig(
+        text_config=text,
+        vision_config=vision,
+        image_token_id=processor.image_token_id,
+        projection_dim=HIDDEN,
+    )
+    model = transformers.ColPaliForRetrieval(transformers.ColPaliConfig(vlm_config=config, embedding_dim=16))
+    enlarge(model).save_pretrained(folder)
+    processor.save_pretrained(folder)
+    return folder
+
+
+def modules(folder: Path, kind: str, parts: list[str], **more: Any) -> None:
     """`modules.json` and `config_sentence_transformers.json`."""
     listed = [
         {"idx": i, "name": str(i), "path": f"{i}_{part.rpartition('.')[2]}" if i else "", "type": part}
         for i, part in enumerate(parts)
     ]
     write(folder, "modules.json", listed)
-    write(folder, "config_sentence_transformers.json", {"model_type": kind, "prompts": {}} | more)
+    settings: dict[str, Any] = {"model_type": kind, "prompts": {}}
+    write(folder, "config_sentence_transformers.json", settings | more)
 
 
 def modality_config(folder: Path, task: str = "feature-extraction", output: str = "token_embeddings") -> None:
@@ -324,6 +366,7 @@ def bert(folder: Path, head: str, seed: int = 4, **more: Any) -> Path:
     transformers = load("transformers")
     seeded(seed)
     made = tokenizer()
+    made.chat_template = None
     config = transformers.BertConfig(
         vocab_size=len(made),
         hidden_size=HIDDEN,
@@ -333,7 +376,7 @@ def bert(folder: Path, head: str, seed: int = 4, **more: Any) -> Path:
         pad_token_id=made.pad_token_id,
         **more,
     )
-    enlarge(getattr(transformers, head)(config), 3.0).save_pretrained(folder)
+    enlarge(getattr(transformers, head)(config), 8.0).save_pretrained(folder)
     made.save_pretrained(folder)
     return folder
 

@@ -8,7 +8,7 @@ import sys
 
 import typer
 
-from vrag.cli import ask, config, demo, evaluate, index, runs, search
+from vrag.cli import ask, config, corpus, demo, evaluate, index, match, runs, search, serve
 from vrag.cli.display import complain
 from vrag.errors import SettingsError, VragError
 
@@ -36,7 +36,10 @@ app = typer.Typer(
 app.command("ask")(ask.ask)
 app.command("demo")(demo.demo)
 app.command("search")(search.search)
+app.command("match")(match.match)
+app.command("serve")(serve.serve)
 app.add_typer(index.app, name="index")
+app.add_typer(corpus.app, name="corpus")
 app.add_typer(runs.app, name="runs")
 app.add_typer(evaluate.app, name="eval")
 app.add_typer(config.app, name="config")

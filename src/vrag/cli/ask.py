@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from vrag.agent.runs import Recording, StoredRun
     from vrag.agent.trajectory import Trajectory
     from vrag.assemble import Workbench
+    from vrag.embed.base import Embedder
     from vrag.settings import SettingsReport
 
 __all__ = ["ask", "tell_end", "tell_event"]
@@ -60,10 +61,10 @@ def ask(
     """
     question, paths = _split(words, docs)
     report = load_settings(collection=collection, max_steps=max_steps)
-    documents = _index(report, paths) if paths else None
+    documents, embedder = _index(report, paths) if paths else (None, None)
     from vrag.assemble import open_workbench
 
-    bench = open_workbench(report.settings)
+    bench = open_workbench(report.settings, embedder)
     trajectory, recording = _run(bench, question, documents, quiet=as_json)
     if as_json:
         emit_json(_as_json(trajectory, recording))
@@ -99,8 +100,8 @@ def _exists(word: str | Path) -> bool:
         return False
 
 
-def _index(report: SettingsReport, paths: list[Path]) -> frozenset[str]:
-    """Indexes what is new, and returns the ids of the documents that the paths name."""
+def _index(report: SettingsReport, paths: list[Path]) -> tuple[frozenset[str], Embedder | None]:
+    """Indexes what is new; the ids of the documents that the paths name, and what made their vectors."""
     from vrag.assemble import documents_under, open_for_adding
     from vrag.errors import CollectionBusy, CorpusError
     from vrag.index.build import add
@@ -118,7 +119,7 @@ def _index(report: SettingsReport, paths: list[Path]) -> frozenset[str]:
             f"Nothing could be read in {', '.join(map(str, paths))}.",
             supported(),
         )
-    return documents
+    return documents, embedder
 
 
 def _run(

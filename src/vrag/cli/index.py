@@ -22,6 +22,8 @@ from vrag.cli.display import (
     supported,
     tell_report,
 )
+from vrag.cli.importing import import_index
+from vrag.cli.publishing import publish
 from vrag.errors import CorpusError
 from vrag.settings import load_settings
 
@@ -42,6 +44,8 @@ class Engine(StrEnum):
 
 
 app = typer.Typer(help="Bring documents into a collection, and look after it.", no_args_is_help=True)
+app.command("import")(import_index)
+app.command("publish")(publish)
 
 
 @app.command()
@@ -74,18 +78,14 @@ def add(
 
       vrag index add ./reports --collection visual --embedder colqwen2 --device cuda
     """
-    from vrag.assemble import documents_under, open_for_adding
+    from vrag.assemble import documents_under, open_for_adding, open_ray
     from vrag.index.build import add as add_files
 
     report = load_settings(
         collection=collection, dpi=dpi, ocr=ocr, workers=workers, embedder=embedder, device=device
     )
     opened, options, model = open_for_adding(report)
-    producer = None
-    if engine is Engine.RAY:
-        from vrag.index.ray import on_ray
-
-        producer = on_ray(report.settings, model)
+    producer = open_ray(report.settings, model) if engine is Engine.RAY else None
     with add_progress() as progress:
         done = add_files(
             opened,
@@ -111,11 +111,9 @@ def status(collection: str | None = Collection, as_json: bool = Json) -> None:
 
     now = status_of(_open(collection))
     if as_json:
-        record = asdict(now)
-        record["directory"] = str(now.directory)
-        emit_json(record)
+        emit_json(asdict(now))
         return
-    say(("Collection ", "bold"), str(now.directory))
+    say(("Collection ", "bold"), now.address)
     files = ", ".join(f"{count} {state}" for state, count in now.files.items()) or "none"
     say(f"  files      {files}")
     say(f"  documents  {now.documents}")

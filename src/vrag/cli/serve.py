@@ -6,7 +6,6 @@ import json
 import logging
 import os
 from enum import StrEnum
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import typer
@@ -33,7 +32,7 @@ def serve(
     port: int = typer.Option(
         8001, "--port", "-p", min=0, max=65535, help="Port to listen at; 0 for any free."
     ),
-    collection: Path | None = Collection,
+    collection: str | None = Collection,
     token: str | None = typer.Option(
         None, "--token", envvar="VRAG_API_KEY", help="What clients must send as: Authorization: Bearer TOKEN"
     ),
@@ -62,6 +61,7 @@ def serve(
     check_access(host, token=token, insecure=insecure)
     logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s: %(message)s", level=logging.WARNING)
     bench = open_workbench(load_settings(collection=collection).settings)
+    assert bench.searcher.version  # what is searched is loaded now, and what is wrong with it said
     options = ServerOptions(token=token, local=is_loopback(host), hosts=frozenset(map(str.casefold, name)))
     app = create_app(
         bench.searcher,

@@ -20,6 +20,9 @@ from vrag.corpus.base import (
     Source,
 )
 from vrag.corpus.crew import Crew, Lost
+from vrag.corpus.html import SUFFIXES as HTML
+from vrag.corpus.html import HtmlFile
+from vrag.corpus.image import SUFFIXES as IMAGE
 from vrag.corpus.image import ImageFile
 from vrag.corpus.office import SUFFIXES as OFFICE
 from vrag.corpus.office import OfficeFile
@@ -52,8 +55,9 @@ MOST_PER_TASK = 8
 
 CONVERTERS: Mapping[str, Converter] = {
     ".pdf": PdfFile,
-    **dict.fromkeys((".png", ".jpg", ".jpeg", ".webp", ".tif", ".tiff", ".bmp", ".gif"), ImageFile),
+    **dict.fromkeys(IMAGE, ImageFile),
     **dict.fromkeys(PARSERS, TextFile),
+    **dict.fromkeys(HTML, HtmlFile),
     **dict.fromkeys(OFFICE, OfficeFile),
     **dict.fromkeys(VIDEO, VideoFile),
 }

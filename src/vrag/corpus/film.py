@@ -26,28 +26,24 @@ if TYPE_CHECKING:
 __all__ = [
     "Line",
     "Timeline",
-    "code_stretch",
-    "copy_stretch",
+    "cause",
     "decode",
+    "decoded",
     "demuxer",
     "frame_at",
+    "moment_of",
+    "open_video",
     "pyav",
     "scan",
+    "upright",
+    "video_stream",
 ]
 
 DEMUXERS = "mov,mp4,m4a,3gp,3g2,mj2,matroska,webm,avi"
 READ = {"format_whitelist": DEMUXERS, "protocol_whitelist": "file", "fflags": "+genpts"}
-WRITE = {"fflags": "+bitexact"}
-"""No time of day and no random ids in what is written: the same bytes give the same clip."""
 TEXT_CODECS = frozenset({"subrip", "srt", "mov_text", "ass", "ssa", "webvtt", "text"})
 STYLE = re.compile(r"\{\\[^}]*\}|\\[Nnh]|<[^<>]{1,80}>")
 """What subtitles say about their looks, and line breaks."""
-MOST_CODED = 1280 * 720
-"""Pixels of a frame that is coded anew: more than any model here looks at, and done within a minute."""
-Bounds = tuple[Fraction | None, Fraction | None]
-"""From and until when, in seconds of the file; None for no bound."""
-SLACK = 5
-"""Seconds by which the sound of a moment may lie before or after its picture in the file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,8 +103,8 @@ def pyav() -> Any:  # noqa: ANN401 - a library half typed
 
 
 @contextmanager
-def _open(path: Path) -> Generator[Any]:
-    """A container and its video stream.
+def open_video(path: Path) -> Generator[Any]:
+    """A container.
 
     Raises:
         CorpusError: If it is no video.
@@ -118,12 +114,12 @@ def _open(path: Path) -> Generator[Any]:
         try:
             container = av.open(file, options=READ, metadata_errors="replace")
         except (av.error.FFmpegError, ValueError) as error:
-            raise CorpusError(f"The video is damaged or of an unknown kind: {_why(error)}.") from error
+            raise CorpusError(f"The video is damaged or of an unknown kind: {cause(error)}.") from error
         with container:
             yield container
 
 
-def _stream(container: Any) -> Any:  # noqa: ANN401
+def video_stream(container: Any) -> Any:  # noqa: ANN401
     """The first video stream that is no picture of a cover.
 
     Raises:
@@ -143,7 +139,7 @@ def _stream(container: Any) -> Any:  # noqa: ANN401
 
 def demuxer(path: Path) -> str:
     """Which of the kinds of container a file is: `mp4`, `matroska` or `avi`."""
-    with _open(path) as container:
+    with open_video(path) as container:
         name = container.format.name
     return "mp4" if "mp4" in name else "matroska" if "matroska" in name else "avi"
 
@@ -156,8 +152,8 @@ def scan(path: Path) -> Timeline:
         CorpusError: If it is no video, or has no frames.
         OSError: If it cannot be read.
     """
-    with _open(path) as container:
-        stream = _stream(container)
+    with open_video(path) as container:
+        stream = video_stream(container)
         reading = _Reading(stream, container)
         reading.run()
         return reading.timeline()
@@ -187,10 +183,10 @@ class _Reading:
             for packet in self.container.demux(*streams, *texts):
                 self._take(packet)
         except pyav().error.FFmpegError as error:
-            self.broken = f"It is damaged after {float(self.last):.1f} seconds: {_why(error)}."
+            self.broken = f"It is damaged after {float(self.last):.1f} seconds: {cause(error)}."
 
     def _take(self, packet: Any) -> None:  # noqa: ANN401
-        moment = _pts(packet)
+        moment = moment_of(packet)
         if moment is None or not packet.size:
             return
         end = moment + (packet.duration or 0)
@@ -229,7 +225,8 @@ class _Reading:
         return f"The file says that it lasts {says:.1f} seconds and ends after {float(self.last):.1f}."
 
 
-def _pts(packet: Any) -> int | None:  # noqa: ANN401
+def moment_of(packet: Any) -> int | None:  # noqa: ANN401
+    """When a packet is shown, in ticks of its stream; None when nothing says so."""
     return packet.dts if packet.pts is None else packet.pts
 
 
@@ -246,7 +243,8 @@ def _texts(packet: Any) -> Iterator[str]:  # noqa: ANN401
                 yield words
 
 
-def _why(error: Exception) -> str:
+def cause(error: Exception) -> str:
+    """What PyAV says is wrong, as a part of a sentence."""
     return str(getattr(error, "strerror", None) or error).rstrip(".") or type(error).__name__
 
 
@@ -263,25 +261,25 @@ def decode(path: Path, timeline: Timeline, wanted: Iterable[int]) -> Iterator[tu
     Yields:
         When it is shown, and the frame as RGB; damaged ones are left out. In order within a stretch.
     """
-    with _open(path) as container:
-        stream = _stream(container)
-        for frame in _decoded(container, stream, timeline, wanted):
-            yield frame.pts, _picture(frame, stream)
+    with open_video(path) as container:
+        stream = video_stream(container)
+        for frame in decoded(container, stream, timeline, wanted):
+            yield frame.pts, upright(frame, stream)
 
 
-def _decoded(container: Any, stream: Any, timeline: Timeline, wanted: Iterable[int]) -> Iterator[Any]:  # noqa: ANN401
+def decoded(container: Any, stream: Any, timeline: Timeline, wanted: Iterable[int]) -> Iterator[Any]:  # noqa: ANN401
     """Some frames of a video, as they are coded; see `decode`."""
     left = _by_stretch(timeline, wanted)
     stretch, open_ = 0, False
-    packets = (packet for packet in container.demux(stream) if packet.size and _pts(packet) is not None)
+    packets = (packet for packet in container.demux(stream) if packet.size and moment_of(packet) is not None)
     with suppress(pyav().error.FFmpegError):  # a damaged end: what was found until there counts
         for key, packet in zip(timeline.keys, packets, strict=False):
             stretch += key
-            needed = bool(left.get(stretch))
+            needed = stretch in left
             if needed or open_:
                 yield from _struck(left, _frames(stream, packet if needed else None))
             open_ = needed
-            if not any(left.values()):
+            if not left:
                 return
         if open_:
             yield from _struck(left, _frames(stream, None))
@@ -308,9 +306,11 @@ def _by_stretch(timeline: Timeline, wanted: Iterable[int]) -> dict[int, set[int]
 def _struck(left: dict[int, set[int]], frames: Iterable[Any]) -> Iterator[Any]:
     """Those frames that were still wanted; from now on they are not."""
     for frame in frames:
-        found = [wanted for wanted in left.values() if frame.pts in wanted]
-        for wanted in found:
-            wanted.discard(frame.pts)
+        found = [stretch for stretch, wanted in left.items() if frame.pts in wanted]
+        for stretch in found:
+            left[stretch].discard(frame.pts)
+            if not left[stretch]:
+                del left[stretch]
         if found:
             yield frame
 
@@ -327,7 +327,7 @@ def _frames(stream: Any, packet: Any) -> list[Any]:  # noqa: ANN401
             codec.flush_buffers()
 
 
-def _picture(frame: Any, stream: Any) -> Image:  # noqa: ANN401
+def upright(frame: Any, stream: Any) -> Image:  # noqa: ANN401
     """A frame as it is meant to be seen."""
     image: Image = frame.to_image()
     ratio = stream.sample_aspect_ratio or stream.codec_context.sample_aspect_ratio
@@ -336,141 +336,6 @@ def _picture(frame: Any, stream: Any) -> Image:  # noqa: ANN401
     if frame.rotation % 90 == 0 and frame.rotation % 360:
         image = image.rotate(frame.rotation, expand=True)
     return image
-
-
-def copy_stretch(path: Path, timeline: Timeline, span: tuple[int, int | None], out: Path, kind: str) -> None:
-    """Writes a stretch of a video with its sound to a file of its own, without coding it anew.
-
-    Every packet goes into the stretch in which it is shown or heard, so that stretches which meet
-    neither lose nor double anything.
-
-    Args:
-        path: The video.
-        timeline: Of the video.
-        span: From the key frame shown at the first to before the one shown at the second, in ticks; the
-            stretch that begins with the first frame takes what comes before as well, and the one that ends
-            with None what comes after.
-        out: Where to.
-        kind: FFmpeg's name of the container.
-
-    Raises:
-        CorpusError: If the container does not take these streams, or they are damaged.
-        OSError: If it cannot be written.
-    """
-    with _open(path) as container, out.open("wb") as file, _writing():
-        stream = _stream(container)
-        kept = [stream, *_sound(container)]
-        with pyav().open(file, "w", format=kind, options=WRITE) as target:
-            twins = {s.index: target.add_stream_from_template(s) for s in kept}
-            for packet in _within(container, stream, kept, _bounds(timeline, span)):
-                _move(packet, twins, span[0] * timeline.tick)
-                target.mux(packet)
-
-
-def code_stretch(path: Path, timeline: Timeline, span: tuple[int, int | None], out: Path, kind: str) -> None:
-    """Writes a stretch of a video to a file of its own, its pictures coded anew as H.264, its sound copied.
-
-    For stretches that begin or end at a key frame which frames reach across. Otherwise like
-    `copy_stretch`. Pictures come out upright and with at most `MOST_CODED` pixels.
-    """
-    start, end = span
-    frames = [pts for pts in timeline.shown if pts >= start and (end is None or pts < end)]
-    with _open(path) as container, _open(path) as again, out.open("wb") as file, _writing():
-        stream, sound = _stream(container), _sound(again)
-        with pyav().open(file, "w", format=kind, options=WRITE) as target:
-            twins = {s.index: target.add_stream_from_template(s) for s in sound}
-            packets = _within(again, _stream(again), [_stream(again), *sound], _bounds(timeline, span))
-            video = None
-            for frame in _decoded(container, stream, timeline, frames):
-                picture = _fitting(frame, stream)
-                video = video or _coder(target, picture, stream)
-                picture.pts, picture.time_base = frame.pts - start, stream.time_base
-                target.mux(video.encode(picture))
-            target.mux(video.encode(None) if video else [])
-            for packet in (packet for packet in packets if packet.stream.index in twins):
-                _move(packet, twins, start * timeline.tick)
-                target.mux(packet)
-
-
-@contextmanager
-def _writing() -> Generator[None]:
-    """Turns what goes wrong with the video into a reason; what goes wrong with the disk stays as it is."""
-    try:
-        yield
-    except (pyav().error.FFmpegError, ValueError) as error:
-        if isinstance(error, OSError):
-            raise
-        raise CorpusError(f"The clip cannot be cut out: {_why(error)}.") from error
-
-
-def _sound(container: Any) -> list[Any]:  # noqa: ANN401
-    return [audio for audio in container.streams.audio if audio.codec_context is not None]
-
-
-def _bounds(timeline: Timeline, span: tuple[int, int | None]) -> Bounds:
-    start, end = span
-    begin = None if start == timeline.first else start * timeline.tick
-    return begin, None if end is None else end * timeline.tick
-
-
-def _coder(target: Any, picture: Any, stream: Any) -> Any:  # noqa: ANN401
-    """A stream of H.264 as large as a picture."""
-    video = target.add_stream("libx264", rate=stream.average_rate or 25)
-    video.width, video.height, video.pix_fmt = picture.width, picture.height, "yuv420p"
-    video.options = {"preset": "veryfast", "crf": "21", "threads": "1"}
-    video.codec_context.time_base = stream.time_base
-    return video
-
-
-def _fitting(frame: Any, stream: Any) -> Any:  # noqa: ANN401
-    """A frame as H.264 takes it: upright, of even sides, not too large."""
-    scale = min(1.0, (MOST_CODED / frame.width / frame.height) ** 0.5)
-    if frame.rotation or stream.sample_aspect_ratio not in {None, 0, 1}:
-        frame = pyav().VideoFrame.from_image(_picture(frame, stream))
-    width, height = (max(2, round(side * scale / 2) * 2) for side in (frame.width, frame.height))
-    return frame.reformat(width=width, height=height, format="yuv420p")
-
-
-def _within(container: Any, stream: Any, kept: list[Any], bounds: Bounds) -> Iterator[Any]:  # noqa: ANN401
-    """The packets between two moments, as they lie in the file."""
-    start, end = bounds
-    for packet in _from(container, stream, kept, start):
-        moment = _pts(packet)
-        if moment is None or not packet.size:
-            continue
-        seconds = moment * packet.time_base
-        if end is not None and packet.stream is stream and seconds > end + SLACK:
-            return
-        if (start is None or seconds >= start) and (end is None or seconds < end):
-            yield packet
-
-
-def _from(container: Any, stream: Any, kept: list[Any], start: Fraction | None) -> Iterator[Any]:  # noqa: ANN401
-    """The packets from a moment on, or from an earlier one."""
-    if start is not None:
-        with suppress(pyav().error.FFmpegError):
-            container.seek(int((start - SLACK) / stream.time_base), stream=stream)
-        packets = container.demux(*kept)
-        early: list[Any] = []
-        for packet in packets:
-            early.append(packet)
-            if packet.stream is stream and packet.pts is not None:
-                break
-        if early and early[-1].size and early[-1].pts * early[-1].time_base <= start:
-            yield from early
-            yield from packets
-            return
-        container.seek(0)  # the file's index is missing or wrong
-    yield from container.demux(*kept)
-
-
-def _move(packet: Any, twins: dict[int, Any], start: Fraction) -> None:  # noqa: ANN401
-    """Puts a packet into its clip: its times count from the beginning of that."""
-    ticks = round(start / packet.time_base)
-    packet.pts = _pts(packet) - ticks
-    if packet.dts is not None:
-        packet.dts -= ticks
-    packet.stream = twins[packet.stream.index]
 
 
 def frame_at(timeline: Timeline, shown: Sequence[int], seconds: float) -> int:

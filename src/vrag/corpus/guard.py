@@ -51,7 +51,8 @@ def main(arguments: list[str]) -> int:
 
 
 def _watch(process: subprocess.Popen[bytes], folder: str) -> None:
-    sys.stdin.buffer.read()
+    while os.read(0, 1024):
+        pass
     _end(process)
     limit = time.monotonic() + GRACE_SECONDS
     while process.poll() is None and time.monotonic() < limit:
@@ -72,4 +73,4 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    os._exit(main(sys.argv[1:]))  # at once, since a thread still reads standard input

@@ -3,22 +3,27 @@
 from __future__ import annotations
 
 import warnings
+from io import BytesIO
 from typing import TYPE_CHECKING, Self
 
 from vrag.corpus.ocr import read_picture
 from vrag.corpus.pictures import store_jpeg, store_png
-from vrag.corpus.sniff import describe
+from vrag.corpus.sniff import describe, describe_head
 from vrag.errors import CorpusError, TooLarge
 from vrag.geometry import MAX_ASPECT, Size
 from vrag.types import Item, ItemKind, TextSource, item_id
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from PIL.Image import Image as Picture
+    from PIL.ImageFile import ImageFile as ImageFormat
 
     from vrag.corpus.base import Desk, Source
 
-__all__ = ["ImageFile"]
+__all__ = ["FORMATS", "JPEG_QUALITY", "LEAST_SIDE", "SUFFIXES", "ImageFile", "open_picture", "picture_item"]
 
+SUFFIXES = (".png", ".jpg", ".jpeg", ".webp", ".tif", ".tiff", ".bmp", ".gif")
 FORMATS = ("PNG", "JPEG", "WEBP", "TIFF", "BMP", "GIF")
 """Pillow's names. No others: some of its readers start programs or are little tested."""
 LOSSLESS = frozenset({"PNG", "BMP", "GIF", "TIFF"})
@@ -40,70 +45,102 @@ class ImageFile:
     """
 
     def __init__(self, source: Source, desk: Desk) -> None:
-        from PIL import Image, UnidentifiedImageError
-
         self._source = source
         self._desk = desk
-        Image.MAX_IMAGE_PIXELS = None  # our own limit is stricter and comes with a better reason
-        try:
-            with warnings.catch_warnings(action="ignore"):
-                self._image = Image.open(source.path, formats=FORMATS)
-        except UnidentifiedImageError as error:
-            raise CorpusError(f"This is not a picture that can be read: {describe(source.path)}.") from error
-        try:
-            self._check(self._image)
-            self.count: int = getattr(self._image, "n_frames", 1) if self._image.format == "TIFF" else 1
-        except BaseException:
-            self._image.close()
-            raise
+        self._image = open_picture(source.path, desk.options.max_pixels)
+        self.count: int = getattr(self._image, "n_frames", 1) if self._image.format == "TIFF" else 1
 
     def item(self, ordinal: int) -> Item:
         """Makes the item of one frame."""
-        with warnings.catch_warnings(action="ignore"):
-            if self.count > 1:
+        if self.count > 1:
+            with warnings.catch_warnings(action="ignore"):
                 self._image.seek(ordinal - 1)
-                self._check(self._image)
-            image = flatten(self._image)
-        text, words = read_picture(image) if self._desk.options.ocr else ("", ())
-        return Item(
-            id=item_id(self._source.document, ordinal),
-            document=self._source.document,
-            document_name=self._source.name,
-            kind=ItemKind.PAGE,
-            ordinal=ordinal,
-            text=text,
-            words=words,
-            text_source=TextSource.OCR if text else TextSource.NONE,
-            size=Size(*image.size),
-            image=self._store(image, ordinal),
-        )
-
-    def _store(self, image: Picture, ordinal: int) -> str:
-        if self._image.format in LOSSLESS and image.width * image.height <= MOST_PNG_PIXELS:
-            most = WASTE * max(self._source.size / self.count, image.width * image.height / 8)
-            name = store_png(image, self._desk, self._source, ordinal)
-            path = self._desk.items_dir / name
-            if path.stat().st_size <= most:
-                return name
-            path.unlink()
-        return store_jpeg(image, JPEG_QUALITY, self._desk, self._source, ordinal)
-
-    def _check(self, image: Picture) -> None:
-        """Refuses by the size in the header, before anything is decoded."""
-        width, height = image.size
-        shape = f"The picture has {width:,} × {height:,} pixels"
-        if width * height > self._desk.options.max_pixels:
-            raise TooLarge(f"{shape}; the limit is {self._desk.options.max_pixels:,} in all.")
-        if min(width, height) < LEAST_SIDE:
-            raise CorpusError(f"{shape}; no side may be shorter than {LEAST_SIDE}.")
-        if max(width, height) > MAX_ASPECT * min(width, height):
-            raise CorpusError(f"{shape}; no side may be {MAX_ASPECT:g} times the other.")
+            _check(self._image, self._desk.options.max_pixels)
+        return picture_item(self._image, self._source, self._desk, ordinal, self._source.size / self.count)
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
         self._image.close()
+
+
+def open_picture(file: Path | BytesIO, max_pixels: int) -> ImageFormat:
+    """Opens a picture without decoding it.
+
+    Raises:
+        TooLarge: If decoding it would take more pixels than allowed.
+        CorpusError: If it is not a picture or has a shape that no model accepts.
+        OSError: If it cannot be read.
+    """
+    from PIL import Image, UnidentifiedImageError
+
+    Image.MAX_IMAGE_PIXELS = None  # our own limit is stricter and comes with a better reason
+    try:
+        with warnings.catch_warnings(action="ignore"):
+            image = Image.open(file, formats=FORMATS)
+    except UnidentifiedImageError as error:
+        kind = describe_head(file.getvalue()[:1024]) if isinstance(file, BytesIO) else describe(file)
+        raise CorpusError(f"This is not a picture that can be read: {kind}.") from error
+    try:
+        _check(image, max_pixels)
+    except BaseException:
+        image.close()
+        raise
+    return image
+
+
+def _check(image: Picture, max_pixels: int) -> None:
+    """Refuses by the size in the header, before anything is decoded."""
+    width, height = image.size
+    shape = f"The picture has {width:,} × {height:,} pixels"
+    if width * height > max_pixels:
+        raise TooLarge(f"{shape}; the limit is {max_pixels:,} in all.")
+    if min(width, height) < LEAST_SIDE:
+        raise CorpusError(f"{shape}; no side may be shorter than {LEAST_SIDE}.")
+    if max(width, height) > MAX_ASPECT * min(width, height):
+        raise CorpusError(f"{shape}; no side may be {MAX_ASPECT:g} times the other.")
+
+
+def picture_item(opened: ImageFormat, source: Source, desk: Desk, ordinal: int, size: float) -> Item:
+    """Makes the item of a picture: reads and stores it.
+
+    Args:
+        opened: The picture, at the frame that counts.
+        source: The file it comes from.
+        desk: Where to store it.
+        ordinal: The number of its item.
+        size: Bytes that the picture takes in its file.
+
+    Raises:
+        CorpusError: If it is damaged.
+    """
+    with warnings.catch_warnings(action="ignore"):
+        image = flatten(opened)
+    text, words = read_picture(image) if desk.options.ocr else ("", ())
+    return Item(
+        id=item_id(source.document, ordinal),
+        document=source.document,
+        document_name=source.name,
+        kind=ItemKind.PAGE,
+        ordinal=ordinal,
+        text=text,
+        words=words,
+        text_source=TextSource.OCR if text else TextSource.NONE,
+        size=Size(*image.size),
+        image=_store(image, opened.format in LOSSLESS, size, source, desk, ordinal),
+    )
+
+
+def _store(image: Picture, lossless: bool, size: float, source: Source, desk: Desk, ordinal: int) -> str:
+    if lossless and image.width * image.height <= MOST_PNG_PIXELS:
+        most = WASTE * max(size, image.width * image.height / 8)
+        name = store_png(image, desk, source, ordinal)
+        path = desk.items_dir / name
+        if path.stat().st_size <= most:
+            return name
+        path.unlink()
+    return store_jpeg(image, JPEG_QUALITY, desk, source, ordinal)
 
 
 def flatten(image: Picture) -> Picture:

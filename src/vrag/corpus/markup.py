@@ -17,7 +17,15 @@ if TYPE_CHECKING:
 
     JsonValue: TypeAlias = "dict[str, JsonValue] | list[JsonValue] | str | float | bool | None"
 
-__all__ = ["Section", "html_sections", "json_sections", "markdown_sections", "plain_sections"]
+__all__ = [
+    "Figure",
+    "Section",
+    "html_page",
+    "html_sections",
+    "json_sections",
+    "markdown_sections",
+    "plain_sections",
+]
 
 CELL = " | "
 DROPPED = frozenset({"script", "style", "noscript", "template", "svg", "math", "iframe", "object", "canvas"})
@@ -40,12 +48,28 @@ class Section(NamedTuple):
     text: str
 
 
+class Figure(NamedTuple):
+    """A picture in an HTML file."""
+
+    reference: str
+    """Where it is, as the file says."""
+    text: str
+    """Its description and caption."""
+    headings: tuple[str, ...]
+    """Above it, outermost first."""
+
+
 class Outline:
     """Collects sections as headings and text come along."""
 
     def __init__(self) -> None:
         self._headings: tuple[str, ...] = ()
         self._parts: list[str] = []
+
+    @property
+    def headings(self) -> tuple[str, ...]:
+        """The current heading and those above it."""
+        return self._headings
 
     def add(self, text: str) -> None:
         """Adds text under the current heading."""
@@ -134,6 +158,15 @@ class _Page(HTMLParser):
         super().__init__(convert_charrefs=True)
         self.sections: list[Section] = []
         self.outline = Outline()
+        self.figures: list[Figure] = []
+        self.base = ""
+        """What references are relative to, when the file says so."""
+        self._figure: int | None = None
+        """Number of figures before the `<figure>` that is open."""
+        self._caption: list[str] = []
+        """What stands in its caption."""
+        self._captioned = False
+        """Whether the caption is open."""
         self._dropped = ""
         """The element whose content is being dropped; "" for none."""
         self._depth = 0
@@ -150,10 +183,13 @@ class _Page(HTMLParser):
         elif _level(tag):
             self._heading = []
         elif tag == "img":
-            self._add(dict(attrs).get("alt") or "")
+            self._show(dict(attrs))
+        elif tag == "base":
+            self.base = self.base or dict(attrs).get("href") or ""
         elif tag in BLOCKS:
             self._pre += tag == "pre"
             self._add("\n")
+            self._frame(tag)
 
     def handle_endtag(self, tag: str) -> None:
         """Ends an element."""
@@ -166,6 +202,7 @@ class _Page(HTMLParser):
             self._add(CELL)
         elif tag in BLOCKS:
             self._pre = max(0, self._pre - (tag == "pre"))
+            self._unframe(tag)
             self._add("\n\n" if tag in PARAGRAPHS else "\n")
 
     def handle_startendtag(self, tag: str, attrs: Sequence[tuple[str, str | None]]) -> None:
@@ -184,6 +221,30 @@ class _Page(HTMLParser):
         self._end_heading(6)
         return [*self.sections, self.outline.end()]
 
+    def _show(self, attrs: dict[str, str | None]) -> None:
+        """Notes a picture; pages that load pictures late name them in `data-src`."""
+        text = attrs.get("alt") or attrs.get("title") or ""
+        self._add(attrs.get("alt") or "")
+        if reference := (attrs.get("data-src") or attrs.get("src") or "").strip():
+            self.figures.append(Figure(reference, " ".join(text.split()), self.outline.headings))
+
+    def _frame(self, tag: str) -> None:
+        if tag == "figure":
+            self._figure, self._caption = len(self.figures), []
+        self._captioned = tag == "figcaption" or (self._captioned and tag != "figure")
+
+    def _unframe(self, tag: str) -> None:
+        """Ends a figure: its caption goes to every picture in it."""
+        self._captioned = self._captioned and tag not in {"figcaption", "figure"}
+        if tag != "figure" or self._figure is None:
+            return
+        caption = " ".join("".join(self._caption).split())
+        for number in range(self._figure, len(self.figures)):
+            figure = self.figures[number]
+            text = "\n".join(dict.fromkeys(filter(None, (figure.text, caption))))
+            self.figures[number] = figure._replace(text=text)
+        self._figure = None
+
     def _end_heading(self, level: int) -> None:
         if self._heading is not None:
             title = " ".join("".join(self._heading).split())
@@ -193,6 +254,8 @@ class _Page(HTMLParser):
 
     def _add(self, text: str) -> None:
         (self.outline.add if self._heading is None else self._heading.append)(text)
+        if self._captioned:
+            self._caption.append(text)
 
 
 def _level(tag: str) -> int:
@@ -202,10 +265,15 @@ def _level(tag: str) -> int:
 
 def html_sections(text: str) -> Iterator[Section]:
     """Sections of HTML: what a reader sees, cells of a table row on one line."""
+    yield from html_page(text)[0]
+
+
+def html_page(text: str) -> tuple[list[Section], list[Figure], str]:
+    """Sections and pictures of HTML, and what references are relative to, where it says so."""
     page = _Page()
     page.feed(text)
-    for section in page.finish():
-        yield Section(section.headings, _tidy(section.text))
+    sections = [Section(section.headings, _tidy(section.text)) for section in page.finish()]
+    return sections, page.figures, page.base
 
 
 def _tidy(text: str) -> str:

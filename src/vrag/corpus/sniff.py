@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pathlib import Path
 
-__all__ = ["describe", "looks_binary"]
+__all__ = ["describe", "describe_head", "looks_binary"]
 
 SIGNATURES = (
     (b"%PDF-", "a PDF file"),
@@ -37,12 +37,22 @@ def describe(path: Path) -> str:
         OSError: If it cannot be read.
     """
     with path.open("rb") as file:
-        head = file.read(1024)
+        return describe_head(file.read(1024))
+
+
+def describe_head(head: bytes) -> str:
+    """What bytes seem to be the beginning of; see `describe`.
+
+    >>> describe_head(b"%PDF-1.7")
+    'it seems to be a PDF file, or a damaged one'
+    """
     for signature, kind in SIGNATURES:
         if head.startswith(signature):
             return f"it seems to be {kind}, or a damaged one"
     if head[:4] == b"RIFF":
         return f"it seems to be {'a WebP picture' if head[8:12] == b'WEBP' else 'sound or video'}, or damaged"
+    if head[:4] == b"\x1aE\xdf\xa3":
+        return "it seems to be a Matroska or WebM video, or a damaged one"
     if head[4:8] == b"ftyp":
         return "it seems to be a video or a HEIF picture"
     if not head.strip(b"\x00"):

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import itertools
 import re
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, NamedTuple, Self
 
 from vrag.corpus.decode import decode
-from vrag.corpus.markup import Section, html_sections, json_sections, markdown_sections, plain_sections
+from vrag.corpus.markup import Section, json_sections, markdown_sections, plain_sections
 from vrag.errors import CorpusError, TooLarge
 from vrag.types import Item, ItemKind, TextSource, item_id
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from vrag.corpus.base import Desk, Source
+    from vrag.corpus.options import CorpusOptions
 
-__all__ = ["PARSERS", "TextFile", "cut"]
+__all__ = ["PARSERS", "SEPARATOR", "Passage", "TextFile", "cut", "passage_item", "passages", "read_text"]
 
 MOST_BYTES = 64 * 2**20
 """Larger text files are logs or data, and would take gigabytes to parse."""
@@ -26,12 +27,17 @@ PARSERS: dict[str, Callable[[str], Iterator[Section]]] = {
     ".txt": plain_sections,
     ".md": markdown_sections,
     ".markdown": markdown_sections,
-    ".html": html_sections,
-    ".htm": html_sections,
     ".json": json_sections,
     ".jsonl": json_sections,
     ".ndjson": json_sections,
 }
+
+
+class Passage(NamedTuple):
+    """A stretch of text, and the headings above it joined to one line."""
+
+    heading: str
+    text: str
 
 
 class TextFile:
@@ -43,30 +49,16 @@ class TextFile:
     """
 
     def __init__(self, source: Source, desk: Desk) -> None:
-        if source.size > MOST_BYTES:
-            raise TooLarge(f"The text file has {source.size:,} bytes; the limit is {MOST_BYTES:,}.")
         self._source = source
-        text = decode(source.path.read_bytes())
-        sections = PARSERS[source.path.suffix.lower()](text)
-        most = desk.options.max_pages + 1
-        self._passages = list(itertools.islice(_passages(sections, desk.options.passage_chars), most))
+        sections = PARSERS[source.path.suffix.lower()](read_text(source))
+        self._passages = passages(sections, desk.options)
         self.count = len(self._passages)
         if not self.count:
             raise CorpusError("There is no text in the file.")
 
     def item(self, ordinal: int) -> Item:
         """Makes the item of one passage."""
-        heading, text = self._passages[ordinal - 1]
-        return Item(
-            id=item_id(self._source.document, ordinal),
-            document=self._source.document,
-            document_name=self._source.name,
-            kind=ItemKind.PASSAGE,
-            ordinal=ordinal,
-            text=text,
-            text_source=TextSource.FILE,
-            heading=heading,
-        )
+        return passage_item(self._passages[ordinal - 1], self._source, ordinal)
 
     def __enter__(self) -> Self:
         return self
@@ -75,12 +67,41 @@ class TextFile:
         self._passages.clear()
 
 
-def _passages(sections: Iterator[Section], size: int) -> Iterator[tuple[str, str]]:
-    """Heading path and text of each passage."""
-    for section in sections:
-        heading = SEPARATOR.join(filter(None, section.headings))
-        for passage in cut(section.text, size):
-            yield heading, passage
+def read_text(source: Source) -> str:
+    """The text of a file.
+
+    Raises:
+        TooLarge: If it has more than 64 MiB.
+        CorpusError: If it is no text.
+        OSError: If it cannot be read.
+    """
+    if source.size > MOST_BYTES:
+        raise TooLarge(f"The text file has {source.size:,} bytes; the limit is {MOST_BYTES:,}.")
+    return decode(source.path.read_bytes())
+
+
+def passages(sections: Iterable[Section], options: CorpusOptions) -> list[Passage]:
+    """The passages of a file; one more than are allowed stands for all those beyond."""
+    found = (
+        Passage(SEPARATOR.join(filter(None, section.headings)), passage)
+        for section in sections
+        for passage in cut(section.text, options.passage_chars)
+    )
+    return list(itertools.islice(found, options.max_pages + 1))
+
+
+def passage_item(passage: Passage, source: Source, ordinal: int) -> Item:
+    """The item of a passage."""
+    return Item(
+        id=item_id(source.document, ordinal),
+        document=source.document,
+        document_name=source.name,
+        kind=ItemKind.PASSAGE,
+        ordinal=ordinal,
+        text=passage.text,
+        text_source=TextSource.FILE,
+        heading=passage.heading,
+    )
 
 
 def cut(text: str, size: int) -> Iterator[str]:

@@ -16,11 +16,12 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Self
 
-from vrag.corpus.film import Timeline, code_stretch, copy_stretch, decode, demuxer, frame_at, scan
+from vrag.corpus.film import Timeline, decode, demuxer, frame_at, scan
 from vrag.corpus.image import LEAST_SIDE
 from vrag.corpus.ocr import read_picture
 from vrag.corpus.pictures import store_jpeg
 from vrag.corpus.sniff import describe
+from vrag.corpus.stretch import code_stretch, copy_stretch
 from vrag.errors import CollectionError, CorpusError, MissingExtra, TooLarge, UnsupportedFormat
 from vrag.geometry import MAX_ASPECT, Size
 from vrag.types import Clip, Item, ItemKind, TextSource, item_id
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
     from vrag.corpus.options import CorpusOptions
     from vrag.types import Word
 
-__all__ = ["SUFFIXES", "Frame", "VideoFile", "sample_frames"]
+__all__ = ["CONTAINERS", "SUFFIXES", "Frame", "VideoFile", "cut_points", "sample_frames"]
 
 SUFFIXES = (".mp4", ".mkv", ".mov", ".webm", ".m4v", ".avi")
 CONTAINERS = {".mp4": "mp4", ".mov": "mov", ".mkv": "matroska", ".webm": "webm"}
@@ -175,7 +176,7 @@ def _plan(source: Source, desk: Desk) -> Plan:
     if kept and kept.exists():
         return pickle.loads(kept.read_bytes())  # noqa: S301 - our own, in a directory of our own
     timeline = _checked(source, desk.options)
-    cuts, reached = _cuts(timeline, desk.options.clip_seconds)
+    cuts, reached = cut_points(timeline, desk.options.clip_seconds)
     plan = Plan(timeline, cuts, reached, _suffix(source.path))
     if kept:
         part = kept.with_suffix(f".{os.getpid()}.part")
@@ -232,13 +233,23 @@ def _suffix(path: Path) -> str:
     return own if own == ".webm" and kind == "matroska" else ".mkv"
 
 
-def _cuts(timeline: Timeline, seconds: float) -> tuple[tuple[int, ...], frozenset[int]]:
-    """Where clips begin, and those of these key frames that frames reach across."""
+def cut_points(timeline: Timeline, seconds: float) -> tuple[tuple[int, ...], frozenset[int]]:
+    """Where clips begin.
+
+    Args:
+        timeline: Of the video.
+        seconds: Length that clips aim at.
+
+    Returns:
+        The first frame and the key frames that begin the other clips, in ticks; and those of these key
+        frames that other frames reach across.
+    """
     keys, closed = _keys(timeline)
     step = seconds / float(timeline.tick)
     cuts = [timeline.first]
     while True:
         target = timeline.first + (int((cuts[-1] - timeline.first) // step) + 1) * step
+        target = max(target, cuts[-1] + 1)  # whatever rounding does, it goes on
         near, good = bisect_left(keys, target), bisect_left(closed, target)
         if near == len(keys):
             return tuple(cuts), frozenset(cuts[1:]).difference(closed)

@@ -14,7 +14,7 @@ from vrag.errors import EmbedError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["checkpoint_digest", "find_checkpoint", "read_json", "read_settings"]
+__all__ = ["checkpoint_digest", "find_checkpoint", "lasting_name", "read_json", "read_settings"]
 
 _HUB_NAME = re.compile(r"(?P<name>[\w-][\w.-]*/[\w.-]+)(@(?P<revision>[\w./-]+))?")
 _TEXTS = {".txt", ".jinja", ".model", ".tiktoken"}
@@ -53,6 +53,12 @@ def find_checkpoint(name: str) -> Path:
     except (OSError, ValueError):  # not here yet
         pass
     return _download(hub, wanted)
+
+
+def lasting_name(name: str) -> str:
+    """The name under which a model is found again from another folder: local paths become absolute."""
+    folder = Path(name).expanduser()
+    return str(folder.resolve()) if folder.is_dir() else name
 
 
 def read_json(folder: Path, name: str) -> Any:  # noqa: ANN401 - whatever the file holds
@@ -149,9 +155,9 @@ def _files(folder: Path) -> Iterator[Path]:
 
 
 def _json_digest(folder: Path, path: Path) -> bytes:
-    data = _without_paths(read_json(path.parent, path.name))
-    if path.parent == folder and path.name == "tokenizer.json":  # as large as it is certain
+    if path.parent == folder and path.name == "tokenizer.json":  # mentions no path, and is large
         return hashlib.sha256(path.read_bytes()).digest()
+    data = _without_paths(read_json(path.parent, path.name))
     return hashlib.sha256(json.dumps(data, sort_keys=True).encode()).digest()
 
 

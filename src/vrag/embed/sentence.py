@@ -11,12 +11,13 @@ import numpy as np
 
 from vrag.embed.base import Content, MatchMap, Modality, VectorKind
 from vrag.embed.batches import Batches, is_out_of_memory
-from vrag.embed.checkpoint import checkpoint_digest, find_checkpoint
+from vrag.embed.checkpoint import checkpoint_digest, find_checkpoint, lasting_name
 from vrag.embed.device import library, open_device
 from vrag.embed.layout import Role, read_layout
 from vrag.embed.options import EmbedOptions
 from vrag.embed.processors import PROCESSOR_SETTINGS, image_backend, loading, set_pixels
 from vrag.embed.rotary import restore_positions
+from vrag.embed.wording import harmless
 from vrag.errors import EmbedError
 
 if TYPE_CHECKING:
@@ -52,15 +53,21 @@ class SentenceEmbedder:
 
     def __init__(self, model: str, options: EmbedOptions | None = None, *, name: str = "") -> None:
         self._options = options = options or EmbedOptions()
-        self.name = name or f"sentence:{model}"
+        self.name = name or f"sentence:{lasting_name(model)}"
         self._device = open_device(options)
         self._layout = layout = read_layout(find_checkpoint(model))
         if layout.role is Role.RERANK:
             raise EmbedError(f"{model} scores pairs and makes no vectors.", "Use it as the reranker.")
         self.kind = VectorKind.MULTI if layout.role is Role.MULTI else VectorKind.SINGLE
         self._model = _load(layout, self._device.name, self._device.dtype)
+        if self.kind is VectorKind.SINGLE and self._model.similarity_fn_name not in {"cosine", "dot"}:
+            raise EmbedError(
+                f"{model} compares by {self._model.similarity_fn_name} distance; vectors are compared by the "
+                "dot product here."
+            )
         set_pixels(self._model[0].processor, options)
         self._restored = restore_positions(self._model[0].model)
+        self._asks_only = self._model[0].transformer_task == "retrieval"  # has one wording for all texts
         self.modalities = self._modalities()
         self.dimension = int(self._model.get_embedding_dimension())
         self.fingerprint = self._fingerprint()
@@ -79,8 +86,11 @@ class SentenceEmbedder:
             groups.setdefault(tuple(made), []).append(place)
         vectors: dict[int, NDArray[np.float32]] = {}
         with self._lock:
-            for places in groups.values():  # a batch of one kind each: mixed ones are worded differently
-                made = self._items.run([inputs[place] for place in places], self._encode_items)
+            for kinds, places in groups.items():  # one kind per batch: mixed ones are worded differently
+                encode = (
+                    self._encode_queries if kinds == ("text",) and self._asks_only else self._encode_items
+                )
+                made = self._items.run([inputs[place] for place in places], encode)
                 vectors.update(zip(places, made, strict=True))
         return [vectors[place] for place in range(len(contents))]
 
@@ -90,7 +100,7 @@ class SentenceEmbedder:
         Raises:
             EmbedError: If any of them cannot be embedded.
         """
-        inputs = [{"text": query} for query in queries]
+        inputs = [{"text": harmless(query)} for query in queries]
         with self._lock:
             return self._queries.run(inputs, self._encode_queries)
 
@@ -132,7 +142,7 @@ class SentenceEmbedder:
         if content.image is not None:
             made["image"] = content.image.convert("RGB")
         if content.text:
-            made["text"] = content.text
+            made["text"] = harmless(content.text)
         return made
 
     def _encode_items(self, inputs: Sequence[dict[str, Any]]) -> list[NDArray[np.float32]]:
@@ -142,14 +152,17 @@ class SentenceEmbedder:
         return self._encode(self._model.encode_query, inputs)
 
     def _encode(self, encode: Any, inputs: Sequence[dict[str, Any]]) -> list[NDArray[np.float32]]:  # noqa: ANN401
-        settings: dict[str, Any] = {"normalize_embeddings": self._model.similarity_fn_name == "cosine"}
         try:
-            made = encode(list(inputs), batch_size=len(inputs), show_progress_bar=False, **settings)
+            made = encode(list(inputs), batch_size=len(inputs), show_progress_bar=False)
         except (ValueError, TypeError, KeyError, IndexError, RuntimeError) as error:
             if is_out_of_memory(error):
                 raise
             raise EmbedError(f"{self.name} cannot take it: {_first_line(error)}") from error
-        return [_array(vectors) for vectors in made]
+        vectors = [_array(vector) for vector in made]
+        if self._model.similarity_fn_name != "cosine":
+            return vectors
+        # In half precision the model's own normalisation leaves lengths off by 1e-3.
+        return [np.float32(1 / max(np.linalg.norm(vector), 1e-12)) * vector for vector in vectors]
 
     def _modalities(self) -> frozenset[Modality]:
         """What the loaded model looks at.
@@ -201,7 +214,7 @@ class SentenceEmbedder:
 
     def _tokens(self, query: str) -> tuple[tuple[str, ...], int, int]:
         """The tokens of the query's own words, and where they begin and end among its vectors."""
-        bare, asked = (self._token_ids(text) for text in ("", query))
+        bare, asked = (self._token_ids(text) for text in ("", harmless(query)))
         begin = _common(bare, asked)
         end = len(asked) - _common(bare[begin:][::-1], asked[begin:][::-1])
         tokenizer = self._model[0].processor.tokenizer

@@ -17,7 +17,7 @@ import os
 from contextlib import closing
 from dataclasses import dataclass, replace
 from statistics import median
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
@@ -33,7 +33,7 @@ from vrag.index.store import Collection
 from vrag.types import ABSENT
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Generator, Iterator, Sequence
     from collections.abc import Collection as Container
     from pathlib import Path
 
@@ -43,18 +43,20 @@ if TYPE_CHECKING:
     from vrag.corpus.manifest import Skipped
     from vrag.corpus.options import CorpusOptions
     from vrag.embed.base import Embedder
-    from vrag.index.embedding import Made, Producer
+    from vrag.index.embedding import Made
     from vrag.index.entries import Entry, Listing
     from vrag.index.legacy import OldIndex
     from vrag.index.meter import Progress
 
-__all__ = ["ImportReport", "import_indexes"]
+__all__ = ["ImportReport", "add_listing", "import_indexes", "similarity"]
 
 SAMPLE = 4
 """Pictures or texts that are embedded anew to see whether an embedder is the one that made the vectors."""
 CLEARLY_ANOTHER = 0.9
 """Similarity below which it is not: more than precision, image library and JPEG can account for."""
 DOUBTFUL = 0.98
+Have: TypeAlias = "Callable[[Source], Container[int]]"
+"""Which items of a source need not be made."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,8 +121,7 @@ def import_indexes(
     if embedder is not None:
         notes += _check_embedder(embedder, mark, listing)
     collection = _collection(directory, options, mark, embedder)
-    added = add_sources(collection, listing.sources, _producer(listing.entries), progress=progress)
-    _supersede(collection, listing)
+    added = add_listing(collection, listing, _with_vectors, progress)
     held = collection.header.embedder
     assert held is not None
     return ImportReport(
@@ -181,20 +182,43 @@ def _collection(
     )
 
 
-def _producer(entries: Mapping[str, Entry]) -> Producer:
-    """Makes the items of entries, with the vectors that the index has."""
+def add_listing(
+    collection: Collection,
+    listing: Listing,
+    finish: Callable[[Generator[Conversion, None, None], Listing, Have], Generator[Made, None, None]],
+    progress: Callable[[Progress], None] | None = None,
+) -> AddReport:
+    """Makes the items of a list, and removes what an earlier run made without the file that is here now.
+
+    Args:
+        collection: Where to.
+        listing: What to make.
+        finish: Gives the items their vectors.
+        progress: Is told how far it has come.
+
+    Raises:
+        CollectionError: As `add_sources`.
+    """
 
     def produce(
-        sources: Iterator[Source],
-        items_dir: Path,
-        options: CorpusOptions,
-        have: Callable[[Source], Container[int]],
+        sources: Iterator[Source], items_dir: Path, options: CorpusOptions, have: Have
     ) -> Generator[Made, None, None]:
-        with closing(convert_entries(entries, sources, items_dir, options, have)) as made:
-            for one in made:
-                yield from _with_vector(one, entries[os.fspath(one.source.path)], have)
+        made = convert_entries(listing.entries, sources, items_dir, options, have)
+        return finish(made, listing, have)
 
-    return produce
+    added = add_sources(collection, listing.sources, produce, progress=progress)
+    rows = [d for d in collection.documents() if d.mtime_ns == ABSENT and d.id in listing.found]
+    if rows:
+        remove(collection, [document.path for document in rows])
+    return added
+
+
+def _with_vectors(
+    conversions: Generator[Conversion, None, None], listing: Listing, have: Have
+) -> Generator[Made, None, None]:
+    with closing(conversions):
+        for made in conversions:
+            yield from _with_vector(made, listing.entries[os.fspath(made.source.path)], have)
 
 
 def _with_vector(made: Conversion, entry: Entry, have: Callable[[Source], Container[int]]) -> Iterator[Made]:
@@ -204,10 +228,11 @@ def _with_vector(made: Conversion, entry: Entry, have: Callable[[Source], Contai
             yield _embedded(made, entry)
         case Converted(source=source, item=item):
             yield Failed(source, item.ordinal, "The imported index has a vector of the first item only.")
-        case Failed(source=source, ordinal=None | 1) if 1 not in have(source):
-            if made.ordinal is None:
+        case Failed(source=source, ordinal=None | 1):
+            if made.ordinal is None:  # it could not even be opened
                 yield Counted(source, 1)
-            yield _embedded(Converted(source, bare_item(source, entry)), entry)
+            if 1 not in have(source):
+                yield _embedded(Converted(source, bare_item(source, entry)), entry)
             yield made
         case _:
             yield made
@@ -219,13 +244,6 @@ def _embedded(made: Converted, entry: Entry) -> Embedded | Failed:
         return Embedded(made.source, made.item, entry.vector())
     except (BadEntry, OSError) as error:
         return Failed(made.source, made.item.ordinal, f"Its vectors can no longer be read: {error}")
-
-
-def _supersede(collection: Collection, listing: Listing) -> None:
-    """Removes what an earlier import brought in without a file, where the file has been found since."""
-    rows = [d for d in collection.documents() if d.mtime_ns == ABSENT and d.id in listing.found]
-    if rows:
-        remove(collection, [document.path for document in rows])
 
 
 def _check_embedder(embedder: Embedder, mark: EmbedderMark, listing: Listing) -> list[str]:
@@ -250,7 +268,8 @@ def _check_embedder(embedder: Embedder, mark: EmbedderMark, listing: Listing) ->
         raise FingerprintMismatch(
             f"{embedder.name} is not what made these vectors: of the same pictures it makes others "
             f"(similarity {alike:.2f}).",
-            f"Name the embedder that the index was made with: {mark.name}.",
+            f"Name the embedder that the index was made with: {mark.name}. What the reference made by GVE "
+            "are vectors of gve-reference:MODEL.",
         )
     if alike < DOUBTFUL:
         return [f"{embedder.name} makes slightly other vectors than those of the index ({alike:.3f})."]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import math
+import mmap
 import os
 import shutil
 import tempfile
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["Content", "Stored", "fetch", "find", "sweep"]
+__all__ = ["Content", "Stored", "drop", "fetch", "find", "sweep"]
 
 _FORMAT = 1
 """Number of what is written; another number means: make it anew."""
@@ -104,6 +105,15 @@ def find(directory: Path) -> Stored | None:
         return None
 
 
+def drop(array: NDArray[Any]) -> None:
+    """Lets go of the memory that a mapped array takes up so far; it is read from its file again."""
+    base: Any = array
+    while base is not None and not isinstance(base, mmap.mmap):
+        base = getattr(base, "base", None)
+    if base is not None and hasattr(mmap, "MADV_DONTNEED"):
+        base.madvise(mmap.MADV_DONTNEED)
+
+
 def sweep(home: Path, kind: str, keep: str) -> None:
     """Deletes what nobody needs: caches of other contents once they are old, and what killed builds left.
 
@@ -123,7 +133,8 @@ def sweep(home: Path, kind: str, keep: str) -> None:
 def _make(home: Path, directory: Path, build: Callable[[Path], Content | None]) -> Stored | None:
     from filelock import FileLock
 
-    home.mkdir(parents=True, exist_ok=True)
+    if home == directory.parent:
+        home.mkdir(parents=True, exist_ok=True)
     scratch = Path(tempfile.mkdtemp(prefix=f"{directory.name}{_MARK}", dir=home))
     try:
         with FileLock(scratch / _LOCK):  # tells a build that is at work from one that was killed
@@ -131,20 +142,19 @@ def _make(home: Path, directory: Path, build: Callable[[Path], Content | None]) 
             if content is None:
                 return None
             _seal(scratch, content)
-        if home != directory.parent:  # mapped files stay readable when their names are gone
-            return find(scratch)
-        return _publish(scratch, directory)
+        made = find(scratch)
+        if made is None:
+            raise OSError(f"{scratch} was changed while it was made")
+        # Mapped files stay readable when their names are gone: what is made elsewhere leaves nothing.
+        return _published(made, scratch, directory) if home == directory.parent else made
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
 
 
-def _publish(scratch: Path, directory: Path) -> Stored | None:
+def _published(made: Stored, scratch: Path, directory: Path) -> Stored:
     """Puts it into its place, unless another process has been there first with a good one."""
     (scratch / _LOCK).unlink(missing_ok=True)
     scratch.chmod(directory.parent.stat().st_mode)
-    made = find(scratch)
-    if made is None:
-        raise OSError(f"{scratch} was removed while it was made")
     theirs = find(directory)
     if theirs is not None:
         return theirs

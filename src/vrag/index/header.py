@@ -172,6 +172,11 @@ class Header:
         """
         theirs = EmbedderMark.of(embedder) if embedder else None
         ours = self.embedder
+        if ours is not None and ours.imported:
+            raise FingerprintMismatch(
+                f"The collection has imported vectors, and no one has said which {ours.name} made them.",
+                "Import the index again and name the model: vrag index import DIR --embedder MODEL",
+            )
         if (theirs and theirs.fingerprint) != (ours and ours.fingerprint):
             raise FingerprintMismatch(
                 f"The collection was built with {_model(ours)} and is now used with {_model(theirs)}.",

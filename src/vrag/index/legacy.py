@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["NODE_DIMENSION", "OldIndex", "read_old_index"]
+__all__ = ["NODE_DIMENSION", "OLD_FILES", "OldIndex", "read_old_index"]
 
 NODE_DIMENSION = 128
 """Length of the vectors in nodes: the reference cuts the flat list into pieces of it."""
@@ -39,6 +39,8 @@ LARGEST_DIMENSION = 2**16
 LARGEST_HALF = 65504.0
 """The largest finite float16: multi-vectors are stored as such."""
 _INDEX, _LIST, _META = "_faiss_index.bin", "_file_data_list.jsonl", "_meta_data.json"
+OLD_FILES = (f"*{_INDEX}", f"*{_LIST}", f"*{_META}", "*.node")
+"""Patterns of the files that these indexes consist of."""
 _HEADER = struct.Struct("<4siqqq?iQ")
 """FAISS's `IndexFlatIP`: a mark, dimension, number of vectors, two fillers, trained, metric, numbers."""
 _FLAT_IP = b"IxFI"

@@ -85,6 +85,7 @@ class _Single:
     def __init__(self, directory: Path, items: int, dimension: int) -> None:
         self._shape = items, dimension
         self._valid = np.zeros(items, np.uint8)
+        self._norm = 0.0
         self._directory = directory
         self._file = (directory / VECTORS).open("wb")
         self._file.truncate(items * dimension * 4)
@@ -97,6 +98,7 @@ class _Single:
         numbers = np.array(filled.flatten().to_numpy(zero_copy_only=False), np.float32).reshape(-1, dimension)
         good = there & np.isfinite(numbers).all(axis=1)
         numbers[~good] = 0
+        self._norm = max(self._norm, float(np.linalg.norm(numbers, axis=1).max(initial=0.0)))
         wanted = wanted[np.argsort(rows[wanted])]
         for run in np.split(wanted, np.flatnonzero(np.diff(rows[wanted]) != 1) + 1):
             if len(run):
@@ -110,7 +112,7 @@ class _Single:
     def content(self) -> Content:
         self._valid.tofile(self._directory / VALID)
         arrays = {VECTORS: (np.float32, self._shape), VALID: (np.uint8, self._shape[:1])}
-        return Content(arrays, {"vectors": int(self._valid.sum())})
+        return Content(arrays, {"vectors": int(self._valid.sum()), "norm": self._norm})
 
 
 class _Multi:

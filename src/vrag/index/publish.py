@@ -34,6 +34,7 @@ from vrag.index.objects import Objects, is_url
 from vrag.index.published import Publication, Record, Tables, read_only
 from vrag.index.rows import file_schema, item_schema
 from vrag.index.table import Table
+from vrag.index.writer import KEEP
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -48,6 +49,8 @@ GRACE = timedelta(hours=1)
 """How long a former publication is kept for readers in the midst of it, when pruning."""
 AT_ONCE = 8
 """Files that are uploaded at the same time: an object store answers slowly, but many at once."""
+MOST_PIECES = 64
+"""Data files of a table beyond which they are merged before they are uploaded."""
 _TABLES = ("items", "files")
 _STORED = ("image", "clip_path")
 """Columns of the items that name stored files."""
@@ -105,13 +108,14 @@ def publish(
     objects = Objects(url)
     with collection.lock():
         record = Record.read(objects)
-        _check_header(objects, collection)
+        header = _header(objects, collection)
+        _tidy(collection)
         state = _State.of(collection, objects, record)
         there = objects.list()
         files, size = _upload(objects, _missing(state.files, there), progress)
-        fresh = record is None or not state.is_published(record.current)
+        fresh = header is not None or record is None or not state.is_published(record.current)
         if fresh or record is None:
-            record = _release(objects, collection, state, record)
+            record = _release(objects, collection, state, record, header)
     pruned = 0 if prune is None else _prune(objects, record, prune)
     return PublishReport(
         url=objects.url,
@@ -158,6 +162,17 @@ class _State:
         """Whether a publication is of this state."""
         versions = {table: publication.version(table) for table in _TABLES}
         return publication.tables == self.tables and versions == self.versions
+
+
+def _tidy(collection: Collection) -> None:
+    """Merges small files where there are many: readers ask for something of each."""
+    for name, table in (("items", collection.item_table), ("files", collection.file_table)):
+        if version := table.version:
+            index = collection.directory / "index"
+            manifest = _manifest(name, version)
+            files = _table_files(index, {manifest: (index / manifest).read_bytes()})
+            if sum("/data/" in file for file in files) > MOST_PIECES:
+                table.compact(KEEP)
 
 
 def _manifest(table: str, version: int) -> str:
@@ -208,19 +223,32 @@ def _stored(items: Table) -> set[str]:
     return {name for column in _STORED for name in rows[column].to_pylist() if name is not None}
 
 
-def _check_header(objects: Objects, collection: Collection) -> None:
-    """Refuses to replace a collection that readers may hold open as another."""
+def _header(objects: Objects, collection: Collection) -> bytes | None:
+    """The header to write there; None if it is there already.
+
+    Raises:
+        FingerprintMismatch: If that would replace a collection that readers may hold open as another.
+    """
+    ours = (collection.directory / FILE_NAME).read_bytes()
     content = objects.read(FILE_NAME)
     if content is None:
-        return
+        return ours
     theirs = Header.parse(content.decode("utf-8", "replace"), f"{objects.url}/{FILE_NAME}")
-    ours = collection.header
-    same = theirs.corpus_fingerprint == ours.corpus_fingerprint and theirs.embedder == ours.embedder
-    if not same:
+    if not _agree(theirs, collection.header):
         raise FingerprintMismatch(
             f"A collection built with other settings or another embedder is published at {objects.url}.",
             "Publish this one under another URL.",
         )
+    return None if content == ours else ours
+
+
+def _agree(theirs: Header, ours: Header) -> bool:
+    """Whether items and vectors of both are of one kind; an import may have got its embedder since."""
+    if theirs.corpus_fingerprint != ours.corpus_fingerprint:
+        return False
+    if theirs.embedder is None or ours.embedder is None:
+        return theirs.embedder is ours.embedder
+    return theirs.embedder.imported or theirs.embedder.fingerprint == ours.embedder.fingerprint
 
 
 def _missing(files: Mapping[str, Path], there: Mapping[str, Stored]) -> dict[str, Path]:
@@ -272,7 +300,9 @@ def _damaged(name: str, error: OSError) -> CollectionError:
     )
 
 
-def _release(objects: Objects, collection: Collection, state: _State, record: Record | None) -> Record:
+def _release(
+    objects: Objects, collection: Collection, state: _State, record: Record | None, header: bytes | None
+) -> Record:
     """Makes what was uploaded the newest, once it is proven to be readable."""
     for name, manifest in state.manifests.items():
         objects.write(name, manifest)
@@ -282,8 +312,8 @@ def _release(objects: Objects, collection: Collection, state: _State, record: Re
         number, time.time(), state.tables, state.versions["items"], state.versions["files"], size
     )
     _prove(objects, now, collection)
-    if record is None:
-        objects.write(FILE_NAME, (collection.directory / FILE_NAME).read_bytes())
+    if header is not None:
+        objects.write(FILE_NAME, header)
     after = record.followed_by(now) if record else Record(now)
     after.write(objects)
     return after

@@ -26,7 +26,7 @@ from vrag.index.header import Header
 from vrag.index.objects import is_url
 from vrag.index.place import LEFTOVERS, LocalPlace
 from vrag.index.rows import FILE_COLUMNS, ITEM_COLUMNS, document_of, file_schema, item_of, item_schema
-from vrag.index.table import Rows, Table, any_of
+from vrag.index.table import Rows, Table
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -187,9 +187,8 @@ class Collection:
 
     def items(self, ids: Sequence[str]) -> dict[str, Item]:
         """The items with these ids; those that do not exist are absent."""
-        conditions = any_of("id", list(dict.fromkeys(ids)))
-        parts = (self.item_table.read(ITEM_COLUMNS, where).data.to_pylist() for where in conditions)
-        return {row["id"]: item_of(row) for part in parts for row in part}
+        parts = self.item_table.find("id", list(dict.fromkeys(ids)), ITEM_COLUMNS)
+        return {row["id"]: item_of(row) for part in parts for row in part.to_pylist()}
 
     def item(self, id: str) -> Item:
         """The item with this id.

@@ -9,18 +9,23 @@ from __future__ import annotations
 
 import threading
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias, TypeVar
+
+import numpy as np
 
 from vrag.errors import CollectionError
-from vrag.index.arrow import ArrowSchema, ArrowTable, arrow
+from vrag.index.arrow import ArrowSchema, ArrowTable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Mapping, Sequence
     from datetime import timedelta
     from pathlib import Path
 
+    from numpy.typing import NDArray
+
 __all__ = ["Directory", "Edition", "Rows", "Shelf", "Table", "any_of", "literal"]
 
+Read = TypeVar("Read")
 LanceTable: TypeAlias = Any
 """A `lancedb.table.LanceTable`, which has no types to speak of; None for a table without a version."""
 
@@ -134,6 +139,35 @@ def any_of(column: str, values: Sequence[str]) -> list[str]:
     ]
 
 
+class _Places(NamedTuple):
+    """Where the rows of a version stand, by a key."""
+
+    key: str
+    values: NDArray[np.bytes_]
+    """(rows,) sorted."""
+    places: NDArray[np.int64]
+    """(rows,) LanceDB's number of each."""
+
+    @classmethod
+    def of(cls, handle: LanceTable, key: str) -> _Places:
+        """Reads the key of all rows."""
+        data = handle.search().select([key]).with_row_id(True).to_arrow()
+        values = _encoded(data[key].to_pylist())
+        order = np.argsort(values)
+        return cls(key, values[order], np.asarray(data["_rowid"].to_numpy(), np.int64)[order])
+
+    def rows(self, values: Sequence[str]) -> list[int]:
+        """The rows that have one of the values."""
+        asked = np.unique(_encoded(values))
+        starts, ends = (np.searchsorted(self.values, asked, side) for side in ("left", "right"))
+        pairs = zip(starts, ends, strict=True)
+        return [int(place) for start, end in pairs for place in self.places[start:end]]
+
+
+def _encoded(values: Sequence[str]) -> NDArray[np.bytes_]:
+    return np.asarray([value.encode("utf-8", "surrogatepass") for value in values], np.bytes_)
+
+
 class Table:
     """A table by name on a shelf. Created by its first write; until then it is empty.
 
@@ -147,6 +181,8 @@ class Table:
         self._handle: LanceTable = None
         self._edition: Edition | None = None
         """What `_handle` is at."""
+        self._places: _Places | None = None
+        """Of `_edition`."""
         self._turn = threading.RLock()
 
     @property
@@ -158,7 +194,7 @@ class Table:
     def version(self) -> int:
         """Number of the newest version; 0 before the first write."""
         with self._turn, self._failures("read"):
-            return self._number(self._newest())
+            return self._persistently(lambda: self._number(self._newest()))
 
     def read(self, columns: Sequence[str], where: str | None = None) -> Rows:
         """Some columns of the rows for which a SQL condition holds, in no particular order.
@@ -167,11 +203,7 @@ class Table:
             CollectionError: If the table cannot be read.
         """
         with self._turn, self._failures("read"):
-            try:
-                return self._read(columns, where)
-            except (RuntimeError, ValueError):  # `compact` may have cleared this version away meanwhile
-                self._forget()
-                return self._read(columns, where)
+            return self._persistently(lambda: self._read(columns, where))
 
     def batches(self, columns: Sequence[str], rows: int) -> Generator[ArrowTable]:
         """Some columns of all rows, some rows at a time, from one version; memory is bounded by those.
@@ -188,7 +220,7 @@ class Table:
         """
         for attempt in reversed(range(_ATTEMPTS)):
             with self._turn, self._failures("read"):
-                handle = self._open(self._shelf.edition(self._name))
+                handle = self._persistently(lambda: self._open(self._shelf.edition(self._name)))
             if handle is None:
                 return
             try:
@@ -200,6 +232,23 @@ class Table:
                 with self._failures("read"):
                     raise
             return
+
+    def find(self, key: str, values: Sequence[str], columns: Sequence[str]) -> Generator[ArrowTable]:
+        """Some columns of the rows whose key is one of the values, in parts and in no particular order.
+
+        Where versions are fixed, as in object storage, it is remembered where each key stands: a scan
+        would ask for something of every file.
+
+        Raises:
+            CollectionError: If the table cannot be read.
+        """
+        with self._turn, self._failures("read"):
+            rows = self._persistently(lambda: self._find(key, values, columns))
+        if rows is not None:
+            yield rows
+            return
+        for where in any_of(key, values):
+            yield self.read(columns, where).data
 
     def append(self, rows: ArrowTable) -> None:
         """Adds rows in one commit."""
@@ -242,11 +291,23 @@ class Table:
         data = (query if where is None else query.where(where)).to_arrow()
         return Rows(self._number(handle), data.select(list(columns)))
 
+    def _find(self, key: str, values: Sequence[str], columns: Sequence[str]) -> ArrowTable | None:
+        """The rows by their places; None where these are not known."""
+        handle = self._newest()
+        if handle is None or self._edition is None or not self._edition.version:
+            return None
+        if self._places is None or self._places.key != key:
+            self._places = _Places.of(handle, key)
+        rows = self._places.rows(values)
+        if not rows:
+            return self.schema.empty_table().select(list(columns))
+        return handle.take_row_ids(rows).select(list(columns)).to_arrow().select(list(columns))
+
     def _newest(self) -> LanceTable:
         """The table at its newest version; None when there is none."""
         edition = self._shelf.edition(self._name)
         if self._handle is None or edition != self._edition:
-            self._handle, self._edition = self._open(edition), edition
+            self._handle, self._edition, self._places = self._open(edition), edition, None
         elif edition is not None and not edition.version:
             self._handle.checkout_latest()
         return self._handle
@@ -280,6 +341,14 @@ class Table:
             handle = self._handle = database.create_table(self._name, schema=self.schema, exist_ok=True)
             self._edition = self._shelf.edition(self._name)
         return handle
+
+    def _persistently(self, read: Callable[[], Read]) -> Read:
+        """Reads again when that fails: the version may have been cleared away meanwhile."""
+        try:
+            return read()
+        except (RuntimeError, ValueError):
+            self._forget()
+            return read()
 
     def _forget(self) -> None:
         self._handle = None

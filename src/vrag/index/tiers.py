@@ -9,7 +9,15 @@ from enum import StrEnum
 from vrag.embed.base import VectorKind
 from vrag.errors import MissingExtra, SettingsError
 
-__all__ = ["MOST_EXACT_ITEMS", "MOST_EXACT_VECTORS", "Tier", "TierName", "VectorOptions", "plan"]
+__all__ = [
+    "MOST_EXACT_ITEMS",
+    "MOST_EXACT_VECTORS",
+    "Tier",
+    "TierName",
+    "VectorOptions",
+    "is_installed",
+    "plan",
+]
 
 MOST_EXACT_ITEMS = 20_000
 """Single vectors up to which all of them are scored: about 20 ms of one core at 2048 dimensions."""
@@ -85,7 +93,7 @@ def plan(kind: VectorKind, items: int, vectors: int, options: VectorOptions) -> 
 def _plan_single(items: int) -> Tier:
     if items <= MOST_EXACT_ITEMS:
         return Tier(TierName.EXACT, f"{items:,} vectors are no more than {MOST_EXACT_ITEMS:,}")
-    if not _has("faiss"):
+    if not is_installed("faiss"):
         hint = MissingExtra("faiss", "faiss").hint
         return Tier(TierName.EXACT, f"{items:,} vectors are many, but faiss is not installed. {hint}")
     return Tier(TierName.RABITQ, f"{items:,} vectors are more than {MOST_EXACT_ITEMS:,}")
@@ -101,10 +109,11 @@ def _asked(kind: VectorKind, name: str) -> Tier:
     package, extra = {TierName.RABITQ: ("faiss", "faiss"), TierName.CUDA: ("torch", "models")}.get(
         TierName(name), ("numpy", "")
     )
-    if not _has(package):
+    if not is_installed(package):
         raise MissingExtra(package, extra)
     return Tier(TierName(name), "it was asked for")
 
 
-def _has(package: str) -> bool:
+def is_installed(package: str) -> bool:
+    """Whether a package can be imported."""
     return importlib.util.find_spec(package) is not None

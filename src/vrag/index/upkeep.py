@@ -69,7 +69,8 @@ class CompactReport:
 class Status:
     """How a collection stands."""
 
-    directory: Path
+    address: str
+    """Directory, or URL."""
     files: dict[DocumentStatus, int]
     """How many files are in each state; states without any are absent."""
     documents: int
@@ -151,7 +152,7 @@ def status(collection: Collection) -> Status:
     documents = collection.documents()
     states = Counter(document.status for document in documents)
     return Status(
-        directory=collection.directory,
+        address=collection.address,
         files=dict(states),
         documents=len({document.id for document in documents if document.status.served}),
         items=collection.scan(["ordinal"]).data.num_rows,

@@ -1,27 +1,38 @@
-"""Search over the vectors of a collection: which way is chosen here, by a plain rule."""
+"""Search over the vectors of a collection: caches of them are opened or made here, and a tier chosen."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
 from vrag.embed.base import VectorKind
-from vrag.index.dense import ExactDense
-from vrag.index.maxsim import ExactMaxSim
-from vrag.index.rows import STORED
-from vrag.index.tiers import Tier, TierName, VectorOptions, plan
+from vrag.index import pooled, rabitq, screen
+from vrag.index.cache import fetch, sweep
+from vrag.index.dense import ExactDense, Vectors
+from vrag.index.device import DeviceMaxSim
+from vrag.index.maxsim import ExactMaxSim, Pages
+from vrag.index.originals import LENGTHS, STARTS, VALID, VECTORS, gather
+from vrag.index.pooled import FACTOR, Averages, PooledMaxSim
+from vrag.index.rabitq import RabitqDense
+from vrag.index.screen import Screen
+from vrag.index.tiers import MOST_EXACT_ITEMS, Tier, TierName, VectorOptions, is_installed, plan
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
 
     from numpy.typing import NDArray
 
+    from vrag.index.cache import Content, Stored
     from vrag.index.store import Collection
 
 __all__ = ["Tier", "TierName", "VectorIndex", "VectorOptions", "open_vectors", "planned_tier"]
 
 planned_tier = plan
+
+_CACHES = "vectors-"
 
 
 class VectorIndex(Protocol):
@@ -44,7 +55,7 @@ class VectorIndex(Protocol):
 
         Returns:
             For each query ids and scores, best first, ties by id. Items without vectors, or with one
-            that is not finite, are never among them.
+            that is not finite, are never among them; nothing is for a query that is empty or not finite.
         """
         ...
 
@@ -53,6 +64,8 @@ def open_vectors(
     collection: Collection, ids: Sequence[str], key: str, options: VectorOptions
 ) -> VectorIndex | None:
     """The vectors of a collection, ready to be searched: from the cache, or built and cached.
+
+    Several processes may do so at once, and any of them be killed.
 
     Args:
         collection: Whose header names an embedder.
@@ -66,26 +79,64 @@ def open_vectors(
     Raises:
         SettingsError: If the tier asked for does not exist for this kind of vectors.
         MissingExtra: If it needs a package that is not installed.
-        CollectionError: If the table cannot be read.
+        CollectionError: If the table cannot be read, or there is no room for the cache anywhere.
     """
     mark = collection.header.embedder
     assert mark is not None
-    column, number = STORED[mark.kind]
-    found: dict[str, NDArray[np.floating]] = {}
-    for batch in collection.item_table.batches(["id", column], 64):
-        values = batch[column].combine_chunks()
-        for name, value in zip(batch["id"].to_pylist(), values, strict=True):
-            flat = [] if not value.is_valid else value.values
-            if mark.kind is VectorKind.MULTI and value.is_valid:
-                flat = flat.flatten()
-            found[name] = np.asarray(flat, number).reshape(-1, mark.dimension)
-    if not found.keys() >= set(ids):
+    shelf = _Shelf(collection.cache_dir, f"{_CACHES}{key}-")
+    stored = shelf.fetch("originals", lambda directory: gather(collection, ids, directory))
+    if stored is None:
         return None
-    pages = [found[name] for name in ids]
-    tier = plan(mark.kind, len(ids), sum(map(len, pages)), options)
+    sweep(collection.cache_dir, _CACHES, shelf.prefix)
+    tier = plan(mark.kind, len(ids), stored.facts["vectors"], options)
     if mark.kind is VectorKind.SINGLE:
-        missing = np.full((1, mark.dimension), np.nan, np.float32)
-        return ExactDense(
-            tier, ids, np.concatenate([p if len(p) else missing for p in pages] or [missing[:0]])
-        )
-    return ExactMaxSim(tier, ids, pages)
+        return _open_single(tier, ids, stored, shelf)
+    return _open_multi(tier, ids, stored, shelf, options)
+
+
+@dataclass(frozen=True, slots=True)
+class _Shelf:
+    """Where the caches of one version of a collection are."""
+
+    home: Path
+    prefix: str
+
+    def fetch(self, name: str, build: Callable[[Path], Content | None]) -> Stored | None:
+        return fetch(self.home / f"{self.prefix}{name}", build)
+
+    def made(self, name: str, build: Callable[[Path], Content]) -> Stored:
+        """A cache that can always be made."""
+        stored = self.fetch(name, build)
+        assert stored is not None
+        return stored
+
+
+def _open_single(tier: Tier, ids: Sequence[str], stored: Stored, shelf: _Shelf) -> VectorIndex:
+    vectors = Vectors(
+        stored.arrays[VECTORS], stored.arrays[VALID].astype(np.bool_), float(stored.facts["norm"])
+    )
+    if tier.name is TierName.EXACT or not vectors.valid.any():
+        return ExactDense(tier, ids, vectors, _screen(vectors, shelf))
+    made = shelf.made("rabitq", lambda directory: rabitq.build(vectors.frugal(), directory))
+    tier = replace(tier, recall=made.facts["recall"])
+    return RabitqDense(tier, ids, vectors, rabitq.load(made.arrays[rabitq.INDEX]), made.facts["probe"])
+
+
+def _screen(vectors: Vectors, shelf: _Shelf) -> Screen | None:
+    """Bytes to search first, where there are many vectors and a library to do it."""
+    if len(vectors.valid) <= MOST_EXACT_ITEMS or not is_installed("faiss"):
+        return None
+    return Screen(shelf.made("bytes", lambda directory: screen.build(vectors.frugal(), directory)))
+
+
+def _open_multi(
+    tier: Tier, ids: Sequence[str], stored: Stored, shelf: _Shelf, options: VectorOptions
+) -> VectorIndex:
+    pages = Pages(stored.arrays[VECTORS], stored.arrays[STARTS], stored.arrays[LENGTHS])
+    if tier.name is TierName.CUDA:
+        return DeviceMaxSim(tier, ids, pages, options.device)
+    if tier.name is TierName.EXACT:
+        return ExactMaxSim(tier, ids, pages)
+    made = shelf.made(f"pooled{FACTOR}", lambda directory: pooled.build(pages.frugal(), directory))
+    tier = replace(tier, recall=made.facts["recall"])
+    return PooledMaxSim(tier, ids, pages, Averages.of(made.arrays), made.facts["candidates"])

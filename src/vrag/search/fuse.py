@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -29,9 +30,21 @@ def reciprocal_rank_fusion(rankings: Sequence[Sequence[str]], k: int = 60) -> li
     >>> [item for item, score in reciprocal_rank_fusion([["a", "b"], ["b", "c"]])]
     ['b', 'a', 'c']
     """
-    shares: defaultdict[str, list[float]] = defaultdict(list)
+    depth = max(map(len, rankings), default=0)
+    weights, unit = _weights(k, 1 << depth.bit_length())
+    sums: defaultdict[str, int] = defaultdict(int)
     for ranking in rankings:
-        for rank, item in enumerate(ranking, start=1):
-            shares[item].append(1 / (k + rank))
-    scores = {item: math.fsum(parts) for item, parts in shares.items()}
-    return sorted(scores.items(), key=lambda pair: (-pair[1], pair[0]))
+        for item, weight in zip(ranking, weights, strict=False):
+            sums[item] += weight
+    best = sorted(sums.items(), key=lambda pair: (-pair[1], pair[0]))
+    return [(item, total / unit) for item, total in best]
+
+
+@lru_cache(maxsize=16)
+def _weights(k: int, depth: int) -> tuple[list[int], int]:
+    """1 / (k + rank) for ranks from 1, as whole multiples of 1 / unit, and the unit.
+
+    Sums of them are exact: rounding neither makes ties nor parts them.
+    """
+    unit = math.lcm(*range(k + 1, k + depth + 1))
+    return [unit // (k + rank) for rank in range(1, depth + 1)], unit

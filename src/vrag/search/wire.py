@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal, TypeAlias
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints
 
 from vrag.geometry import Box, Size
 from vrag.types import Clip, Item, ItemKind, Query, TextSource, Word
@@ -20,6 +20,7 @@ __all__ = [
     "MAX_QUERIES",
     "MAX_QUERY_CHARS",
     "MAX_TOP_K",
+    "NOT_BLANK",
     "OLDER_TOP_K",
     "ClipInfo",
     "Entry",
@@ -36,26 +37,32 @@ __all__ = [
     "VideoEntry",
 ]
 
-MAX_QUERIES = 256
+MAX_QUERIES = 1024
 """Queries of one request."""
 MAX_QUERY_CHARS = 8192
 MAX_TOP_K = 1000
-MAX_HITS = 10_000
+MAX_HITS = 20_000
 """Queries times `top_k` of one request."""
 OLDER_TOP_K = 10
 """Hits per query in the older shape, whose requests do not say how many."""
 ID_PATTERN = r"^[0-9a-f]{16}-[1-9][0-9]{0,9}$"
 """Of ids of items, as `vrag.types.item_id` makes them."""
 
+NOT_BLANK = r"[^\s\x1c-\x1f]"
+"""Of queries: a letter that Python does not count as white space."""
+
 _MAX_NAME = 4096
 """Characters of a path or name in a response."""
 _MAX_WORDS = 1_000_000
 
-QueryText: TypeAlias = Annotated[
-    str, StringConstraints(min_length=1, max_length=MAX_QUERY_CHARS, pattern=r"\S")
-]
+QueryText: TypeAlias = Annotated[str, StringConstraints(max_length=MAX_QUERY_CHARS, pattern=NOT_BLANK)]
 _Score: TypeAlias = Annotated[float, Field(allow_inf_nan=False)]
 _Name: TypeAlias = Annotated[str, StringConstraints(max_length=_MAX_NAME)]
+
+
+def _whole(number: object) -> object:
+    """In JSON, 3.0 is an integer as well as 3; "3" and true are none."""
+    return int(number) if isinstance(number, float) and number.is_integer() else number
 
 
 class SearchRequest(BaseModel):
@@ -66,7 +73,9 @@ class SearchRequest(BaseModel):
     queries: QueryText | Annotated[list[QueryText], Field(min_length=1, max_length=MAX_QUERIES)] = Field(
         description="What to look for: one query, or a list of them."
     )
-    top_k: int = Field(default=3, ge=1, le=MAX_TOP_K, description="Hits per query at most.")
+    top_k: Annotated[int, BeforeValidator(_whole)] = Field(
+        default=3, ge=1, le=MAX_TOP_K, description="Hits per query at most."
+    )
     search_corpus: _Name | Annotated[list[_Name], Field(min_length=1, max_length=100)] | None = Field(
         default=None, description="Name of the collection to search, or several; all when absent."
     )

@@ -58,7 +58,7 @@ class Batcher:
         self._metrics = metrics
         self._waiting: deque[_Ticket] = deque()
         self._count = 0
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="vrag-search")
+        self._thread: ThreadPoolExecutor | None = None
         self._work: asyncio.Task[None] | None = None
 
     def search(self, queries: Sequence[Query], top_k: int) -> asyncio.Future[Found]:
@@ -79,17 +79,19 @@ class Batcher:
 
     async def close(self) -> None:
         """Ends the thread when the call that runs has returned."""
-        await asyncio.to_thread(self._thread.shutdown, wait=True, cancel_futures=True)
+        if self._thread is not None:
+            await asyncio.to_thread(self._thread.shutdown, wait=True, cancel_futures=True)
+            self._thread = None
+
+    def _opened(self) -> ThreadPoolExecutor:
+        self._thread = self._thread or ThreadPoolExecutor(1, thread_name_prefix="vrag-search")
+        return self._thread
 
     async def _run(self) -> None:
         """Works until nothing waits."""
         loop = asyncio.get_running_loop()
-        while True:
-            await asyncio.sleep(0)  # the loop reads what has arrived meanwhile: it joins this batch
-            batch = self._take()
-            if not batch:
-                return
-            answers = await loop.run_in_executor(self._thread, self._call, batch)
+        while batch := self._take():
+            answers = await loop.run_in_executor(self._opened(), self._call, batch)
             for ticket, answer in zip(batch, answers, strict=True):
                 _deliver(ticket, answer)
 

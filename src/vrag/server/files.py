@@ -12,6 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, BinaryIO, Protocol, TypeAlias
 
+from vrag.corpus.image import SUFFIXES
 from vrag.errors import CollectionError, SearchError
 from vrag.index.place import LocalPlace
 from vrag.index.table import any_of
@@ -39,6 +40,8 @@ __all__ = [
 
 _COLUMNS = ("id", "text", "image", "clip_path", "clip_start", "clip_end", "uid")
 _UNSAFE = re.compile(r"[\x00-\x1f\x7f/\\\ud800-\udfff]")
+_ONE_PAGE = frozenset(SUFFIXES) - {".tif", ".tiff"}
+"""Suffixes of pictures that are one page."""
 _STEM_BYTES = 200
 _KEPT = 50_000
 """Links remembered."""
@@ -147,11 +150,15 @@ Naming: TypeAlias = "Callable[[Hit, Filed], str]"
 def plain_name(hit: Hit, filed: Filed) -> str:
     """`<stem>_<page from 1>.jpg`, as the seeds name pages, whatever format the picture is stored in.
 
-    Clips keep the suffix of their file; passages go by the name of their document.
+    Clips keep the suffix of their file; passages go by the name of their document. So does a document
+    that is a picture: the seeds' users put page images into the corpus, and know them by these names.
     """
     name = _UNSAFE.sub("_", hit.document_name)
     if hit.kind is ItemKind.PASSAGE:
         return _short(name)
+    stem, dot, own = name.rpartition(".")
+    if hit.kind is ItemKind.PAGE and dot + own.lower() in _ONE_PAGE:
+        return _short(stem) + dot + own
     suffix = "." + filed.clip.name.rsplit(".", 1)[-1] if filed.clip else ".jpg"
     return f"{_short(name.rsplit('.', 1)[0])}_{hit.ordinal}{suffix}"
 

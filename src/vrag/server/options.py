@@ -31,7 +31,7 @@ class ServerOptions:
     """Time for an item or its picture, waiting included."""
     hits: int = MAX_HITS
     """Queries times top_k of one request."""
-    waiting_queries: int = 1024
+    waiting_queries: int = 4096
     """Queries that may wait for their batch; further ones are told to come back."""
     batch_queries: int = 64
     """Queries that are searched in one call."""

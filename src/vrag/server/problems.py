@@ -12,7 +12,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
 from vrag.errors import SearchError, ServerError, VragError
-from vrag.search.wire import Problem
+from vrag.search.wire import NOT_BLANK, Problem
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -123,7 +123,7 @@ def _invalid(_: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError | ValidationError)
     faults: list[Any] = list(error.errors())
     telling = [fault for fault in faults if fault["type"] not in _OTHER_TYPE]
-    return answer_problem(422, _sentence((telling or faults)[0]))
+    return answer_problem(422, _sentence(max(telling or faults, key=lambda fault: len(fault["loc"]))))
 
 
 def _sentence(fault: Any) -> str:  # noqa: ANN401 - pydantic's, typed differently by its two makers
@@ -132,7 +132,7 @@ def _sentence(fault: Any) -> str:  # noqa: ANN401 - pydantic's, typed differentl
     if fault["type"] == "json_invalid":
         return f"The body is not JSON: {message.removeprefix('Invalid JSON: ')}."
     if fault["type"] == "string_pattern_mismatch":
-        blank = fault["ctx"]["pattern"] == r"\S"
+        blank = fault["ctx"]["pattern"] == NOT_BLANK
         message = "It must not be blank" if blank else "That is not the id of an item"
     names = [part for part in fault["loc"] if part not in {"body", "query", "path", "header"}]
     numbers = [f"[{part}]" for part in names[1:] if isinstance(part, int)]

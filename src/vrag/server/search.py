@@ -29,13 +29,6 @@ if TYPE_CHECKING:
 
 __all__ = ["search_routes"]
 
-_BODY: dict[str, Any] = {
-    "requestBody": {
-        "required": True,
-        "content": {"application/json": {"schema": SearchRequest.model_json_schema()}},
-    }
-}
-
 
 def search_routes(batcher: Batcher, options: ServerOptions, corpora: Sequence[str]) -> APIRouter:
     """`POST /search` and `GET /search`.
@@ -56,7 +49,7 @@ def search_routes(batcher: Batcher, options: ServerOptions, corpora: Sequence[st
     @router.post(
         "/search",
         summary="Search",
-        openapi_extra=_BODY,
+        openapi_extra=_body(corpora),
         response_model=None,
         responses={200: {"model": SearchResponse | list[list[ImageFile]], "description": "What was found."}}
         | refused,
@@ -88,6 +81,18 @@ def search_routes(batcher: Batcher, options: ServerOptions, corpora: Sequence[st
         return _json(older(await find(request, asked)))
 
     return router
+
+
+def _body(corpora: Sequence[str]) -> dict[str, Any]:
+    """What OpenAPI says of the body of a search: its model, and the names that are known."""
+    schema = SearchRequest.model_json_schema()
+    names = {"type": "string", "enum": list(corpora)}
+    several = {"type": "array", "items": names, "minItems": 1, "maxItems": 100}
+    schema["properties"]["search_corpus"]["anyOf"] = [
+        *([names, several] if corpora else []),
+        {"type": "null"},
+    ]
+    return {"requestBody": {"required": True, "content": {"application/json": {"schema": schema}}}}
 
 
 def _check(asked: SearchRequest, options: ServerOptions, corpora: Sequence[str]) -> None:

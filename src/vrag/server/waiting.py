@@ -56,7 +56,8 @@ class Desks:
     """Some threads for what reads files, and a line before them that is not too long."""
 
     def __init__(self, options: ServerOptions, metrics: Metrics) -> None:
-        self._threads = ThreadPoolExecutor(options.item_threads, thread_name_prefix="vrag-items")
+        self._number = options.item_threads
+        self._threads: ThreadPoolExecutor | None = None
         self._most = options.item_threads + options.waiting_items
         self._busy = 0
         self._gauge = metrics.waiting_items
@@ -69,6 +70,7 @@ class Desks:
         """
         if self._busy >= self._most:
             raise Refusal(503, "Too many requests for items are waiting.", "Come back in a second.")
+        self._threads = self._threads or ThreadPoolExecutor(self._number, thread_name_prefix="vrag-items")
         self._change(1)
         future = asyncio.get_running_loop().run_in_executor(self._threads, work)
         future.add_done_callback(lambda _: self._change(-1))
@@ -76,7 +78,9 @@ class Desks:
 
     async def close(self) -> None:
         """Ends the threads when what they do is done."""
-        await asyncio.to_thread(self._threads.shutdown, wait=True, cancel_futures=True)
+        if self._threads is not None:
+            await asyncio.to_thread(self._threads.shutdown, wait=True, cancel_futures=True)
+            self._threads = None
 
     def _change(self, by: int) -> None:
         self._busy += by

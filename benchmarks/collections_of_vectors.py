@@ -1,0 +1,62 @@
+"""Collections filled with vectors that nobody embedded, to measure search with."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from vrag.index.rows import item_rows
+from vrag.index.store import Collection
+from vrag.types import Item, ItemKind, item_id
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+    from vrag.embed.base import VectorKind
+
+__all__ = ["fill", "made_collection"]
+
+_PAGES = 20
+"""Of a document."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Mark:
+    """As much of an embedder as a collection keeps."""
+
+    kind: VectorKind
+    dimension: int
+    name: str = "benchmark"
+    fingerprint: str = "benchmark"
+
+
+def made_collection(directory: Path, kind: VectorKind, dimension: int) -> Collection:
+    """An empty collection for such vectors."""
+    return Collection.create(directory, embedder=_Mark(kind, dimension))
+
+
+def fill(collection: Collection, vectors: Iterable[NDArray[Any]], count: int, commit: int = 512) -> None:
+    """Adds an item for each of the vectors."""
+    waiting: list[tuple[Item, NDArray[Any]]] = []
+    for number, vector in enumerate(vectors):
+        waiting.append((_item(number), vector))
+        if len(waiting) == commit or number == count - 1:
+            items, parts = zip(*waiting, strict=True)
+            collection.item_table.append(item_rows(items, parts, collection.header.embedder))
+            waiting = []
+
+
+def _item(number: int) -> Item:
+    document = hashlib.sha256(str(number // _PAGES).encode()).hexdigest()
+    ordinal = number % _PAGES + 1
+    return Item(
+        id=item_id(document, ordinal),
+        document=document,
+        document_name=f"{number // _PAGES}.pdf",
+        kind=ItemKind.PAGE,
+        ordinal=ordinal,
+    )

@@ -1,0 +1,252 @@
+"""The seeds' Python names and shapes, thin over the real API.
+
+`SearchEngine` has both of their signatures. It ranks by vectors alone, as they do; `vrag.assemble` opens
+the same collections with words and vectors fused.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import os
+import shutil
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from platformdirs import user_cache_path
+
+from vrag.assemble import corpus_options, load_embedder
+from vrag.corpus.manifest import Skipped
+from vrag.corpus.options import CorpusOptions
+from vrag.embed.checkpoint import find_checkpoint, read_settings
+from vrag.embed.registry import SHORT_NAMES
+from vrag.errors import CollectionError, SearchError
+from vrag.index.adopt import add_listing, import_indexes
+from vrag.index.build import add
+from vrag.index.embedding import embed_all
+from vrag.index.entries import Entry, Finder, list_entries, read_list
+from vrag.index.header import Header
+from vrag.index.legacy import OLD_FILES
+from vrag.index.store import Collection
+from vrag.search.engine import MAX_TOP_K, Engine, Ranking
+from vrag.search.several import Several, named
+from vrag.server.entries import Finder as Results
+from vrag.server.entries import newer
+from vrag.server.files import CollectionFiles, linked, plain_name
+from vrag.settings import load_settings
+from vrag.types import Query
+
+if TYPE_CHECKING:
+    from collections.abc import Generator, Sequence
+
+    from vrag.embed.base import Embedder
+    from vrag.index.build import AddReport
+
+__all__ = ["SearchEngine"]
+
+_NODES, _NODE_MODEL = "colqwen_ingestion", "vidore/colqwen2-v1.0"
+"""The older signature's defaults."""
+_OLDER_TOP_K = 10
+_IMPORTED = CorpusOptions(ocr=False)
+"""For indexes of the reference: they are searched by their vectors, so that no text is wanted."""
+_GVE = "qwen2_5_vl"
+"""The `model_type` of GVE, which is a Qwen2.5-VL as it stands."""
+_GVE_SCHEME = "gve-reference"
+"""Worded as the reference does it: `gve:` makes better vectors, which its indexes do not have."""
+
+
+class SearchEngine:
+    """The retriever under its old names.
+
+    Newer: `SearchEngine(model)`, then `build_index`, `load_index`, `load_multi_index_corpus_together`,
+    `search`. Older: `SearchEngine(dataset_dir=…, node_dir_prefix=…, embed_model_name=…)`, which loads its
+    nodes at once, then `batch_search`.
+
+    An index is a collection of ours, or what the reference wrote: that is imported into a cache, again
+    whenever it has changed.
+
+    Args:
+        model_or_path: Hub name, folder or name of an embedder; with `embed_model_name`, the folder of the
+            corpus, as the older signature has it.
+        node_dir_prefix: Folder of the nodes in that of the corpus.
+        embed_model_name: The model, in either signature.
+        dataset_dir: Folder of the corpus.
+        embedder: An embedder to use instead of opening the model.
+
+    Raises:
+        SearchError: If neither a model nor a corpus is named.
+        EmbedError: If the model cannot be opened.
+        CollectionError: If the nodes cannot be loaded.
+    """
+
+    def __init__(
+        self,
+        model_or_path: str | None = None,
+        node_dir_prefix: str | None = None,
+        embed_model_name: str | None = None,
+        *,
+        dataset_dir: str | None = None,
+        embedder: Embedder | None = None,
+    ) -> None:
+        if model_or_path is not None and embed_model_name is not None:
+            dataset_dir, model_or_path = model_or_path, None
+        older = dataset_dir is not None or node_dir_prefix is not None
+        self.embed_model_name = model_or_path or embed_model_name or (_NODE_MODEL if older else "")
+        if not self.embed_model_name and embedder is None:
+            raise SearchError("No model is named.", 'Name one: SearchEngine("Qwen/Qwen3-VL-Embedding-2B")')
+        self._embedder = embedder or _open(self.embed_model_name)
+        self._collections: dict[str, Collection] = {}
+        self._results: Results | None = None
+        self._searcher: Several | None = None
+        if older:
+            corpus = Path(dataset_dir or "search_engine/corpus")
+            self._load([corpus / (node_dir_prefix or _NODES)], files=corpus)
+
+    def build_index(
+        self,
+        input_dir: str,
+        index_output_path: str,
+        corpus_output_path: str = "",  # noqa: ARG002 - index and corpus are one collection
+        bs: int = 2,  # noqa: ARG002 - batches adapt to memory
+        save_interval: int = 512,  # noqa: ARG002 - everything is saved as it is made
+    ) -> AddReport:
+        """Makes or extends a collection, and loads it.
+
+        Args:
+            input_dir: A folder, searched at any depth, or a `.jsonl` of entries as the reference has them.
+            index_output_path: Directory of the collection.
+            corpus_output_path: Not used: a collection holds items and vectors.
+            bs: Not used: batches adapt to memory; the setting `batch` bounds them.
+            save_interval: Not used: nothing that was made is lost.
+
+        Raises:
+            CollectionError: If the directory is no collection and not empty, or nothing can be written.
+        """
+        options = corpus_options(load_settings().settings)
+        collection = Collection.open_or_create(index_output_path, embedder=self._embedder, options=options)
+        if os.path.isfile(input_dir) and input_dir.endswith(".jsonl"):  # noqa: PTH113 - the reference's test
+            collection.header.check_embedder(self._embedder)
+            done = self._add_list(collection, Path(input_dir))
+        else:
+            done = add(collection, [input_dir], embedder=self._embedder)
+        self.load_index(index_output_path)
+        return done
+
+    def load_index(self, input_dir: str) -> None:
+        """Searches this index from now on.
+
+        Raises:
+            CollectionError: If there is none.
+            FingerprintMismatch: If another model made it.
+        """
+        self._collections = {}
+        self._load([Path(input_dir)])
+
+    def load_multi_index_corpus_together(self, input_dir_list: Sequence[str]) -> None:
+        """Searches these indexes as well, each under the name of its directory.
+
+        Raises:
+            CollectionError: If there is no index in one of them.
+            FingerprintMismatch: If another model made one of them.
+        """
+        self._load([Path(directory) for directory in input_dir_list])
+
+    def search(
+        self, queries: str | Sequence[str], top_k: int = 3, search_corpus: str | None = None
+    ) -> list[dict[str, Any]]:
+        """For each query `{"score": […], "indice": […], "data": [entry, …]}`, best first.
+
+        Args:
+            queries: What to look for.
+            top_k: How many entries at most; 1,000 is the most.
+            search_corpus: Name of the one index to search; None for all that are loaded.
+
+        Raises:
+            SearchError: If nothing is loaded, a query is empty or no index has that name.
+        """
+        if self._results is None:
+            raise SearchError("No index is loaded.", "Call load_index or build_index first.")
+        texts = [queries] if isinstance(queries, str) else queries
+        corpora = None if search_corpus is None else frozenset({search_corpus})
+        asked = [Query(text, corpora=corpora) for text in texts]
+        return newer(self._results.search(asked, min(top_k, MAX_TOP_K)))["results"]
+
+    def batch_search(self, queries: Sequence[str]) -> list[list[str]]:
+        """For each query the names of the ten best pictures.
+
+        Raises:
+            SearchError: If nothing is loaded or a query is empty.
+        """
+        if self._results is None:
+            raise SearchError("No index is loaded.", "Call load_index or build_index first.")
+        found = self._results.search([Query(text) for text in queries], _OLDER_TOP_K)
+        return [[plain_name(shown.hit, shown.filed) for shown in hits] for hits in found]
+
+    def _load(self, directories: Sequence[Path], files: Path | None = None) -> None:
+        for directory in directories:
+            self._collections[os.path.abspath(directory)] = self._collection(directory, files)  # noqa: PTH100
+        names = named(self._collections)
+        rankings = [Ranking.VECTOR]
+        engines = {
+            name: Engine(self._collections[address], self._embedder, rankings=rankings)
+            for name, address in names.items()
+        }
+        files_of = CollectionFiles(list(self._collections.values()))
+        self._results = Results(Several(engines), files_of, linked(_cache() / "links"))
+
+    def _collection(self, directory: Path, files: Path | None) -> Collection:
+        """The collection in a directory, or one made of the reference's index there."""
+        if Header.read(directory) is not None:
+            return Collection.open(directory)
+        state = _state(directory)
+        if not state:
+            raise CollectionError(
+                f"There is no index in {directory}.", "Make one: SearchEngine(model).build_index(…)"
+            )
+        place = hashlib.sha256(os.fsencode(directory.absolute())).hexdigest()[:16]
+        made = hashlib.sha256(f"{state} {self._embedder.fingerprint}".encode()).hexdigest()[:16]
+        target = _cache() / "imported" / place / made
+        import_indexes(target, [directory], _IMPORTED, files=files, embedder=self._embedder)
+        for other in target.parent.iterdir():
+            if other != target:
+                shutil.rmtree(other, ignore_errors=True)
+        return Collection.open(target)
+
+    def _add_list(self, collection: Collection, path: Path) -> AddReport:
+        listed = list(read_list(path.absolute()))
+        entries = [entry for entry in listed if isinstance(entry, Entry)]
+
+        def finish(made: Any, *_: object) -> Generator[Any, None, None]:  # noqa: ANN401
+            return embed_all(made, self._embedder, collection.items_dir)
+
+        done = add_listing(collection, list_entries(entries, Finder()), finish)
+        return replace(done, skipped=tuple(entry for entry in listed if isinstance(entry, Skipped)))
+
+
+def _open(model: str) -> Embedder:
+    return load_embedder(load_settings().settings, _spec(model))
+
+
+def _spec(model: str) -> str:
+    """How settings name the model that the seeds name so."""
+    known = {full.partition(":")[2].lower(): full for full in SHORT_NAMES.values()}
+    if ":" in model or model.lower() in SHORT_NAMES:
+        return model
+    if model.lower() in known:
+        return known[model.lower()].replace("gve:", f"{_GVE_SCHEME}:")
+    kind = read_settings(find_checkpoint(model), "config.json").get("model_type")
+    return f"{_GVE_SCHEME}:{model}" if kind == _GVE else f"sentence:{model}"
+
+
+def _cache() -> Path:
+    return user_cache_path("vrag", appauthor=False)
+
+
+def _state(directory: Path) -> str:
+    """Names, sizes and times of the files of an index of the reference; "" when there are none."""
+    found = itertools.chain.from_iterable(directory.glob(pattern) for pattern in OLD_FILES)
+    return "\n".join(
+        f"{path.name} {status.st_size} {status.st_mtime_ns}"
+        for path, status in sorted((path, path.stat()) for path in found)
+    )

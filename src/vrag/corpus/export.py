@@ -1,0 +1,191 @@
+"""Documents → files in a folder, for those who want files: pages as JPEG pictures, videos as clips.
+
+The same converters as for a collection do the work, without OCR. A page is `<stem>_<page from 1>.jpg`, a
+clip `<stem>_<clip from 1>.mp4` or whatever its container is. Where several documents have the same stem,
+the second one's files are named `<stem>-2_…` and so on, in the order in which the documents are found.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+from dataclasses import dataclass, replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING
+
+from vrag.corpus.base import Converted, Failed
+from vrag.corpus.convert import CONVERTERS, convert_all
+from vrag.corpus.image import JPEG_QUALITY
+from vrag.corpus.image import SUFFIXES as IMAGE
+from vrag.corpus.manifest import Skipped, find, read_source
+from vrag.corpus.office import SUFFIXES as OFFICE
+from vrag.corpus.video import CONTAINERS
+from vrag.corpus.video import SUFFIXES as VIDEO
+from vrag.errors import CollectionError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from vrag.corpus.base import Converter, Source
+    from vrag.corpus.options import CorpusOptions
+    from vrag.geometry import Size
+    from vrag.types import Clip, Item
+
+__all__ = ["Exported", "Problem", "export_clips", "export_pages"]
+
+
+THERE = "{} is there already; --overwrite replaces it."
+
+
+@dataclass(frozen=True, slots=True)
+class Exported:
+    """A file that was written."""
+
+    path: Path
+    source: Path
+    """The document it comes from."""
+    ordinal: int
+    """Number of the page or clip, from 1."""
+    size: Size | None
+    """Of the page in pixels; None for clips."""
+    clip: Clip | None = None
+    """Which stretch it is; None for pages. Its path is meaningless here."""
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """What no file, or not every file, was made of."""
+
+    source: Path
+    ordinal: int | None
+    """Number of the page or clip; None when it concerns the whole document."""
+    reason: str
+    """Why, for people."""
+
+
+def export_pages(
+    paths: Sequence[Path], out: Path, options: CorpusOptions, *, overwrite: bool = False
+) -> Iterator[Exported | Problem]:
+    """Writes every page of PDF files, office documents and pictures as a JPEG file, in parallel.
+
+    Args:
+        paths: Files and folders, searched at any depth.
+        out: The folder to write to; made if it is not there.
+        options: How pages are drawn.
+        overwrite: Whether files that are there already are replaced; otherwise they are a problem.
+
+    Yields:
+        Files as they are written, and what went wrong; pages in any order.
+
+    Raises:
+        CollectionError: If the folder cannot be written.
+    """
+    pages = {suffix: CONVERTERS[suffix] for suffix in (".pdf", *OFFICE, *IMAGE)}
+    yield from _Export(out, pages, "It has no pages.", overwrite=overwrite).run(paths, options)
+
+
+def export_clips(
+    paths: Sequence[Path], out: Path, options: CorpusOptions, *, overwrite: bool = False
+) -> Iterator[Exported | Problem]:
+    """Cuts videos into clips of `options.clip_seconds`; otherwise like `export_pages`."""
+    videos = {suffix: CONVERTERS[suffix] for suffix in VIDEO}
+    yield from _Export(out, videos, "It is no video.", overwrite=overwrite).run(paths, options)
+
+
+class _Export:
+    """One run: names and problems of documents as they are taken in."""
+
+    def __init__(
+        self, out: Path, converters: Mapping[str, Converter], other: str, *, overwrite: bool
+    ) -> None:
+        self._out = out
+        self._converters = converters
+        self._other = other
+        self._overwrite = overwrite
+        self._stems: set[str] = set()
+        self._names: dict[str, str] = {}
+        """Document id of this run → what its files' names begin with."""
+        self._problems: list[Problem] = []
+
+    def run(self, paths: Sequence[Path], options: CorpusOptions) -> Iterator[Exported | Problem]:
+        try:
+            self._out.mkdir(parents=True, exist_ok=True)
+            with TemporaryDirectory(prefix=".vrag-", dir=self._out, ignore_cleanup_errors=True) as folder:
+                yield from self._convert(paths, Path(folder), replace(options, ocr=False))
+        except OSError as error:
+            raise CollectionError(f"{self._out} cannot be written: {error.strerror or error}.") from error
+
+    def _convert(
+        self, paths: Sequence[Path], folder: Path, options: CorpusOptions
+    ) -> Iterator[Exported | Problem]:
+        for event in convert_all(self._sources(paths), folder, options, converters=self._converters):
+            yield from self._told()
+            if isinstance(event, Failed):
+                yield Problem(event.source.path, event.ordinal, event.reason)
+            elif isinstance(event, Converted):
+                yield self._deliver(event.source, event.item, folder)
+        yield from self._told()
+
+    def _told(self) -> Iterator[Problem]:
+        problems, self._problems = self._problems, []
+        yield from problems
+
+    def _sources(self, paths: Sequence[Path]) -> Iterator[Source]:
+        """The documents, each with an id of its own: here, equal bytes are no reason to write but one."""
+        own = Path(os.path.abspath(self._out))  # noqa: PTH100 - Path.resolve would follow links
+        numbers = itertools.count()
+        for found in find(paths):
+            path = found.path if isinstance(found, Skipped) else found
+            if isinstance(found, Skipped):
+                self._problems.append(Problem(path, None, found.reason))
+            elif path.suffix.lower() not in self._converters:
+                self._problems.append(Problem(path, None, self._other))
+            elif not path.is_relative_to(own) or path in map(Path.absolute, paths):
+                yield from self._taken(path, next(numbers))
+
+    def _taken(self, path: Path, number: int) -> Iterator[Source]:
+        """A document under its name in this run, or none when it cannot be read."""
+        try:
+            source = replace(read_source(path), document=f"{number:016x}")
+        except OSError as error:
+            self._problems.append(Problem(path, None, f"It cannot be read: {error.strerror or error}."))
+            return
+        name = self._free(path.stem)
+        first = (self._out / f"{name}_1{suffix}" for suffix in (".jpg", *CONTAINERS))
+        if not self._overwrite and (there := next(filter(Path.exists, first), None)):
+            self._problems.append(Problem(path, None, THERE.format(there.name)))
+            return
+        self._names[source.document] = name
+        yield source
+
+    def _free(self, stem: str) -> str:
+        """A name that no other document of this run has, on any file system."""
+        names = itertools.chain([stem], (f"{stem}-{number}" for number in itertools.count(2)))
+        name = next(name for name in names if name.casefold() not in self._stems)
+        self._stems.add(name.casefold())
+        return name
+
+    def _deliver(self, source: Source, item: Item, folder: Path) -> Exported | Problem:
+        """Gives a file its name."""
+        made = folder / (item.clip.path if item.clip else str(item.image))
+        suffix = made.suffix if item.clip else ".jpg"
+        path = self._out / f"{self._names[source.document]}_{item.ordinal}{suffix}"
+        if path.exists() and not self._overwrite:
+            made.unlink()
+            return Problem(
+                source.path, item.ordinal, f"{path.name} is there already; --overwrite replaces it."
+            )
+        if suffix == ".jpg" and made.suffix != ".jpg":
+            made = _as_jpeg(made)
+        made.replace(path)
+        return Exported(path, source.path, item.ordinal, None if item.clip else item.size, item.clip)
+
+
+def _as_jpeg(picture: Path) -> Path:
+    from PIL import Image
+
+    path = picture.with_suffix(".jpg")
+    with Image.open(picture) as image:
+        image.convert("RGB").save(path, quality=JPEG_QUALITY, subsampling=0)
+    return path

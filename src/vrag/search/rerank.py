@@ -1,0 +1,247 @@
+"""What a search found is put into a better order by a model that sees query and item together."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+
+from vrag.embed.base import Content, Modality
+from vrag.embed.batches import Batches, is_out_of_memory
+from vrag.embed.checkpoint import find_checkpoint, lasting_name
+from vrag.embed.device import library, open_device
+from vrag.embed.layout import Role, read_layout
+from vrag.embed.options import EmbedOptions
+from vrag.embed.processors import PROCESSOR_SETTINGS, loading, set_pixels
+from vrag.embed.wording import harmless
+from vrag.errors import EmbedError, SearchError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from PIL.Image import Image
+
+    from vrag.search.engine import Searcher
+    from vrag.types import Hit, Item, Query
+
+__all__ = ["SHORT_NAMES", "CrossEncoderReranker", "Reranked", "Reranker", "open_reranker"]
+
+SHORT_NAMES = {
+    "qwen3-vl-reranker-2b": "Qwen/Qwen3-VL-Reranker-2B",
+    "qwen3-vl-reranker-8b": "Qwen/Qwen3-VL-Reranker-8B",
+    "bge-reranker-v2-m3": "BAAI/bge-reranker-v2-m3",
+}
+_SCHEME = "cross-encoder:"
+
+
+class Reranker(Protocol):
+    """Says how well contents answer a query.
+
+    A score depends on its own pair alone. May be called from several threads.
+    """
+
+    @property
+    def name(self) -> str:
+        """How settings name it."""
+        ...
+
+    @property
+    def modalities(self) -> frozenset[Modality]:
+        """What it can look at in an item; queries are text."""
+        ...
+
+    def score(self, query: str, contents: Sequence[Content]) -> Sequence[float]:
+        """How well each content answers the query; higher is better.
+
+        Raises:
+            EmbedError: If any of the pairs cannot be scored; the others may be tried alone.
+        """
+        ...
+
+
+class CrossEncoderReranker:
+    """A `Reranker` over a cross-encoder of sentence-transformers: of text, or of text and pictures.
+
+    Args:
+        model: A folder, or `ORGANISATION/NAME[@REVISION]` of the hub.
+        options: Device, precision, batch, sizes of pictures.
+
+    Raises:
+        EmbedError: If the model cannot be found or was not trained to score pairs.
+        MissingExtra: If the libraries are not installed.
+    """
+
+    def __init__(self, model: str, options: EmbedOptions | None = None) -> None:
+        options = options or EmbedOptions()
+        self.name = f"{_SCHEME}{lasting_name(model)}"
+        device = open_device(options)
+        layout = read_layout(find_checkpoint(model))
+        if layout.role is not Role.RERANK:
+            raise EmbedError(f"{model} makes vectors and scores no pairs.", "Use it as the embedder.")
+        settings: dict[str, Any] = {"dtype": getattr(library("torch"), device.dtype), "use_safetensors": True}
+        with loading():
+            try:
+                self._model = library("sentence_transformers").CrossEncoder(
+                    str(layout.folder),
+                    device=device.name,
+                    local_files_only=True,
+                    trust_remote_code=False,
+                    model_kwargs=settings,
+                    processor_kwargs=PROCESSOR_SETTINGS if layout.sees else {},
+                )
+            except (OSError, ValueError, RuntimeError, ImportError, KeyError) as error:
+                raise EmbedError(f"{model} cannot be loaded: {error}") from error
+        if self._model.num_labels != 1:
+            raise EmbedError(f"{model} sorts pairs into {self._model.num_labels} classes and scores none.")
+        set_pixels(self._model[0].processor, options)
+        sees = layout.sees and self._model.supports("image")
+        self.modalities = frozenset({Modality.TEXT, Modality.IMAGE} if sees else {Modality.TEXT})
+        self._lock = threading.Lock()
+        self._batches = Batches(options.batch)
+
+    def score(self, query: str, contents: Sequence[Content]) -> Sequence[float]:
+        """How well each content answers the query, as the model's own activation gives it.
+
+        Raises:
+            EmbedError: If any of the pairs cannot be scored.
+        """
+        pairs = [self._pair(query, content) for content in contents]
+        with self._lock:
+            return self._batches.run(pairs, self._scores)
+
+    def _pair(self, query: str, content: Content) -> tuple[Any, Any]:
+        missing = content.modalities - self.modalities
+        if missing or not content.modalities:
+            raise EmbedError(f"{self.name} was given {', '.join(sorted(missing)) or 'nothing'} to compare.")
+        if Modality.IMAGE not in self.modalities:
+            return harmless(query), harmless(content.text)
+        shown: dict[str, Any] = {}
+        if content.image is not None:
+            shown["image"] = content.image.convert("RGB")
+        if content.text:
+            shown["text"] = harmless(content.text)
+        return {"text": harmless(query)}, shown
+
+    def _scores(self, pairs: Sequence[tuple[Any, Any]]) -> list[float]:
+        try:
+            made = self._model.predict(
+                list(pairs), batch_size=len(pairs), show_progress_bar=False, convert_to_tensor=True
+            )
+        except (ValueError, TypeError, KeyError, IndexError, RuntimeError) as error:
+            if is_out_of_memory(error):
+                raise
+            raise EmbedError(f"{self.name} cannot take it: {error}") from error
+        return [float(score) for score in np.asarray(made.float().cpu()).reshape(len(pairs))]
+
+
+def open_reranker(
+    spec: str,
+    *,
+    device: str = "auto",
+    dtype: str = "auto",
+    batch: int = 8,
+    max_pixels: int | None = None,
+) -> Reranker:
+    """The reranker of that name: a short one, a folder or a hub name, with or without `cross-encoder:`.
+
+    Raises:
+        EmbedError: If there is no such model, or it was not trained to score pairs.
+        MissingExtra: If its libraries are not installed.
+    """
+    model = spec.strip().removeprefix(_SCHEME)
+    options = EmbedOptions(device=device, dtype=dtype, batch=batch, max_pixels=max_pixels)
+    return CrossEncoderReranker(SHORT_NAMES.get(model.lower(), model), options)
+
+
+class Reranked:
+    """A `Searcher` that has what another one finds put into order by a reranker.
+
+    The best `depth` of the other one's hits, or `top_k` if that is more, are scored; the best `top_k` of
+    them are given. Hits bear the reranker's scores; ties keep the order of the search.
+
+    Args:
+        searcher: What finds.
+        reranker: What orders.
+        depth: How many hits are scored for a query.
+
+    Raises:
+        SearchError: If `depth` is not within 1 to 1000.
+    """
+
+    def __init__(self, searcher: Searcher, reranker: Reranker, depth: int = 50) -> None:
+        if not 1 <= depth <= 1000:
+            raise SearchError(f"{depth} hits cannot be reranked; it must be from 1 to 1000.")
+        self._searcher = searcher
+        self._reranker = reranker
+        self._depth = depth
+
+    @property
+    def version(self) -> str:
+        """Hash over what can be found, and the reranker's name."""
+        return f"{self._searcher.version}+{self._reranker.name}"
+
+    def search(self, queries: Sequence[Query], top_k: int) -> list[list[Hit]]:
+        """For each query the best `top_k` items or fewer, best first.
+
+        Raises:
+            SearchError: If a query is empty, `top_k` not within 1 to 1000, or an item cannot be compared
+                with the query.
+        """
+        deep = top_k if top_k < 1 else max(top_k, self._depth)
+        found = self._searcher.search(queries, deep)
+        return [self._ordered(query, hits)[:top_k] for query, hits in zip(queries, found, strict=True)]
+
+    def item(self, id: str) -> Item:
+        """The item with this id.
+
+        Raises:
+            SearchError: If there is none.
+        """
+        return self._searcher.item(id)
+
+    def image(self, id: str) -> Image:
+        """The picture of an item, RGB, in full.
+
+        Raises:
+            SearchError: If there is no such item, or it has no picture.
+        """
+        return self._searcher.image(id)
+
+    def _ordered(self, query: Query, hits: Sequence[Hit]) -> list[Hit]:
+        scores = self._scores(query.text, hits)
+        order = sorted(range(len(hits)), key=lambda place: -scores[place])  # stable: ties as they came
+        return [
+            replace(hits[place], score=scores[place], rank=rank) for rank, place in enumerate(order, start=1)
+        ]
+
+    def _scores(self, query: str, hits: Sequence[Hit]) -> list[float]:
+        """The scores of hits; if they cannot all be had, the error names the hit that is to blame."""
+        contents = [self._content(hit) for hit in hits]
+        try:
+            scores = [float(score) for score in self._reranker.score(query, contents)] if contents else []
+        except EmbedError:
+            scores = [self._alone(query, hit, content) for hit, content in zip(hits, contents, strict=True)]
+        if len(scores) != len(hits) or not np.isfinite(scores).all():
+            raise SearchError(f"{self._reranker.name} gave no score for each of {len(hits)} hits.")
+        return scores
+
+    def _alone(self, query: str, hit: Hit, content: Content) -> float:
+        try:
+            return float(self._reranker.score(query, [content])[0])
+        except EmbedError as error:
+            raise SearchError(
+                f"{hit.document_name}, {hit.kind} {hit.ordinal}, cannot be compared with the query: {error}",
+                "Search without the reranker, or remove the item.",
+            ) from error
+
+    def _content(self, hit: Hit) -> Content:
+        """What the reranker is shown of a hit: its picture and text, as far as it looks at them."""
+        item = self._searcher.item(hit.item)
+        sees = Modality.IMAGE in self._reranker.modalities and item.image is not None
+        image = self._searcher.image(hit.item) if sees else None
+        text = f"{item.heading}\n{item.text}".strip()
+        if image is None and not text:
+            text = item.name
+        return Content(text="" if image is not None else text, image=image)

@@ -1,0 +1,91 @@
+"""`vrag match`: the picture of a match map, from the command line."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+from typer.testing import CliRunner
+
+from vrag.cli import app
+from vrag.errors import CorpusError, EmbedError, VragError
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    pytest.importorskip("sentence_transformers", reason="the extra `models` is not installed")
+    sys.path.append(str(Path(__file__).parents[1] / "embed"))
+    try:
+        return importlib.import_module("tiny_models").colqwen2(tmp_path_factory.mktemp("model"))
+    finally:
+        sys.path.pop()
+
+
+@pytest.fixture
+def page(tmp_path: Path) -> Path:
+    noise = np.random.default_rng(0).integers(0, 256, (200, 260, 3), dtype=np.uint8)
+    Image.fromarray(noise).save(tmp_path / "page.png")
+    return tmp_path / "page.png"
+
+
+def run(*arguments: object) -> str:
+    done = CliRunner().invoke(app, ["match", *map(str, arguments)], catch_exceptions=False)
+    assert done.exit_code == 0, done.output
+    return done.output
+
+
+def test_a_picture_is_drawn_of_the_pages_size(model: Path, page: Path, tmp_path: Path) -> None:
+    said = run(page, "red square", "--embedder", f"sentence:{model}", "-o", tmp_path / "heat.jpg")
+    assert "square" in said
+    with Image.open(tmp_path / "heat.jpg") as drawn:
+        assert drawn.size == (260, 200)
+
+
+def test_regions_are_given_to_machines(model: Path, page: Path, tmp_path: Path) -> None:
+    made = json.loads(run(page, "red", "--embedder", f"sentence:{model}", "-o", tmp_path / "a.png", "--json"))
+    assert "".join(made["tokens"]).strip() == "red"
+    assert made["regions"][0]["score"] == 1
+    assert all(0 <= edge <= 1 for region in made["regions"] for edge in region["box"])
+
+
+def test_one_word_alone_gives_another_picture(model: Path, page: Path, tmp_path: Path) -> None:
+    drawn: list[bytes] = []
+    for word in ((), ("--word", 1)):
+        run(page, "red square", "--embedder", f"sentence:{model}", "-o", tmp_path / "a.png", *word)
+        drawn.append((tmp_path / "a.png").read_bytes())
+    assert drawn[0] != drawn[1]
+
+
+@pytest.mark.parametrize(
+    "wrong", [("--word", "99"), ("-o", "heat.nonsense"), ("-o", "no-suffix")], ids=lambda wrong: wrong[1]
+)
+def test_wrong_use_is_said(model: Path, page: Path, wrong: tuple[str, str]) -> None:
+    line = ["match", str(page), "red", "--embedder", f"sentence:{model}", *wrong]
+    assert CliRunner().invoke(app, line).exit_code == 2
+
+
+def test_what_is_no_picture_is_said(model: Path, tmp_path: Path) -> None:
+    (tmp_path / "page.png").write_text("not a picture")
+    with pytest.raises(CorpusError, match="cannot be opened as a picture"):
+        run(tmp_path / "page.png", "red", "--embedder", f"sentence:{model}")
+
+
+def test_without_an_embedder_it_says_so(page: Path, tmp_path: Path) -> None:
+    with pytest.raises(VragError):
+        run(page, "red", "--collection", tmp_path / "none")
+
+
+def test_an_embedder_of_one_vector_is_refused(page: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from vrag.testing import HashEmbedder
+
+    def opened(*_: object, **__: object) -> HashEmbedder:
+        return HashEmbedder()
+
+    monkeypatch.setattr("vrag.embed.registry.open_embedder", opened)
+    with pytest.raises(EmbedError, match="cannot say where"):
+        run(page, "red", "--embedder", "hash")

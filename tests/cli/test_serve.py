@@ -1,0 +1,125 @@
+"""`vrag serve` as somebody starts it, and what its page in the documentation shows."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import httpx
+import pytest
+
+from vrag.samples import corpus_dir
+from vrag.search.client import SearchClient
+from vrag.types import Query
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
+
+SLIDES = corpus_dir() / "guillemot-slides.pdf"
+PAGE = (Path(__file__).parents[2] / "docs" / "serving.md").read_text(encoding="utf-8")
+
+
+@pytest.fixture(scope="module")
+def collection(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("served") / "reports"
+    line = [sys.executable, "-m", "vrag", "index", "add", str(SLIDES), "-c", str(path)]
+    without_ocr = {**os.environ, "VRAG_OCR": "false"}
+    subprocess.run(line, check=True, capture_output=True, env=without_ocr)
+    return path
+
+
+@contextlib.contextmanager
+def running(collection: Path, *arguments: str, **environment: str) -> Generator[tuple[str, str]]:
+    """The address of a server, and all it printed when it answered; ends it and looks that it ended well."""
+    line = [sys.executable, "-m", "vrag", "serve", "--port", "0", "-c", str(collection), *arguments]
+    known = {**os.environ, "COLUMNS": "200", **environment}
+    with subprocess.Popen(line, stdout=subprocess.PIPE, text=True, env=known) as process:
+        assert process.stdout is not None
+        told = process.stdout.readline() + process.stdout.readline()
+        address = re.search(r"(http://[^/ ]+)/search", told)
+        assert address, told
+        try:
+            yield address.group(1), told
+        finally:
+            process.send_signal(signal.SIGTERM)
+            rest = process.stdout.read()
+            assert process.wait(30) == 0
+    assert rest.endswith("Stopped.\n")
+
+
+def refused(collection: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    line = [sys.executable, "-m", "vrag", "serve", "-c", str(collection), *arguments]
+    return subprocess.run(line, capture_output=True, text=True, check=False)
+
+
+def test_it_serves_what_the_page_shows(collection: Path) -> None:
+    with running(collection, "--only", "search") as (address, told):
+        done = refused(collection, "--port", address.rsplit(":", 1)[1])
+        assert (done.returncode, "another program listens there" in done.stderr) == (2, True)
+
+        example = re.search(r"-H '(?P<header>[^']+)' (?P<url>\S+) -d '(?P<body>[^']+)'", told)
+        assert example
+        name, _, value = example["header"].partition(": ")
+        found = httpx.post(example["url"], content=example["body"], headers={name: value}).json()
+        assert len(found["results"][0]["data"]) <= 3
+
+        (entry,) = httpx.post(f"{address}/search", json={"queries": "shore power", "top_k": 1}).json()[
+            "results"
+        ][0]["data"]
+        path = Path(entry["file_path"])
+        assert re.fullmatch(rf"[\w-]+_{entry['page']}\.jpg", path.name)
+        assert path.read_bytes() == httpx.get(address + entry["url"]).content
+
+        (code,) = re.findall(r"^```python\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
+        shown = code.replace("http://127.0.0.1:8001", address) + "\nprint(hits[0].item, picture.size)"
+        done = subprocess.run([sys.executable, "-c", shown], capture_output=True, text=True, check=True)
+        assert entry["id"] in done.stdout
+
+
+def test_it_asks_for_the_token_of_the_environment(collection: Path) -> None:
+    with running(collection, VRAG_API_KEY="secret") as (address, told):
+        assert "secret" not in told
+        assert httpx.get(f"{address}/version").status_code == 401
+        with SearchClient(address, token="secret") as client:
+            assert client.corpora == ("reports",)
+            assert client.search([Query("shore power", corpora=frozenset({"reports"}))], 1)[0]
+
+
+def test_it_does_not_open_itself_to_others_unasked(collection: Path) -> None:
+    done = refused(collection, "--host", "0.0.0.0")
+    assert done.returncode == 2
+    assert "VRAG_API_KEY" in done.stderr
+    assert "--insecure" in done.stderr
+
+
+def test_it_serves_others_when_told_to(collection: Path) -> None:
+    with running(collection, "--host", "0.0.0.0", "--insecure", "--files", "names") as (address, _):
+        request = httpx.Request(
+            "GET", f"{address}/search?queries=shore+power", headers={"host": "search.lan"}
+        )
+        with httpx.Client() as client:
+            found = client.send(request).json()[0]
+    assert all(re.fullmatch(r"[\w-]+_\d+\.jpg", hit["image_file"]) for hit in found)
+
+
+def test_a_missing_collection_is_said_so(tmp_path: Path) -> None:
+    done = refused(tmp_path / "none")
+    assert (done.returncode, "vrag index add" in done.stderr) == (1, True)
+
+
+def test_the_page_names_every_route_and_field() -> None:
+    from vrag.search.wire import SearchRequest
+    from vrag.server.app import create_app
+    from vrag.testing import tiny_corpus
+
+    for path in create_app(tiny_corpus()).openapi()["paths"]:
+        assert path in PAGE, path
+    assert re.findall(r"^\| `(\w+)` \| ", PAGE, re.MULTILINE)[: len(SearchRequest.model_fields)] == list(
+        SearchRequest.model_fields
+    )

@@ -1,0 +1,368 @@
+from __future__ import annotations
+
+import http.server
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from PIL import Image
+
+from corpus.office_files import (
+    compound,
+    encrypted_odt,
+    odp,
+    ods,
+    odt,
+    open_document,
+    rtf,
+    stand_in,
+    zip_bomb,
+)
+from corpus.test_convert import alive, await_end
+from vrag.corpus.base import Desk
+from vrag.corpus.convert import Converted, Counted, Failed, Finished, convert_all
+from vrag.corpus.libreoffice import find_soffice
+from vrag.corpus.manifest import read_source
+from vrag.corpus.office import SUFFIXES, OfficeFile
+from vrag.corpus.options import CorpusOptions
+from vrag.errors import CorpusError, EncryptedFile, TooLarge, TooSlow, UnsupportedFormat
+from vrag.types import TextSource
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from vrag.corpus.base import Conversion
+    from vrag.types import Item
+
+posix = pytest.mark.skipif(os.name != "posix", reason="the stand-in for LibreOffice is a script")
+office = pytest.mark.skipif(
+    not (shutil.which("soffice") or shutil.which("libreoffice")), reason="LibreOffice is not installed"
+)
+
+
+def write(path: Path, data: bytes) -> Path:
+    path.write_bytes(data)
+    return path
+
+
+def items_of(path: Path, **options: float) -> list[Item]:
+    desk = Desk(path.parent / "items", CorpusOptions(ocr=False, **options))  # type: ignore[arg-type]
+    with OfficeFile(read_source(path), desk) as file:
+        return [file.item(ordinal) for ordinal in range(1, file.count + 1)]
+
+
+def convert(paths: list[Path], seconds: float = 60, page_seconds: float = 60) -> list[Conversion]:
+    options = CorpusOptions(ocr=False, workers=2, office_seconds=seconds, page_seconds=page_seconds)
+    return list(convert_all(map(read_source, paths), paths[0].parent / "items", options))
+
+
+def reasons(conversions: list[Conversion]) -> dict[str, str]:
+    return {c.source.name: c.reason for c in conversions if isinstance(c, Failed)}
+
+
+@pytest.fixture
+def program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder that comes first on PATH, for stand-ins; temporary files go beside it."""
+    for name in ("bin", "tmp"):
+        (tmp_path / name).mkdir()
+    monkeypatch.setenv("PATH", os.pathsep.join([str(tmp_path / "bin"), os.environ["PATH"]]))
+    monkeypatch.setenv("TMPDIR", str(tmp_path / "tmp"))
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    return tmp_path / "bin"
+
+
+@pytest.fixture(scope="module")
+def documents(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """A document of three pages of each format, the old ones and Microsoft's saved by LibreOffice."""
+    folder = tmp_path_factory.mktemp("office")
+    words = [f"The ferry departs from quay {n}" for n in ("one", "two", "three")]
+    made = {"odt": odt(*words), "ods": ods(*words), "odp": odp(*words), "rtf": rtf(*words)}
+    paths = {f".{suffix}": write(folder / f"a.{suffix}", data) for suffix, data in made.items()}
+    for origin, suffixes in {
+        ".odt": ("docx", "doc"),
+        ".ods": ("xlsx", "xls"),
+        ".odp": ("pptx", "ppt"),
+    }.items():
+        for suffix in suffixes:
+            line = [find_soffice(), f"-env:UserInstallation={(folder / 'profile').as_uri()}", "--headless"]
+            line += ["--convert-to", suffix, "--outdir", str(folder), str(paths[origin])]
+            subprocess.run(line, check=True, capture_output=True)
+            paths[f".{suffix}"] = folder / f"a.{suffix}"
+    return paths
+
+
+@office
+@pytest.mark.parametrize("suffix", SUFFIXES)
+def test_pages_have_text_with_boxes_and_a_picture(
+    documents: dict[str, Path], tmp_path: Path, suffix: str
+) -> None:
+    path = tmp_path / f"A deck.{suffix[1:].upper()}"
+    shutil.copy(documents[suffix], path)
+    items = items_of(path)
+    assert [item.ordinal for item in items] == [1, 2, 3]
+    for item, number in zip(items, ("one", "two", "three"), strict=True):
+        assert f"The ferry departs from quay {number}" in " ".join(item.text.split())
+        assert item.text_source is TextSource.LAYER
+        assert {item.text[w.start : w.end] for w in item.words} >= {"ferry", "quay", number}
+        assert all(0 <= side <= 1 for word in item.words for side in word.box.as_tuple())
+        assert item.document_name == path.name
+        with Image.open(tmp_path / "items" / str(item.image)) as image:
+            assert item.size
+            assert image.size == (item.size.width, item.size.height)
+    assert [entry.name for entry in tmp_path.iterdir() if entry != path] == ["items"]
+
+
+@office
+def test_the_same_bytes_give_the_same_items(documents: dict[str, Path], tmp_path: Path) -> None:
+    path = tmp_path / "a.docx"
+    shutil.copy(documents[".docx"], path)
+    assert items_of(path) == items_of(path)
+
+
+@posix
+def test_odd_file_names_do_not_reach_libreoffice(tmp_path: Path, program: Path) -> None:
+    stand_in(program, "save(3 if document.name == 'document.docx' and document.stat().st_size else 0)")
+    for name in ("-a --b.docx", "100% größer #1.docx", "bad\udcff.docx", "日本.DOCX"):
+        assert len(items_of(write(tmp_path / name, odt("words")))) == 3
+
+
+@pytest.fixture
+def server() -> Iterator[tuple[str, list[str]]]:
+    """The address of a web server, and what it was asked for."""
+    asked: list[str] = []
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            asked.append(self.path)
+            self.send_error(404)
+
+        do_OPTIONS = do_HEAD = do_PROPFIND = do_CONNECT = do_GET  # noqa: N815 - the library's names
+
+        def log_message(self, format: str, *args: object) -> None:
+            pass
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as web:
+        thread = threading.Thread(target=web.serve_forever, daemon=True)
+        thread.start()
+        yield f"http://127.0.0.1:{web.server_port}", asked
+        web.shutdown()
+        thread.join()
+
+
+@office
+def test_neither_network_nor_other_files_are_read(tmp_path: Path, server: tuple[str, list[str]]) -> None:
+    address, asked = server
+    Image.new("RGB", (99, 99), "red").save(tmp_path / "secret.png")
+    (tmp_path / "secret.txt").write_text("TOPSECRET")
+    folder = tmp_path.as_uri()
+    frame = (
+        '<draw:frame text:anchor-type="as-char" svg:width="5cm" svg:height="5cm">'
+        '<draw:image xlink:href="{}" xlink:type="simple" xlink:actuate="onLoad"/></draw:frame>'
+    )
+    section = (
+        '<text:section text:name="{0}"><text:section-source xlink:href="{0}" xlink:type="simple"/>'
+        "<text:p>own words</text:p></text:section>"
+    )
+    pictures = frame.format(f"{address}/a.png") + frame.format(f"{folder}/secret.png")
+    sections = section.format(f"{address}/b.html") + section.format(f"{folder}/secret.txt")
+    path = write(tmp_path / "a.odt", open_document("text", f"<text:p>Words{pictures}</text:p>{sections}"))
+    (item,) = items_of(path)
+    assert asked == []
+    assert "own words" in item.text
+    assert "TOPSECRET" not in item.text
+    with Image.open(tmp_path / "items" / str(item.image)) as image:
+        red, green, _ = image.convert("RGB").resize((200, 200)).split()
+        assert max(r - g for r, g in zip(red.tobytes(), green.tobytes(), strict=True)) < 60
+    formula = f"of:=COM.MICROSOFT.WEBSERVICE(&quot;{address}/c&quot;)"
+    cell = f'<table:table-cell table:formula="{formula}"/>'
+    sheet = f'<table:table table:name="S"><table:table-row>{cell}</table:table-row></table:table>'
+    items_of(write(tmp_path / "a.ods", open_document("spreadsheet", sheet)))
+    assert asked == []
+
+
+@office
+@pytest.mark.parametrize(
+    ("name", "data", "kind", "reason"),
+    [
+        ("a.docx", compound("EncryptedPackage", "EncryptionInfo"), EncryptedFile, "password"),
+        ("a.doc", compound("Nothing"), CorpusError, "damaged"),
+        ("a.docx", open_document("text", "<text:p>")[:-30], CorpusError, "damaged"),
+    ],
+)
+def test_what_libreoffice_cannot_open_has_a_reason(
+    tmp_path: Path, name: str, data: bytes, kind: type[CorpusError], reason: str
+) -> None:
+    with pytest.raises(kind, match=reason):
+        items_of(write(tmp_path / name, data))
+
+
+@posix
+@pytest.mark.parametrize(
+    ("name", "data", "kind", "reason"),
+    [
+        ("a.odt", encrypted_odt(), EncryptedFile, "password"),
+        ("a.docx", zip_bomb(2**32 - 2), TooLarge, "unpacks to"),
+        ("a.docx", zip_bomb(600 * 2**20), TooLarge, "unpacks to"),
+        ("a.docx", b"PK\x03\x04" + bytes(500), CorpusError, "damaged"),
+        ("a.docx", odt("words")[:300], CorpusError, "damaged"),
+        ("a.docx", b"only words", CorpusError, "it seems to be text"),
+        ("a.pptx", b"%PDF-1.7 and so on", CorpusError, "it seems to be a PDF file"),
+        ("a.doc", b"<html><body>exported</body></html>", CorpusError, "it seems to be text"),
+        (
+            "a.xlsx",
+            zip_bomb(100, "a.txt").replace(b"[Content_Types]", b"[Holiday-Photo]"),
+            CorpusError,
+            "ZIP",
+        ),
+        ("a.odp", b"", CorpusError, "zeros"),
+    ],
+)
+def test_bad_documents_are_refused_before_libreoffice_sees_them(
+    tmp_path: Path, program: Path, name: str, data: bytes, kind: type[CorpusError], reason: str
+) -> None:
+    stand_in(program, f"Path({str(tmp_path / 'seen')!r}).touch()")
+    with pytest.raises(kind, match=reason):
+        items_of(write(tmp_path / name, data))
+    assert not (tmp_path / "seen").exists()
+
+
+def test_without_libreoffice_a_document_fails_and_says_what_to_install(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr("vrag.corpus.libreoffice.PLACES", (f"{tmp_path}/opt/libreoffice*/soffice",))
+    with pytest.raises(UnsupportedFormat, match=r"apt install libreoffice.*--retry-failed"):
+        items_of(write(tmp_path / "a.odt", odt("words")))
+
+
+def test_libreoffice_is_found_where_installers_put_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for version in ("7.4", "25.8"):
+        (tmp_path / f"libreoffice{version}").mkdir()
+        stand_in(tmp_path / f"libreoffice{version}", "")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr("vrag.corpus.libreoffice.PLACES", ("/nowhere", f"{tmp_path}/libreoffice*/soffice"))
+    assert Path(find_soffice()).parent.parent == tmp_path
+
+
+@posix
+def test_a_document_is_printed_once_for_all_workers_and_its_pdf_goes_in_the_end(
+    tmp_path: Path, program: Path
+) -> None:
+    log = tmp_path / "log"
+    stand_in(program, f"open({str(log)!r}, 'a').write(f'{{document.parent.parent}}\\n'); save(8)")
+    paths = [write(tmp_path / f"{n}.odt", odt(f"words {n}")) for n in range(3)]
+    conversions = convert(paths)
+    assert sum(isinstance(c, Converted) for c in conversions) == 24
+    assert sum(isinstance(c, Finished) for c in conversions) == 3
+    folders = log.read_text().split()
+    assert len(folders) == 3
+    assert len(set(folders)) == 1
+    assert not list((tmp_path / "tmp").iterdir())
+
+
+@posix
+def test_printing_has_a_time_limit_of_its_own(tmp_path: Path, program: Path) -> None:
+    stand_in(program, "time.sleep(1.5); save(2)")
+    path = write(tmp_path / "a.odt", odt("words"))
+    slow = convert([path], seconds=20, page_seconds=0.8)
+    assert sum(isinstance(c, Converted) for c in slow) == 2
+    (reason,) = reasons(convert([path], seconds=0.5)).values()
+    assert reason == "LibreOffice took longer than the time limit of 0.5 seconds."
+    assert not list((tmp_path / "tmp").iterdir())
+
+
+FAMILY = """
+os.fork()
+with open({pids!r}, "a") as file:
+    print(os.getpid(), file=file)
+time.sleep(100)
+"""
+
+
+@posix
+@pytest.mark.skipif(not Path("/proc").is_dir(), reason="looks at processes through /proc")
+def test_all_processes_of_libreoffice_end_at_the_time_limit(tmp_path: Path, program: Path) -> None:
+    pids = tmp_path / "pids"
+    stand_in(program, FAMILY.format(pids=str(pids)))
+    with pytest.raises(TooSlow):
+        items_of(write(tmp_path / "a.odt", odt("words")), office_seconds=1)
+    family = {int(pid) for pid in pids.read_text().split()}
+    assert len(family) == 2
+    assert not await_end(family)
+    assert not list((tmp_path / "tmp").iterdir())
+
+
+RUN = """
+import sys
+from pathlib import Path
+from vrag.corpus.convert import convert_all
+from vrag.corpus.manifest import read_source
+from vrag.corpus.options import CorpusOptions
+
+source = read_source(Path(sys.argv[1]))
+list(convert_all([source], source.path.parent / "items", CorpusOptions(workers=1)))
+"""
+
+
+@posix
+@pytest.mark.skipif(not Path("/proc").is_dir(), reason="looks at processes through /proc")
+@pytest.mark.parametrize("who", ["parent", "worker"])
+def test_libreoffice_and_its_files_go_with_the_process_that_wanted_them(
+    tmp_path: Path, program: Path, who: str
+) -> None:
+    pids, worker = tmp_path / "pids", tmp_path / "worker"
+    stand_in(program, FAMILY.format(pids=str(pids)))
+    path = write(tmp_path / "a.odt", odt("words"))
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    with subprocess.Popen([sys.executable, "-c", RUN, path], env=environment) as parent:
+        limit = time.monotonic() + 20
+        while time.monotonic() < limit and (not pids.exists() or len(pids.read_text().split()) < 2):
+            time.sleep(0.02)
+        family = {int(pid) for pid in pids.read_text().split()}
+        assert all(map(alive, family))
+        assert list((tmp_path / "tmp").iterdir())
+        worker = _children(parent.pid).pop()
+        os.kill(parent.pid if who == "parent" else worker, signal.SIGKILL)
+        assert not await_end(family | {worker})
+        parent.wait(10)
+    limit = time.monotonic() + 5
+    while list((tmp_path / "tmp").iterdir()) and time.monotonic() < limit:
+        time.sleep(0.02)
+    assert not list((tmp_path / "tmp").iterdir())
+
+
+def _children(pid: int) -> set[int]:
+    return {int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()}
+
+
+@posix
+def test_a_crash_of_libreoffice_costs_its_document(tmp_path: Path, program: Path) -> None:
+    stand_in(program, "os.abort()")
+    bad = write(tmp_path / "a.odt", odt("words"))
+    good = write(tmp_path / "b.txt", b"Words of a text.")
+    conversions = convert([bad, good])
+    assert "crashed LibreOffice" in reasons(conversions)["a.odt"]
+    assert sum(isinstance(c, Counted) for c in conversions) == 1
+
+
+@posix
+def test_libreoffice_sees_nothing_of_the_users_settings(
+    tmp_path: Path, program: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("VRAG_API_KEY", "secret")
+    told = tmp_path / "told"
+    stand_in(program, f"Path({str(told)!r}).write_text(repr(dict(os.environ)) + repr(sys.argv)); save(1)")
+    items_of(write(tmp_path / "a.odt", odt("words")))
+    assert "VRAG_API_KEY" not in told.read_text()
+    assert str(Path.home()) not in told.read_text().replace(str(tmp_path), "")
+    assert "UserInstallation" in told.read_text()

@@ -1,0 +1,197 @@
+from __future__ import annotations
+
+import json
+import shutil
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("transformers", reason="the extra `models` is not installed")
+
+import reference
+from PIL import Image as Images
+
+from vrag.embed.base import Content, Modality, VectorKind
+from vrag.embed.gve import GveEmbedder
+from vrag.embed.options import EmbedOptions
+from vrag.embed.registry import open_embedder
+from vrag.errors import CorpusError, EmbedError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from PIL.Image import Image
+
+TEXTS = ["a red square", "revenue grew by 12 % in 2023, and a blue circle on a white page"]
+
+
+@dataclass(frozen=True)
+class Frame:
+    image: Image
+    seconds: float
+
+
+@pytest.fixture(scope="module")
+def embedder(models: Path) -> GveEmbedder:
+    return GveEmbedder(str(models / "gve"))
+
+
+@pytest.fixture(scope="module")
+def film() -> list[Image]:
+    """Five frames whose sides are multiples of 28, so that nothing resizes them."""
+    drawn = np.random.default_rng(3).integers(0, 256, (5, 84, 112, 3), dtype=np.uint8)
+    return [Images.fromarray(frame) for frame in drawn]
+
+
+@pytest.fixture
+def clip(film: list[Image], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A file in which the frames of `film` are found, one a second."""
+    path = tmp_path / "clip.mp4"
+
+    def sample(asked: Path, fps: float, most: int, least: int) -> list[Frame]:
+        assert (asked, fps, most, least) == (path, 1.0, 32, 4)
+        return [Frame(image, float(number)) for number, image in enumerate(film)]
+
+    monkeypatch.setattr("vrag.corpus.video.sample_frames", sample)
+    return path
+
+
+def worst(made: Sequence[np.ndarray], right: Sequence[np.ndarray]) -> float:
+    return float(np.abs(np.stack(made) - np.stack(right)).max())
+
+
+class TestSameVectorsAsAnIndependentImplementation:
+    def test_texts_pictures_and_both(self, embedder: GveEmbedder, models: Path, pages: list[Image]) -> None:
+        contents = [Content(text=TEXTS[1]), *(Content(image=page) for page in pages)]
+        contents.append(Content(text=TEXTS[0], image=pages[1]))
+        right = [reference.gve(models / "gve", one.text, one.image) for one in contents]
+        assert worst(embedder.embed_items(contents), right) < 1e-5
+
+    def test_videos(self, embedder: GveEmbedder, models: Path, film: list[Image], clip: Path) -> None:
+        made = embedder.embed_items([Content(video=clip), Content(video=clip, text=TEXTS[0])])
+        right = [reference.gve(models / "gve", text, frames=film) for text in ("", TEXTS[0])]
+        assert worst(made, right) < 1e-5
+
+    def test_queries_are_worded_as_items(self, embedder: GveEmbedder, models: Path) -> None:
+        right = [reference.gve(models / "gve", text) for text in TEXTS]
+        assert worst(embedder.embed_queries(TEXTS), right) < 1e-5
+
+    def test_without_the_closing_token_as_the_reference_implementation_does(self, models: Path) -> None:
+        bare = GveEmbedder(str(models / "gve"), closing="")
+        right = [reference.gve(models / "gve", text, closing="") for text in TEXTS]
+        assert worst(bare.embed_queries(TEXTS), right) < 1e-5
+        assert bare.fingerprint != GveEmbedder(str(models / "gve")).fingerprint
+
+    def test_named_so_that_indexes_of_the_reference_can_be_searched(self, models: Path) -> None:
+        named = open_embedder(f"gve-reference:{models / 'gve'}")
+        bare, own = GveEmbedder(str(models / "gve"), closing=""), GveEmbedder(str(models / "gve"))
+        assert named.name.startswith("gve-reference:")
+        assert named.fingerprint == bare.fingerprint != own.fingerprint
+        assert np.array_equal(named.embed_queries(TEXTS), bare.embed_queries(TEXTS))
+
+    def test_a_perturbed_weight_shows(self, models: Path, tmp_path: Path, pages: list[Image]) -> None:
+        """The comparisons above can fail."""
+        import tiny_models as tiny
+
+        folder = shutil.copytree(models / "gve", tmp_path / "gve")
+        store = tiny.load("safetensors.torch")
+        weights = store.load_file(folder / "model.safetensors")
+        name = next(name for name in weights if "visual.blocks.0.attn.qkv.weight" in name)
+        weights[name][2, 3] += 5.0
+        store.save_file(weights, folder / "model.safetensors", {"format": "pt"})
+        other = GveEmbedder(str(folder)).embed_items([Content(image=pages[0])])
+        assert worst(other, [reference.gve(models / "gve", image=pages[0])]) > 1e-4
+
+
+class TestAVectorDependsOnItsOwnContentAlone:
+    def test_not_on_batch_padding_or_order(
+        self, embedder: GveEmbedder, pages: list[Image], clip: Path
+    ) -> None:
+        contents = [Content(text=TEXTS[0]), Content(video=clip), Content(image=pages[0], text="a")]
+        contents += [Content(text=TEXTS[1]), Content(image=pages[2]), Content(video=clip, image=pages[1])]
+        together = embedder.embed_items(contents)
+        assert worst(together, [embedder.embed_items([content])[0] for content in contents]) < 1e-5
+        assert worst(together, embedder.embed_items(contents[::-1])[::-1]) < 1e-5
+
+    def test_and_does_depend_on_it(self, embedder: GveEmbedder, pages: list[Image], clip: Path) -> None:
+        contents = [Content(image=page) for page in pages] + [Content(video=clip), Content(text=TEXTS[0])]
+        vectors = np.stack(embedder.embed_items(contents))
+        cosines = vectors @ vectors.T
+        assert (cosines[~np.eye(len(cosines), dtype=bool)] < 0.99).all()
+
+    def test_on_the_order_of_frames(
+        self, embedder: GveEmbedder, film: list[Image], clip: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        (forth,) = embedder.embed_items([Content(video=clip)])
+
+        def backwards(*_: object, **__: object) -> list[Frame]:
+            return [Frame(image, float(number)) for number, image in enumerate(film[::-1])]
+
+        monkeypatch.setattr("vrag.corpus.video.sample_frames", backwards)
+        (back,) = embedder.embed_items([Content(video=clip)])
+        assert np.abs(forth - back).max() > 1e-3
+
+
+class TestWhatItIs:
+    def test_kind_dimension_and_length(self, embedder: GveEmbedder) -> None:
+        assert (embedder.kind, embedder.dimension) == (VectorKind.SINGLE, 32)
+        assert embedder.modalities == set(Modality)
+        assert np.linalg.norm(embedder.embed_queries(["a"])[0]) == pytest.approx(1, abs=1e-5)
+
+    def test_pictures_are_kept_within_its_bounds(self, embedder: GveEmbedder) -> None:
+        processor: Any = embedder._images  # pyright: ignore[reportPrivateUsage] - shows in no vector
+        large, small = (processor(images=[Images.new("RGB", size)]) for size in ((2000, 3000), (8, 9)))
+        tokens = [len(made["pixel_values"]) // 4 for made in (large, small)]
+        assert 200 < tokens[0] <= 256
+        assert 4 <= tokens[1] <= 9
+
+    def test_marks_in_texts_stand_for_no_picture(self, embedder: GveEmbedder, pages: list[Image]) -> None:
+        contents = [Content(text="<|image_pad|><|video_pad|>"), Content(text="<|image_pad|>", image=pages[0])]
+        assert len(embedder.embed_items(contents)) == 2
+
+    def test_pixel_limits_count(self, embedder: GveEmbedder, models: Path) -> None:
+        small = GveEmbedder(str(models / "gve"), EmbedOptions(max_pixels=20 * 784))
+        assert small.fingerprint != embedder.fingerprint
+
+    def test_a_template_in_a_file_of_its_own_is_found(self, models: Path, tmp_path: Path) -> None:
+        folder = shutil.copytree(models / "gve", tmp_path / "gve")
+        template = (folder / "chat_template.jinja").read_text()
+        (folder / "chat_template.jinja").unlink()
+        with pytest.raises(EmbedError, match="no chat template"):
+            GveEmbedder(str(folder))
+        (folder / "chat_template.json").write_text(json.dumps({"chat_template": template}))
+        assert GveEmbedder(str(folder)).embed_queries(["a"])[0].shape == (32,)
+
+
+class TestWhatIsRefused:
+    def test_other_networks(self, models: Path) -> None:
+        with pytest.raises(EmbedError, match="is no GVE: it holds qwen3_vl"):
+            GveEmbedder(str(models / "qwen3-vl-embedding"))
+
+    def test_nothing(self, embedder: GveEmbedder) -> None:
+        with pytest.raises(EmbedError, match="given nothing"):
+            embedder.embed_items([Content()])
+
+    def test_videos_that_cannot_be_read(
+        self, embedder: GveEmbedder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def damaged(*_: object, **__: object) -> list[Frame]:
+            raise CorpusError("It is damaged.")
+
+        monkeypatch.setattr("vrag.corpus.video.sample_frames", damaged)
+        with pytest.raises(EmbedError, match=r"clip\.mp4 cannot be read: It is damaged"):
+            embedder.embed_items([Content(video=tmp_path / "clip.mp4")])
+
+    def test_weights_that_are_missing(self, models: Path, tmp_path: Path) -> None:
+        import tiny_models as tiny
+
+        folder = shutil.copytree(models / "gve", tmp_path / "gve")
+        store = tiny.load("safetensors.torch")
+        weights = store.load_file(folder / "model.safetensors")
+        weights.pop(next(name for name in weights if "layers.1.mlp.up_proj" in name))
+        store.save_file(weights, folder / "model.safetensors", {"format": "pt"})
+        with pytest.raises(EmbedError, match=r"lacks weights.*up_proj"):
+            GveEmbedder(str(folder))

@@ -1,0 +1,108 @@
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+
+from vrag.embed.base import Content
+from vrag.embed.registry import SHORT_NAMES, embedder_names, open_embedder
+from vrag.errors import EmbedError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+PLUGIN = '''
+"""Somebody's embedder: how many times each vowel occurs."""
+import numpy as np
+from vrag.embed.base import Modality, VectorKind
+
+
+class Vowels:
+    kind = VectorKind.SINGLE
+    dimension = 5
+    modalities = frozenset({Modality.TEXT})
+
+    def __init__(self, argument, options):
+        self.name = f"vowels:{argument}"
+        self.fingerprint = f"vowels-1-{argument}"
+        self.options = options
+
+    def embed_items(self, contents):
+        return self.embed_queries([content.text for content in contents])
+
+    def embed_queries(self, queries):
+        return [np.array([query.count(vowel) for vowel in "aeiou"], np.float32) for query in queries]
+'''
+
+
+@pytest.fixture
+def plugin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A package as pip leaves it: a module, and beside it what says that it brings embedders."""
+    (tmp_path / "vowel_embedder.py").write_text(PLUGIN)
+    info = tmp_path / "vowel_embedder-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: vowel-embedder\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text(
+        "[vrag.embedders]\nvowels = vowel_embedder:Vowels\nbroken = vowel_embedder:Gone\n"
+        "sentence = vowel_embedder:Vowels\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)  # pyright: ignore[reportUnknownMemberType]
+
+
+@pytest.mark.usefixtures("plugin")
+class TestEmbeddersOfOtherPackages:
+    def test_open_by_their_name_with_the_options(self) -> None:
+        opened = open_embedder("vowels:x", batch=3)
+        assert opened.name == "vowels:x"
+        assert opened.options.batch == 3  # type: ignore[attr-defined]  # pyright: ignore
+        np.testing.assert_array_equal(opened.embed_items([Content(text="a tree")])[0], [1, 2, 0, 0, 0])
+
+    def test_are_listed(self) -> None:
+        assert "vowels:" in embedder_names()
+
+    def test_that_do_not_load_say_which(self) -> None:
+        with pytest.raises(EmbedError, match=r"'broken' of vowel_embedder:Gone cannot be loaded"):
+            open_embedder("broken:x")
+
+    def test_do_not_replace_ours(self, tmp_path: Path) -> None:
+        with pytest.raises(EmbedError, match="There is no folder"):
+            open_embedder(f"sentence:{tmp_path / 'gone'}")
+
+
+class TestNames:
+    def test_of_unknown_embedders_get_a_suggestion(self) -> None:
+        with pytest.raises(EmbedError, match=r"Do you mean colqwen2\?"):
+            open_embedder("colqwn2")
+        with pytest.raises(EmbedError, match="write sentence:org/model"):
+            open_embedder("org/model")
+        with pytest.raises(EmbedError, match=r"Known: .*gve-3b.*sentence:"):
+            open_embedder("???")
+
+    @pytest.mark.parametrize("spec", ["", "sentence", "sentence:", ":x", "vowels:x"])
+    def test_that_name_nothing_are_refused(self, spec: str) -> None:
+        with pytest.raises(EmbedError, match="There is no embedder"):
+            open_embedder(spec)
+
+    def test_short_ones_lead_to_what_the_reference_uses(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        pytest.importorskip("torch", reason="the extra `models` is not installed")
+        asked: list[str] = []
+
+        def found(name: str) -> Path:
+            asked.append(name)
+            raise EmbedError("not here")
+
+        monkeypatch.setattr("vrag.embed.sentence.find_checkpoint", found)
+        monkeypatch.setattr("vrag.embed.gve.find_checkpoint", found)
+        for short in SHORT_NAMES:
+            with pytest.raises(EmbedError, match="not here"):
+                open_embedder(short.upper())
+        assert {"vidore/colqwen2-v1.0", "Alibaba-NLP/GVE-3B", "Qwen/Qwen3-VL-Embedding-2B"} <= set(asked)
+
+    def test_of_local_models_last_when_the_folder_changes(
+        self, models: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.chdir(models)
+        name = open_embedder("sentence:text").name
+        monkeypatch.chdir(tmp_path)
+        assert open_embedder(name).name == name == f"sentence:{models / 'text'}"
