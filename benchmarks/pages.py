@@ -55,7 +55,7 @@ def pages(count: int, seed: int = 0, patches: int = PATCHES) -> Iterator[NDArray
 
 
 def queries(
-    made: list[NDArray[np.float16]], count: int, closeness: float, seed: int = 1
+    made: list[NDArray[np.float16]], count: int, closeness: float, within: int | None = None
 ) -> list[tuple[int, NDArray[np.float32]]]:
     """Queries with the page they are made from: patches of it with noise.
 
@@ -63,13 +63,17 @@ def queries(
         made: The pages.
         count: How many queries.
         closeness: Cosine of a query vector and its patch, about.
-        seed: Of the choice.
+        within: Of how many patches in a row; None for patches from anywhere on the page.
     """
-    chance = np.random.default_rng(seed)
+    chance = np.random.default_rng(1)
     out: list[tuple[int, NDArray[np.float32]]] = []
     for _ in range(count):
         page = int(chance.integers(len(made)))
-        chosen = made[page][chance.choice(len(made[page]), TOKENS, replace=False)].astype(np.float32)
+        patches = made[page].astype(np.float32)
+        if within is not None:
+            start = int(chance.integers(len(patches) - within + 1))
+            patches = patches[start : start + within]
+        chosen = patches[chance.choice(len(patches), TOKENS, replace=len(patches) < TOKENS)]
         spread = float(np.sqrt(1 / closeness**2 - 1))
         out.append((page, unit(chosen + noise(chance, chosen.shape, spread))))
     return out

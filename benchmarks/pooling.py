@@ -3,8 +3,9 @@
     python benchmarks/pooling.py [--pages 1000] [--queries 60]
 
 Two sets of pages: the real ones alone (39 by ColQwen2), and mixtures of them (`pages.py`). No queries of the
-model are at hand, so a query is made of patches of one page, drawn anew with noise at three cosines. What
-comes of that is how well a coarse first stage keeps what exact search finds; not how well the model answers.
+model are at hand, so a query is made of patches of one page with noise, at two cosines: patches from
+anywhere on the page, or all of them from eight in a row, as if one cell of a table was asked for. What comes
+of that is how well a coarse first stage keeps what exact search finds; not how well the model answers.
 
 Rows: how page vectors are made coarse. Columns: bytes per page of 768 vectors; nDCG@10 of the coarse ranking
 with gains by the exact ranks; recall@10 of the coarse ranking; share of the exact ten among the coarse first
@@ -14,8 +15,10 @@ with gains by the exact ranks; recall@10 of the coarse ranking; share of the exa
 from __future__ import annotations
 
 import argparse
+import importlib
 import sys
-from typing import TYPE_CHECKING, NamedTuple
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -30,7 +33,8 @@ if TYPE_CHECKING:
     Page = NDArray[np.float32]
 
 DEPTHS = (50, 100, 200)
-CLOSENESS = (0.9, 0.7, 0.5)
+ASKED = ((0.7, None), (0.5, None), (0.7, 8), (0.5, 8))
+"""Cosine of query vectors and patches; among how many patches in a row."""
 
 
 class Way(NamedTuple):
@@ -44,26 +48,27 @@ class Way(NamedTuple):
 
 def ways() -> Iterator[Way]:
     """From fine to coarse."""
-    yield Way("int8, a scale per vector", lambda page: rounded(page, per_vector=True), PATCHES * 132)
-    yield Way("int8, a scale per page", lambda page: rounded(page), PATCHES * 128)
-    yield Way("one bit", np.sign, PATCHES * 16)
+    eighth = PATCHES / 8
+    yield Way("int8, a scale per vector", partial(rounded, per_vector=True), PATCHES * 132)
+    yield Way("int8, a scale per page", rounded, PATCHES * 128)
+    yield Way("one bit", signs, PATCHES * 16)
     for factor in (2, 4, 8, 16, 32):
-        yield Way(f"mean of {factor}", lambda page, f=factor: means(page, f), PATCHES / factor * 512)
-        yield Way(
-            f"mean of {factor} at their length", lambda page, f=factor: pool(page, f), PATCHES / factor * 512
-        )
-    yield Way(
-        "mean of 8 at their length, int8, a scale per vector",
-        lambda page: rounded(pool(page, 8), per_vector=True),
-        PATCHES / 8 * 132,
-    )
-    yield Way(
-        "mean of 8 at their length, int8, a scale per page",
-        lambda page: rounded(pool(page, 8)),
-        PATCHES / 8 * 128,
-    )
-    yield Way("clusters, an eighth as many", lambda page: clustered(page, 8), PATCHES / 8 * 512)
-    yield Way("one mean", lambda page: page.mean(axis=0, keepdims=True), 512)
+        yield Way(f"mean of {factor}", partial(means, factor=factor), PATCHES / factor * 512)
+        yield Way(f"mean of {factor} at their length", partial(pool, factor=factor), PATCHES / factor * 512)
+    yield Way("mean of 8 at their length, int8 per vector", partial(coarse, per_vector=True), eighth * 132)
+    yield Way("mean of 8 at their length, int8 per page", coarse, eighth * 128)
+    yield Way("clusters, an eighth as many", partial(clustered, factor=8), eighth * 512)
+    yield Way("one mean", partial(means, factor=PATCHES * 2), 512)
+
+
+def coarse(page: Page, *, per_vector: bool = False) -> Page:
+    """What the tier `pooled` keeps, but for the choice of scales."""
+    return rounded(pool(page, 8), per_vector=per_vector)
+
+
+def signs(page: Page) -> Page:
+    """One bit per number."""
+    return np.sign(page).astype(np.float32)
 
 
 def means(page: Page, factor: int) -> Page:
@@ -78,16 +83,17 @@ def rounded(page: Page, *, per_vector: bool = False) -> Page:
     """As if kept as int8."""
     most = np.abs(page).max(axis=1, keepdims=True) if per_vector else np.abs(page).max()
     step = np.maximum(most, 1e-9) / 127
-    return (np.rint(page / step) * step).astype(np.float32)
+    made: Page = (np.rint(page / step) * step).astype(np.float32)
+    return made
 
 
 def clustered(page: Page, factor: int) -> Page:
     """Means of clusters by Ward's method over cosine distances, as hierarchical token pooling does."""
-    from scipy.cluster.hierarchy import fcluster, linkage  # pyright: ignore[reportUnknownVariableType]
-
+    hierarchy: Any = importlib.import_module("scipy.cluster.hierarchy")
     alike = unit(page)
     distances = 1 - (alike @ alike.T)[np.triu_indices(len(page), 1)]
-    labels = np.asarray(fcluster(linkage(distances, "ward"), max(1, len(page) // factor), "maxclust"))
+    tree = hierarchy.linkage(distances, "ward")
+    labels = np.asarray(hierarchy.fcluster(tree, max(1, len(page) // factor), "maxclust"))
     return np.stack([unit(page[labels == label].mean(axis=0)) for label in np.unique(labels)])
 
 
@@ -98,10 +104,10 @@ def scores(made: Sequence[Page], asked: Sequence[Page]) -> NDArray[np.float32]:
     return np.stack([np.add.reduceat((stack @ page.T).max(axis=1), starts) for page in made], axis=1)
 
 
-def line(coarse: NDArray[np.float32], exact: NDArray[np.float32]) -> str:
+def line(near: NDArray[np.float32], exact: NDArray[np.float32]) -> str:
     """The measures of one way."""
     truth = np.argsort(-exact, axis=1, kind="stable")[:, :10]
-    order = np.argsort(-coarse, axis=1, kind="stable")
+    order = np.argsort(-near, axis=1, kind="stable")
     ranks = np.argsort(order, axis=1)[np.arange(len(truth))[:, None], truth]  # of the exact ten, from 0
     gains, weights = np.arange(10, 0, -1), 1 / np.log2(np.arange(10) + 2)
     reached = np.where(ranks < 10, gains / np.log2(ranks + 2), 0).sum(axis=1) / (gains * weights).sum()
@@ -112,16 +118,16 @@ def line(coarse: NDArray[np.float32], exact: NDArray[np.float32]) -> str:
 def study(name: str, made: list[Page], count: int, chosen: Sequence[Way]) -> None:
     """Prints one table."""
     halves = [page.astype(np.float16) for page in made]
-    asked = {close: [query for _, query in queries(halves, count, close)] for close in CLOSENESS}
-    exact = {close: scores(made, few) for close, few in asked.items()}
-    print(f"\n{name}: {len(made)} pages, {count} queries for each cosine")
+    asked = [[query for _, query in queries(halves, count, *how)] for how in ASKED]
+    exact = [scores(made, few) for few in asked]
+    print(f"\n{name}: {len(made)} pages, {count} queries of each kind")
     heads = "".join(f"{head:>8}" for head in ("nDCG@10", "rec@10", *(f"in {depth}" for depth in DEPTHS)))
-    print(f"{'cosine':8}{'':50}{'bytes':>8}{heads}{'last':>6}")
+    print(f"{'':44}{'bytes':>7}  {'queries':14}{heads}{'last':>6}")
     for way in chosen:
-        coarse = [way.make(page) for page in made]
-        for close, few in asked.items():
-            measures = line(scores(coarse, few), exact[close])
-            print(f"{close:<8}{way.name:50}{way.bytes:8.0f}{measures}", flush=True)
+        kept = [way.make(page) for page in made]
+        for (close, within), few, truth in zip(ASKED, asked, exact, strict=True):
+            kind = f"{close} {'anywhere' if within is None else 'one place'}"
+            print(f"{way.name:44}{way.bytes:7.0f}  {kind:14}{line(scores(kept, few), truth)}", flush=True)
 
 
 def main() -> int:

@@ -65,6 +65,17 @@ def test_equal_vectors_tie_by_id_wherever_they_lie() -> None:
     assert among == alone, "an answer does not depend on what else is asked"
 
 
+def test_what_rounding_could_have_moved_is_scored_again() -> None:
+    """Vectors that differ in their last bits: products in float32 order them by chance."""
+    chance = np.random.default_rng(0)
+    numbers = (1 + 2e-7 * chance.standard_normal((2000, 512))).astype(np.float32)
+    query = (1 + chance.random(512)).astype(np.float32)
+    truth = (numbers.astype(np.float64) @ query.astype(np.float64)).astype(np.float32)
+    mask = np.ones(2000, np.bool_)
+    (found,) = ExactDense(EXACT, names(2000), vectors(numbers)).search([query], 20, [mask])
+    assert [name for name, _ in found] == [names(2000)[row] for row in ranked(truth.tolist(), mask)[:20]]
+
+
 def test_a_query_that_is_not_finite_finds_nothing() -> None:
     index = ExactDense(EXACT, names(3), vectors(np.eye(3)))
     mask = np.ones(3, np.bool_)

@@ -140,12 +140,19 @@ def test_bytes_do_not_overflow_where_processors_keep_sums_of_two_products_in_16_
     assert (product_of_bytes(codes, steps) == 128 * 255 * pooled.MOST_STEPS).all()
 
 
-@given(st.integers(1, 40), st.integers(1, 9))
-def test_pooling_keeps_length_and_direction_of_alike_vectors(count: int, factor: int) -> None:
-    vectors = np.tile(np.array([[3.0, 4.0]], np.float32), (count, 1))
+@given(st.integers(1, 40), st.integers(1, 9), st.integers(0, 999))
+def test_averages_have_the_mean_length_and_direction_of_their_group(
+    count: int, factor: int, seed: int
+) -> None:
+    vectors = np.random.default_rng(seed).standard_normal((count, 6)).astype(np.float32)
     made = pool(vectors, factor)
     assert len(made) == -(-count // factor)
-    np.testing.assert_allclose(made, 5 * np.array([[0.6, 0.8]] * len(made)), rtol=1e-5)
+    for number, average in enumerate(made):
+        group = vectors[number * factor : (number + 1) * factor]
+        assert np.linalg.norm(average) == pytest.approx(np.linalg.norm(group, axis=1).mean(), rel=1e-4)
+        mean = group.mean(axis=0)
+        alike = float(average @ mean) / float(np.linalg.norm(average) * np.linalg.norm(mean))
+        assert alike == pytest.approx(1, abs=1e-3)
 
 
 def alike_pages(count: int) -> list[NDArray[Any]]:

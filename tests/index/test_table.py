@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import time
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -45,6 +46,26 @@ def test_append_upsert_update_delete(table: Table) -> None:
     table.update("id = 'a'", {"n": 9})
     table.delete("n = 4")
     assert content(table) == {"a": 9, "b": 3}
+
+
+def test_every_commit_of_another_is_seen_however_soon_after_the_last(table: Table, tmp_path: Path) -> None:
+    reader = Table(Directory(tmp_path / "index"), "things", schema)
+    for number in range(12):
+        table.append(rows((str(number), number)))
+        assert reader.version == table.version
+        if number % 4 == 3:
+            time.sleep(0.07)  # long enough for a look at the clock to be believed
+            assert reader.version == reader.version == table.version
+
+
+def test_a_version_that_has_not_changed_is_not_asked_for_again(
+    table: Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table.append(rows(("a", 1)))
+    time.sleep(0.07)
+    version = table.version
+    monkeypatch.setattr(table, "_newest", lambda: pytest.fail("asked"))
+    assert table.version == version
 
 
 @pytest.mark.parametrize(

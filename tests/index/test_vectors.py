@@ -22,7 +22,7 @@ from vrag.errors import CollectionError, MissingExtra, SettingsError
 from vrag.index import cache, tiers
 from vrag.index.store import Collection
 from vrag.index.table import Table, literal
-from vrag.index.vectors import TierName, VectorOptions, open_vectors, planned_tier
+from vrag.index.vectors import TierName, VectorOptions, known_tier, open_vectors, planned_tier
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -296,6 +296,23 @@ def test_the_rule(monkeypatch: pytest.MonkeyPatch) -> None:
     assert tier(MULTI, few, VectorOptions("pooled")) == "pooled"
     assert tier(MULTI, 1, VectorOptions(device="cuda")) == "cuda"
     assert f"{few:,}" in planned_tier(MULTI, 300, many, VectorOptions()).reason
+
+
+@pytest.mark.parametrize(("kind", "tier"), TIERS)
+def test_the_tier_is_known_without_searching_and_its_recall_once_caches_are_made(
+    tmp_path: Path, kind: VectorKind, tier: str
+) -> None:
+    made = things(kind)
+    collection = make(tmp_path / "c", made, kind)
+    options = VectorOptions(tier)
+    assert known_tier(collection, len(made), KEY, options).recall is None
+    assert not collection.cache_dir.exists()
+    assert known_tier(collection, len(made), KEY, VectorOptions()).name == (
+        "exact" if kind is SINGLE else "pooled"
+    )
+    index = opened(collection, len(made), tier)
+    assert known_tier(collection, len(made), KEY, options) == index.tier
+    assert known_tier(collection, len(made), KEY, VectorOptions()).name == "exact", "now they are counted"
 
 
 def test_without_faiss_the_rule_falls_back_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:

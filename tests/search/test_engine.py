@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
@@ -21,7 +22,7 @@ from vrag.testing import HashEmbedder
 from vrag.types import Document, DocumentStatus, Item, ItemKind, Query, item_id
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
     from numpy.typing import NDArray
@@ -300,6 +301,29 @@ class TestGrowth:
         refer(lexical, 1)
         put(lexical, 3, "apple")
         assert len(ids(engine, "apple")) == 3, "the add has ended"
+
+    def test_what_takes_long_to_load_is_loaded_while_the_older_state_serves(
+        self, lexical: Collection, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        engine = Engine(lexical)
+        put(lexical, 1, "apple")
+        assert len(ids(engine, "apple")) == 1
+        monkeypatch.setattr(Engine, "BLINK", -1)
+        go = threading.Event()
+        load: Callable[[object], object] = getattr(engine, "_load")  # noqa: B009 - what is private, slowed down
+
+        def slow(old: object) -> object:
+            go.wait(30)
+            return load(old)
+
+        monkeypatch.setattr(engine, "_load", slow)
+        put(lexical, 2, "apple")
+        assert len(ids(engine, "apple")) == 1
+        go.set()
+        stop = time.monotonic() + 30
+        while len(ids(engine, "apple")) == 1 and time.monotonic() < stop:
+            time.sleep(0.01)
+        assert len(ids(engine, "apple")) == 2
 
     def test_goes_on_when_its_version_is_compacted_away(self, lexical: Collection) -> None:
         from datetime import timedelta

@@ -15,6 +15,7 @@ import numpy as np
 from vrag.index.best import alike, best, named
 from vrag.index.cache import drop
 from vrag.index.kernels import product_of_halves
+from vrag.index.threads import spread
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -131,14 +132,15 @@ class Pages:
         Returns:
             The rows in the order in which they are stored, and scores (rows, queries).
         """
-        order: list[NDArray[np.int64]] = []
-        scores: list[NDArray[np.float64]] = []
-        for run in runs(self.starts, self.lengths, rows, _BLOCK):
-            product = product_of_halves(self.vectors[run.begin : run.end], queries.columns)
-            scores.append(queries.sums(np.maximum.reduceat(product, run.starts, axis=0)))
-            order.append(run.rows)
-            self.used()
-        return np.concatenate(order), np.concatenate(scores).astype(np.float32)
+        todo = list(runs(self.starts, self.lengths, rows, _BLOCK))
+        scores = spread(lambda run: self._scored(run, queries), todo)
+        return np.concatenate([run.rows for run in todo]), np.concatenate(scores).astype(np.float32)
+
+    def _scored(self, run: Run, queries: Queries) -> NDArray[np.float64]:
+        product = product_of_halves(self.vectors[run.begin : run.end], queries.columns)
+        scores = queries.sums(np.maximum.reduceat(product, run.starts, axis=0))
+        self.used()
+        return scores
 
 
 class ExactMaxSim:

@@ -10,6 +10,7 @@ would rank it; what can be missed is measured when the averages are made.
 
 from __future__ import annotations
 
+from itertools import cycle
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from vrag.index.best import best, named, shortlist
 from vrag.index.cache import Content
 from vrag.index.kernels import product_of_bytes
 from vrag.index.maxsim import Queries, runs
+from vrag.index.threads import spread
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -45,9 +47,10 @@ _ZERO = 128
 MOST_STEPS = 63
 """Greatest number in a query: see `product_of_bytes`."""
 
-_TRIALS = 16
+_TRIALS = 24
 """Queries that recall is measured with."""
 _TRIAL_VECTORS = 16
+_IN_A_ROW = 8
 _CLOSENESS = 0.7
 """Cosine of a query vector made for trial with the vector of an item that it is made from."""
 
@@ -101,11 +104,15 @@ class Averages:
         steps = np.abs(queries.columns).max(axis=0) / MOST_STEPS
         codes = np.rint(queries.columns / np.where(steps > 0, steps, 1.0)).astype(np.int8)
         zero = _ZERO * codes.sum(axis=0, dtype=np.int32)
-        scores = np.full((len(self._scales), queries.count), -np.inf, np.float32)
-        for run in self._runs:
+
+        def scored(run: Run) -> NDArray[np.float64]:
             product = product_of_bytes(self._codes[run.begin : run.end], codes)
             most = (np.maximum.reduceat(product, run.starts, axis=0) - zero) * steps
-            scores[run.rows] = queries.sums(most) * self._scales[run.rows, None]
+            return queries.sums(most) * self._scales[run.rows, None]
+
+        scores = np.full((len(self._scales), queries.count), -np.inf, np.float32)
+        for run, found in zip(self._runs, spread(scored, self._runs), strict=True):
+            scores[run.rows] = found
         return scores
 
 
@@ -175,10 +182,16 @@ def _trial(pages: Pages, averages: Averages) -> tuple[int, float]:
 
 
 def _trials(pages: Pages, rows: NDArray[np.int64]) -> Iterator[NDArray[np.float32]]:
-    """Queries made from items: some of the vectors of one, with noise; the same at every build."""
+    """Queries made from items: some of the vectors of one, with noise; the same at every build.
+
+    In turn from anywhere, and all from some in a row: a query may ask for one cell of a table.
+    """
     chance = np.random.default_rng(len(rows))
-    while True:
+    for within in cycle((None, _IN_A_ROW)):
         page = pages.page(int(chance.choice(rows)))
+        if within is not None:
+            start = int(chance.integers(max(1, len(page) - within + 1)))
+            page = page[start : start + within]
         chosen = page[chance.choice(len(page), min(_TRIAL_VECTORS, len(page)), replace=False)].astype(
             np.float32
         )

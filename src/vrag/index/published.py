@@ -162,6 +162,10 @@ class Tables:
         version = now.version(table)
         return Edition(f"{self.name}/{now.tables}", version, now.number) if version else None
 
+    def stamp(self, table: str) -> int | None:  # noqa: ARG002 - every publication renews both tables
+        """Nothing: what is published is remembered for a while anyway."""
+        return None
+
     def renew(self) -> None:
         """Asks at the next use what is published."""
         self._asked = -FRESH_SECONDS

@@ -187,8 +187,8 @@ class Collection:
 
     def items(self, ids: Sequence[str]) -> dict[str, Item]:
         """The items with these ids; those that do not exist are absent."""
-        parts = self.item_table.find("id", list(dict.fromkeys(ids)), ITEM_COLUMNS)
-        return {row["id"]: item_of(row) for part in parts for row in part.to_pylist()}
+        rows = self.item_table.find("id", list(dict.fromkeys(ids)), ITEM_COLUMNS)
+        return {row["id"]: item_of(row) for row in rows.to_pylist()}
 
     def item(self, id: str) -> Item:
         """The item with this id.

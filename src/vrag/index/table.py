@@ -8,6 +8,7 @@ any version; `compact` clears it. Writers take turns by the collection's lock; r
 from __future__ import annotations
 
 import threading
+import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias, TypeVar
 
@@ -31,6 +32,8 @@ LanceTable: TypeAlias = Any
 
 _ATTEMPTS = 3
 """How often a long read begins when its version is compacted away."""
+_TICK_NS = 50_000_000
+"""More than the clock of any file system lags behind."""
 _LIST = 1000
 """Values in one SQL list; longer ones are split."""
 
@@ -71,6 +74,10 @@ class Shelf(Protocol):
         """Which version of a table is the newest; None when nothing was written to it yet."""
         ...
 
+    def stamp(self, table: str) -> int | None:
+        """What differs after every commit and costs little to ask; None when that cannot be told."""
+        ...
+
     def renew(self) -> None:
         """Forgets what is remembered of the newest version."""
         ...
@@ -99,6 +106,14 @@ class Directory:
     def edition(self, table: str) -> Edition | None:
         """The newest version on the disk."""
         return Edition(self.name) if (self._path / f"{table}.lance").is_dir() else None
+
+    def stamp(self, table: str) -> int | None:
+        """When the folder of versions last changed, unless that was just now: clocks tick coarsely."""
+        try:
+            changed = (self._path / f"{table}.lance" / "_versions").stat().st_mtime_ns
+        except OSError:
+            return None
+        return changed if time.time_ns() - changed > _TICK_NS else None
 
     def renew(self) -> None:
         """Nothing is remembered."""
@@ -143,18 +158,19 @@ class _Places(NamedTuple):
     """Where the rows of a version stand, by a key."""
 
     key: str
+    version: int
     values: NDArray[np.bytes_]
     """(rows,) sorted."""
     places: NDArray[np.int64]
     """(rows,) LanceDB's number of each."""
 
     @classmethod
-    def of(cls, handle: LanceTable, key: str) -> _Places:
+    def of(cls, handle: LanceTable, key: str, version: int) -> _Places:
         """Reads the key of all rows."""
         data = handle.search().select([key]).with_row_id(True).to_arrow()
         values = _encoded(data[key].to_pylist())
         order = np.argsort(values)
-        return cls(key, values[order], np.asarray(data["_rowid"].to_numpy(), np.int64)[order])
+        return cls(key, version, values[order], np.asarray(data["_rowid"].to_numpy(), np.int64)[order])
 
     def rows(self, values: Sequence[str]) -> list[int]:
         """The rows that have one of the values."""
@@ -182,7 +198,9 @@ class Table:
         self._edition: Edition | None = None
         """What `_handle` is at."""
         self._places: _Places | None = None
-        """Of `_edition`."""
+        """Of the version that was last looked through."""
+        self._stamped: tuple[int | None, int] | None = None
+        """A stamp of the shelf, and the version that was the newest then."""
         self._turn = threading.RLock()
 
     @property
@@ -194,7 +212,10 @@ class Table:
     def version(self) -> int:
         """Number of the newest version; 0 before the first write."""
         with self._turn, self._failures("read"):
-            return self._persistently(lambda: self._number(self._newest()))
+            stamp = self._shelf.stamp(self._name)  # before the number: a commit in between is seen next time
+            if stamp is None or self._stamped is None or self._stamped[0] != stamp:
+                self._stamped = stamp, self._persistently(lambda: self._number(self._newest()))
+            return self._stamped[1]
 
     def read(self, columns: Sequence[str], where: str | None = None) -> Rows:
         """Some columns of the rows for which a SQL condition holds, in no particular order.
@@ -233,22 +254,17 @@ class Table:
                     raise
             return
 
-    def find(self, key: str, values: Sequence[str], columns: Sequence[str]) -> Generator[ArrowTable]:
-        """Some columns of the rows whose key is one of the values, in parts and in no particular order.
+    def find(self, key: str, values: Sequence[str], columns: Sequence[str]) -> ArrowTable:
+        """Some columns of the rows whose key is one of the values, in no particular order.
 
-        Where versions are fixed, as in object storage, it is remembered where each key stands: a scan
-        would ask for something of every file.
+        Where each key stands is remembered as long as the version is the same: a scan would take long
+        in a large table, and ask for something of every file in object storage.
 
         Raises:
             CollectionError: If the table cannot be read.
         """
         with self._turn, self._failures("read"):
-            rows = self._persistently(lambda: self._find(key, values, columns))
-        if rows is not None:
-            yield rows
-            return
-        for where in any_of(key, values):
-            yield self.read(columns, where).data
+            return self._persistently(lambda: self._find(key, values, columns))
 
     def append(self, rows: ArrowTable) -> None:
         """Adds rows in one commit."""
@@ -291,13 +307,13 @@ class Table:
         data = (query if where is None else query.where(where)).to_arrow()
         return Rows(self._number(handle), data.select(list(columns)))
 
-    def _find(self, key: str, values: Sequence[str], columns: Sequence[str]) -> ArrowTable | None:
-        """The rows by their places; None where these are not known."""
+    def _find(self, key: str, values: Sequence[str], columns: Sequence[str]) -> ArrowTable:
         handle = self._newest()
-        if handle is None or self._edition is None or not self._edition.version:
-            return None
-        if self._places is None or self._places.key != key:
-            self._places = _Places.of(handle, key)
+        if handle is None:
+            return self.schema.empty_table().select(list(columns))
+        version = int(handle.version)
+        if self._places is None or (self._places.key, self._places.version) != (key, version):
+            self._places = _Places.of(handle, key, version)
         rows = self._places.rows(values)
         if not rows:
             return self.schema.empty_table().select(list(columns))

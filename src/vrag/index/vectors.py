@@ -9,7 +9,7 @@ import numpy as np
 
 from vrag.embed.base import VectorKind
 from vrag.index import pooled, rabitq, screen
-from vrag.index.cache import fetch, sweep
+from vrag.index.cache import fetch, find, sweep
 from vrag.index.dense import ExactDense, Vectors
 from vrag.index.device import DeviceMaxSim
 from vrag.index.maxsim import ExactMaxSim, Pages
@@ -28,11 +28,23 @@ if TYPE_CHECKING:
     from vrag.index.cache import Content, Stored
     from vrag.index.store import Collection
 
-__all__ = ["Tier", "TierName", "VectorIndex", "VectorOptions", "open_vectors", "planned_tier"]
+__all__ = [
+    "Tier",
+    "TierName",
+    "VectorIndex",
+    "VectorOptions",
+    "known_tier",
+    "open_vectors",
+    "planned_tier",
+]
 
 planned_tier = plan
 
 _CACHES = "vectors-"
+_DERIVED = {TierName.RABITQ: "rabitq", TierName.POOLED: f"pooled{FACTOR}"}
+"""Names of what is made from the originals."""
+_TYPICAL = 768
+"""Vectors of a page, more or less, by the models that there are."""
 
 
 class VectorIndex(Protocol):
@@ -94,6 +106,32 @@ def open_vectors(
     return _open_multi(tier, ids, stored, shelf, options)
 
 
+def known_tier(collection: Collection, items: int, key: str, options: VectorOptions) -> Tier:
+    """The tier of a collection as far as it can be told at once: nothing is read or built but caches.
+
+    How many vectors there are, and the recall, is known once the collection has been searched; until
+    then 768 vectors are supposed for each item where an item has many.
+
+    Args:
+        collection: Whose header names an embedder.
+        items: How many it has.
+        key: Hash over them.
+        options: How to search.
+
+    Raises:
+        SettingsError: If the tier asked for does not exist for this kind of vectors.
+        MissingExtra: If it needs a package that is not installed.
+    """
+    mark = collection.header.embedder
+    assert mark is not None
+    shelf = _Shelf(collection.cache_dir, f"{_CACHES}{key}-")
+    stored = shelf.find("originals")
+    guessed = items if mark.kind is VectorKind.SINGLE else items * _TYPICAL
+    tier = plan(mark.kind, items, stored.facts["vectors"] if stored else guessed, options)
+    made = shelf.find(_DERIVED[tier.name]) if tier.name in _DERIVED else None
+    return replace(tier, recall=made.facts["recall"]) if made else tier
+
+
 @dataclass(frozen=True, slots=True)
 class _Shelf:
     """Where the caches of one version of a collection are."""
@@ -103,6 +141,9 @@ class _Shelf:
 
     def fetch(self, name: str, build: Callable[[Path], Content | None]) -> Stored | None:
         return fetch(self.home / f"{self.prefix}{name}", build)
+
+    def find(self, name: str) -> Stored | None:
+        return find(self.home / f"{self.prefix}{name}")
 
     def made(self, name: str, build: Callable[[Path], Content]) -> Stored:
         """A cache that can always be made."""
@@ -117,7 +158,7 @@ def _open_single(tier: Tier, ids: Sequence[str], stored: Stored, shelf: _Shelf) 
     )
     if tier.name is TierName.EXACT or not vectors.valid.any():
         return ExactDense(tier, ids, vectors, _screen(vectors, shelf))
-    made = shelf.made("rabitq", lambda directory: rabitq.build(vectors.frugal(), directory))
+    made = shelf.made(_DERIVED[TierName.RABITQ], lambda directory: rabitq.build(vectors.frugal(), directory))
     tier = replace(tier, recall=made.facts["recall"])
     return RabitqDense(tier, ids, vectors, rabitq.load(made.arrays[rabitq.INDEX]), made.facts["probe"])
 
@@ -137,6 +178,6 @@ def _open_multi(
         return DeviceMaxSim(tier, ids, pages, options.device)
     if tier.name is TierName.EXACT:
         return ExactMaxSim(tier, ids, pages)
-    made = shelf.made(f"pooled{FACTOR}", lambda directory: pooled.build(pages.frugal(), directory))
+    made = shelf.made(_DERIVED[TierName.POOLED], lambda directory: pooled.build(pages.frugal(), directory))
     tier = replace(tier, recall=made.facts["recall"])
     return PooledMaxSim(tier, ids, pages, Averages.of(made.arrays), made.facts["candidates"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import shutil
 import threading
 import time
@@ -11,7 +12,7 @@ from enum import StrEnum
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
-from vrag.errors import SearchError
+from vrag.errors import SearchError, VragError
 from vrag.index.catalog import Catalog
 from vrag.index.lexical import Entry, Lexical
 from vrag.index.vectors import VectorOptions, open_vectors
@@ -35,6 +36,7 @@ __all__ = ["MAX_TOP_K", "Engine", "Ranking", "Searcher", "check_corpora", "check
 
 MAX_TOP_K = 1000
 _LEAST_DEPTH = 100
+_log = logging.getLogger(__name__)
 _Found: TypeAlias = list[tuple[str, float]]
 """Ids of items with scores, best first."""
 _CACHE = "lexical-"
@@ -123,6 +125,8 @@ class Engine:
 
     PATIENCE = 4.0
     """While files are being added, what was loaded serves for this many times as long as loading took."""
+    BLINK = 2.0
+    """Seconds: what takes longer to load is loaded while what was loaded before goes on serving."""
 
     def __init__(
         self,
@@ -144,6 +148,7 @@ class Engine:
         self.embedder = embedder
         self._state: _State | None = None
         self._refreshing = threading.Lock()
+        self._reloading: threading.Thread | None = None
 
     @property
     def name(self) -> str:
@@ -247,16 +252,33 @@ class Engine:
     def _refreshed(self) -> _State:
         """The state to search with; built by one thread while the others wait.
 
-        That of the newest version, but for one case: while files are being added, a commit every few
-        seconds must not make every query rebuild what it searches.
+        That of the newest version, but for two cases: while files are being added, a commit every few
+        seconds must not make every query rebuild what it searches; and what takes long to load is
+        loaded by a thread of its own, while the state before it serves.
         """
         with self._refreshing:
             tables = self.collection.item_table, self.collection.file_table
             version = tables[0].version, tables[1].version
             state = self._state
-            if state is None or (state.catalog.version != version and not self._may_wait(state)):
-                state = self._state = self._load(state)
+            if state is None:
+                state = self._state = self._load(None)
+            elif state.catalog.version != version and not self._may_wait(state):
+                if state.seconds < self.BLINK:
+                    state = self._state = self._load(state)
+                elif self._reloading is None or not self._reloading.is_alive():
+                    self._reloading = threading.Thread(target=self._reload, args=(state,), daemon=True)
+                    self._reloading.start()
             return state
+
+    def _reload(self, old: _State) -> None:
+        """Loads the newest version; if that fails, the next query tries again."""
+        try:
+            state = self._load(old)
+        except VragError as error:
+            _log.warning("A newer version of %s cannot be loaded: %s", self.collection.address, error)
+            return
+        with self._refreshing:
+            self._state = state
 
     def _may_wait(self, state: _State) -> bool:
         recent = time.monotonic() < state.loaded + self.PATIENCE * state.seconds
