@@ -1,17 +1,26 @@
 """`python -m benchmarks`: every comparison of speed in one table, kept in `benchmarks/results.json`.
 
-Studies of quality and safety are run by themselves: `benchmarks/retrieval.py`, `grounding.py`, `kills.py`.
+Studies of quality, safety and size are run by themselves: `benchmarks/retrieval.py`, `grounding.py`,
+`kills.py`, `pooling.py`, `scale.py`.
 """
 
 from __future__ import annotations
 
-from benchmarks import imports, ocr, rendering
+from benchmarks import dense, imports, maxsim, ocr, opening, rendering, serving
 from benchmarks.table import keep, show
 
 
 def main() -> None:
     """Runs them one after the other."""
-    rows = [*imports.main(), *rendering.main(), *ocr.main()]
+    rows = [
+        *imports.main(),
+        *rendering.main(),
+        *ocr.main(),
+        *dense.main(),
+        *maxsim.main(),
+        *opening.main(),
+        *serving.main(),
+    ]
     show(rows)
     keep(rows)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from vrag.index.rows import item_rows
@@ -11,7 +11,7 @@ from vrag.index.store import Collection
 from vrag.types import Item, ItemKind, item_id
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
     from pathlib import Path
 
     from numpy.typing import NDArray
@@ -32,6 +32,7 @@ class _Mark:
     dimension: int
     name: str = "benchmark"
     fingerprint: str = "benchmark"
+    settings: Mapping[str, str | int] = field(default_factory=dict[str, str | int])
 
 
 def made_collection(directory: Path, kind: VectorKind, dimension: int) -> Collection:

@@ -74,17 +74,15 @@ def signs(page: Page) -> Page:
 def means(page: Page, factor: int) -> Page:
     """Plain means of consecutive vectors."""
     starts = np.arange(0, len(page), factor)
-    return np.add.reduceat(page, starts, axis=0) / np.diff(starts, append=len(page))[:, None].astype(
-        np.float32
-    )
+    counts = np.diff(starts, append=len(page))
+    return (np.add.reduceat(page, starts, axis=0) / counts[:, None]).astype(np.float32)
 
 
 def rounded(page: Page, *, per_vector: bool = False) -> Page:
     """As if kept as int8."""
     most = np.abs(page).max(axis=1, keepdims=True) if per_vector else np.abs(page).max()
     step = np.maximum(most, 1e-9) / 127
-    made: Page = (np.rint(page / step) * step).astype(np.float32)
-    return made
+    return (np.rint(page / step) * step).astype(np.float32)
 
 
 def clustered(page: Page, factor: int) -> Page:

@@ -48,7 +48,7 @@ catalog = Catalog.load(collection)
 everything = np.ones(len(catalog.ids), np.bool_)
 begun, used = time.perf_counter(), cpu()
 index = open_vectors(collection, catalog.ids, catalog.key, VectorOptions(sys.argv[3]))
-opened, used = time.perf_counter() - begun, cpu() - used
+opened, used, making = time.perf_counter() - begun, cpu() - used, memory("VmHWM")
 taken = []
 found = []
 for query in queries:
@@ -57,7 +57,8 @@ for query in queries:
     found.append([name for name, _ in hits[0]])
 _, used_together, together = timed(lambda: index.search(queries, 10, [everything] * len(queries)))
 say(
-    opened=opened, opened_cpu=used, tier=index.tier.name, recall=index.tier.recall, found=found,
+    opened=opened, opened_cpu=used, making=making,
+    tier=index.tier.name, recall=index.tier.recall, found=found,
     first=taken[0], p50=float(np.median(taken)), p99=float(np.quantile(taken, 0.99)),
     together=together / len(queries), peak=memory("VmHWM"), held=memory("RssAnon"),
 )
@@ -99,8 +100,8 @@ def study(folder: Path, plan: Plan) -> None:
         building = search(home, "auto")
         print(
             f"caches made in {building['opened']:.0f} s ({building['opened_cpu']:.0f} CPU s), "
-            f"{size(home / 'collection' / 'cache') / 1e9:.2f} GB; memory at most {building['peak']:.0f} MB, "
-            f"{building['peak'] * 1e6 / data:.1%} of the data"
+            f"{size(home / 'collection' / 'cache') / 1e9:.2f} GB; "
+            f"memory at most {building['making']:.0f} MB, {building['making'] * 1e6 / data:.1%} of the data"
         )
         report("searched", search(home, "auto"))
         exact = search(home, "exact")

@@ -27,6 +27,7 @@ import tempfile
 import time
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -36,7 +37,7 @@ from benchmarks.dense import QUERIES, write
 from benchmarks.table import Comparison, compared, show
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Sequence
+    from collections.abc import Callable, Generator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -65,6 +66,7 @@ class Precomputed:
 
     name = "precomputed"
     modalities: frozenset[Any] = frozenset()
+    settings: Mapping[str, str | int] = MappingProxyType({})
 
     def __init__(self, queries: NDArray[np.float32]) -> None:
         from vrag.embed.base import VectorKind

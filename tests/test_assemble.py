@@ -4,15 +4,30 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import pytest
+
 from vrag.agent.environment import EnvironmentOptions
 from vrag.agent.vrag import VragAgent
-from vrag.assemble import corpus_options, documents_under, open_for_adding, open_workbench
+from vrag.assemble import (
+    corpus_options,
+    documents_under,
+    open_for_adding,
+    open_workbench,
+    vector_options,
+)
 from vrag.corpus.options import CorpusOptions
+from vrag.embed import registry
+from vrag.embed.base import VectorKind
+from vrag.errors import EmbedError, FingerprintMismatch, SettingsError
 from vrag.index.build import add
 from vrag.settings import load_settings
+from vrag.testing import HashEmbedder
+from vrag.types import Query
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from vrag.settings import SettingsReport
 
 
 def test_the_defaults_of_settings_are_those_of_the_parts(tmp_path: Path) -> None:
@@ -42,3 +57,118 @@ def test_documents_are_those_under_the_path_that_are_there_and_could_be_read(tmp
     assert [d.path for d in documents_under(collection, folders[:1])] == [str(folders[0] / "same-name.txt")]
     (folders[0] / "same-name.txt").unlink()
     assert documents_under(collection, folders[:1]) == []
+
+
+@pytest.fixture
+def opened(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, object]]:
+    """Embedders by the name `KIND-DIMENSION-SEED`; returns how each was opened."""
+    calls: list[dict[str, object]] = []
+
+    def open_embedder(spec: str, **how: object) -> HashEmbedder:
+        calls.append({"spec": spec, **how})
+        if "gone" in spec:
+            raise EmbedError(f"There is no embedder {spec!r}.")
+        kind, dimension, seed = spec.removeprefix("hash:").split("-")
+        return HashEmbedder(VectorKind(kind), int(dimension), int(seed))
+
+    monkeypatch.setattr(registry, "open_embedder", open_embedder)
+    return calls
+
+
+def filled(place: Path, name: str, text: str, **settings: object) -> SettingsReport:
+    """A collection of one text, built as `vrag index add` does."""
+    report = load_settings(collection=place / name, **settings)
+    (place / f"{name}.txt").write_text(text)
+    collection, options, embedder = open_for_adding(report)
+    add(collection, [place / f"{name}.txt"], options, embedder=embedder)
+    return report
+
+
+class TestEmbedder:
+    def test_it_is_opened_when_it_is_needed_and_not_before(
+        self, tmp_path: Path, opened: list[dict[str, object]]
+    ) -> None:
+        filled(tmp_path, "a", "an apple", embedder="multi-8-0")
+        opened.clear()
+        collection, options, embedder = open_for_adding(load_settings(collection=tmp_path / "a"))
+        assert add(collection, [tmp_path / "a.txt"], options, embedder=embedder).unchanged == 1
+        bench = open_workbench(load_settings(collection=tmp_path / "a").settings, embedder)
+        assert opened == []
+        assert len(bench.searcher.search([Query("apple")], 3)[0]) == 1
+        assert [call["spec"] for call in opened] == ["hash:multi-8-0"]
+
+    def test_another_one_is_refused_when_it_is_used(
+        self, tmp_path: Path, opened: list[dict[str, object]]
+    ) -> None:
+        filled(tmp_path, "a", "an apple", embedder="multi-8-0")
+        bench = open_workbench(load_settings(collection=tmp_path / "a", embedder="multi-8-1").settings)
+        with pytest.raises(FingerprintMismatch, match="hash:multi-8-0"):
+            bench.warm_up()
+
+    def test_words_alone_need_no_model(self, tmp_path: Path, opened: list[dict[str, object]]) -> None:
+        filled(tmp_path, "a", "an apple", embedder="multi-8-0")
+        report = load_settings(collection=tmp_path / "a", ranking="lexical", embedder="gone")
+        opened.clear()
+        assert len(open_workbench(report.settings).searcher.search([Query("apple")], 3)[0]) == 1
+        assert opened == []
+
+    def test_a_model_that_is_gone_is_told_with_both_ways_out(
+        self, tmp_path: Path, opened: list[dict[str, object]]
+    ) -> None:
+        filled(tmp_path, "a", "an apple", embedder="multi-8-0")
+        bench = open_workbench(load_settings(collection=tmp_path / "a", embedder="gone").settings)
+        with pytest.raises(EmbedError, match=r"VRAG_EMBEDDER.*VRAG_RANKING=lexical"):
+            bench.warm_up()
+
+    def test_a_server_that_only_the_collection_names_is_not_asked(
+        self, tmp_path: Path, opened: list[dict[str, object]]
+    ) -> None:
+        filled(tmp_path, "a", "an apple", embedder="multi-8-0")
+        header = tmp_path / "a" / "collection.json"
+        header.write_text(header.read_text().replace("hash:multi-8-0", "remote:m@http://stranger"))
+        opened.clear()
+        settings = load_settings(collection=tmp_path / "a", embed_key="secret").settings
+        with pytest.raises(EmbedError, match=r"VRAG_EMBEDDER=remote:m@http://stranger"):
+            open_workbench(settings).warm_up()
+        assert opened == []
+
+
+class TestSeveral:
+    def test_collections_are_searched_together_by_name(
+        self, tmp_path: Path, opened: list[dict[str, object]]
+    ) -> None:
+        filled(tmp_path, "a", "an apple", embedder="multi-8-0")
+        filled(tmp_path, "b", "another apple", embedder="multi-8-0")
+        bench = open_workbench(load_settings(collections=[tmp_path / "a", tmp_path / "b"]).settings)
+        assert bench.names == ("a", "b")
+        assert len(bench.searcher.search([Query("apple")], 3)[0]) == 2
+        (hit,) = bench.searcher.search([Query("apple", corpora=frozenset({"b"}))], 3)[0]
+        assert hit.document_name == "b.txt"
+
+    def test_different_embedders_are_refused_and_words_are_the_way_out(
+        self, tmp_path: Path, opened: list[dict[str, object]]
+    ) -> None:
+        filled(tmp_path, "a", "an apple", embedder="multi-8-0")
+        filled(tmp_path, "b", "another apple", embedder="multi-8-1")
+        both = [tmp_path / "a", tmp_path / "b"]
+        with pytest.raises(FingerprintMismatch, match="lexical"):
+            open_workbench(load_settings(collections=both).settings)
+        bench = open_workbench(load_settings(collections=both, ranking="lexical").settings)
+        assert len(bench.searcher.search([Query("apple")], 3)[0]) == 2
+
+
+def test_the_tier_for_accelerators_needs_one(tmp_path: Path) -> None:
+    assert vector_options(load_settings(tier="cuda").settings).device == "cuda"
+    assert vector_options(load_settings(tier="cuda", device="cuda:1").settings).device == "cuda:1"
+    assert vector_options(load_settings(device="cuda").settings).device == "cuda"
+    assert vector_options(load_settings().settings).device == "cpu"
+    with pytest.raises(SettingsError, match="VRAG_DEVICE"):
+        vector_options(load_settings(tier="cuda", device="cpu").settings)
+
+
+def test_vectors_that_are_not_there_cannot_be_searched_through_qdrant(tmp_path: Path) -> None:
+    report = filled(tmp_path, "a", "an apple", qdrant="qdrant://localhost:6333/a")
+    with pytest.raises(SettingsError, match="without vectors"):
+        open_workbench(report.settings)
+    lexical = load_settings(collection=tmp_path / "a", qdrant="qdrant://localhost:6333/a", ranking="lexical")
+    assert len(open_workbench(lexical.settings).searcher.search([Query("apple")], 3)[0]) == 1

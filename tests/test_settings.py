@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from vrag.errors import SettingsError
-from vrag.settings import Settings, load_settings
+from vrag.settings import Settings, load_settings, unknown_variables
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -72,3 +72,49 @@ def test_settings_are_frozen_and_described() -> None:
     with pytest.raises(ValueError, match="frozen"):
         load_settings().settings.dpi = 1  # pyright: ignore[reportAttributeAccessIssue]
     assert all(field.description for field in Settings.model_fields.values())
+
+
+class TestCollections:
+    def test_several_stand_in_the_environment_with_commas_between(
+        self, here: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("VRAG_COLLECTIONS", "a, s3://bucket/b")
+        assert load_settings().settings.places == ("a", "s3://bucket/b")
+
+    def test_one_that_is_named_with_more_weight_outweighs_several(
+        self, here: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("VRAG_COLLECTIONS", "a,b")
+        assert load_settings(collection="c").settings.places == ("c",)
+        monkeypatch.setenv("VRAG_COLLECTION", "d")
+        assert load_settings().settings.places == ("a", "b")
+
+    def test_a_tilde_is_the_home_folder(self, own_settings: Path) -> None:
+        assert load_settings(collection="~/x").settings.collection == str(own_settings / "x")
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("tier", "foo"), ("device", "tpu"), ("dtype", "int3"), ("ranking", "words"), ("collection", "")],
+)
+def test_a_value_that_is_none_of_those_known_is_refused(
+    here: Path, monkeypatch: pytest.MonkeyPatch, name: str, value: str
+) -> None:
+    monkeypatch.setenv(f"VRAG_{name.upper()}", value)
+    with pytest.raises(SettingsError, match=name):
+        load_settings()
+
+
+def test_a_variable_that_is_no_setting_is_told_with_the_nearest_that_is(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert unknown_variables() == {}
+    monkeypatch.setenv("VRAG_EMBEDER", "x")
+    monkeypatch.setenv("VRAG_DPI", "100")
+    monkeypatch.setenv("VRAG_API_KEY", "x")
+    assert unknown_variables() == {"VRAG_EMBEDER": "VRAG_EMBEDDER"}
+
+
+def test_a_key_is_not_shown(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("VRAG_EMBED_KEY", "geheim")
+    assert "geheim" not in repr(load_settings())

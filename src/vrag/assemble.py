@@ -13,18 +13,20 @@ from vrag.agent.policies.extractive import ExtractivePolicy
 from vrag.agent.runs import RunStore
 from vrag.agent.vrag import VragAgent
 from vrag.corpus.options import CorpusOptions
+from vrag.embed.deferred import DeferredEmbedder
 from vrag.errors import EmbedError, SettingsError
 from vrag.index.header import Header
 from vrag.index.objects import is_url
 from vrag.index.store import Collection
 from vrag.index.upkeep import lies_under
-from vrag.index.vectors import VectorOptions
+from vrag.index.vectors import TierName, VectorOptions
 from vrag.profiles import profile_named
 from vrag.search.engine import Engine, Ranking
-from vrag.search.several import Several, named
+from vrag.search.several import Several, check_embedders, named
+from vrag.types import Query
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from vrag.embed.base import Embedder
     from vrag.index.embedding import Producer
@@ -63,14 +65,23 @@ class Workbench:
     """A collection with all that is needed to ask it questions."""
 
     settings: Settings
-    collections: tuple[Collection, ...]
-    """Those that are searched."""
+    collections: dict[str, Collection]
+    """Those that are searched, by the names that queries may look in."""
     searcher: Searcher
 
     @property
     def collection(self) -> Collection:
         """The first of the collections: runs are recorded there."""
-        return self.collections[0]
+        return next(iter(self.collections.values()))
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What the collections are called in a query."""
+        return tuple(self.collections)
+
+    def warm_up(self) -> None:
+        """Loads all that a search needs, so that the first one does not wait, and faults show at once."""
+        self.searcher.search([Query("warm up")], 1)
 
     @property
     def runs(self) -> RunStore:
@@ -106,9 +117,19 @@ def corpus_options(settings: Settings) -> CorpusOptions:
 
 
 def vector_options(settings: Settings) -> VectorOptions:
-    """How vectors are searched under these settings: on an accelerator only where one is named."""
-    accelerator = settings.device not in {"auto", "cpu"}
-    return VectorOptions(tier=settings.tier, device=settings.device if accelerator else "cpu")
+    """How vectors are searched under these settings: on an accelerator where one, or its tier, is named.
+
+    Raises:
+        SettingsError: If the tier `cuda` is asked for together with the device `cpu`.
+    """
+    device = settings.device
+    if settings.tier == TierName.CUDA and device == "cpu":
+        raise SettingsError(
+            "The tier cuda needs an accelerator, and the device is cpu.", "Set VRAG_DEVICE=cuda."
+        )
+    if device == "auto":
+        device = "cuda" if settings.tier == TierName.CUDA else "cpu"
+    return VectorOptions(tier=settings.tier, device=device)
 
 
 def open_for_adding(report: SettingsReport) -> Adding:
@@ -159,18 +180,19 @@ def open_workbench(settings: Settings, embedder: Embedder | None = None) -> Work
         CollectionError: If there is none.
         EmbedError: If the embedder cannot be loaded that a collection was built with.
     """
-    collections = [Collection.open(place) for place in settings.collections or (settings.collection,)]
-    return Workbench(settings, tuple(collections), open_searcher(settings, collections, embedder))
+    opened = {collection.address: collection for collection in map(Collection.open, settings.places)}
+    collections = {name: opened[address] for name, address in named(opened).items()}
+    return Workbench(settings, collections, open_searcher(settings, collections, embedder))
 
 
 def open_searcher(
-    settings: Settings, collections: Sequence[Collection], embedder: Embedder | None = None
+    settings: Settings, collections: Mapping[str, Collection], embedder: Embedder | None = None
 ) -> Searcher:
     """What finds items in one collection, or in several together.
 
     Args:
         settings: How to search.
-        collections: Where to.
+        collections: Where to, by name.
         embedder: The one they were built with, where it has been loaded already.
 
     Raises:
@@ -180,35 +202,44 @@ def open_searcher(
     rankings = tuple(Ranking) if settings.ranking == "auto" else (Ranking(settings.ranking),)
     if Ranking.VECTOR not in rankings:
         embedder = None
-    elif embedder is None:
-        embedder = _shared_embedder(settings, collections)
-    engines = [_engine(settings, collection, embedder, rankings) for collection in collections]
-    searcher: Searcher = engines[0]
-    if settings.qdrant and embedder is not None:
-        searcher = _open_qdrant(settings, engines, embedder)
-    elif len(engines) > 1:
-        names = named(engine.collection.address for engine in engines)
-        by_address = {engine.collection.address: engine for engine in engines}
-        searcher = Several({name: by_address[address] for name, address in names.items()})
+    else:
+        check_embedders({name: one for name, one in collections.items() if not _is_unbound(one)})
+        embedder = embedder or _shared_embedder(settings, collections.values())
+    engines = {
+        name: _engine(settings, collection, embedder, rankings) for name, collection in collections.items()
+    }
+    if settings.qdrant and Ranking.VECTOR in rankings:
+        searcher = _open_qdrant(settings, list(collections.values()), embedder)
+    else:
+        searcher = Several(engines) if len(engines) > 1 else next(iter(engines.values()))
     if not settings.reranker:
         return searcher
     from vrag.search.rerank import Reranked, open_reranker
 
-    reranker = open_reranker(settings.reranker, device=settings.device, dtype=settings.dtype)
+    reranker = open_reranker(
+        settings.reranker,
+        device=settings.device,
+        dtype=settings.dtype,
+        batch=settings.batch,
+        max_pixels=settings.embed_pixels or None,
+    )
     return Reranked(searcher, reranker, settings.rerank_depth)
 
 
-def _open_qdrant(settings: Settings, engines: Sequence[Engine], embedder: Embedder) -> Searcher:
+def _open_qdrant(
+    settings: Settings, collections: Sequence[Collection], embedder: Embedder | None
+) -> Searcher:
     from vrag.index.qdrant import QdrantStore
     from vrag.search.qdrant import QdrantSearcher
 
-    if len(engines) > 1:
+    if len(collections) > 1 or embedder is None:
+        which = "Several collections" if embedder else "Collections without vectors"
         raise SettingsError(
-            "Several collections cannot be searched through Qdrant.", "Leave out VRAG_QDRANT, or name one."
+            f"{which} cannot be searched through Qdrant.",
+            "Leave out VRAG_QDRANT, or name another collection.",
         )
-    collection = engines[0].collection
-    words = Engine(collection, rankings=(Ranking.LEXICAL,)) if settings.ranking == "auto" else None
-    return QdrantSearcher(QdrantStore.at(settings.qdrant), collection, embedder, lexical=words)
+    words = Engine(collections[0], rankings=(Ranking.LEXICAL,)) if settings.ranking == "auto" else None
+    return QdrantSearcher(QdrantStore.at(settings.qdrant), collections[0], embedder, lexical=words)
 
 
 def documents_under(collection: Collection, paths: Sequence[Path]) -> list[Document]:
@@ -233,12 +264,18 @@ def _engine(
     settings: Settings, collection: Collection, embedder: Embedder | None, rankings: Sequence[Ranking]
 ) -> Engine:
     mark = collection.header.embedder
-    if mark is not None and mark.imported and settings.ranking == "auto":
+    if _is_unbound(collection) and settings.ranking == "auto":
         rankings = (Ranking.LEXICAL,)  # nobody has said yet which model made those vectors
     return Engine(collection, embedder if mark else None, rankings=rankings, vectors=vector_options(settings))
 
 
-def _shared_embedder(settings: Settings, collections: Sequence[Collection]) -> Embedder | None:
+def _is_unbound(collection: Collection) -> bool:
+    """Whether it holds vectors of which nobody has said yet which embedder made them."""
+    mark = collection.header.embedder
+    return mark is not None and mark.imported
+
+
+def _shared_embedder(settings: Settings, collections: Iterable[Collection]) -> Embedder | None:
     """The embedder of the first collection that has one: the others must have the same."""
     marks = (collection.header.embedder for collection in collections)
     mark = next((mark for mark in marks if mark and not mark.imported), None)
@@ -246,7 +283,21 @@ def _shared_embedder(settings: Settings, collections: Sequence[Collection]) -> E
 
 
 def _embedder_of(settings: Settings, mark: EmbedderMark) -> Embedder:
-    """Loads the embedder whose vectors a collection holds, from where it was then or is said to be now."""
+    """The embedder whose vectors a collection holds, opened when it is needed."""
+    return DeferredEmbedder(mark, partial(_open_marked, settings, mark))
+
+
+def _open_marked(settings: Settings, mark: EmbedderMark) -> Embedder:
+    """Opens an embedder from where it was when the collection was made, or is said to be now.
+
+    A server is asked only if the user names it: somebody else's collection must not decide to whom
+    queries, pages and keys are sent.
+    """
+    if not settings.embedder and "://" in mark.name:
+        raise EmbedError(
+            f"The collection was built with {mark.name}, a server.",
+            f"If it may be sent queries and pages, say so: VRAG_EMBEDDER={mark.name}",
+        )
     try:
         return load_embedder(settings, settings.embedder or mark.name)
     except EmbedError as error:

@@ -21,7 +21,7 @@ from vrag.corpus.manifest import Skipped
 from vrag.corpus.options import CorpusOptions
 from vrag.embed.checkpoint import find_checkpoint, read_settings
 from vrag.embed.registry import SHORT_NAMES
-from vrag.errors import CollectionError, SearchError
+from vrag.errors import CollectionError, CorpusError, SearchError
 from vrag.index.adopt import add_listing, import_indexes
 from vrag.index.build import add
 from vrag.index.embedding import embed_all
@@ -38,7 +38,7 @@ from vrag.settings import load_settings
 from vrag.types import Query
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Sequence
+    from collections.abc import Generator, Mapping, Sequence
 
     from vrag.embed.base import Embedder
     from vrag.index.build import AddReport
@@ -64,7 +64,7 @@ class SearchEngine:
     nodes at once, then `batch_search`.
 
     An index is a collection of ours, or what the reference wrote: that is imported into a cache, again
-    whenever it has changed.
+    whenever it has changed. What cannot be loaded changes nothing of what is loaded.
 
     Args:
         model_or_path: Hub name, folder or name of an embedder; with `embed_model_name`, the folder of the
@@ -72,6 +72,8 @@ class SearchEngine:
         node_dir_prefix: Folder of the nodes in that of the corpus.
         embed_model_name: The model, in either signature.
         dataset_dir: Folder of the corpus.
+        files: Where the pictures and videos lie, at any depth, that lists and indexes of the reference name;
+            without it those below their own folder are found, and no others. By default `dataset_dir`.
         embedder: An embedder to use instead of opening the model.
 
     Raises:
@@ -87,6 +89,7 @@ class SearchEngine:
         embed_model_name: str | None = None,
         *,
         dataset_dir: str | None = None,
+        files: str | None = None,
         embedder: Embedder | None = None,
     ) -> None:
         if model_or_path is not None and embed_model_name is not None:
@@ -98,10 +101,10 @@ class SearchEngine:
         self._embedder = embedder or _open(self.embed_model_name)
         self._collections: dict[str, Collection] = {}
         self._results: Results | None = None
-        self._searcher: Several | None = None
+        corpus = Path(dataset_dir or "search_engine/corpus")
+        self._files = Path(files) if files else corpus if older else None
         if older:
-            corpus = Path(dataset_dir or "search_engine/corpus")
-            self._load([corpus / (node_dir_prefix or _NODES)], files=corpus)
+            self._load([corpus / (node_dir_prefix or _NODES)])
 
     def build_index(
         self,
@@ -121,8 +124,12 @@ class SearchEngine:
             save_interval: Not used: nothing that was made is lost.
 
         Raises:
+            CorpusError: If there is nothing at `input_dir`.
             CollectionError: If the directory is no collection and not empty, or nothing can be written.
+            FingerprintMismatch: If another model made it.
         """
+        if not os.path.exists(input_dir):  # noqa: PTH110 - a text, as the reference has it
+            raise CorpusError(f"{input_dir} does not exist.", "Name a folder or a .jsonl of entries.")
         options = corpus_options(load_settings().settings)
         collection = Collection.open_or_create(index_output_path, embedder=self._embedder, options=options)
         if os.path.isfile(input_dir) and input_dir.endswith(".jsonl"):  # noqa: PTH113 - the reference's test
@@ -140,7 +147,6 @@ class SearchEngine:
             CollectionError: If there is none.
             FingerprintMismatch: If another model made it.
         """
-        self._collections = {}
         self._load([Path(input_dir)])
 
     def load_multi_index_corpus_together(self, input_dir_list: Sequence[str]) -> None:
@@ -150,7 +156,7 @@ class SearchEngine:
             CollectionError: If there is no index in one of them.
             FingerprintMismatch: If another model made one of them.
         """
-        self._load([Path(directory) for directory in input_dir_list])
+        self._load([Path(directory) for directory in input_dir_list], self._collections)
 
     def search(
         self, queries: str | Sequence[str], top_k: int = 3, search_corpus: str | None = None
@@ -183,19 +189,19 @@ class SearchEngine:
         found = self._results.search([Query(text) for text in queries], _OLDER_TOP_K)
         return [[plain_name(shown.hit, shown.filed) for shown in hits] for hits in found]
 
-    def _load(self, directories: Sequence[Path], files: Path | None = None) -> None:
-        for directory in directories:
-            self._collections[os.path.abspath(directory)] = self._collection(directory, files)  # noqa: PTH100
-        names = named(self._collections)
-        rankings = [Ranking.VECTOR]
+    def _load(self, directories: Sequence[Path], kept: Mapping[str, Collection] | None = None) -> None:
+        """Searches these from now on, beside those that are kept."""
+        found = {os.path.abspath(one): self._collection(one) for one in directories}  # noqa: PTH100
+        collections = {**(kept or {}), **found}
         engines = {
-            name: Engine(self._collections[address], self._embedder, rankings=rankings)
-            for name, address in names.items()
+            name: Engine(collections[address], self._embedder, rankings=[Ranking.VECTOR])
+            for name, address in named(collections).items()
         }
-        files_of = CollectionFiles(list(self._collections.values()))
+        files_of = CollectionFiles(list(collections.values()))
         self._results = Results(Several(engines), files_of, linked(_cache() / "links"))
+        self._collections = collections
 
-    def _collection(self, directory: Path, files: Path | None) -> Collection:
+    def _collection(self, directory: Path) -> Collection:
         """The collection in a directory, or one made of the reference's index there."""
         if Header.read(directory) is not None:
             return Collection.open(directory)
@@ -207,7 +213,7 @@ class SearchEngine:
         place = hashlib.sha256(os.fsencode(directory.absolute())).hexdigest()[:16]
         made = hashlib.sha256(f"{state} {self._embedder.fingerprint}".encode()).hexdigest()[:16]
         target = _cache() / "imported" / place / made
-        import_indexes(target, [directory], _IMPORTED, files=files, embedder=self._embedder)
+        import_indexes(target, [directory], _IMPORTED, files=self._files, embedder=self._embedder)
         for other in target.parent.iterdir():
             if other != target:
                 shutil.rmtree(other, ignore_errors=True)
@@ -220,7 +226,7 @@ class SearchEngine:
         def finish(made: Any, *_: object) -> Generator[Any, None, None]:  # noqa: ANN401
             return embed_all(made, self._embedder, collection.items_dir)
 
-        done = add_listing(collection, list_entries(entries, Finder()), finish)
+        done = add_listing(collection, list_entries(entries, Finder(self._files)), finish)
         return replace(done, skipped=tuple(entry for entry in listed if isinstance(entry, Skipped)))
 
 

@@ -13,6 +13,7 @@
     │   ├── CollectionBusy      another process is writing to it
     │   └── FingerprintMismatch it was built with other settings or another model
     ├── EmbedError          a model cannot be loaded as an embedder, or something not be embedded
+    │   └── EmbedderGone        its server or device failed: whatever comes next would fail as well
     ├── SearchError         a query or filter cannot be answered
     │   └── ServerError         the search server cannot be reached, or answered with an error
     ├── ModelError          a language model failed or sent what cannot be used
@@ -32,6 +33,7 @@ __all__ = [
     "CollectionError",
     "CorpusError",
     "EmbedError",
+    "EmbedderGone",
     "EncryptedFile",
     "FingerprintMismatch",
     "MissingExtra",
@@ -106,6 +108,10 @@ class FingerprintMismatch(CollectionError):
 
 class EmbedError(VragError):
     """A model cannot be loaded as an embedder, or something cannot be embedded."""
+
+
+class EmbedderGone(EmbedError):
+    """The embedder's server or device failed: not what it was given, but it itself is to blame."""
 
 
 class SearchError(VragError):

@@ -8,6 +8,7 @@ user's configuration folder. Nothing is built here.
 
 from __future__ import annotations
 
+import difflib
 import os
 import tomllib
 from dataclasses import dataclass
@@ -20,14 +21,19 @@ from pydantic_settings import (
     BaseSettings,
     DotEnvSettingsSource,
     EnvSettingsSource,
+    NoDecode,
     PydanticBaseSettingsSource,
     SettingsConfigDict,
     TomlConfigSettingsSource,
 )
+from pydantic_settings import SettingsError as EnvironmentFault
 
 from vrag.errors import SettingsError
 
-__all__ = ["Settings", "SettingsReport", "load_settings", "settings_file"]
+__all__ = ["Settings", "SettingsReport", "load_settings", "settings_file", "unknown_variables"]
+
+_OTHERS = frozenset({"VRAG_CONFIG", "VRAG_API_KEY", "VRAG_COLPALI_PYTHON"})
+"""Variables that are no settings."""
 
 
 def _default_collection() -> str:
@@ -35,11 +41,20 @@ def _default_collection() -> str:
 
 
 def _as_text(value: object) -> object:
-    return str(value) if isinstance(value, Path) else value
+    text = str(value) if isinstance(value, Path) else value
+    return os.path.expanduser(text) if isinstance(text, str) and text.startswith("~") else text  # noqa: PTH111
 
 
 Address: TypeAlias = Annotated[str, BeforeValidator(_as_text)]
 """A directory or a URL."""
+
+
+def _as_list(value: object) -> object:
+    return [part.strip() for part in value.split(",") if part.strip()] if isinstance(value, str) else value
+
+
+Addresses: TypeAlias = Annotated[tuple[Address, ...], NoDecode, BeforeValidator(_as_list)]
+"""Several, in the environment with commas between them."""
 
 
 class Settings(BaseSettings):
@@ -52,7 +67,7 @@ class Settings(BaseSettings):
         min_length=1,
         description="Directory of the collection: index, pictures, runs; or the URL it is published under.",
     )
-    collections: tuple[Address, ...] = Field(
+    collections: Addresses = Field(
         default=(), description="Collections that are searched together; none for `collection` alone."
     )
     embedder: str = Field(
@@ -60,23 +75,26 @@ class Settings(BaseSettings):
         description="What makes vectors of items and queries; empty for the collection's own, or for none.",
     )
     device: str = Field(
-        default="auto", description="Where models and vectors are computed: cpu, cuda, cuda:1."
+        default="auto",
+        pattern=r"^(auto|cpu|mps|xpu|cuda(:\d+)?)$",
+        description="Where models and vectors are computed: cpu, cuda, cuda:1.",
     )
-    dtype: str = Field(default="auto", description="Precision of models: float32, bfloat16, float16.")
+    dtype: Literal["auto", "float32", "bfloat16", "float16"] = Field(
+        default="auto", description="Precision of models: float32, bfloat16, float16."
+    )
     embed_pixels: int = Field(
-        default=0,
-        ge=0,
-        description="Pixels of a picture that an embedder is shown at most; 0 for the model's own.",
+        default=0, ge=0, description="Pixels of a picture that an embedder is shown at most; 0 for its own."
     )
     embed_key: SecretStr = Field(
         default=SecretStr(""), description="Key for an embedder that is a server; sent as a bearer token."
     )
     batch: int = Field(default=8, ge=1, le=1024, description="Items that a model takes at once, at most.")
     ranking: Literal["auto", "lexical", "vector"] = Field(
-        default="auto", description="What ranks items: words, vectors, or both fused where there are both."
+        default="auto",
+        description="What ranks items: lexical (words), vector, or auto: both where there are both.",
     )
-    tier: str = Field(
-        default="auto", description="How vectors are searched; see `vrag index status` for the tiers."
+    tier: Literal["auto", "exact", "rabitq", "pooled", "cuda"] = Field(
+        default="auto", description="How vectors are searched; `vrag index status` says which way and why."
     )
     reranker: str = Field(default="", description="Model that ranks the best hits anew; empty for none.")
     rerank_depth: int = Field(default=30, ge=1, le=1000, description="Hits that the reranker looks at.")
@@ -109,6 +127,11 @@ class Settings(BaseSettings):
     hits: int = Field(default=10, ge=1, le=1000, description="Hits an agent's search returns.")
     show: int = Field(default=1, ge=1, le=10, description="Items an agent's search shows.")
     padding: float = Field(default=0.0, ge=0, le=1000, description="Item pixels added around a crop.")
+
+    @property
+    def places(self) -> tuple[str, ...]:
+        """The collections that are searched; runs are recorded in the first of them."""
+        return self.collections or (self.collection,)
 
     @classmethod
     def settings_customise_sources(
@@ -160,9 +183,14 @@ def load_settings(**flags: Any) -> SettingsReport:  # noqa: ANN401 - validated b
     file = settings_file()
     layers = [("default", dict[str, Any]()), *_sources(file)]
     layers.append(("flag", {name: value for name, value in flags.items() if value is not None}))
-    values = {name: value for _, layer in layers for name, value in layer.items()}
+    values: dict[str, Any] = {}
     origins = dict.fromkeys(Settings.model_fields, "default")
-    origins |= {name: origin for origin, layer in layers for name in layer}
+    for origin, layer in layers:
+        if "collection" in layer:  # it outweighs several that were named with less weight
+            values.pop("collections", None)
+            origins["collections"] = "default"
+        values |= layer
+        origins |= dict.fromkeys(layer, origin)
     try:
         return SettingsReport(Settings(**values), origins, file)
     except ValidationError as error:
@@ -180,10 +208,14 @@ def _sources(file: Path | None) -> list[tuple[str, dict[str, Any]]]:
         dotenv = DotEnvSettingsSource(Settings, env_file=".env")()
     except (OSError, UnicodeDecodeError) as error:
         raise SettingsError(f"The file .env cannot be read: {error}.") from error
+    try:
+        environment = EnvSettingsSource(Settings)()
+    except EnvironmentFault as error:
+        raise SettingsError(f"The environment cannot be read: {error}.") from error
     return [
         (str(file), toml),
         (".env", {name: value for name, value in dotenv.items() if name in known}),
-        ("environment", EnvSettingsSource(Settings)()),
+        ("environment", environment),
     ]
 
 
@@ -195,3 +227,11 @@ def _first_fault(error: ValidationError, origins: dict[str, str]) -> str:
             f"There is no setting {name!r} ({origins.get(name, 'unknown origin')}); see `vrag config show`."
         )
     return f"The setting {name!r} ({origins.get(name, 'default')}) cannot be used: {fault['msg']}."
+
+
+def unknown_variables() -> dict[str, str]:
+    """Variables that look like settings and are none, each with the nearest that is one, or with nothing."""
+    known = [f"VRAG_{name.upper()}" for name in Settings.model_fields]
+    names = (name for name in os.environ if name.startswith("VRAG_"))
+    strange = sorted(name for name in names if name.upper() not in {*known, *_OTHERS})
+    return {name: next(iter(difflib.get_close_matches(name.upper(), known, 1)), "") for name in strange}

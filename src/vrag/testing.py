@@ -16,7 +16,7 @@ from vrag.geometry import Box, Size
 from vrag.types import Hit, Item, ItemKind, TextSource, Word, item_id
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Sequence
+    from collections.abc import AsyncGenerator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -73,6 +73,7 @@ class HashEmbedder:
     dimension: int = 64
     seed: int = 0
     modalities: frozenset[Modality] = frozenset({Modality.TEXT, Modality.IMAGE})
+    settings: Mapping[str, str | int] = field(default_factory=dict[str, str | int])
 
     @property
     def name(self) -> str:

@@ -13,7 +13,8 @@ from PIL import Image
 from typer.testing import CliRunner
 
 from vrag.cli import app
-from vrag.errors import CorpusError, EmbedError, VragError
+from vrag.corpus.options import CorpusOptions
+from vrag.errors import CorpusError, EmbedError, FingerprintMismatch, VragError
 
 
 @pytest.fixture(scope="module")
@@ -69,6 +70,45 @@ def test_wrong_use_is_said(model: Path, page: Path, wrong: tuple[str, str]) -> N
     assert CliRunner().invoke(app, line).exit_code == 2
 
 
+def test_where_nothing_can_be_written_it_is_said(model: Path, page: Path, tmp_path: Path) -> None:
+    line = ["match", str(page), "red", "--embedder", f"sentence:{model}", "-o", str(tmp_path / "no" / "x.png")]
+    done = CliRunner().invoke(app, line)
+    assert done.exit_code == 2
+    assert "cannot be written" in done.output
+
+
+def test_the_settings_of_the_embedder_hold(
+    model: Path, page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drawn: list[bytes] = []
+    for pixels in ("0", "6272"):
+        monkeypatch.setenv("VRAG_EMBED_PIXELS", pixels)
+        run(page, "red square", "--embedder", f"sentence:{model}", "-o", tmp_path / "a.png")
+        drawn.append((tmp_path / "a.png").read_bytes())
+    assert drawn[0] != drawn[1]
+
+
+def test_an_item_is_matched_by_the_model_of_its_collection_alone(
+    model: Path, page: Path, tmp_path: Path
+) -> None:
+    from vrag.embed.registry import open_embedder
+    from vrag.index.build import add
+    from vrag.index.store import Collection
+
+    embedder = open_embedder(f"sentence:{model}", device="cpu")
+    options = CorpusOptions(ocr=False, workers=1)
+    collection = Collection.create(tmp_path / "c", options, embedder=embedder)
+    add(collection, [page], embedder=embedder)
+    (row,) = collection.scan(["id"]).data.to_pylist()
+    place = ("--collection", tmp_path / "c", "-o", tmp_path / "a.png")
+    assert "Drawn" in run(row["id"], "red", *place)
+    small = open_embedder(f"sentence:{model}", device="cpu", max_pixels=6272)
+    other = Collection.create(tmp_path / "d", options, embedder=small)
+    add(other, [page], embedder=small)
+    with pytest.raises(FingerprintMismatch):
+        run(row["id"], "red", "--collection", tmp_path / "d", "--embedder", f"sentence:{model}", "-o", tmp_path / "a.png")
+
+
 def test_what_is_no_picture_is_said(model: Path, tmp_path: Path) -> None:
     (tmp_path / "page.png").write_text("not a picture")
     with pytest.raises(CorpusError, match="cannot be opened as a picture"):
@@ -86,6 +126,6 @@ def test_an_embedder_of_one_vector_is_refused(page: Path, monkeypatch: pytest.Mo
     def opened(*_: object, **__: object) -> HashEmbedder:
         return HashEmbedder()
 
-    monkeypatch.setattr("vrag.embed.registry.open_embedder", opened)
+    monkeypatch.setattr("vrag.assemble.load_embedder", opened)
     with pytest.raises(EmbedError, match="cannot say where"):
         run(page, "red", "--embedder", "hash")

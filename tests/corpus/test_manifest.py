@@ -45,6 +45,17 @@ def test_unknown_suffixes_are_reported_and_hidden_files_are_not(tmp_path: Path) 
     }
 
 
+def test_the_insides_of_a_collection_are_no_documents(tmp_path: Path) -> None:
+    inside = tmp_path / "mine" / "items" / "0123"
+    inside.mkdir(parents=True)
+    (inside / "1.jpg").write_bytes(b"x")
+    (tmp_path / "mine" / "collection.json").write_text("{}")
+    (tmp_path / "a.txt").write_text("x")
+    found = list(find([tmp_path]))
+    assert [path for path in found if isinstance(path, Path)] == [tmp_path / "a.txt"]
+    assert [one.path for one in found if isinstance(one, Skipped)] == [tmp_path / "mine"]
+
+
 def test_each_file_comes_once_however_often_it_is_named(tmp_path: Path) -> None:
     path = touch(tmp_path / "b" / "a.txt")
     files, _ = split(path, tmp_path, tmp_path / "b" / ".." / "b", path)

@@ -198,6 +198,27 @@ def test_json_lines_are_records(tmp_path: Path) -> None:
     assert item.text == "[0].a: 1\n\n[1].a: 2"
 
 
+def test_json_lines_end_at_line_breaks_alone(tmp_path: Path) -> None:
+    """Not at the other separators of lines that Unicode has, which JSON allows within a text."""
+    (item,) = items_of(tmp_path / "a.jsonl", '{"a": "one\u2028two\x85three"}\r\n{"a": 2}\r\n')
+    assert item.text == "[0].a: one\u2028two\x85three\n\n[1].a: 2"
+
+
+def test_a_bad_line_costs_itself_and_is_named(tmp_path: Path) -> None:
+    lines = ['{"a": 1}', "", "{oops", '{"a": 3}', "[" * 100_000, '{"a": 5']
+    (tmp_path / "a.jsonl").write_text("\n".join(lines))
+    file = TextFile(read_source(tmp_path / "a.jsonl"), Desk(tmp_path, CorpusOptions()))
+    assert file.count == 2
+    assert file.item(1).text == "[0].a: 1\n\n[2].a: 3"
+    with pytest.raises(CorpusError, match=r"^Line 3 is not valid JSON: .* Nor are 2 more of 5 lines\.$"):
+        file.item(2)
+
+
+def test_lines_of_which_none_is_json_have_a_reason_that_fits(tmp_path: Path) -> None:
+    with pytest.raises(CorpusError, match=r"^Line 1 is not valid JSON: .* at character 2\.$"):
+        items_of(tmp_path / "a.jsonl", "{oops\n")
+
+
 def test_a_nesting_bomb_and_broken_json_have_reasons() -> None:
     with pytest.raises(CorpusError, match="nested too deeply"):
         list(json_sections("[" * 100_000 + "]" * 100_000))

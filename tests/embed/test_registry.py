@@ -22,6 +22,7 @@ class Vowels:
     kind = VectorKind.SINGLE
     dimension = 5
     modalities = frozenset({Modality.TEXT})
+    settings = {}
 
     def __init__(self, argument, options):
         self.name = f"vowels:{argument}"

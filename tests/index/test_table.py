@@ -58,6 +58,18 @@ def test_every_commit_of_another_is_seen_however_soon_after_the_last(table: Tabl
             assert reader.version == reader.version == table.version
 
 
+def test_a_table_that_vanishes_is_told_and_found_again(table: Table, tmp_path: Path) -> None:
+    table.append(rows(("a", 1)))
+    assert content(table) == {"a": 1}
+    (tmp_path / "index").rename(tmp_path / "elsewhere")
+    for ask in (lambda: table.version, lambda: table.read(["id"])):
+        with pytest.raises(CollectionError, match="is gone"):
+            ask()
+    assert not (tmp_path / "index").exists()
+    (tmp_path / "elsewhere").rename(tmp_path / "index")
+    assert content(table) == {"a": 1}
+
+
 def test_a_version_that_has_not_changed_is_not_asked_for_again(
     table: Table, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import os
+import signal
 import threading
 
 import pytest
@@ -12,22 +14,36 @@ from vrag.index.threads import spread
 @pytest.mark.parametrize("count", [0, 1, 2, 10])
 def test_results_come_in_the_order_of_things(count: int, told: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OMP_NUM_THREADS", told)
-    threads._pool.cache_clear()
+    threads.executor.cache_clear()
     assert spread(lambda number: number * number, list(range(count))) == [n * n for n in range(count)]
-    threads._pool.cache_clear()
+    threads.executor.cache_clear()
 
 
 def test_threads_work_at_the_same_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OMP_NUM_THREADS", "2")
-    threads._pool.cache_clear()
+    threads.executor.cache_clear()
     both = threading.Barrier(2, timeout=10)
     assert len(spread(lambda _: both.wait(), [0, 1])) == 2
-    threads._pool.cache_clear()
+    threads.executor.cache_clear()
 
 
 def test_an_error_comes_through(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OMP_NUM_THREADS", "2")
-    threads._pool.cache_clear()
+    threads.executor.cache_clear()
     with pytest.raises(ZeroDivisionError):
         spread(lambda number: 1 / number, [1, 0, 2])
-    threads._pool.cache_clear()
+    threads.executor.cache_clear()
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
+@pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")
+def test_a_forked_process_has_threads_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OMP_NUM_THREADS", "2")
+    threads.executor.cache_clear()
+    assert spread(str, [1, 2, 3]) == ["1", "2", "3"]
+    child = os.fork()
+    if not child:
+        signal.alarm(10)
+        os._exit(0 if spread(str, [4, 5, 6]) == ["4", "5", "6"] else 1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    threads.executor.cache_clear()

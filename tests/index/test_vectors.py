@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import os
 import random
+import re
 import shutil
 import signal
 import subprocess
@@ -313,6 +314,23 @@ def test_the_tier_is_known_without_searching_and_its_recall_once_caches_are_made
     index = opened(collection, len(made), tier)
     assert known_tier(collection, len(made), KEY, options) == index.tier
     assert known_tier(collection, len(made), KEY, VectorOptions()).name == "exact", "now they are counted"
+
+
+def test_a_tier_that_finds_too_little_is_not_used_unless_it_was_asked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Averages of neighbours say nothing of pages whose neighbours have nothing in common."""
+    chance = np.random.default_rng(0)
+    made: list[NDArray[Any]] = [chance.standard_normal((200, 16)).astype(np.float16) for _ in range(1500)]
+    collection = make(tmp_path / "c", made, MULTI)
+    monkeypatch.setattr(tiers, "MOST_EXACT_VECTORS", 1000)
+    index = opened(collection, len(made))
+    assert index.tier.name == "exact"
+    assert re.search(r"300,000 vectors are more than 1,000, but .* only \d+%", index.tier.reason)
+    assert known_tier(collection, len(made), KEY, VectorOptions()) == index.tier
+    asked = opened(collection, len(made), "pooled")
+    assert asked.tier.name == "pooled"
+    assert (asked.tier.recall or 0) < tiers.LEAST_RECALL
 
 
 def test_without_faiss_the_rule_falls_back_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:

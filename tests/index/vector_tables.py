@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,7 +13,7 @@ from vrag.index.store import Collection
 from vrag.types import Item, ItemKind, item_id
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from numpy.typing import NDArray
@@ -29,6 +29,7 @@ class Mark:
     dimension: int
     name: str = "fake"
     fingerprint: str = "fake"
+    settings: Mapping[str, str | int] = field(default_factory=dict[str, str | int])
 
 
 def make(

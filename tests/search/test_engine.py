@@ -308,7 +308,7 @@ class TestGrowth:
         engine = Engine(lexical)
         put(lexical, 1, "apple")
         assert len(ids(engine, "apple")) == 1
-        monkeypatch.setattr(Engine, "BLINK", -1)
+        monkeypatch.setattr(Engine, "BLINK", 0.05)
         go = threading.Event()
         load: Callable[[object], object] = getattr(engine, "_load")  # noqa: B009 - what is private, slowed down
 

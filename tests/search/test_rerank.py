@@ -11,13 +11,15 @@ import pytest
 from PIL import Image
 
 from vrag.embed.base import Content, Modality
-from vrag.errors import EmbedError, SearchError
+from vrag.errors import CollectionError, EmbedError, SearchError, ServerError, VragError
 from vrag.search.rerank import CrossEncoderReranker, Reranked, open_reranker
 from vrag.testing import MemorySearcher, page
 from vrag.types import Query
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from vrag.types import Hit, Item
 
 WORDS = ("ferry", "ferry port", "ferry port quay", "ferry port quay mole", "ferry ferry")
 
@@ -36,6 +38,31 @@ class Table:
         if missing := [content.text for content in contents if content.text not in self.scores]:
             raise EmbedError(f"no score for {missing[0]}")
         return [self.scores[content.text] for content in contents]
+
+
+@dataclass
+class Failing:
+    """A searcher that cannot show some of what it finds."""
+
+    inner: MemorySearcher
+    items: dict[str, VragError] = field(default_factory=dict[str, VragError])
+    images: dict[str, VragError] = field(default_factory=dict[str, VragError])
+    version: str = "failing"
+    read: list[str] = field(default_factory=list[str])
+
+    def search(self, queries: Sequence[Query], top_k: int) -> list[list[Hit]]:
+        return self.inner.search(queries, top_k)
+
+    def item(self, id: str) -> Item:
+        self.read.append(id)
+        if id in self.items:
+            raise self.items[id]
+        return self.inner.item(id)
+
+    def image(self, id: str) -> Image.Image:
+        if id in self.images:
+            raise self.images[id]
+        return self.inner.image(id)
 
 
 @pytest.fixture
@@ -114,6 +141,48 @@ class TestReranked:
 
         Reranked(searcher, Sees({})).search(QUERY, 2)
         assert all((content.image is None) != (not content.text) for content in seen)
+
+    @pytest.mark.parametrize("error", [CollectionError("damaged"), SearchError("no picture")])
+    def test_judges_by_its_text_what_has_lost_its_picture(
+        self, searcher: MemorySearcher, error: VragError
+    ) -> None:
+        lost = searcher.items[1].id
+        seen: list[Content] = []
+
+        class Sees(Table):
+            modalities = frozenset({Modality.TEXT, Modality.IMAGE})
+
+            def score(self, query: str, contents: Sequence[Content]) -> list[float]:
+                seen.extend(contents)
+                return [1.0] * len(contents)
+
+        (hits,) = Reranked(Failing(searcher, images={lost: error}), Sees({})).search(QUERY, 5)
+        assert len(hits) == 5
+        assert [content.text for content in seen if content.image is None] == ["ferry port"]
+
+    def test_puts_last_what_was_deleted_since_it_was_found(self, searcher: MemorySearcher) -> None:
+        table = Table({text: float(len(text)) for text in WORDS})
+        found = [hit.item for hit in searcher.search(QUERY, 5)[0]]
+        gone = {found[0]: SearchError("There is no item"), found[2]: SearchError("There is no item")}
+        (hits,) = Reranked(Failing(searcher, items=gone), table).search(QUERY, 5)
+        assert [hit.item for hit in hits[3:]] == [found[0], found[2]]
+        scores = [hit.score for hit in hits]
+        assert scores[3:] == [scores[2]] * 2
+        assert [hit.rank for hit in hits] == [1, 2, 3, 4, 5]
+        everything = dict.fromkeys(found, SearchError("There is no item"))
+        (hits,) = Reranked(Failing(searcher, items=everything), table).search(QUERY, 5)
+        assert [(hit.item, hit.score) for hit in hits] == [(item, 0.0) for item in found]
+
+    def test_does_not_hide_that_a_server_is_away(self, searcher: MemorySearcher) -> None:
+        found = searcher.search(QUERY, 1)[0][0].item
+        away = Failing(searcher, items={found: ServerError("away")})
+        with pytest.raises(ServerError):
+            Reranked(away, Table(dict.fromkeys(WORDS, 1.0))).search(QUERY, 5)
+
+    def test_reads_an_item_once_for_all_queries(self, searcher: MemorySearcher) -> None:
+        counting = Failing(searcher)
+        Reranked(counting, Table(dict.fromkeys(WORDS, 1.0))).search([*QUERY, *QUERY, *QUERY], 5)
+        assert sorted(counting.read) == sorted(item.id for item in searcher.items)
 
 
 @pytest.fixture(scope="module")

@@ -18,6 +18,7 @@ from vrag.testing import tiny_corpus
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Sequence
+    from pathlib import Path
 
     from vrag.types import Hit, Query
 
@@ -95,7 +96,47 @@ def test_a_batch_is_not_larger_than_allowed(paced: PacedSearcher) -> None:
         assert {answer.result().status_code for answer in asked} == {200}
     sizes = [len(queries) for queries, _ in paced.calls]
     assert sum(sizes) == 19
-    assert max(size for size in sizes if size != 8) == 4
+    assert max(sizes) == 4
+
+
+def test_a_large_request_takes_turns_with_others(paced: PacedSearcher) -> None:
+    large = [f"large {number}" for number in range(12)]
+    with serving(paced, ServerOptions(batch_queries=4)) as address, ThreadPoolExecutor(4) as threads:
+        threads.submit(post, address, "first")
+        assert paced.began.acquire(timeout=10)
+        long = threads.submit(post, address, ["ferry", *large[1:]])
+        wait_for(lambda: waiting(address) == 12)
+        short = threads.submit(post, address, "crowns.")
+        wait_for(lambda: waiting(address) == 13)
+        paced.go.set()
+        assert short.result().json()["results"][0]["data"]
+        found = [result["data"] for result in long.result().json()["results"]]
+        assert [entry["id"] for entry in found[0]] == tiny_search("ferry")
+        assert len(found) == 12
+    assert "crowns." in paced.calls[2][0]
+    asked = [query for queries, _ in paced.calls[1:] for query in queries if query != "crowns."]
+    assert asked == ["ferry", *large[1:]]
+    assert [len(queries) for queries, _ in paced.calls] == [1, 4, 4, 4, 1]
+
+
+def test_what_is_left_of_a_request_that_was_given_up_is_not_searched(paced: PacedSearcher) -> None:
+    options = ServerOptions(batch_queries=4, search_seconds=0.5)
+    with serving(paced, options) as address:
+        assert post(address, ["ferry"] * 40).status_code == 504
+        paced.go.set()
+        assert post(address, "crowns.").status_code == 200
+        assert waiting(address) == 0
+    assert [len(queries) for queries, _ in paced.calls] == [4, 1]
+
+
+def test_what_is_left_of_a_request_that_failed_is_not_searched(paced: PacedSearcher) -> None:
+    paced.fail = SearchError("A bad query.")
+    paced.go.set()
+    with serving(paced, ServerOptions(batch_queries=4)) as address:
+        assert post(address, ["ferry"] * 40).status_code == 422
+        paced.fail = None
+        assert post(address, "crowns.").status_code == 200
+    assert [len(queries) for queries, _ in paced.calls] == [4, 1]
 
 
 def test_health_is_answered_while_a_search_blocks(paced: PacedSearcher) -> None:
@@ -231,6 +272,35 @@ def test_a_signal_ends_it_when_what_runs_is_answered(signal: str) -> None:
         assert server.wait(20) == 0
         with pytest.raises(OSError, match="refused"):
             dial(address)
+
+
+HANGING = PROGRAM.replace("time.sleep(1.0)", "time.sleep(100)").replace(
+    "ServerOptions()", "ServerOptions(drain_seconds=2)"
+)
+
+
+def test_a_search_that_hangs_does_not_keep_it_from_ending(tmp_path: Path) -> None:
+    from signal import SIGTERM
+
+    log = tmp_path / "log"
+    with (
+        log.open("w") as errors,
+        subprocess.Popen(
+            [sys.executable, "-c", HANGING], stdout=subprocess.PIPE, stderr=errors, text=True
+        ) as server,
+    ):
+        assert server.stdout is not None
+        address = f"http://127.0.0.1:{int(server.stdout.readline())}"
+        with ThreadPoolExecutor(1) as threads:
+            asked = threads.submit(post, address, "ferry")
+            assert server.stdout.readline() == "searching\n"
+            told = time.monotonic()
+            server.send_signal(SIGTERM)
+            assert server.stdout.readline() == "ended\n"
+            assert server.wait(20) == 0
+            assert time.monotonic() - told < 6
+            assert asked.result().status_code == 503
+    assert "Traceback" not in log.read_text()
 
 
 def test_an_address_in_use_is_said_so() -> None:

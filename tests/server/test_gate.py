@@ -161,6 +161,21 @@ class TestBody:
                 connection.close()
 
 
+def test_a_client_that_leaves_before_its_body_is_there_is_no_fault(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    with serving() as address:
+        connection = dial(address)
+        connection.sendall(b"POST /search HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5000\r\n\r\n{")
+        connection.close()
+        deadline = time.monotonic() + 10
+        while 'status="499"} 1.0' not in (counted := httpx.get(f"{address}/metrics").text):
+            assert time.monotonic() < deadline, counted
+            time.sleep(0.01)
+    assert 'status="500"' not in counted
+    assert not caplog.records
+
+
 def test_more_connections_than_allowed_are_told_so() -> None:
     with serving(options=ServerOptions(connections=4)) as address:
         idle = [dial(address) for _ in range(8)]

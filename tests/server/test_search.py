@@ -132,7 +132,9 @@ class TestOlderShape:
         ({"queries": ""}, "queries: It must not be blank."),
         ({"queries": [" \n\x1f\u2003"]}, "queries[0]: It must not be blank."),
         ({"queries": [1]}, "queries[0]: "),
-        ({"queries": None}, "queries:"),
+        ({"queries": None}, "queries: Input should be a valid string or a valid array."),
+        ({"queries": 5}, "queries: Input should be a valid string or a valid array."),
+        ({"queries": "a", "search_corpus": 5}, "search_corpus: Input should be a valid string or a valid a"),
         ({"queries": "a", "top_k": 0}, "top_k: Input should be greater than or equal to 1."),
         ({"queries": "a", "top_k": 10**9}, "top_k:"),
         ({"queries": "a", "top_k": -1}, "top_k:"),
@@ -152,6 +154,17 @@ def test_what_cannot_be_answered_is_refused_with_a_sentence(body: object, told: 
     response = post(body)
     assert response.status_code == 422
     assert response.json()["detail"].startswith(told), response.text
+    assert response.json()["hint"], "what to do is not said"
+
+
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [("GET", "/"), ("PUT", "/search"), ("GET", "/items/none"), ("GET", "/items/0011223344556677-1")],
+)
+def test_every_refusal_says_what_to_do(method: str, path: str) -> None:
+    response = ask(create_app(tiny_corpus()), method, path)
+    assert 400 <= response.status_code < 500
+    assert response.json()["hint"]
 
 
 @pytest.mark.parametrize("content", [b"", b"{", b"\xff\xfe", b'{"queries": "\\ud800"}', b"[" * 100_000])

@@ -9,8 +9,9 @@ import sys
 import typer
 
 from vrag.cli import ask, config, corpus, demo, evaluate, index, match, runs, search, serve
-from vrag.cli.display import complain
+from vrag.cli.display import complain, warn
 from vrag.errors import SettingsError, VragError
+from vrag.settings import unknown_variables
 
 __all__ = ["app", "main"]
 
@@ -55,11 +56,13 @@ def _version(show: bool) -> None:
 
 @app.callback()
 def root(
-    version: bool = typer.Option(
+    version: bool = typer.Option(  # noqa: ARG001 - its callback does the work
         False, "--version", help="Print the version and leave.", is_eager=True, callback=_version
     ),
 ) -> None:
     """Answers questions about documents by looking at them."""
+    for name, nearest in unknown_variables().items():
+        warn(f"{name} is not a setting{f'; is {nearest} meant?' if nearest else '.'} See `vrag config show`.")
 
 
 def main() -> None:

@@ -64,7 +64,10 @@ def ask(
     documents, embedder = _index(report, paths) if paths else (None, None)
     from vrag.assemble import open_workbench
 
-    bench = open_workbench(report.settings, embedder)
+    settings = report.settings
+    if paths:  # what was just indexed lies in one collection
+        settings = settings.model_copy(update={"collections": ()})
+    bench = open_workbench(settings, embedder)
     trajectory, recording = _run(bench, question, documents, quiet=as_json)
     if as_json:
         emit_json(_as_json(trajectory, recording))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -15,7 +16,6 @@ from rich.text import Text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable
-    from pathlib import Path
 
     from vrag.errors import VragError
     from vrag.index.build import AddReport
@@ -31,6 +31,7 @@ __all__ = [
     "add_progress",
     "complain",
     "emit_json",
+    "named_path",
     "plain",
     "say",
     "show_table",
@@ -66,6 +67,13 @@ RankBy = typer.Option(
     None, "--ranking", help="Rank by `lexical`, `vector` or `auto`: both.", show_default="VRAG_RANKING"
 )
 Json = typer.Option(False, "--json", help="Print one JSON object for machines.")
+
+
+def named_path(text: str) -> Path:
+    """A path that was named: an empty one is a variable that was not set, not the current folder."""
+    if not text:
+        raise typer.BadParameter("The path is empty.")
+    return Path(text)
 
 
 def plain(text: str, limit: int = 0) -> str:
@@ -200,7 +208,7 @@ def tell_report(report: AddReport, *, to: Console = err, quiet_when_unchanged: b
     for name, reason in lines[:20]:
         to.print(Text.assemble(("  ! ", "yellow"), f"{plain(name, 80)}: {plain(reason, 300)}"))
     if len(lines) > 20:
-        to.print(f"  … and {len(lines) - 20} more; see `vrag index status`.")
+        to.print(f"  … and {len(lines) - 20} more: `vrag index add --json` lists all.")
 
 
 def file_uri(path: Path) -> str:

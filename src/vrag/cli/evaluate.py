@@ -61,7 +61,7 @@ def retrieval(
     with add_progress() as progress:
         done = add(opened, docs, options, embedder=model, progress=progress)
     tell_report(done, quiet_when_unchanged=True)
-    bench = open_workbench(report.settings, model)
+    bench = open_workbench(report.settings.model_copy(update={"collections": ()}), model)
     documents = documents_under(opened, docs)
     if not documents:
         raise CorpusError(f"Nothing could be read in {', '.join(map(str, docs))}.", supported())

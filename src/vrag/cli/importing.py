@@ -36,7 +36,7 @@ def import_index(
     indexes: list[Path] = typer.Argument(..., help="Directories with a FAISS index or with .node files."),
     collection: str | None = Collection,
     files: Path | None = typer.Option(
-        None, help="Where the pictures lie here, at any depth, if not where the index says."
+        None, help="Where the pictures lie here, at any depth, if not below the folder of the index."
     ),
     embedder: str | None = Embedder,
     device: str | None = Device,
@@ -46,11 +46,12 @@ def import_index(
 ) -> None:
     """Bring an index of the reference implementation into a collection, with its vectors as they are.
 
-    Pictures that are found are read as any others, so that words can be searched at once; items whose
-    picture is missing come without it. To search the vectors, name the model that made them: it is tried
+    Pictures are looked for below the folder of the index and that of --files, nowhere else. Those that are
+    found are read as any others, so that words can be searched at once; items whose picture is missing
+    come without it. To search the vectors, name the model that made them: it is tried
     on a few pictures first. Without one the vectors wait; the same command with --embedder binds them.
 
-    Example: vrag index import search_engine/corpus/image_index --collection mine --embedder colqwen2
+    Example: vrag index import search_engine/corpus/image_index --files search_engine/corpus/img
     """
     from vrag.index.adopt import import_indexes
 

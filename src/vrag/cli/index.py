@@ -16,6 +16,7 @@ from vrag.cli.display import (
     Json,
     add_progress,
     emit_json,
+    named_path,
     out,
     plain,
     say,
@@ -50,7 +51,9 @@ app.command("publish")(publish)
 
 @app.command()
 def add(
-    paths: list[Path] = typer.Argument(..., help="Files and folders, searched at any depth."),
+    paths: list[Path] = typer.Argument(
+        ..., parser=named_path, metavar="PATHS...", help="Files and folders, searched at any depth."
+    ),
     collection: str | None = Collection,
     dpi: float | None = typer.Option(None, help="Resolution of rendered pages, per inch."),
     ocr: bool | None = typer.Option(None, "--ocr/--no-ocr", help="Read pages without text by OCR."),
@@ -107,9 +110,11 @@ def add(
 @app.command()
 def status(collection: str | None = Collection, as_json: bool = Json) -> None:
     """Show what a collection holds, and which files failed and why."""
+    from vrag.assemble import vector_options
     from vrag.index.build import status as status_of
 
-    now = status_of(_open(collection))
+    settings = load_settings(collection=collection).settings
+    now = status_of(_open(collection), vector_options(settings))
     if as_json:
         emit_json(asdict(now))
         return
@@ -120,6 +125,13 @@ def status(collection: str | None = Collection, as_json: bool = Json) -> None:
     say(f"  items      {now.items}")
     say(f"  size       {now.bytes / 1e6:.1f} MB")
     say(f"  pages at   {now.options.dpi:g} dpi, OCR {'on' if now.options.ocr else 'off'}")
+    if now.embedder is not None:
+        say(
+            f"  vectors    {now.embedder.kind}, {now.embedder.dimension} numbers each, by {now.embedder.name}"
+        )
+    if now.tier is not None:
+        recall = "" if now.tier.recall is None else f"; finds {now.tier.recall:.1%} of the exact best ten"
+        say(f"  searched   {now.tier.name}: {now.tier.reason}{recall}")
     say(f"  version    {now.content_version}")
     _tell_problems("Problems", now.problems)
     _tell_problems("Begun and not finished; run the same `vrag index add` again", now.pending)

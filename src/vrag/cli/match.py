@@ -13,7 +13,9 @@ from vrag.settings import load_settings
 if TYPE_CHECKING:
     from PIL.Image import Image
 
+    from vrag.embed.base import Embedder as Model
     from vrag.embed.heat import Matcher
+    from vrag.index.store import Collection as Stored
     from vrag.settings import Settings
 
 __all__ = ["match"]
@@ -38,15 +40,11 @@ def match(
     from vrag.embed.heat import draw_heat, regions
 
     settings = load_settings(collection=collection, embedder=embedder, device=device).settings
-    image = _picture(page, settings)
-    found = _matcher(settings).match_map(image, query)
+    image, held = _picture(page, settings)
+    found = _matcher(settings, held).match_map(image, query)
     if word is not None and word > len(found.tokens):
         raise typer.BadParameter(f"The query has {len(found.tokens)} tokens: {' '.join(found.tokens)}")
-    drawn = draw_heat(image, found, None if word is None else word - 1)
-    try:
-        drawn.save(output)
-    except ValueError as error:
-        raise typer.BadParameter(f"{output} names no kind of picture; write out.png or out.jpg.") from error
+    _save(draw_heat(image, found, None if word is None else word - 1), output)
     places = regions(found)
     if as_json:
         boxes = [{"box": place.box.as_tuple(), "score": place.score} for place in places]
@@ -60,39 +58,64 @@ def match(
         say(f"  {place.score:.2f}  [{edges}]")
 
 
-def _picture(page: str, settings: Settings) -> Image:
-    """The picture file of that name, or else the item's."""
-    from PIL import Image, UnidentifiedImageError
+def _save(drawn: Image, output: Path) -> None:
+    try:
+        drawn.save(output)
+    except ValueError as error:
+        raise typer.BadParameter(f"{output} names no kind of picture; write out.png or out.jpg.") from error
+    except OSError as error:
+        raise typer.BadParameter(f"{output} cannot be written: {error.strerror or error}.") from error
 
+
+def _picture(page: str, settings: Settings) -> tuple[Image, Stored | None]:
+    """The picture file of that name; or else the item's, and the collection that holds it."""
+    from vrag.corpus.image import open_picture
     from vrag.errors import CorpusError
     from vrag.index.store import Collection as Stored
 
     if not Path(page).is_file():
         stored = Stored.open(settings.collection)
-        return stored.image(stored.item(page))
+        return stored.image(stored.item(page)), stored
     try:
-        with Image.open(page) as image:
-            if image.width * image.height > settings.max_pixels:
-                raise CorpusError(f"{page} has more than {settings.max_pixels:,} pixels.")
-            return image.convert("RGB")
-    except (OSError, UnidentifiedImageError, Image.DecompressionBombError) as error:
+        with open_picture(Path(page), settings.max_pixels) as image:
+            return image.convert("RGB"), None
+    except (CorpusError, OSError, ValueError, SyntaxError) as error:
         raise CorpusError(f"{page} cannot be opened as a picture: {error}") from error
 
 
-def _matcher(settings: Settings) -> Matcher:
-    """The embedder of the settings, or else the collection's, as far as it can say where it matched."""
+def _matcher(settings: Settings, held: Stored | None) -> Matcher:
+    """The embedder of the settings, or else the collection's, as far as it can say where it matched.
+
+    Args:
+        settings: How to open it.
+        held: The collection that the picture is from: its vectors are to be this embedder's, or else the
+            picture would not show why a search found it.
+    """
     from vrag.embed.heat import Matcher
-    from vrag.embed.registry import open_embedder
+    from vrag.errors import EmbedError
+
+    opened = _embedder(settings, held)
+    if not isinstance(opened, Matcher):
+        raise EmbedError(
+            f"{opened.name} cannot say where a page matched.", "Use a model of many vectors: colqwen2"
+        )
+    return opened
+
+
+def _embedder(settings: Settings, held: Stored | None) -> Model:
+    from vrag.assemble import load_embedder
     from vrag.errors import EmbedError
     from vrag.index.store import Collection as Stored
 
-    spec = settings.embedder
-    if not spec:
-        mark = Stored.open(settings.collection).header.embedder
-        if mark is None:
-            raise EmbedError("The collection has no embedder.", "Name one: --embedder colqwen2")
-        spec = mark.name
-    opened = open_embedder(spec, device=settings.device, dtype=settings.dtype, batch=settings.batch)
-    if not isinstance(opened, Matcher):
-        raise EmbedError(f"{spec} cannot say where a page matched.", "Use a model of many vectors: colqwen2")
+    bound = held if settings.embedder else held or Stored.open(settings.collection)
+    mark = bound.header.embedder if bound else None
+    if not settings.embedder and mark is None:
+        raise EmbedError("The collection has no embedder.", "Name one: --embedder colqwen2")
+    try:
+        opened = load_embedder(settings, settings.embedder or (mark.name if mark else ""))
+    except EmbedError as error:
+        way = "" if settings.embedder else "Say where the model is now: --embedder MODEL"
+        raise EmbedError(error.message, f"{error.hint} {way}".strip()) from error
+    if bound is not None and mark is not None:
+        bound.header.check_embedder(opened)
     return opened

@@ -80,7 +80,7 @@ def _store(collection: str | None) -> RunStore:
     from vrag.agent.runs import RunStore
     from vrag.index.store import Collection as Store
 
-    return RunStore(Store.open(load_settings(collection=collection).settings.collection).runs_dir)
+    return RunStore(Store.open(load_settings(collection=collection).settings.places[0]).runs_dir)
 
 
 def _summary(store: RunStore, run: str) -> tuple[str, str, str, str]:

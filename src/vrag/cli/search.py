@@ -58,7 +58,7 @@ def search(
     if unknown:
         raise typer.BadParameter(f"There is no kind of item {unknown[0]!r}; known: {', '.join(ItemKind)}.")
     documents = frozenset(
-        document.id for place in bench.collections for document in documents_under(place, docs)
+        document.id for place in bench.collections.values() for document in documents_under(place, docs)
     )
     if docs and not documents:
         raise SearchError(

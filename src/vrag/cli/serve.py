@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from vrag.cli.display import Collection, say, warn
+from vrag.cli.display import Collections, Device, Embedder, RankBy, say, warn
 from vrag.settings import load_settings
 
 if TYPE_CHECKING:
@@ -32,7 +32,11 @@ def serve(
     port: int = typer.Option(
         8001, "--port", "-p", min=0, max=65535, help="Port to listen at; 0 for any free."
     ),
-    collection: str | None = Collection,
+    collection: list[str] | None = Collections,
+    ranking: str | None = RankBy,
+    embedder: str | None = Embedder,
+    device: str | None = Device,
+    reranker: str | None = typer.Option(None, help="Model that ranks the best hits anew."),
     token: str | None = typer.Option(
         None, "--token", envvar="VRAG_API_KEY", help="What clients must send as: Authorization: Bearer TOKEN"
     ),
@@ -50,7 +54,11 @@ def serve(
     Listens on this machine only, unless --host says otherwise; then a token is needed. Stops on Ctrl-C
     when the requests that run are answered.
 
-    Example: vrag serve --only search --port 8001
+    Examples of use:
+
+      vrag serve --only search --port 8001
+
+      vrag serve --collection reports --collection slides --ranking lexical
     """
     from vrag.assemble import open_workbench
     from vrag.server.app import create_app
@@ -60,15 +68,22 @@ def serve(
 
     check_access(host, token=token, insecure=insecure)
     logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s: %(message)s", level=logging.WARNING)
-    bench = open_workbench(load_settings(collection=collection).settings)
-    assert bench.searcher.version  # what is searched is loaded now, and what is wrong with it said
+    report = load_settings(
+        collections=tuple(collection) if collection else None,
+        ranking=ranking,
+        embedder=embedder,
+        device=device,
+        reranker=reranker,
+    )
+    bench = open_workbench(report.settings)
+    bench.warm_up()
     options = ServerOptions(token=token, local=is_loopback(host), hosts=frozenset(map(str.casefold, name)))
     app = create_app(
         bench.searcher,
         options,
-        files=CollectionFiles(bench.collections),
+        files=CollectionFiles(list(bench.collections.values())),
         naming=_naming(files, bench),
-        corpora=_names(bench),
+        corpora=bench.names,
     )
     with listen(host, port) as listening:
         address = _address(host, listening.getsockname()[1])
@@ -84,15 +99,6 @@ def _naming(files: str, bench: Workbench) -> Naming:
     if files == "links":
         return linked(bench.collection.cache_dir / "files")
     return plain_name if files == "names" else in_folder(files)
-
-
-def _names(bench: Workbench) -> tuple[str, ...]:
-    """What the collections are called in `search_corpus`."""
-    from vrag.search.several import Several
-
-    if isinstance(bench.searcher, Several):
-        return bench.searcher.names
-    return (bench.collection.directory.name,)
 
 
 def _address(host: str, port: int) -> str:

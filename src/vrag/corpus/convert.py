@@ -27,7 +27,8 @@ from vrag.corpus.image import ImageFile
 from vrag.corpus.office import SUFFIXES as OFFICE
 from vrag.corpus.office import OfficeFile
 from vrag.corpus.pdf import PdfFile
-from vrag.corpus.text import PARSERS, TextFile
+from vrag.corpus.text import SUFFIXES as TEXT
+from vrag.corpus.text import TextFile
 from vrag.corpus.video import SUFFIXES as VIDEO
 from vrag.corpus.video import VideoFile
 from vrag.corpus.worker import Fatal, Opened, Refused, Task
@@ -56,7 +57,7 @@ MOST_PER_TASK = 8
 CONVERTERS: Mapping[str, Converter] = {
     ".pdf": PdfFile,
     **dict.fromkeys(IMAGE, ImageFile),
-    **dict.fromkeys(PARSERS, TextFile),
+    **dict.fromkeys(TEXT, TextFile),
     **dict.fromkeys(HTML, HtmlFile),
     **dict.fromkeys(OFFICE, OfficeFile),
     **dict.fromkeys(VIDEO, VideoFile),

@@ -66,12 +66,21 @@ def _under(root: Path) -> Iterator[Path | Skipped]:
             refused = path != root and path.is_symlink() and _refuse_link(path, real)
             if refused:
                 yield Skipped(path, refused)
+            elif path.is_dir() and _is_collection(path):
+                yield Skipped(path, "It is a collection of vrag.")
             elif path.is_dir():
                 stack += _entries(path)
             else:
                 yield _judge(path)
         except OSError as error:
             yield Skipped(path, _reason(error))
+
+
+def _is_collection(folder: Path) -> bool:
+    """Whether pictures and texts in a folder are items, made of documents that lie elsewhere."""
+    return (folder / "collection.json").is_file() and any(
+        (folder / name).is_dir() for name in ("items", "index")
+    )
 
 
 def _entries(folder: Path) -> list[Path]:

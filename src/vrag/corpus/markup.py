@@ -22,6 +22,7 @@ __all__ = [
     "Section",
     "html_page",
     "html_sections",
+    "json_lines",
     "json_sections",
     "markdown_sections",
     "plain_sections",
@@ -283,15 +284,42 @@ def _tidy(text: str) -> str:
 
 
 def json_sections(text: str) -> Iterator[Section]:
-    """JSON, or one JSON value per line, as lines "path.to.key: value" with an empty line between records.
+    """JSON, or JSON Lines in which all are good, as lines "path.to.key: value", records apart.
 
     Raises:
         CorpusError: If it is neither, or nested too deeply.
     """
     try:
-        value = _parse_json(text)
+        yield _records(json.loads(text))
+    except ValueError as error:
+        section, bad = json_lines(text)
+        if bad or len(text.split("\n", 1)) == 1:
+            raise CorpusError(f"This is not valid JSON: {error}.") from error
+        yield section
     except RecursionError as error:
         raise CorpusError("The JSON is nested too deeply.") from error
+
+
+def json_lines(text: str) -> tuple[Section, str]:
+    """The good lines of JSON Lines as `json_sections` has them, and what is wrong with the others, or "".
+
+    Records are numbered from 0 and lines, as editors do, from 1; empty lines are left out.
+    """
+    values: dict[str, JsonValue] = {}
+    faults: list[str] = []
+    lines = [(number, line) for number, line in enumerate(text.split("\n"), 1) if line.strip()]
+    for place, (number, line) in enumerate(lines):
+        try:
+            values[f"[{place}]"] = json.loads(line)
+        except json.JSONDecodeError as error:
+            faults.append(f"Line {number} is not valid JSON: {error.msg} at character {error.pos + 1}.")
+        except (ValueError, RecursionError):
+            faults.append(f"Line {number} is not JSON that can be read.")
+    more = f" Nor are {len(faults) - 1:,} more of {len(lines):,} lines." if len(faults) > 1 else ""
+    return _records(values), f"{faults[0]}{more}" if faults else ""
+
+
+def _records(value: JsonValue) -> Section:
     records: Iterator[tuple[str, JsonValue]]
     match value:
         case list():
@@ -300,20 +328,7 @@ def json_sections(text: str) -> Iterator[Section]:
             records = ((str(key), record) for key, record in value.items())
         case _:
             records = iter([("", value)])
-    yield Section((), "\n\n".join(filter(None, ("\n".join(_leaves(*record)) for record in records))))
-
-
-def _parse_json(text: str) -> JsonValue:
-    try:
-        return json.loads(text)
-    except ValueError as error:
-        lines = [line for line in text.splitlines() if line.strip()]
-        try:
-            if len(lines) > 1:
-                return [json.loads(line) for line in lines]
-        except ValueError:
-            pass
-        raise CorpusError(f"This is not valid JSON: {error}.") from error
+    return Section((), "\n\n".join(filter(None, ("\n".join(_leaves(*record)) for record in records))))
 
 
 def _leaves(path: str, value: JsonValue) -> Iterator[str]:

@@ -7,7 +7,7 @@ import re
 from typing import TYPE_CHECKING, NamedTuple, Self
 
 from vrag.corpus.decode import decode
-from vrag.corpus.markup import Section, json_sections, markdown_sections, plain_sections
+from vrag.corpus.markup import Section, json_lines, json_sections, markdown_sections, plain_sections
 from vrag.errors import CorpusError, TooLarge
 from vrag.types import Item, ItemKind, TextSource, item_id
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from vrag.corpus.base import Desk, Source
     from vrag.corpus.options import CorpusOptions
 
-__all__ = ["PARSERS", "SEPARATOR", "Passage", "TextFile", "cut", "passage_item", "passages", "read_text"]
+__all__ = ["SEPARATOR", "SUFFIXES", "Passage", "TextFile", "cut", "passage_item", "passages", "read_text"]
 
 MOST_BYTES = 64 * 2**20
 """Larger text files are logs or data, and would take gigabytes to parse."""
@@ -28,9 +28,10 @@ PARSERS: dict[str, Callable[[str], Iterator[Section]]] = {
     ".md": markdown_sections,
     ".markdown": markdown_sections,
     ".json": json_sections,
-    ".jsonl": json_sections,
-    ".ndjson": json_sections,
 }
+LINES = (".jsonl", ".ndjson")
+"""Suffixes of files in which each line stands for itself."""
+SUFFIXES = (*PARSERS, *LINES)
 
 
 class Passage(NamedTuple):
@@ -41,7 +42,7 @@ class Passage(NamedTuple):
 
 
 class TextFile:
-    """A text file that was read.
+    """A text file that was read. Lines of JSON Lines that are none fail together, as its last item.
 
     Raises:
         TooLarge: If it has more than 64 MiB.
@@ -50,14 +51,20 @@ class TextFile:
 
     def __init__(self, source: Source, desk: Desk) -> None:
         self._source = source
-        sections = PARSERS[source.path.suffix.lower()](read_text(source))
+        sections, self._fault = _parse(source.path.suffix.lower(), read_text(source))
         self._passages = passages(sections, desk.options)
-        self.count = len(self._passages)
-        if not self.count:
-            raise CorpusError("There is no text in the file.")
+        self.count = len(self._passages) + bool(self._fault)
+        if not self._passages:
+            raise CorpusError(self._fault or "There is no text in the file.")
 
     def item(self, ordinal: int) -> Item:
-        """Makes the item of one passage."""
+        """Makes the item of one passage.
+
+        Raises:
+            CorpusError: After the last of them, with what is wrong with the lines that cannot be used.
+        """
+        if ordinal > len(self._passages):
+            raise CorpusError(self._fault)
         return passage_item(self._passages[ordinal - 1], self._source, ordinal)
 
     def __enter__(self) -> Self:
@@ -65,6 +72,14 @@ class TextFile:
 
     def __exit__(self, *_: object) -> None:
         self._passages.clear()
+
+
+def _parse(suffix: str, text: str) -> tuple[Iterable[Section], str]:
+    """The sections of a file, and what is wrong with the rest of it."""
+    if suffix not in LINES:
+        return PARSERS[suffix](text), ""
+    section, fault = json_lines(text)
+    return [section], fault
 
 
 def read_text(source: Source) -> str:

@@ -7,14 +7,14 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     import numpy as np
     from numpy.typing import NDArray
     from PIL.Image import Image
 
-__all__ = ["Content", "Embedder", "MatchMap", "Modality", "VectorKind"]
+__all__ = ["Content", "Embedder", "Marked", "MatchMap", "Modality", "VectorKind"]
 
 
 class VectorKind(StrEnum):
@@ -55,6 +55,35 @@ class Content:
         return frozenset(modality for modality, there in parts.items() if there)
 
 
+class Marked(Protocol):
+    """What says which vectors an embedder makes: the part of an `Embedder` that is written down."""
+
+    @property
+    def name(self) -> str:
+        """How settings name it."""
+        ...
+
+    @property
+    def kind(self) -> VectorKind:
+        """Whether one vector stands for an item, or many."""
+        ...
+
+    @property
+    def dimension(self) -> int:
+        """Length of a vector."""
+        ...
+
+    @property
+    def fingerprint(self) -> str:
+        """Hash over weights and settings."""
+        ...
+
+    @property
+    def settings(self) -> Mapping[str, str | int]:
+        """The settings among them, as `Embedder.settings` gives them."""
+        ...
+
+
 class Embedder(Protocol):
     """Turns contents and queries into vectors that can be compared.
 
@@ -83,6 +112,14 @@ class Embedder(Protocol):
         ...
 
     @property
+    def settings(self) -> Mapping[str, str | int]:
+        """The settings among them, by the names that `open_embedder` takes; a collection keeps them.
+
+        Only what was chosen when it was opened: what is left out is the model's own.
+        """
+        ...
+
+    @property
     def modalities(self) -> frozenset[Modality]:
         """What it can look at."""
         ...
@@ -95,6 +132,7 @@ class Embedder(Protocol):
 
         Raises:
             EmbedError: If any of the contents cannot be embedded; the others may be tried alone.
+            EmbedderGone: If it is not the contents: its server or device failed.
         """
         ...
 

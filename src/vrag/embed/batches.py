@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, TypeVar
 
 from vrag.embed.device import library
-from vrag.errors import EmbedError
+from vrag.errors import EmbedderGone, EmbedError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-__all__ = ["Batches", "is_out_of_memory"]
+__all__ = ["Batches", "is_out_of_memory", "refusal"]
+
+_MEMORY = ("out of memory", "allocate memory", "status_alloc_failed")
+_DEVICE_FAULT = re.compile(
+    r"(CUDA|cuDNN|cuBLAS|HIP|NCCL) (driver )?error|CU(BLAS|DNN|SOLVER)_STATUS_", re.IGNORECASE
+)
 
 Thing = TypeVar("Thing")
 Result = TypeVar("Result")
@@ -62,7 +68,23 @@ def is_out_of_memory(error: BaseException) -> bool:
     if isinstance(error, MemoryError):
         return True
     text = str(error).lower()
-    return isinstance(error, RuntimeError) and ("out of memory" in text or "allocate memory" in text)
+    return isinstance(error, RuntimeError) and any(words in text for words in _MEMORY)
+
+
+def refusal(name: str, error: BaseException) -> EmbedError:
+    """What to raise when a model fails on a batch for another reason than memory.
+
+    Args:
+        name: The model.
+        error: What it raised.
+
+    Returns:
+        An `EmbedderGone` when the device failed: after a CUDA error every further call fails, too.
+    """
+    reason = str(error).strip().split("\n")[0][:300] or type(error).__name__
+    if isinstance(error, library("torch").AcceleratorError) or _DEVICE_FAULT.match(reason):
+        return EmbedderGone(f"The device that {name} runs on failed: {reason}", "Look at the device's state.")
+    return EmbedError(f"{name} cannot take it: {reason}")
 
 
 def _free() -> None:

@@ -14,7 +14,14 @@ from vrag.errors import EmbedError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["checkpoint_digest", "find_checkpoint", "lasting_name", "read_json", "read_settings"]
+__all__ = [
+    "checkpoint_digest",
+    "find_checkpoint",
+    "lasting_name",
+    "module_folder",
+    "read_json",
+    "read_settings",
+]
 
 _HUB_NAME = re.compile(r"(?P<name>[\w-][\w.-]*/[\w.-]+)(@(?P<revision>[\w./-]+))?")
 _TEXTS = {".txt", ".jinja", ".model", ".tiktoken"}
@@ -88,6 +95,22 @@ def read_settings(folder: Path, name: str) -> dict[str, Any]:
     return cast("dict[str, Any]", data)
 
 
+def module_folder(folder: Path, path: str) -> Path:
+    """The folder of a part that `modules.json` lists.
+
+    Raises:
+        EmbedError: If it lies outside of the model's folder: the model would be more than its files.
+    """
+    place = folder / path
+    inside = not Path(path).is_absolute() and ".." not in Path(path).parts
+    if not inside or not place.resolve().is_relative_to(folder.resolve()):
+        raise EmbedError(
+            f"{folder / 'modules.json'} lists {path!r}, which is outside of the model's folder.",
+            "Copy that part into the folder and correct its path.",
+        )
+    return place
+
+
 def checkpoint_digest(folder: Path) -> str:
     """SHA-256 over everything in a model's files that its vectors depend on.
 
@@ -99,7 +122,7 @@ def checkpoint_digest(folder: Path) -> str:
     large tensor. Folder names are not part of it: a model that moves stays the same.
 
     Raises:
-        EmbedError: If the weights are missing or damaged.
+        EmbedError: If the weights are missing or damaged, or a part lies outside of the folder.
     """
     whole = hashlib.sha256()
     weights = 0
@@ -149,9 +172,26 @@ def _is_complete(folder: Path) -> bool:
 def _files(folder: Path) -> Iterator[Path]:
     """The files that count, in a fixed order: those at the top and in the folders of modules."""
     places = [folder, *(place for place in folder.iterdir() if re.match(r"\d+_", place.name))]
-    for path in sorted(path for place in places if place.is_dir() for path in place.iterdir()):
+    found = {path for place in places if place.is_dir() for path in place.iterdir()}
+    found.update(path for place in _listed(folder) for path in place.rglob("*"))
+    for path in sorted(found):
         if path.is_file() and path.suffix in {".safetensors", ".json", *_TEXTS}:
             yield path
+
+
+def _listed(folder: Path) -> Iterator[Path]:
+    """The folders that `modules.json` lists, whatever their names, below which everything counts.
+
+    A router at the top has its parts in folders that `modules.json` does not list: all count then.
+    """
+    modules: object = read_json(folder, "modules.json")
+    entries = cast("list[object]", modules) if isinstance(modules, list) else []
+    for entry in entries:
+        if isinstance(entry, dict):
+            part = cast("dict[str, Any]", entry)
+            place = module_folder(folder, str(part.get("path", "")))
+            if place != folder or str(part.get("type")).endswith((".Router", ".Asym")):
+                yield place
 
 
 def _json_digest(folder: Path, path: Path) -> bytes:

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from vrag.embed.base import Content, Modality, VectorKind
-from vrag.embed.batches import Batches, is_out_of_memory
+from vrag.embed.batches import Batches, is_out_of_memory, refusal
 from vrag.embed.checkpoint import checkpoint_digest, find_checkpoint, lasting_name, read_settings
 from vrag.embed.device import library, open_device
 from vrag.embed.frames import image_patches, rate, video_patches
 from vrag.embed.options import EmbedOptions
-from vrag.embed.processors import loading
+from vrag.embed.processors import loading, rgb
 from vrag.embed.wording import harmless
 from vrag.errors import CorpusError, EmbedError
 
@@ -75,6 +75,7 @@ class GveEmbedder:
         self._frames = _image_processor(folder, options, _MOST_OF_FRAME)
         self.dimension = int(self._model.config.get_text_config().hidden_size)
         self.fingerprint = self._fingerprint(folder)
+        self.settings = options.settings(self._device.dtype)
         self._lock = threading.Lock()
         self._batches, self._query_batches = Batches(options.batch), Batches(options.batch)
 
@@ -106,12 +107,12 @@ class GveEmbedder:
                 inputs, lengths = self._inputs(contents)
                 states = self._model(**inputs, use_cache=False).last_hidden_state
                 last = states[torch.arange(len(lengths)), torch.tensor(lengths) - 1].float()
-                unit = torch.nn.functional.normalize(last, dim=-1)
+                unit = torch.nn.functional.normalize(last, dim=-1).cpu()
         except (ValueError, RuntimeError) as error:
             if is_out_of_memory(error):
                 raise
-            raise EmbedError(f"{self.name} cannot take it: {error}") from error
-        return list(np.asarray(unit.cpu(), dtype=np.float32))
+            raise refusal(self.name, error) from error
+        return list(np.asarray(unit, dtype=np.float32))
 
     def _inputs(self, contents: Sequence[Content]) -> tuple[dict[str, Any], list[int]]:
         """What the network takes, and how long each prompt is in tokens."""
@@ -136,7 +137,7 @@ class GveEmbedder:
             counts[_VIDEO] = self._add_video(content.video, pixels)
         if content.image is not None:
             parts.append({"type": "image"})
-            patches, grid = image_patches(self._images, content.image.convert("RGB"))
+            patches, grid = image_patches(self._images, rgb(content.image))
             _add(pixels, pixel_values=patches, image_grid_thw=grid)
             counts[_IMAGE] = len(patches) // self._images.merge_size**2
         if content.text:

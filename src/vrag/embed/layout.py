@@ -13,7 +13,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any, cast
 
-from vrag.embed.checkpoint import find_checkpoint, read_json, read_settings
+from vrag.embed.checkpoint import find_checkpoint, module_folder, read_json, read_settings
 from vrag.embed.device import library
 from vrag.errors import EmbedError
 
@@ -110,7 +110,7 @@ def _by_modules(folder: Path, modules: object) -> Layout:
         raise EmbedError(f"{folder / 'modules.json'} lists no modules.")
     entries = cast("list[dict[str, Any]]", modules)
     try:
-        parts = [(str(entry["type"]), folder / str(entry["path"])) for entry in entries]
+        parts = [(str(entry["type"]), module_folder(folder, str(entry["path"]))) for entry in entries]
     except (TypeError, KeyError) as error:
         raise EmbedError(f"{folder / 'modules.json'} is damaged: {error!r}.") from error
     for kind, place in parts:

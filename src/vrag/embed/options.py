@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypedDict
 
 from vrag.errors import EmbedError
 
-__all__ = ["DTYPES", "EmbedOptions"]
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+__all__ = ["DTYPES", "EmbedOptions", "EmbedSettings", "kept_settings"]
 
 DTYPES = ("auto", "float32", "bfloat16", "float16")
 
@@ -44,3 +48,38 @@ class EmbedOptions:
             least is not None and most is not None and least > most
         ):
             raise EmbedError(f"Pictures cannot have between {least} and {most} pixels.")
+
+    def settings(self, dtype: str) -> dict[str, str | int]:
+        """What decides vectors besides the weights: `Embedder.settings` of models that run here.
+
+        Args:
+            dtype: The precision that was settled on.
+        """
+        limits = {"min_pixels": self.min_pixels, "max_pixels": self.max_pixels}
+        return {"dtype": dtype, **{name: limit for name, limit in limits.items() if limit is not None}}
+
+
+class EmbedSettings(TypedDict, total=False):
+    """Settings that vectors depend on, as `open_embedder` takes them."""
+
+    dtype: str
+    min_pixels: int
+    max_pixels: int
+
+
+def kept_settings(kept: Mapping[str, object]) -> EmbedSettings:
+    """What to open an embedder with, so that it makes the vectors that a collection holds.
+
+    Args:
+        kept: The settings that the collection keeps of its embedder. Others than those named above are
+            matters of embedders of other packages, and left out.
+    """
+    chosen = EmbedSettings()
+    dtype, least, most = (kept.get(name) for name in ("dtype", "min_pixels", "max_pixels"))
+    if isinstance(dtype, str):
+        chosen["dtype"] = dtype
+    if isinstance(least, int):
+        chosen["min_pixels"] = least
+    if isinstance(most, int):
+        chosen["max_pixels"] = most
+    return chosen

@@ -13,9 +13,11 @@ from vrag.errors import EmbedError
 if TYPE_CHECKING:
     from collections.abc import Generator
 
+    from PIL.Image import Image
+
     from vrag.embed.options import EmbedOptions
 
-__all__ = ["PROCESSOR_SETTINGS", "image_backend", "loading", "set_pixels"]
+__all__ = ["PROCESSOR_SETTINGS", "image_backend", "loading", "rgb", "set_pixels"]
 
 PROCESSOR_SETTINGS = {"backend": "pil"}
 """How processors are loaded. Resized by PIL and by torchvision, the same picture gives vectors that differ
@@ -58,6 +60,11 @@ def image_backend(processor: Any) -> str:  # noqa: ANN401
         return "none"
     pil = library("transformers.image_processing_backends").PilBackend
     return "pil" if isinstance(part, pil) else "torchvision"
+
+
+def rgb(image: Image) -> Image:
+    """The picture in three colours: itself where it is so, since Pillow would make a copy."""
+    return image if image.mode == "RGB" else image.convert("RGB")
 
 
 @contextlib.contextmanager

@@ -16,6 +16,7 @@ import random
 import re
 import threading
 import weakref
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, cast
 
 import httpx
@@ -24,7 +25,7 @@ import tenacity
 
 from vrag.embed.base import Content, Modality, VectorKind
 from vrag.embed.options import EmbedOptions
-from vrag.errors import EmbedError
+from vrag.errors import EmbedderGone, EmbedError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -38,6 +39,8 @@ _ADDRESS = re.compile(r"(?P<model>.+?)@(?P<url>https?://[^\s@]+)")
 _CONNECT_SECONDS = 5.0
 _ATTEMPTS = 5
 _BUSY = {408, 425, 429}
+_OF_REQUEST = {400, 413, 415, 422}
+"""Refusals that blame what was asked."""
 _INSTRUCTION = "Represent the user's input."
 """The system prompt of Qwen3-VL-Embedding where nothing more particular is asked for."""
 _PROBES = ("vrag: shore power for ferries", "vrag: 收入 2023, in thousands")
@@ -81,7 +84,8 @@ class RemoteEmbedder:
 
     What it looks at is found out when it is opened: a server that refuses a small picture embeds text
     alone. Requests are repeated while the server is away, too busy (429) or failing (5xx), up to five
-    times with growing pauses; `Retry-After` is heeded. Redirects are not followed.
+    times with growing pauses; `Retry-After` is heeded. Redirects are not followed. Whether what was
+    asked or the server is to blame in the end, a request tells that it has answered before.
 
     The fingerprint is a hash over the model's name, the name that the server reports, the kind and
     dimension of vectors, and the place and sign of the greatest number in the vectors of two fixed
@@ -97,8 +101,12 @@ class RemoteEmbedder:
         pause: Seconds before the first repetition.
 
     Raises:
-        EmbedError: If the server cannot be reached or does not answer as its API says.
+        EmbedderGone: If the server cannot be reached or fails.
+        EmbedError: If it does not answer as its API says.
     """
+
+    settings: Mapping[str, str | int] = MappingProxyType({})
+    """None: precision and sizes of pictures are the server's matter."""
 
     def __init__(
         self,
@@ -124,6 +132,7 @@ class RemoteEmbedder:
         self._lock = threading.Lock()
         self.dimension = 0
         self._reported = ""
+        self._answered: tuple[str, dict[str, Any]] | None = None
         self.fingerprint = self._fingerprint(self.embed_queries(_PROBES))
         self.modalities = frozenset({Modality.TEXT, Modality.IMAGE} if self._sees() else {Modality.TEXT})
 
@@ -136,6 +145,7 @@ class RemoteEmbedder:
 
         Raises:
             EmbedError: If the server cannot embed one of them, or its answer cannot be used.
+            EmbedderGone: If it is away or fails whatever it is asked.
         """
         for content in contents:
             if missing := content.modalities - self.modalities:
@@ -150,7 +160,8 @@ class RemoteEmbedder:
         """The vectors of queries, in their order; see `Embedder.embed_queries`.
 
         Raises:
-            EmbedError: If the server cannot be reached, or its answer cannot be used.
+            EmbedError: If the server cannot embed one of them, or its answer cannot be used.
+            EmbedderGone: If it is away or fails whatever it is asked.
         """
         return self._texts(queries)
 
@@ -193,13 +204,29 @@ class RemoteEmbedder:
         single = self.kind is VectorKind.SINGLE
         url = self._address.embeddings if single else self._address.pooling
         body = {"model": self._address.model, "encoding_format": "base64" if single else "float", **request}
-        answer = self._repeated(lambda: self._post(url, body))
+        try:
+            answer = self._repeated(lambda: self._post(url, body))
+        except (_Busy, _Refused) as error:
+            if error.of_request or self._answers():
+                raise
+            raise EmbedderGone(error.message, error.hint) from error
         vectors = [_numbers(entry, single) for entry in _entries(answer, count, single)]
         with self._lock:
             for vector in vectors:
                 self._check(vector)
             self._reported = self._reported or str(answer.get("model", ""))
+            self._answered = self._answered or (url, body)
         return vectors
+
+    def _answers(self) -> bool:
+        """Whether the server answers now what it has answered before."""
+        if self._answered is None:
+            return False
+        try:
+            self._post(*self._answered)
+        except EmbedError:
+            return False
+        return True
 
     def _check(self, vector: NDArray[np.float32]) -> None:
         axes = 1 if self.kind is VectorKind.SINGLE else 2
@@ -242,7 +269,7 @@ class RemoteEmbedder:
             raise _Busy(_complaint(url, answer), "Try later.", _seconds(answer.headers.get("Retry-After")))
         if not answer.is_success:
             hint = "Set the API key." if answer.status_code in {401, 403} else ""
-            raise _Refused(_complaint(url, answer), hint)
+            raise _Refused(_complaint(url, answer), hint, of_request=answer.status_code in _OF_REQUEST)
         try:
             data = answer.json()
         except ValueError as error:
@@ -266,6 +293,8 @@ class RemoteEmbedder:
 class _Busy(EmbedError):
     """The server is away, busy or failing: asking again may help."""
 
+    of_request = False
+
     def __init__(self, message: str, hint: str = "", after: float = 0.0) -> None:
         super().__init__(message, hint)
         self.after = after
@@ -273,6 +302,10 @@ class _Busy(EmbedError):
 
 class _Refused(EmbedError):
     """The server does not want this request; asking again does not help."""
+
+    def __init__(self, message: str, hint: str = "", *, of_request: bool = False) -> None:
+        super().__init__(message, hint)
+        self.of_request = of_request
 
 
 def _entries(answer: Mapping[str, Any], count: int, single: bool) -> list[Any]:

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from vrag.embed.base import Content, MatchMap, Modality, VectorKind
-from vrag.embed.batches import Batches, is_out_of_memory
+from vrag.embed.batches import Batches, is_out_of_memory, refusal
 from vrag.embed.checkpoint import checkpoint_digest, find_checkpoint, lasting_name
 from vrag.embed.device import library, open_device
 from vrag.embed.layout import Role, read_layout
 from vrag.embed.options import EmbedOptions
-from vrag.embed.processors import PROCESSOR_SETTINGS, image_backend, loading, set_pixels
+from vrag.embed.processors import PROCESSOR_SETTINGS, image_backend, loading, rgb, set_pixels
 from vrag.embed.rotary import restore_positions
 from vrag.embed.wording import harmless
 from vrag.errors import EmbedError
@@ -71,6 +71,7 @@ class SentenceEmbedder:
         self.modalities = self._modalities()
         self.dimension = int(self._model.get_embedding_dimension())
         self.fingerprint = self._fingerprint()
+        self.settings = options.settings(self._device.dtype)
         self._lock = threading.Lock()
         self._items, self._queries = Batches(options.batch), Batches(options.batch)
 
@@ -140,7 +141,7 @@ class SentenceEmbedder:
             raise EmbedError(f"{self.name} was given {what} and looks at {known} only.")
         made: dict[str, Any] = {}
         if content.image is not None:
-            made["image"] = content.image.convert("RGB")
+            made["image"] = rgb(content.image)
         if content.text:
             made["text"] = harmless(content.text)
         return made
@@ -154,11 +155,11 @@ class SentenceEmbedder:
     def _encode(self, encode: Any, inputs: Sequence[dict[str, Any]]) -> list[NDArray[np.float32]]:  # noqa: ANN401
         try:
             made = encode(list(inputs), batch_size=len(inputs), show_progress_bar=False)
+            vectors = [_array(vector) for vector in made]
         except (ValueError, TypeError, KeyError, IndexError, RuntimeError) as error:
             if is_out_of_memory(error):
                 raise
-            raise EmbedError(f"{self.name} cannot take it: {_first_line(error)}") from error
-        vectors = [_array(vector) for vector in made]
+            raise refusal(self.name, error) from error
         if self._model.similarity_fn_name != "cosine":
             return vectors
         # In half precision the model's own normalisation leaves lengths off by 1e-3.

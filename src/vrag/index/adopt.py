@@ -16,14 +16,17 @@ import itertools
 import os
 from contextlib import closing
 from dataclasses import dataclass, replace
+from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
 from vrag.corpus.base import Converted, Counted, Failed
+from vrag.corpus.image import open_picture
+from vrag.corpus.options import CorpusOptions
 from vrag.embed.base import Content, Modality
-from vrag.errors import CollectionError, FingerprintMismatch
+from vrag.errors import CollectionError, CorpusError, FingerprintMismatch
 from vrag.index.build import AddReport, add_sources, remove
 from vrag.index.embedding import Embedded
 from vrag.index.entries import BadEntry, EntryKind, Finder, bare_item, convert_entries, list_entries
@@ -35,13 +38,12 @@ from vrag.types import ABSENT
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator, Sequence
     from collections.abc import Collection as Container
-    from pathlib import Path
 
     from numpy.typing import NDArray
+    from PIL.Image import Image
 
     from vrag.corpus.base import Conversion, Source
     from vrag.corpus.manifest import Skipped
-    from vrag.corpus.options import CorpusOptions
     from vrag.embed.base import Embedder
     from vrag.index.embedding import Made
     from vrag.index.entries import Entry, Listing
@@ -55,6 +57,10 @@ SAMPLE = 4
 CLEARLY_ANOTHER = 0.9
 """Similarity below which it is not: more than precision, image library and JPEG can account for."""
 DOUBTFUL = 0.98
+_ELSEWHERE = (
+    "Pictures and videos are looked for below the folder of the index alone; to have those that lie "
+    "elsewhere, name their folder: --files DIR"
+)
 Have: TypeAlias = "Callable[[Source], Container[int]]"
 """Which items of a source need not be made."""
 
@@ -98,7 +104,7 @@ def import_indexes(
         directory: The collection.
         paths: Directories as `read_old_index` takes them, all of one model.
         options: How pictures become items; None for those of the collection, or the defaults.
-        files: Where pictures and videos lie here, at any depth, if not where the index says.
+        files: Where pictures and videos lie here, at any depth; None if below the folder of the index.
         embedder: The one that made the vectors.
         progress: Is told how far it has come.
 
@@ -118,6 +124,8 @@ def import_indexes(
         raise CollectionError(f"Nothing can be used of what is to be imported. {reasons}".strip())
     listing = list_entries(entries, Finder(files))
     notes = [note for index in indexes for note in index.notes]
+    if listing.missing and files is None:
+        notes.append(_ELSEWHERE)
     if embedder is not None:
         notes += _check_embedder(embedder, mark, listing)
     collection = _collection(directory, options, mark, embedder)
@@ -280,22 +288,24 @@ def _contents(embedder: Embedder, listing: Listing) -> Iterator[tuple[Content, E
     """What can be embedded anew, spread over the listing."""
     pairs = list(listing.entries.items())
     for path, entry in (*pairs[:: max(1, len(pairs) // SAMPLE)], *pairs):
-        content = _content(path, entry, embedder.modalities)
-        if content is not None:
-            yield content, entry
+        if entry.kind is EntryKind.TEXT and Modality.TEXT in embedder.modalities:
+            yield Content(text=entry.content), entry
+        elif _is_picture(entry, listing) and Modality.IMAGE in embedder.modalities:
+            image = _picture(Path(path))
+            if image is not None:
+                yield Content(image=image), entry
 
 
-def _content(path: str, entry: Entry, modalities: Container[Modality]) -> Content | None:
-    from PIL import Image, UnidentifiedImageError
+def _is_picture(entry: Entry, listing: Listing) -> bool:
+    """Whether its path is that of a picture which was found: any other is made up, whatever lies there."""
+    return entry.kind is EntryKind.IMAGE and entry.digest in listing.found
 
-    if entry.kind is EntryKind.TEXT:
-        return Content(text=entry.content) if Modality.TEXT in modalities else None
-    if entry.kind is not EntryKind.IMAGE or Modality.IMAGE not in modalities:
-        return None
+
+def _picture(path: Path) -> Image | None:
     try:
-        with Image.open(path) as image:
-            return Content(image=image.convert("RGB"))
-    except (OSError, UnidentifiedImageError, Image.DecompressionBombError, ValueError):
+        with open_picture(path, CorpusOptions().max_pixels) as image:
+            return image.convert("RGB")
+    except (OSError, CorpusError, ValueError, SyntaxError):
         return None
 
 

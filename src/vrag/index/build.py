@@ -32,7 +32,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from vrag.corpus.base import Converted, Counted, Failed, Source
 from vrag.corpus.manifest import Skipped, read_source
-from vrag.errors import CollectionError
+from vrag.errors import CollectionError, EmbedderGone
 from vrag.index.arrow import arrow
 from vrag.index.embedding import Embedded, local
 from vrag.index.meter import Meter, Progress
@@ -113,6 +113,7 @@ def add(
         FingerprintMismatch: If options or embedder differ from those of the collection.
         CollectionBusy: If another process is writing, and any of the files is new or has changed.
         CollectionError: If the collection cannot be written: what was committed stays.
+        EmbedderGone: If the embedder's server or device fails: what is done is kept, and the rest pending.
     """
     collection.header.check_options(options or collection.header.options)
     collection.header.check_embedder(embedder)
@@ -251,6 +252,10 @@ class _Addition:
         except KeyboardInterrupt:
             self._writer.flush()
             raise
+        except EmbedderGone as error:
+            self._writer.flush()
+            way = "What is done is kept: add the same again to go on."
+            raise EmbedderGone(error.message, f"{error.hint} {way}".strip()) from error
         self._writer.close()
 
     def problems(self, found: Iterable[str]) -> tuple[Document, ...]:

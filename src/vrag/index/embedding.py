@@ -11,7 +11,7 @@ import numpy as np
 from vrag.corpus.base import Conversion, Converted, Failed, Finished
 from vrag.corpus.convert import convert_all
 from vrag.embed.base import Content, Embedder, Modality, VectorKind
-from vrag.errors import CollectionError, EmbedError
+from vrag.errors import CollectionError, EmbedderGone, EmbedError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Generator, Iterator, Sequence
@@ -24,10 +24,15 @@ if TYPE_CHECKING:
     from vrag.corpus.options import CorpusOptions
     from vrag.types import Item
 
-__all__ = ["Embedded", "Made", "Producer", "content_of", "embed_all", "local"]
+__all__ = ["BATCH", "Embedded", "Made", "Producer", "content_of", "embed_all", "local"]
 
 BATCH = 16
-"""Items that are handed to the embedder at once. What is in work when the process is killed is made anew."""
+"""Items that are handed to the embedder at once, or as many as it works on at once, if that is more.
+
+What is in work when the process is killed is made anew.
+"""
+_PIXELS = 100_000_000
+"""Of decoded pictures that wait for the embedder together: 300 MB. One alone may have more."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -66,8 +71,13 @@ class Producer(Protocol):
         ...
 
 
-def local(embedder: Embedder | None) -> Producer:
-    """The producer that works on this machine: converters in processes, the embedder in this one."""
+def local(embedder: Embedder | None, batch: int = BATCH) -> Producer:
+    """The producer that works on this machine: converters in processes, the embedder in this one.
+
+    Args:
+        embedder: Makes the vectors; None for a collection without.
+        batch: How many items the embedder works on at once.
+    """
 
     def produce(
         sources: Iterator[Source],
@@ -76,19 +86,26 @@ def local(embedder: Embedder | None) -> Producer:
         have: Callable[[Source], Collection[int]],
     ) -> Generator[Made, None, None]:
         made = convert_all(sources, items_dir, options, have)
-        return made if embedder is None else embed_all(made, embedder, items_dir)
+        return made if embedder is None else embed_all(made, embedder, items_dir, batch)
 
     return produce
 
 
 def embed_all(
-    conversions: Generator[Conversion, None, None], embedder: Embedder, items_dir: Path
+    conversions: Generator[Conversion, None, None], embedder: Embedder, items_dir: Path, batch: int = BATCH
 ) -> Generator[Made, None, None]:
     """Gives every item its vector. An item that cannot be embedded fails by itself, with the reason.
 
     `Finished` is held back until all items of its source are out.
 
+    Args:
+        conversions: What becomes of sources. Closed in the end.
+        embedder: Makes the vectors.
+        items_dir: Where pictures and clips are stored.
+        batch: How many items the embedder works on at once.
+
     Raises:
+        EmbedderGone: If the embedder itself fails: no item is to blame, and none is given up.
         CollectionError: If the embedder gives vectors of another shape than it promises.
     """
     waiting: list[Converted] = []
@@ -101,7 +118,7 @@ def embed_all(
                 held.append(made)
             else:
                 yield made
-            if len(waiting) >= BATCH:
+            if len(waiting) >= max(BATCH, batch):
                 yield from _embedded(waiting, embedder, items_dir)
                 yield from held
                 waiting, held = [], []
@@ -142,15 +159,33 @@ def _picture(path: Path) -> Image:
 
 
 def _embedded(batch: Sequence[Converted], embedder: Embedder, items_dir: Path) -> Iterator[Embedded | Failed]:
-    """Embeds a batch at once; if that fails, one by one, to know which is to blame."""
+    """Embeds a batch, in parts whose pictures are not too large together."""
     ready: list[tuple[Converted, Content]] = []
+    pixels = 0
     for made in batch:
         try:
-            ready.append((made, content_of(made.item, items_dir, embedder.modalities)))
+            content = content_of(made.item, items_dir, embedder.modalities)
         except EmbedError as error:
             yield Failed(made.source, made.item.ordinal, str(error))
+            continue
+        more = content.image.width * content.image.height if content.image else 0
+        if ready and pixels + more > _PIXELS:
+            yield from _embedded_together(ready, embedder)
+            ready, pixels = [], 0
+        ready.append((made, content))
+        pixels += more
+    if ready:
+        yield from _embedded_together(ready, embedder)
+
+
+def _embedded_together(
+    ready: Sequence[tuple[Converted, Content]], embedder: Embedder
+) -> Iterator[Embedded | Failed]:
+    """Embeds at once; if that fails, one by one, to know which is to blame."""
     try:
-        vectors = embedder.embed_items([content for _, content in ready]) if ready else ()
+        vectors = embedder.embed_items([content for _, content in ready])
+    except EmbedderGone:
+        raise
     except EmbedError:
         for made, content in ready:
             yield _embedded_alone(made, content, embedder)
@@ -164,6 +199,8 @@ def _embedded(batch: Sequence[Converted], embedder: Embedder, items_dir: Path) -
 def _embedded_alone(made: Converted, content: Content, embedder: Embedder) -> Embedded | Failed:
     try:
         return _checked(made, embedder.embed_items([content])[0], embedder)
+    except EmbedderGone:
+        raise
     except EmbedError as error:
         return Failed(made.source, made.item.ordinal, f"It cannot be embedded: {error}")
 

@@ -2,7 +2,8 @@
 
 The reference keeps such lists as `.jsonl`: `{"type": "image" | "video", "file_path"}` or
 `{"type": "text", "file_path", "content"}`, with `uid` where somebody gave one. What a list says of the
-machine that it was written on need not hold here: `Finder` looks for the files.
+machine that it was written on need not hold here, and a list may come from anybody: `Finder` looks for the
+files, and says which of them an entry may name at all.
 """
 
 from __future__ import annotations
@@ -18,8 +19,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from vrag.corpus.base import Conversion, Converted, Counted, Finished, Source
-from vrag.corpus.convert import CONVERTERS, convert_all
+from vrag.corpus.convert import convert_all
+from vrag.corpus.image import SUFFIXES as PICTURES
 from vrag.corpus.manifest import Skipped, find
+from vrag.corpus.video import SUFFIXES as VIDEOS
 from vrag.types import ABSENT, Item, ItemKind, TextSource, item_id
 
 if TYPE_CHECKING:
@@ -68,6 +71,12 @@ _ITEM_KINDS = {
     EntryKind.VIDEO: ItemKind.CLIP,
     EntryKind.TEXT: ItemKind.PASSAGE,
 }
+_SUFFIXES = {
+    EntryKind.IMAGE: frozenset(PICTURES),
+    EntryKind.VIDEO: frozenset(VIDEOS),
+    EntryKind.TEXT: frozenset[str](),
+}
+"""Suffixes of the files that an entry may name. A text is what its entry says, never a file."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -81,7 +90,7 @@ class Entry:
     """The text of a text."""
     uid: str = ""
     origin: Path
-    """Folder of the list: relative paths may start there, or above it."""
+    """Folder of the list: relative paths start there."""
     size: int | None = None
     """Bytes of the file when the list was written, where it says so."""
     vector: Callable[[], NDArray[np.float32]] | None = None
@@ -170,17 +179,23 @@ def _read_line(line: bytes, path: Path, number: int) -> Entry | Skipped:
 
 
 class Finder:
-    """Looks for the files that entries name.
+    """Looks for the files that entries name, in two folders and nowhere else.
 
-    In this order: the path as it stands, from the current folder; the path from the folder of the list
-    and from each above it; a file of that name below `folder`, of several the one whose path ends most
-    like the entry's. Where the list says how large the file was, one of another size is not it.
+    What is found is copied into a collection, shown and passed on, and whoever wrote the list chose the
+    names. A file therefore counts only when it lies below the folder of the list or below `folder`, after
+    all links are followed; an image only by the suffix of a picture, a video only by that of a video. What an
+    absolute path or one with `..` names elsewhere is not even asked for.
+
+    In this order: the path, from the folder of the list; a file of that name below `folder`, of several
+    the one whose path ends most like the entry's. Where the list says how large the file was, one of
+    another size is not it.
 
     Args:
-        folder: Where files lie on this machine; None if where the list says.
+        folder: Where files lie on this machine; None if all lie below the folder of the list.
     """
 
     def __init__(self, folder: Path | None = None) -> None:
+        self._real: dict[Path, Path] = {}
         self._by_name: dict[str, list[Path]] = {}
         for path in find([folder]) if folder else ():
             if isinstance(path, Path):
@@ -189,13 +204,25 @@ class Finder:
     def find(self, entry: Entry) -> Path | None:
         """The absolute path of its file; None when there is none, or several are as likely."""
         suffix = os.path.splitext(entry.name)[1].lower()  # noqa: PTH122 - a name of another system
-        if entry.kind is EntryKind.TEXT or suffix not in CONVERTERS:
+        if suffix not in _SUFFIXES[entry.kind]:
             return None
-        roots = [Path.cwd(), entry.origin, *entry.origin.parents]
-        for root in roots:
-            if _is_it(candidate := os.path.join(root, entry.path), entry):  # noqa: PTH118 - any characters
-                return Path(os.path.abspath(candidate))  # noqa: PTH100 - Path.resolve would follow links
-        return self._named_alike(entry)
+        return self._beside_list(entry) or self._named_alike(entry)
+
+    def _beside_list(self, entry: Entry) -> Path | None:
+        """The file at its path, if that leads to one below the folder of the list."""
+        origin = os.path.abspath(entry.origin)  # noqa: PTH100 - the path is to be the one that was typed
+        path = Path(os.path.abspath(os.path.join(origin, entry.path)))  # noqa: PTH100, PTH118
+        if not path.is_relative_to(origin) or not _is_it(os.fspath(path), entry):
+            return None
+        try:
+            return path if path.resolve(strict=True).is_relative_to(self._resolved(entry.origin)) else None
+        except (OSError, RuntimeError):
+            return None
+
+    def _resolved(self, origin: Path) -> Path:
+        if origin not in self._real:
+            self._real[origin] = origin.resolve(strict=True)
+        return self._real[origin]
 
     def _named_alike(self, entry: Entry) -> Path | None:
         parts = _SEPARATOR.split(entry.path)

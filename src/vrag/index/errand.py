@@ -277,7 +277,8 @@ class Embedding:
             for one in waiting:
                 for name, content in one.files.items():
                     store_file(Path(scratch) / name, content)
-            for made in embed_all((one.made for one in waiting), self._embedder, Path(scratch)):
+            items = (one.made for one in waiting)
+            for made in embed_all(items, self._embedder, Path(scratch), len(waiting)):
                 if isinstance(made, Embedded):
                     one = places[made.source.document, made.item.ordinal]
                     yield row(one.number, made, one.files)

@@ -4,47 +4,25 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any
 
 from vrag.corpus.options import CorpusOptions
-from vrag.embed.base import VectorKind
+from vrag.embed.base import Marked, VectorKind
+from vrag.embed.identity import check_same
 from vrag.errors import CollectionError, FingerprintMismatch
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
-__all__ = ["FILE_NAME", "IMPORTED", "SCHEMA", "EmbedderMark", "Header", "Marked"]
+__all__ = ["FILE_NAME", "IMPORTED", "SCHEMA", "EmbedderMark", "Header"]
 
 FILE_NAME = "collection.json"
 IMPORTED = "imported:"
 """What the fingerprint begins with of vectors that came without the model that made them."""
 SCHEMA = 2
 """Version of the layout on disk. Any other is refused."""
-
-
-class Marked(Protocol):
-    """What says which vectors an embedder makes: the part of an `Embedder` that is written down."""
-
-    @property
-    def name(self) -> str:
-        """How settings name it."""
-        ...
-
-    @property
-    def kind(self) -> VectorKind:
-        """Whether one vector stands for an item, or many."""
-        ...
-
-    @property
-    def dimension(self) -> int:
-        """Length of a vector."""
-        ...
-
-    @property
-    def fingerprint(self) -> str:
-        """Hash over weights and settings."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +34,8 @@ class EmbedderMark:
     kind: VectorKind
     dimension: int
     fingerprint: str
+    settings: Mapping[str, str | int] = field(default_factory=dict[str, str | int], compare=False)
+    """What it was opened with that vectors depend on, as part of the fingerprint: `dtype`, `max_pixels`."""
 
     @property
     def imported(self) -> bool:
@@ -65,12 +45,14 @@ class EmbedderMark:
     @classmethod
     def of(cls, embedder: Marked) -> EmbedderMark:
         """The mark of an embedder."""
-        return cls(embedder.name, embedder.kind, embedder.dimension, embedder.fingerprint)
+        settings = dict(embedder.settings)
+        return cls(embedder.name, embedder.kind, embedder.dimension, embedder.fingerprint, settings)
 
     @classmethod
     def parse(cls, mark: dict[str, Any]) -> EmbedderMark:
-        """The mark as `collection.json` holds it."""
-        return cls(mark["name"], VectorKind(mark["kind"]), mark["dimension"], mark["fingerprint"])
+        """The mark as `collection.json` holds it; the first ones had no settings."""
+        kind, settings = VectorKind(mark["kind"]), dict(mark.get("settings", {}))
+        return cls(mark["name"], kind, mark["dimension"], mark["fingerprint"], settings)
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,16 +152,17 @@ class Header:
         Raises:
             FingerprintMismatch: If `embedder` is not the one the collection was built with.
         """
-        theirs = EmbedderMark.of(embedder) if embedder else None
         ours = self.embedder
         if ours is not None and ours.imported:
             raise FingerprintMismatch(
                 f"The collection has imported vectors, and no one has said which {ours.name} made them.",
                 "Import the index again and name the model: vrag index import DIR --embedder MODEL",
             )
-        if (theirs and theirs.fingerprint) != (ours and ours.fingerprint):
+        if ours is not None and embedder is not None:
+            check_same(ours, embedder)
+        elif ours is not embedder:
             raise FingerprintMismatch(
-                f"The collection was built with {_model(ours)} and is now used with {_model(theirs)}.",
+                f"The collection was built with {_model(ours)} and is now used with {_model(embedder)}.",
                 "Use the one it was built with, or build it again in another directory.",
             )
 
@@ -210,5 +193,5 @@ def _differences(ours: CorpusOptions, theirs: CorpusOptions) -> str:
     return "; ".join(part for part in changed if not part.startswith("workers "))
 
 
-def _model(mark: EmbedderMark | None) -> str:
-    return f"the embedder {mark.name} ({mark.fingerprint})" if mark else "no embedder"
+def _model(mark: Marked | None) -> str:
+    return f"the embedder {mark.name}" if mark else "no embedder"

@@ -36,17 +36,16 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from vrag.corpus.base import Converted, Counted, Failed, Finished, Source
 from vrag.errors import CollectionError, MissingExtra
 from vrag.index.arrow import arrow
-from vrag.index.embedding import Embedded
+from vrag.index.embedding import BATCH, Embedded
 from vrag.index.errand import COLUMNS, Embedding, Fatal, Order, Origin, Over, convert, store_file
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Generator, Iterator, Sequence
 
     from vrag.corpus.options import CorpusOptions
-    from vrag.embed.base import Embedder
+    from vrag.embed.base import Embedder, Marked
     from vrag.index.embedding import Made, Producer
     from vrag.index.errand import Message
-    from vrag.index.header import Marked
 
 __all__ = ["Progress", "RayOptions", "by_ray"]
 
@@ -56,7 +55,6 @@ Ray: TypeAlias = Any
 ATTEMPTS = 3
 FILES_PER_TASK = 8
 """Few enough to spread, and enough that starting a process does not weigh."""
-ITEMS_PER_BATCH = 16
 FIRST_WAVE, WAVE_GROWTH, LARGEST_WAVE = 256, 8, 16_384
 """Files: the first wave is small so that work begins soon; large ones open the model seldom."""
 _MEMORY = 512 * 2**20
@@ -78,6 +76,8 @@ class RayOptions:
     """GPUs that each of them takes."""
     shared: bool = True
     """Whether files are looked for where they lie, before they are fetched."""
+    items: int = BATCH
+    """Items that each of them is given at once: as many as its model works on at once, if that is more."""
 
 
 def by_ray(
@@ -310,7 +310,7 @@ class _Job:
             return made.map_batches(
                 Embedding,
                 fn_constructor_args=(self.opened, self.fingerprint, origin),
-                batch_size=ITEMS_PER_BATCH,
+                batch_size=max(BATCH, self.options.items),
                 batch_format="pyarrow",
                 compute=data.ActorPoolStrategy(size=self.options.embedders),
                 num_cpus=1,

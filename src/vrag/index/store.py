@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from PIL.Image import Image
 
-    from vrag.index.header import Marked
+    from vrag.embed.base import Marked
     from vrag.index.place import Place
     from vrag.types import Document, Item
 
@@ -98,13 +98,9 @@ class Collection:
         header = Header.of(options or CorpusOptions(), embedder)
         try:
             path.mkdir(parents=True, exist_ok=True)
+            _refuse_foreign(path)  # before anything of ours lies there
             with LocalPlace(path).lock():
-                foreign = sorted(entry.name for entry in path.iterdir() if entry.name not in LEFTOVERS)
-                if foreign:
-                    raise CollectionError(
-                        f"{path} is not empty ({foreign[0]}) and not a collection.",
-                        "Choose another directory for the collection.",
-                    )
+                _refuse_foreign(path)
                 header.write(path)
         except OSError as error:
             raise CollectionError(
@@ -241,6 +237,15 @@ class Collection:
             CollectionError: If nothing can be written there.
         """
         return self.place.lock()
+
+
+def _refuse_foreign(path: Path) -> None:
+    foreign = sorted(entry.name for entry in path.iterdir() if entry.name not in LEFTOVERS)
+    if foreign:
+        raise CollectionError(
+            f"{path} is not empty ({foreign[0]}) and not a collection.",
+            "Choose another directory for the collection.",
+        )
 
 
 def _usable(directory: str | Path) -> Path:

@@ -7,6 +7,7 @@ any version; `compact` clears it. Writers take turns by the collection's lock; r
 
 from __future__ import annotations
 
+import re
 import threading
 import time
 from contextlib import contextmanager
@@ -32,6 +33,8 @@ LanceTable: TypeAlias = Any
 
 _ATTEMPTS = 3
 """How often a long read begins when its version is compacted away."""
+_SOURCE = re.compile(r",?\s*\S+\.rs:\d+:\d+")
+"""Where in its own code LanceDB noticed: of no use to anybody here."""
 _TICK_NS = 50_000_000
 """More than the clock of any file system lags behind."""
 _LIST = 1000
@@ -125,6 +128,8 @@ class Directory:
             return "Make room on the disk and run the command again: it goes on where it stopped."
         if "permission" in lowered or "read-only" in lowered:
             return "Give yourself the right to write there, or use a collection in another directory."
+        if "not found" in lowered:
+            return "A file of the table is gone: build the collection again in another directory."
         return "Run: vrag index verify"
 
     def prepare(self) -> str:
@@ -322,6 +327,11 @@ class Table:
     def _newest(self) -> LanceTable:
         """The table at its newest version; None when there is none."""
         edition = self._shelf.edition(self._name)
+        if edition is None and self._edition is not None:
+            raise CollectionError(
+                f"The table {self._name} in {self._shelf.name} is gone.",
+                "Bring the collection back to its place, or stop and open it where it is now.",
+            )
         if self._handle is None or edition != self._edition:
             self._handle, self._edition, self._places = self._open(edition), edition, None
         elif edition is not None and not edition.version:
@@ -393,4 +403,4 @@ def _pieces(handle: LanceTable, columns: list[str], rows: int) -> Generator[Arro
 
 def _first_line(error: Exception) -> str:
     text = str(error).strip() or type(error).__name__
-    return text.splitlines()[0][:300].rstrip(".")
+    return _SOURCE.sub("", text.splitlines()[0])[:300].rstrip(" .,")

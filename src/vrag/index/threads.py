@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
+from itertools import pairwise
 from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-__all__ = ["spread"]
+__all__ = ["executor", "spread"]
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -25,9 +26,12 @@ def spread(work: Callable[[T], R], things: Sequence[T]) -> list[R]:
     if count <= 1:
         return [work(thing) for thing in things]
     cuts = [len(things) * part // count for part in range(count + 1)]
-    parts = [things[begin:end] for begin, end in zip(cuts, cuts[1:], strict=False)]
-    made = _pool().map(lambda part: [work(thing) for thing in part], parts)
-    return [result for part in made for result in part]
+    parts = [things[begin:end] for begin, end in pairwise(cuts)]
+
+    def done(part: Sequence[T]) -> list[R]:
+        return [work(thing) for thing in part]
+
+    return [result for made in executor().map(done, parts) for result in made]
 
 
 def _threads() -> int:
@@ -38,5 +42,10 @@ def _threads() -> int:
 
 
 @cache
-def _pool() -> ThreadPoolExecutor:
+def executor() -> ThreadPoolExecutor:
+    """The threads of this process. A forked one does not inherit them and makes its own."""
     return ThreadPoolExecutor(_threads(), thread_name_prefix="vrag-scores")
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=executor.cache_clear)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from vrag.embed.base import VectorKind
@@ -23,6 +23,8 @@ MOST_EXACT_ITEMS = 20_000
 """Single vectors up to which all of them are scored: about 9 ms of one core at 2048 dimensions."""
 MOST_EXACT_VECTORS = 200_000
 """Vectors of pages up to which all of them are scored: some 260 pages of 768, about 25 ms of one core."""
+LEAST_RECALL = 0.9
+"""Recall below which a tier is not used unless it was asked for."""
 _AUTO = "auto"
 
 
@@ -88,6 +90,14 @@ def plan(kind: VectorKind, items: int, vectors: int, options: VectorOptions) -> 
     if vectors <= MOST_EXACT_VECTORS:
         return Tier(TierName.EXACT, f"{vectors:,} vectors are no more than {MOST_EXACT_VECTORS:,}")
     return Tier(TierName.POOLED, f"{vectors:,} vectors are more than {MOST_EXACT_VECTORS:,}")
+
+
+def judged(tier: Tier, recall: float, options: VectorOptions) -> Tier:
+    """The tier to search with, now that its recall has been measured: exact search if that is too low."""
+    if recall >= LEAST_RECALL or options.tier != _AUTO:
+        return replace(tier, recall=recall)
+    found = f"the tier {tier.name} finds only {recall:.0%} of the exact best ten here"
+    return Tier(TierName.EXACT, f"{tier.reason}, but {found}")
 
 
 def _plan_single(items: int) -> Tier:

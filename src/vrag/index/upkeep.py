@@ -13,6 +13,7 @@ from vrag.errors import CollectionError
 from vrag.index.catalog import Catalog
 from vrag.index.rows import file_key
 from vrag.index.table import any_of, literal
+from vrag.index.vectors import VectorOptions, known_tier
 from vrag.index.writer import KEEP
 from vrag.types import ABSENT, DocumentStatus
 
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from vrag.index.arrow import ArrowTable
     from vrag.index.header import EmbedderMark
     from vrag.index.store import Collection
+    from vrag.index.tiers import Tier
     from vrag.types import Document
 
 __all__ = [
@@ -84,6 +86,8 @@ class Status:
     """Files that were begun and not finished."""
     options: CorpusOptions
     embedder: EmbedderMark | None
+    tier: Tier | None
+    """How vectors are searched, as far as it is known before a search; None without vectors."""
     content_version: str
     table_version: int
 
@@ -147,22 +151,31 @@ def compact(collection: Collection, keep: timedelta = KEEP) -> CompactReport:
         return CompactReport(before, collection.place.size())
 
 
-def status(collection: Collection) -> Status:
-    """How a collection stands. Takes no lock."""
+def status(collection: Collection, vectors: VectorOptions | None = None) -> Status:
+    """How a collection stands. Takes no lock.
+
+    Args:
+        collection: What to look at.
+        vectors: How its vectors are searched; None for the defaults.
+    """
     documents = collection.documents()
+    catalog = Catalog.load(collection)
+    options = vectors or VectorOptions()
+    marked = collection.header.embedder is not None
     states = Counter(document.status for document in documents)
     return Status(
         address=collection.address,
         files=dict(states),
         documents=len({document.id for document in documents if document.status.served}),
-        items=collection.scan(["ordinal"]).data.num_rows,
+        items=len(catalog.ids),
         bytes=collection.place.size(),
         problems=tuple(document for document in documents if document.reason),
         pending=tuple(d for d in documents if d.status is DocumentStatus.PENDING),
         options=collection.header.options,
         embedder=collection.header.embedder,
-        content_version=collection.content_version,
-        table_version=collection.table_version,
+        tier=known_tier(collection, len(catalog.ids), catalog.key, options) if marked else None,
+        content_version=catalog.content,
+        table_version=catalog.version[0],
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
@@ -17,7 +17,7 @@ from vrag.index.originals import LENGTHS, STARTS, VALID, VECTORS, gather
 from vrag.index.pooled import FACTOR, Averages, PooledMaxSim
 from vrag.index.rabitq import RabitqDense
 from vrag.index.screen import Screen
-from vrag.index.tiers import MOST_EXACT_ITEMS, Tier, TierName, VectorOptions, is_installed, plan
+from vrag.index.tiers import MOST_EXACT_ITEMS, Tier, TierName, VectorOptions, is_installed, judged, plan
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -102,7 +102,7 @@ def open_vectors(
     sweep(collection.cache_dir, _CACHES, shelf.prefix)
     tier = plan(mark.kind, len(ids), stored.facts["vectors"], options)
     if mark.kind is VectorKind.SINGLE:
-        return _open_single(tier, ids, stored, shelf)
+        return _open_single(tier, ids, stored, shelf, options)
     return _open_multi(tier, ids, stored, shelf, options)
 
 
@@ -129,7 +129,7 @@ def known_tier(collection: Collection, items: int, key: str, options: VectorOpti
     guessed = items if mark.kind is VectorKind.SINGLE else items * _TYPICAL
     tier = plan(mark.kind, items, stored.facts["vectors"] if stored else guessed, options)
     made = shelf.find(_DERIVED[tier.name]) if tier.name in _DERIVED else None
-    return replace(tier, recall=made.facts["recall"]) if made else tier
+    return judged(tier, made.facts["recall"], options) if made else tier
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,15 +152,18 @@ class _Shelf:
         return stored
 
 
-def _open_single(tier: Tier, ids: Sequence[str], stored: Stored, shelf: _Shelf) -> VectorIndex:
-    vectors = Vectors(
-        stored.arrays[VECTORS], stored.arrays[VALID].astype(np.bool_), float(stored.facts["norm"])
-    )
-    if tier.name is TierName.EXACT or not vectors.valid.any():
-        return ExactDense(tier, ids, vectors, _screen(vectors, shelf))
-    made = shelf.made(_DERIVED[TierName.RABITQ], lambda directory: rabitq.build(vectors.frugal(), directory))
-    tier = replace(tier, recall=made.facts["recall"])
-    return RabitqDense(tier, ids, vectors, rabitq.load(made.arrays[rabitq.INDEX]), made.facts["probe"])
+def _open_single(
+    tier: Tier, ids: Sequence[str], stored: Stored, shelf: _Shelf, options: VectorOptions
+) -> VectorIndex:
+    valid = stored.arrays[VALID].astype(np.bool_)
+    vectors = Vectors(stored.arrays[VECTORS], valid, float(stored.facts["norm"]))
+    if tier.name is TierName.RABITQ and valid.any():
+        made = shelf.made(_DERIVED[tier.name], lambda directory: rabitq.build(vectors.frugal(), directory))
+        tier = judged(tier, made.facts["recall"], options)
+        if tier.name is TierName.RABITQ:
+            index = rabitq.load(made.arrays[rabitq.INDEX])
+            return RabitqDense(tier, ids, vectors, index, made.facts["probe"])
+    return ExactDense(tier, ids, vectors, _screen(vectors, shelf))
 
 
 def _screen(vectors: Vectors, shelf: _Shelf) -> Screen | None:
@@ -176,8 +179,9 @@ def _open_multi(
     pages = Pages(stored.arrays[VECTORS], stored.arrays[STARTS], stored.arrays[LENGTHS])
     if tier.name is TierName.CUDA:
         return DeviceMaxSim(tier, ids, pages, options.device)
-    if tier.name is TierName.EXACT:
-        return ExactMaxSim(tier, ids, pages)
-    made = shelf.made(_DERIVED[TierName.POOLED], lambda directory: pooled.build(pages.frugal(), directory))
-    tier = replace(tier, recall=made.facts["recall"])
-    return PooledMaxSim(tier, ids, pages, Averages.of(made.arrays), made.facts["candidates"])
+    if tier.name is TierName.POOLED:
+        made = shelf.made(_DERIVED[tier.name], lambda directory: pooled.build(pages.frugal(), directory))
+        tier = judged(tier, made.facts["recall"], options)
+        if tier.name is TierName.POOLED:
+            return PooledMaxSim(tier, ids, pages, Averages.of(made.arrays), made.facts["candidates"])
+    return ExactMaxSim(tier, ids, pages)

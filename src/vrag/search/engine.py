@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import logging
 import shutil
 import threading
 import time
+from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
-from vrag.errors import SearchError, VragError
+from vrag.errors import SearchError
 from vrag.index.catalog import Catalog
 from vrag.index.lexical import Entry, Lexical
 from vrag.index.vectors import VectorOptions, open_vectors
@@ -20,7 +20,7 @@ from vrag.search.fuse import reciprocal_rank_fusion
 from vrag.types import DocumentStatus
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
     import numpy as np
@@ -36,7 +36,6 @@ __all__ = ["MAX_TOP_K", "Engine", "Ranking", "Searcher", "check_corpora", "check
 
 MAX_TOP_K = 1000
 _LEAST_DEPTH = 100
-_log = logging.getLogger(__name__)
 _Found: TypeAlias = list[tuple[str, float]]
 """Ids of items with scores, best first."""
 _CACHE = "lexical-"
@@ -110,8 +109,8 @@ class Engine:
     """A `Searcher` over a collection. May be shared by threads; follows the collection as it grows.
 
     With one ranking, hits bear its scores; with two, those of reciprocal-rank fusion, each list
-    being `max(100, 10 × top_k)` deep. Filters apply before ranking: the best `top_k` of what they
-    let through are found. Ties go by item id.
+    being `max(100, 10 × top_k)` deep and not only `top_k`. Filters apply before ranking: the best
+    `top_k` of what they let through are found. Ties go by item id.
 
     Args:
         collection: Where to search.
@@ -126,7 +125,7 @@ class Engine:
     PATIENCE = 4.0
     """While files are being added, what was loaded serves for this many times as long as loading took."""
     BLINK = 2.0
-    """Seconds: what takes longer to load is loaded while what was loaded before goes on serving."""
+    """Seconds that a query waits for a newer version; after that the one before serves until it is there."""
 
     def __init__(
         self,
@@ -148,7 +147,7 @@ class Engine:
         self.embedder = embedder
         self._state: _State | None = None
         self._refreshing = threading.Lock()
-        self._reloading: threading.Thread | None = None
+        self._loading: Future[_State] | None = None
 
     @property
     def name(self) -> str:
@@ -177,7 +176,7 @@ class Engine:
         if not queries:
             return []
         state = self._refreshed()
-        found = self._rank(state, queries, depth_of(top_k))
+        found = self._rank(state, queries, depth_of(top_k, len(self._rankings)))
         return [state.hits(fused(lists)[:top_k]) for lists in found]
 
     def rank(
@@ -263,22 +262,24 @@ class Engine:
             if state is None:
                 state = self._state = self._load(None)
             elif state.catalog.version != version and not self._may_wait(state):
-                if state.seconds < self.BLINK:
-                    state = self._state = self._load(state)
-                elif self._reloading is None or not self._reloading.is_alive():
-                    self._reloading = threading.Thread(target=self._reload, args=(state,), daemon=True)
-                    self._reloading.start()
+                state = self._state = self._renewed(state)
             return state
 
-    def _reload(self, old: _State) -> None:
-        """Loads the newest version; if that fails, the next query tries again."""
+    def _renewed(self, old: _State) -> _State:
+        """The newest state; the old one if that is still being loaded after a moment."""
+        waits = self.BLINK if self._loading is None else 0
+        if self._loading is None:
+            self._loading = _beside(lambda: self._load(old))
         try:
-            state = self._load(old)
-        except VragError as error:
-            _log.warning("A newer version of %s cannot be loaded: %s", self.collection.address, error)
-            return
-        with self._refreshing:
-            self._state = state
+            state = self._loading.result(waits)
+        except TimeoutError:
+            if not self._loading.done():
+                return old
+            raise
+        finally:
+            if self._loading.done():
+                self._loading = None
+        return state
 
     def _may_wait(self, state: _State) -> bool:
         recent = time.monotonic() < state.loaded + self.PATIENCE * state.seconds
@@ -322,9 +323,23 @@ class Engine:
         return lexical
 
 
-def depth_of(top_k: int) -> int:
-    """How deep each ranking is fused for so many results."""
-    return max(_LEAST_DEPTH, 10 * top_k)
+def _beside(load: Callable[[], _State]) -> Future[_State]:
+    """Runs it in a thread that does not keep the process alive."""
+    future: Future[_State] = Future()
+
+    def run() -> None:
+        try:
+            future.set_result(load())
+        except BaseException as error:  # noqa: BLE001 - raised where the result is asked for
+            future.set_exception(error)
+
+    threading.Thread(target=run, name="vrag-load", daemon=True).start()
+    return future
+
+
+def depth_of(top_k: int, rankings: int = 2) -> int:
+    """How deep each ranking has to go for so many results: deeper where several are to be fused."""
+    return max(_LEAST_DEPTH, 10 * top_k) if rankings > 1 else top_k
 
 
 def check_search(queries: Sequence[Query], top_k: int) -> None:

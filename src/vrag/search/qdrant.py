@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from vrag.errors import CollectionError
 from vrag.index.catalog import Catalog
-from vrag.search.engine import check_search, depth_of
+from vrag.search.engine import check_corpora, check_search, depth_of
 from vrag.search.fuse import reciprocal_rank_fusion
+from vrag.search.several import named
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -24,6 +27,8 @@ if TYPE_CHECKING:
     from vrag.types import Hit, Item, Query
 
 __all__ = ["QdrantSearcher"]
+
+_log = logging.getLogger(__name__)
 
 
 class QdrantSearcher:
@@ -81,6 +86,7 @@ class QdrantSearcher:
             CollectionError: If the collection cannot be read.
         """
         check_search(queries, top_k)
+        check_corpora(queries, tuple(named([self._collection.address])))
         if not queries:
             return []
         catalog, depth = self._current(), depth_of(top_k)
@@ -132,7 +138,15 @@ class QdrantSearcher:
             tables = self._collection.item_table, self._collection.file_table
             if self._catalog.version != (tables[0].version, tables[1].version):
                 self._catalog = Catalog.load(self._collection)
+                self._tell_drift()
             return self._catalog
+
+    def _tell_drift(self) -> None:
+        """Says in the log that the points are no longer those of the collection: what is new is not found."""
+        try:
+            self._store.check(self._collection)
+        except CollectionError as error:
+            _log.warning("%s", error)
 
 
 def _ids(words: Mapping[Ranking, Sequence[Hit]]) -> list[list[str]]:

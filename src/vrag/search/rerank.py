@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol
@@ -16,10 +17,10 @@ from vrag.embed.layout import Role, read_layout
 from vrag.embed.options import EmbedOptions
 from vrag.embed.processors import PROCESSOR_SETTINGS, loading, set_pixels
 from vrag.embed.wording import harmless
-from vrag.errors import EmbedError, SearchError
+from vrag.errors import CollectionError, EmbedError, SearchError, ServerError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from PIL.Image import Image
 
@@ -34,6 +35,7 @@ SHORT_NAMES = {
     "bge-reranker-v2-m3": "BAAI/bge-reranker-v2-m3",
 }
 _SCHEME = "cross-encoder:"
+_log = logging.getLogger(__name__)
 
 
 class Reranker(Protocol):
@@ -161,6 +163,9 @@ class Reranked:
     The best `depth` of the other one's hits, or `top_k` if that is more, are scored; the best `top_k` of
     them are given. Hits bear the reranker's scores; ties keep the order of the search.
 
+    A hit whose picture is missing or damaged is judged by its text. One whose item was deleted since it was
+    found comes after all others, with the lowest of their scores, or 0 where there are none.
+
     Args:
         searcher: What finds.
         reranker: What orders.
@@ -170,7 +175,7 @@ class Reranked:
         SearchError: If `depth` is not within 1 to 1000.
     """
 
-    def __init__(self, searcher: Searcher, reranker: Reranker, depth: int = 50) -> None:
+    def __init__(self, searcher: Searcher, reranker: Reranker, depth: int = 30) -> None:
         if not 1 <= depth <= 1000:
             raise SearchError(f"{depth} hits cannot be reranked; it must be from 1 to 1000.")
         self._searcher = searcher
@@ -191,7 +196,8 @@ class Reranked:
         """
         deep = top_k if top_k < 1 else max(top_k, self._depth)
         found = self._searcher.search(queries, deep)
-        return [self._ordered(query, hits)[:top_k] for query, hits in zip(queries, found, strict=True)]
+        items = self._items(dict.fromkeys(hit.item for hits in found for hit in hits))
+        return [self._ordered(query, hits, items)[:top_k] for query, hits in zip(queries, found, strict=True)]
 
     def item(self, id: str) -> Item:
         """The item with this id.
@@ -209,16 +215,33 @@ class Reranked:
         """
         return self._searcher.image(id)
 
-    def _ordered(self, query: Query, hits: Sequence[Hit]) -> list[Hit]:
-        scores = self._scores(query.text, hits)
-        order = sorted(range(len(hits)), key=lambda place: -scores[place])  # stable: ties as they came
-        return [
-            replace(hits[place], score=scores[place], rank=rank) for rank, place in enumerate(order, start=1)
-        ]
+    def _items(self, ids: Iterable[str]) -> dict[str, Item]:
+        """What hits stand for, each read once for all queries; those deleted since are absent.
 
-    def _scores(self, query: str, hits: Sequence[Hit]) -> list[float]:
+        One by one, since that is what a `Searcher` offers; it takes some milliseconds, the model far more.
+        """
+        items: dict[str, Item] = {}
+        for name in ids:
+            try:
+                items[name] = self._searcher.item(name)
+            except ServerError:
+                raise
+            except SearchError as error:
+                _log.warning("A hit is not reranked: %s", error)
+        return items
+
+    def _ordered(self, query: Query, hits: Sequence[Hit], items: Mapping[str, Item]) -> list[Hit]:
+        here = [hit for hit in hits if hit.item in items]
+        scores = self._scores(query.text, here, [items[hit.item] for hit in here])
+        order = sorted(range(len(here)), key=lambda place: -scores[place])  # stable: ties as they came
+        best = [replace(here[place], score=scores[place]) for place in order]
+        last = best[-1].score if best else 0.0
+        rest = [replace(hit, score=last) for hit in hits if hit.item not in items]
+        return [replace(hit, rank=rank) for rank, hit in enumerate((*best, *rest), start=1)]
+
+    def _scores(self, query: str, hits: Sequence[Hit], items: Sequence[Item]) -> list[float]:
         """The scores of hits; if they cannot all be had, the error names the hit that is to blame."""
-        contents = [self._content(hit) for hit in hits]
+        contents = [self._content(item) for item in items]
         try:
             scores = [float(score) for score in self._reranker.score(query, contents)] if contents else []
         except EmbedError:
@@ -236,12 +259,20 @@ class Reranked:
                 "Search without the reranker, or remove the item.",
             ) from error
 
-    def _content(self, hit: Hit) -> Content:
-        """What the reranker is shown of a hit: its picture and text, as far as it looks at them."""
-        item = self._searcher.item(hit.item)
+    def _content(self, item: Item) -> Content:
+        """What the reranker is shown of an item: its picture, or else its text, or else its name."""
         sees = Modality.IMAGE in self._reranker.modalities and item.image is not None
-        image = self._searcher.image(hit.item) if sees else None
-        text = f"{item.heading}\n{item.text}".strip()
-        if image is None and not text:
-            text = item.name
-        return Content(text="" if image is not None else text, image=image)
+        image = self._image(item) if sees else None
+        if image is not None:
+            return Content(image=image)
+        return Content(text=f"{item.heading}\n{item.text}".strip() or item.name)
+
+    def _image(self, item: Item) -> Image | None:
+        """The picture of an item; None when it is missing or damaged."""
+        try:
+            return self._searcher.image(item.id)
+        except ServerError:
+            raise
+        except (CollectionError, SearchError) as error:
+            _log.warning("%s is reranked by its text: %s", item.name, error)
+            return None

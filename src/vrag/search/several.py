@@ -16,10 +16,11 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from PIL.Image import Image
 
+    from vrag.index.store import Collection
     from vrag.search.engine import Engine
     from vrag.types import Hit, Item, Query
 
-__all__ = ["STRIDE", "Several", "named"]
+__all__ = ["STRIDE", "Several", "check_embedders", "named"]
 
 STRIDE = 2**32
 """`Hit.row` is the place of the collection × STRIDE + the row within it: none moves when another grows."""
@@ -49,7 +50,9 @@ class Several:
         if not engines:
             raise SearchError("There is no collection to search.")
         self._engines = dict(sorted(engines.items()))
-        _check_embedders(self._engines)
+        check_embedders(
+            {name: one.collection for name, one in self._engines.items() if Ranking.VECTOR in one.rankings}
+        )
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -79,10 +82,13 @@ class Several:
         check_search(queries, top_k)
         check_corpora(queries, self.names)
         vectors = self._embed(queries)
+        depth = depth_of(
+            top_k, len(frozenset[Ranking]().union(*(e.rankings for e in self._engines.values())))
+        )
         found: list[dict[Ranking, list[Hit]]] = [{} for _ in queries]
         for place, name in enumerate(self._engines):
-            self._rank(name, place, queries, vectors, depth_of(top_k), found)
-        return [_best(lists, depth_of(top_k), top_k) for lists in found]
+            self._rank(name, place, queries, vectors, depth, found)
+        return [_best(lists, depth, top_k) for lists in found]
 
     def item(self, id: str) -> Item:
         """The item with this id.
@@ -156,19 +162,20 @@ def named(addresses: Iterable[str]) -> dict[str, str]:
     return names
 
 
-def _check_embedders(engines: Mapping[str, Engine]) -> None:
-    """Refuses vectors that cannot be compared."""
-    first: tuple[str, str] | None = None
-    for name, engine in engines.items():
-        mark = engine.collection.header.embedder
-        if mark is None or Ranking.VECTOR not in engine.rankings:
-            continue
-        if first is None:
-            first = name, mark.fingerprint
-        elif first[1] != mark.fingerprint:
+def check_embedders(collections: Mapping[str, Collection]) -> None:
+    """Refuses collections whose vectors cannot be compared.
+
+    Raises:
+        FingerprintMismatch: If they are of different embedders.
+    """
+    marks = {name: mark for name, one in collections.items() if (mark := one.header.embedder)}
+    for name, mark in marks.items():
+        first = next(iter(marks))
+        if mark.fingerprint != marks[first].fingerprint:
             raise FingerprintMismatch(
-                f"The collections {first[0]} and {name} hold vectors of different embedders.",
-                "Search them one at a time, or build one of them again with the other's embedder.",
+                f"The collections {first} and {name} hold vectors of different embedders.",
+                "Search them one at a time, or by words alone (--ranking lexical), or build one of them again "
+                "with the other's embedder.",
             )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -55,8 +56,7 @@ def create_app(
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncGenerator[None]:
         yield
-        await batcher.close()
-        await desks.close()
+        await asyncio.gather(*(part.close(options.closing_seconds) for part in (batcher, desks)))
 
     app = FastAPI(
         title="vrag",

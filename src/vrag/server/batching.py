@@ -3,6 +3,10 @@
 A search over many vectors reads all of them, whether for one query or for fifty, and an embedder takes
 fifty queries in little more time than one. So while one call runs, what arrives waits and goes together
 into the next. Nobody waits for others to come: a query that finds the thread idle is searched at once.
+
+A request of more queries than a call takes is searched piece by piece; after each it goes to the end of the
+line. So it holds up others no longer than one call, and when it is given up, its rest is not searched. Each
+piece searches what is newest then.
 """
 
 from __future__ import annotations
@@ -10,13 +14,14 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import deque
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
-from itertools import accumulate, groupby
-from typing import TYPE_CHECKING, TypeAlias
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import accumulate, chain, groupby
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from vrag.errors import VragError
 from vrag.server.problems import Refusal
+from vrag.server.threads import Threads
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -31,13 +36,29 @@ __all__ = ["Batcher"]
 Found: TypeAlias = "list[list[Shown]]"
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class _Ticket:
     """A request that waits for its hits."""
 
     queries: Sequence[Query]
     top_k: int
     answer: asyncio.Future[Found]
+    begun: int = 0
+    """How many of its queries have been handed to the thread."""
+    found: Found = field(default_factory=list["list[Shown]"])
+    """Of those that have come back."""
+
+    @property
+    def waiting(self) -> int:
+        """How many of its queries wait."""
+        return len(self.queries) - self.begun
+
+
+class _Piece(NamedTuple):
+    """Queries of one request that go into one call."""
+
+    ticket: _Ticket
+    queries: Sequence[Query]
 
 
 class Batcher:
@@ -58,11 +79,11 @@ class Batcher:
         self._metrics = metrics
         self._waiting: deque[_Ticket] = deque()
         self._count = 0
-        self._thread: ThreadPoolExecutor | None = None
+        self._thread = Threads(1, "vrag-search")
         self._work: asyncio.Task[None] | None = None
 
     def search(self, queries: Sequence[Query], top_k: int) -> asyncio.Future[Found]:
-        """Hands in a request; the future is its hits. Cancel it, and it drops out if it still waits.
+        """Hands in a request; the future is its hits. Cancel it, and what of it still waits drops out.
 
         Raises:
             Refusal: If too many queries wait already (503).
@@ -77,60 +98,74 @@ class Batcher:
             self._work = loop.create_task(self._run())
         return ticket.answer
 
-    async def close(self) -> None:
-        """Ends the thread when the call that runs has returned."""
-        if self._thread is not None:
-            await asyncio.to_thread(self._thread.shutdown, wait=True, cancel_futures=True)
-            self._thread = None
-
-    def _opened(self) -> ThreadPoolExecutor:
-        self._thread = self._thread or ThreadPoolExecutor(1, thread_name_prefix="vrag-search")
-        return self._thread
+    async def close(self, seconds: float) -> None:
+        """Gives up what waits, and ends the thread when its call has returned or these seconds are over."""
+        for ticket in self._waiting:
+            ticket.answer.cancel()
+        self._drop()
+        if self._work is not None:
+            self._work.cancel()
+            self._work = None
+        await self._thread.close(seconds)
 
     async def _run(self) -> None:
         """Works until nothing waits."""
-        loop = asyncio.get_running_loop()
         while batch := self._take():
-            answers = await loop.run_in_executor(self._opened(), self._call, batch)
-            for ticket, answer in zip(batch, answers, strict=True):
-                _deliver(ticket, answer)
+            answers = await self._thread.run(partial(self._call, batch))
+            for piece, answer in zip(batch, answers, strict=True):
+                _deliver(piece.ticket, answer)
 
-    def _take(self) -> list[_Ticket]:
-        """The oldest requests, as many as fit into a batch, without those that were given up."""
-        batch: list[_Ticket] = []
+    def _take(self) -> list[_Piece]:
+        """The next pieces of the oldest requests, as many as fit into a batch, in the order of `top_k`."""
+        self._drop()
+        batch: list[_Piece] = []
+        unfinished: list[_Ticket] = []
         room = self._options.batch_queries
-        while self._waiting and (not batch or len(self._waiting[0].queries) <= room):
+        while room and self._waiting and (size := self._share(self._waiting[0], room)) <= room:
             ticket = self._waiting.popleft()
-            self._counted(-len(ticket.queries))
-            if not ticket.answer.done():
-                batch.append(ticket)
-                room -= len(ticket.queries)
-        return sorted(batch, key=lambda ticket: ticket.top_k)
+            batch.append(_Piece(ticket, ticket.queries[ticket.begun : ticket.begun + size]))
+            ticket.begun += size
+            room -= size
+            self._counted(-size)
+            if ticket.waiting:
+                unfinished.append(ticket)
+        self._waiting.extend(unfinished)
+        return sorted(batch, key=lambda piece: piece.ticket.top_k)
+
+    def _share(self, ticket: _Ticket, room: int) -> int:
+        """How many of a request's queries go into this call: all, or what it has room for of too many."""
+        return room if ticket.waiting > self._options.batch_queries else ticket.waiting
+
+    def _drop(self) -> None:
+        """Takes those out of the line that were given up or have failed."""
+        gone = [ticket for ticket in self._waiting if ticket.answer.done()]
+        if gone:
+            self._waiting = deque(ticket for ticket in self._waiting if not ticket.answer.done())
+            self._counted(-sum(ticket.waiting for ticket in gone))
 
     def _counted(self, change: int) -> None:
         self._count += change
         self._metrics.waiting_queries.set(self._count)
 
-    def _call(self, batch: list[_Ticket]) -> list[Found | Exception]:
+    def _call(self, batch: list[_Piece]) -> list[Found | Exception]:
         """In the thread: one call per `top_k`."""
         answers: list[Found | Exception] = []
-        for _, group in groupby(batch, key=lambda ticket: ticket.top_k):
-            answers.extend(self._together(list(group)))
+        for top_k, group in groupby(batch, key=lambda piece: piece.ticket.top_k):
+            answers.extend(self._together([piece.queries for piece in group], top_k))
         return answers
 
-    def _together(self, tickets: list[_Ticket]) -> list[Found | Exception]:
+    def _together(self, pieces: list[Sequence[Query]], top_k: int) -> list[Found | Exception]:
         """One call; where it fails and several share it, each alone, so that one's fault is its own."""
-        queries = [query for ticket in tickets for query in ticket.queries]
         try:
-            hits = self._search(queries, tickets[0].top_k)
+            hits = self._search(list(chain.from_iterable(pieces)), top_k)
         except VragError as error:
-            if len(tickets) == 1:
+            if len(pieces) == 1:
                 return [error]
-            return [answer for ticket in tickets for answer in self._together([ticket])]
+            return [answer for piece in pieces for answer in self._together([piece], top_k)]
         except Exception as error:  # noqa: BLE001 - raised again where the request is handled
-            return [error] * len(tickets)
-        ends = accumulate(len(ticket.queries) for ticket in tickets)
-        return [hits[end - len(ticket.queries) : end] for ticket, end in zip(tickets, ends, strict=True)]
+            return [error] * len(pieces)
+        ends = accumulate(map(len, pieces))
+        return [hits[end - len(piece) : end] for piece, end in zip(pieces, ends, strict=True)]
 
     def _search(self, queries: Sequence[Query], top_k: int) -> Found:
         started = time.perf_counter()
@@ -141,9 +176,12 @@ class Batcher:
 
 
 def _deliver(ticket: _Ticket, answer: Found | Exception) -> None:
+    """Adds what a piece found; with the last one the request is answered."""
     if ticket.answer.done():  # given up meanwhile
         return
     if isinstance(answer, Exception):
         ticket.answer.set_exception(answer)
-    else:
-        ticket.answer.set_result(answer)
+        return
+    ticket.found.extend(answer)
+    if len(ticket.found) == len(ticket.queries):
+        ticket.answer.set_result(ticket.found)

@@ -28,6 +28,7 @@ PUBLIC = frozenset({"/healthz"})
 """Paths that need no token: whether the server lives is no secret."""
 LEFT = 499
 """Counted as status of a request whose client left before the response."""
+_NO_BROWSER = "Ask from a program: without Origin and Sec-Fetch-Site, which browsers send."
 _ALWAYS = (
     (b"x-content-type-options", b"nosniff"),
     (b"cross-origin-resource-policy", b"same-origin"),
@@ -64,6 +65,10 @@ class Watch:
             response = answer_unexpected(error, f"{scope['method']} {scope['path'][:200]!r}")
             if not status:
                 await response(scope, receive, sending)
+        except asyncio.CancelledError:  # of what still ran when the time to end was over
+            if not status:
+                response = answer_problem(503, "The server is being stopped.", "Come back later.")
+                await response(scope, receive, sending)
         finally:
             route = getattr(scope.get("route"), "path", "none")
             self._metrics.answered(route, scope["method"], status or LEFT, time.perf_counter() - started)
@@ -98,10 +103,10 @@ class Gate:
             raise Refusal(403, "The server is not called by that name.", f"Its names: {names}.")
         origin = next((value for name, value in headers if name == b"origin"), None)
         if origin is not None and _netloc(origin) != host.casefold():
-            raise Refusal(403, "Pages of other sites may not ask this server.")
+            raise Refusal(403, "Pages of other sites may not ask this server.", _NO_BROWSER)
         site = next((value for name, value in headers if name == b"sec-fetch-site"), b"none")
         if site not in {b"none", b"same-origin"}:
-            raise Refusal(403, "Pages of other sites may not ask this server.")
+            raise Refusal(403, "Pages of other sites may not ask this server.", _NO_BROWSER)
         if self._token is not None and scope["path"] not in PUBLIC:
             self._check_token(headers)
 
@@ -130,10 +135,13 @@ class _Body:
                 message = await self._receive()
         except TimeoutError:
             seconds = self._options.body_seconds
-            raise Refusal(408, f"The body took longer than {seconds:g} s to arrive.") from None
+            raise Refusal(
+                408, f"The body took longer than {seconds:g} s to arrive.", "Send it without pauses."
+            ) from None
         self._left -= len(message.get("body", b""))
         if self._left < 0:
-            raise Refusal(413, f"The body is longer than {self._options.body_bytes:,} bytes.")
+            limit = f"{self._options.body_bytes:,} bytes"
+            raise Refusal(413, f"The body is longer than {limit}.", "Send fewer queries at a time.")
         if not message.get("more_body", False):
             self._deadline = None
         return message
@@ -148,7 +156,7 @@ def _only(headers: list[tuple[bytes, bytes]], wanted: bytes) -> str:
     """The value of a header that must not come twice; empty when it is missing."""
     values = [value for name, value in headers if name == wanted]
     if len(values) > 1:
-        raise Refusal(403, f"The header {wanted.decode()} was sent twice.")
+        raise Refusal(403, f"The header {wanted.decode()} was sent twice.", "Send it once.")
     return values[0].decode("latin-1") if values else ""
 
 

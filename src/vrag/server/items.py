@@ -10,7 +10,7 @@ from starlette.responses import Response
 
 from vrag.errors import CollectionError, SearchError
 from vrag.search.wire import ID_PATTERN, ItemInfo
-from vrag.server.pictures import Picture, picture_of
+from vrag.server.pictures import DAMAGED, Picture, picture_of
 from vrag.server.problems import Refusal, Responses, responses
 from vrag.server.ranges import send_file
 from vrag.server.waiting import attend
@@ -27,6 +27,7 @@ __all__ = ["item_routes"]
 
 T = TypeVar("T")
 ItemId = Annotated[str, Path(pattern=ID_PATTERN, description="Id of an item, from a search.")]
+_NO_ITEM = "Search again: a document that was changed or deleted takes its items with it."
 _CACHE = "private, max-age=86400"
 """Ids are hashes of content: what a client has stays right."""
 _PICTURE: Responses = {
@@ -100,13 +101,13 @@ def _item(searcher: Searcher, id: str):  # noqa: ANN202
     try:
         return searcher.item(id)
     except SearchError as error:
-        raise Refusal(404, f"There is no item {id}.") from error
+        raise Refusal(404, f"There is no item {id}.", _NO_ITEM) from error
 
 
 def _filed(files: ItemFiles, id: str) -> Filed:
     filed = files.filed([id]).get(id)
     if filed is None:
-        raise Refusal(404, f"There is no item {id}.")
+        raise Refusal(404, f"There is no item {id}.", _NO_ITEM)
     return filed
 
 
@@ -115,19 +116,19 @@ def _picture(
 ) -> Picture:
     filed = _filed(files, id)
     if filed.picture is None and _item(searcher, id).size is None:
-        raise Refusal(404, f"The item {id} has no picture: it is text.")
+        raise Refusal(404, f"The item {id} has no picture: it is text.", f"Its text: /items/{id}")
     return picture_of(searcher, id, filed, max_pixels, known)
 
 
 def _clip(files: ItemFiles, id: str, range_: str | None) -> Response:
     filed = _filed(files, id)
     if filed.clip is None:
-        raise Refusal(404, f"The item {id} has no clip here.")
+        raise Refusal(404, f"The item {id} has no clip here.", f"What there is of it: /items/{id}")
     media_type = mimetypes.guess_type(filed.clip.name)[0] or ""
     try:
         file = filed.clip.open()
     except (OSError, CollectionError) as error:
-        raise Refusal(404, f"The clip of {id} cannot be opened.") from error
+        raise Refusal(404, f"The clip of {id} cannot be opened.", DAMAGED) from error
     headers = {"Cache-Control": _CACHE}
     return send_file(
         file, media_type if media_type in _VIDEO else "application/octet-stream", headers, range_

@@ -34,7 +34,7 @@ class ServerOptions:
     waiting_queries: int = 4096
     """Queries that may wait for their batch; further ones are told to come back."""
     batch_queries: int = 64
-    """Queries that are searched in one call."""
+    """Queries that are searched in one call; a request of more is searched in several."""
     item_threads: int = 2
     """Threads that read items and draw their pictures."""
     waiting_items: int = 64
@@ -42,7 +42,12 @@ class ServerOptions:
     connections: int = 512
     """Connections at one time."""
     drain_seconds: int = 30
-    """Time for what runs to end after the server was told to stop."""
+    """Time for what runs to end after the server was told to stop. Whole: uvicorn takes no other."""
+
+    @property
+    def closing_seconds(self) -> float:
+        """The end of `drain_seconds`, for threads whose work nobody waits for any more."""
+        return min(2.0, self.drain_seconds / 2)
 
 
 def is_loopback(host: str) -> bool:

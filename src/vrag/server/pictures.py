@@ -20,9 +20,10 @@ if TYPE_CHECKING:
     from vrag.search.engine import Searcher
     from vrag.server.files import Filed
 
-__all__ = ["Picture", "picture_of"]
+__all__ = ["DAMAGED", "Picture", "picture_of"]
 
 JPEG, PNG = "image/jpeg", "image/png"
+DAMAGED = "Where the server runs: vrag index verify --repair"
 _QUALITY = 90
 _RULE = b"1"
 """Changes when the same picture would be drawn or written otherwise: part of every ETag."""
@@ -62,9 +63,9 @@ def picture_of(
         with filed.picture.open() as file:
             return _of_file(file, searcher, id, max_pixels, known)
     except OSError as error:
-        raise Refusal(404, f"The picture of {id} is missing.") from error
+        raise Refusal(404, f"The picture of {id} is missing.", DAMAGED) from error
     except CollectionError as error:
-        raise Refusal(404, f"The picture of {id} cannot be opened.") from error
+        raise Refusal(404, f"The picture of {id} cannot be opened.", DAMAGED) from error
 
 
 def _of_file(

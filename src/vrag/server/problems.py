@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from fastapi.exceptions import RequestValidationError
 from pydantic import ValidationError
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 
 from vrag.errors import SearchError, ServerError, VragError
-from vrag.search.wire import NOT_BLANK, Problem
+from vrag.search.wire import NOT_BLANK, Problem, SearchRequest
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from fastapi import FastAPI
     from starlette.requests import Request
@@ -51,6 +52,9 @@ _HEADERS = {
 }
 _NAME = 60
 """Characters of a field's name in a message."""
+_ROUTES = "GET /openapi.json describes every route."
+_EXAMPLE = 'Send a JSON object such as {"queries": ["shore power"], "top_k": 3}.'
+_HTTP_HINTS = {404: _ROUTES, 405: _ROUTES}
 _OTHER_TYPE = frozenset({"string_type", "list_type", "none_required"})
 """Faults of a union's members that the value was not meant for."""
 
@@ -112,6 +116,7 @@ def register(app: FastAPI) -> None:
     app.add_exception_handler(HTTPException, _http)
     app.add_exception_handler(VragError, _vrag)
     app.add_exception_handler(ClientLeft, _left)
+    app.add_exception_handler(ClientDisconnect, _left)  # before its body was there
 
 
 def _left(_: Request, __: Exception) -> Response:
@@ -123,25 +128,51 @@ def _invalid(_: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError | ValidationError)
     faults: list[Any] = list(error.errors())
     telling = [fault for fault in faults if fault["type"] not in _OTHER_TYPE]
-    return answer_problem(422, _sentence(max(telling or faults, key=lambda fault: len(fault["loc"]))))
+    fault = max(telling or faults, key=lambda fault: len(fault["loc"]))
+    names = [part for part in fault["loc"] if part not in {"body", "query", "path", "header"}]
+    if telling or not names:
+        messages = [_message(fault)]
+    else:  # none of what the field may be
+        alike = [other for other in faults if _place(other) == _place(fault)]
+        messages = [_message(alike[0])] + [_message(a).removeprefix("Input should be ") for a in alike[1:]]
+    return answer_problem(422, _sentence(names, " or ".join(dict.fromkeys(messages))), _advice(names))
 
 
-def _sentence(fault: Any) -> str:  # noqa: ANN401 - pydantic's, typed differently by its two makers
-    """What is wrong and where. Nothing that was sent is repeated."""
+def _place(fault: Any) -> tuple[object, int]:  # noqa: ANN401 - pydantic's, typed differently by its makers
+    return fault["loc"][0], len(fault["loc"])
+
+
+def _message(fault: Any) -> str:  # noqa: ANN401 - as above
+    """What is wrong. Nothing that was sent is repeated."""
     message = str(fault["msg"])
     if fault["type"] == "json_invalid":
-        return f"The body is not JSON: {message.removeprefix('Invalid JSON: ')}."
+        return f"The body is not JSON: {message.removeprefix('Invalid JSON: ')}"
     if fault["type"] == "string_pattern_mismatch":
         blank = fault["ctx"]["pattern"] == NOT_BLANK
-        message = "It must not be blank" if blank else "That is not the id of an item"
-    names = [part for part in fault["loc"] if part not in {"body", "query", "path", "header"}]
+        return "It must not be blank" if blank else "That is not the id of an item"
+    return message
+
+
+def _sentence(names: Sequence[Any], message: str) -> str:
+    """What is wrong, and where."""
     numbers = [f"[{part}]" for part in names[1:] if isinstance(part, int)]
     return f"{str(names[0])[:_NAME]}{''.join(numbers)}: {message}." if names else f"{message}."
 
 
+def _advice(names: Sequence[Any]) -> str:
+    """What a field is for, where it is one of a search."""
+    if not names:
+        return _EXAMPLE
+    if names[0] == "id":
+        return "Ids come from a search: the field id of what was found."
+    field = SearchRequest.model_fields.get(str(names[0]))
+    return field.description or _ROUTES if field else _ROUTES
+
+
 def _http(_: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
-    return answer_problem(error.status_code, str(error.detail), headers=error.headers)
+    hint = _HTTP_HINTS.get(error.status_code, "")
+    return answer_problem(error.status_code, str(error.detail), hint, headers=error.headers)
 
 
 def _vrag(request: Request, error: Exception) -> Response:
@@ -152,7 +183,7 @@ def _vrag(request: Request, error: Exception) -> Response:
             return answer_problem(error.status, error.message, error.hint)
         case ServerError():
             log.warning("%s: %s", request.url.path, error)
-            return answer_problem(502, "The search server behind this one failed.")
+            return answer_problem(502, "The search server behind this one failed.", "Come back later.")
         case SearchError():
             return answer_problem(422, error.message, error.hint)
         case _:

@@ -47,7 +47,7 @@ def wanted_range(header: str | None, length: int) -> tuple[int, int] | None:
     else:
         start, end = max(0, length - int(last)), length
     if start >= end:
-        raise Refusal(416, f"The file has {length} bytes.")
+        raise Refusal(416, f"The file has {length} bytes.", "Leave out the header Range.")
     return start, end
 
 

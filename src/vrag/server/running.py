@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import logging
+import math
 import os
 import signal
 import socket
@@ -114,9 +115,10 @@ def make_server(
         server_header=False,
         proxy_headers=False,
         ws="none",
+        http="h11",  # the other parser that uvicorn takes where it finds it has no limit for heads
         h11_max_incomplete_event_size=_HEAD_BYTES,
         limit_concurrency=options.connections,
-        timeout_graceful_shutdown=options.drain_seconds,
+        timeout_graceful_shutdown=math.ceil(options.drain_seconds - options.closing_seconds),
     )
     logging.getLogger("uvicorn.error").setLevel(logging.WARNING)
     return Server(config)

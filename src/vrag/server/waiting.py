@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, TypeVar
 
 from vrag.server.problems import ClientLeft, Refusal
+from vrag.server.threads import Threads
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -56,8 +56,7 @@ class Desks:
     """Some threads for what reads files, and a line before them that is not too long."""
 
     def __init__(self, options: ServerOptions, metrics: Metrics) -> None:
-        self._number = options.item_threads
-        self._threads: ThreadPoolExecutor | None = None
+        self._threads = Threads(options.item_threads, "vrag-items")
         self._most = options.item_threads + options.waiting_items
         self._busy = 0
         self._gauge = metrics.waiting_items
@@ -70,17 +69,14 @@ class Desks:
         """
         if self._busy >= self._most:
             raise Refusal(503, "Too many requests for items are waiting.", "Come back in a second.")
-        self._threads = self._threads or ThreadPoolExecutor(self._number, thread_name_prefix="vrag-items")
         self._change(1)
-        future = asyncio.get_running_loop().run_in_executor(self._threads, work)
+        future = self._threads.run(work)
         future.add_done_callback(lambda _: self._change(-1))
         return future
 
-    async def close(self) -> None:
-        """Ends the threads when what they do is done."""
-        if self._threads is not None:
-            await asyncio.to_thread(self._threads.shutdown, wait=True, cancel_futures=True)
-            self._threads = None
+    async def close(self, seconds: float) -> None:
+        """Ends the threads when what they do is done, or these seconds are over."""
+        await self._threads.close(seconds)
 
     def _change(self, by: int) -> None:
         self._busy += by
