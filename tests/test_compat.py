@@ -14,7 +14,7 @@ from PIL import Image
 
 from vrag.compat import SearchEngine
 from vrag.embed.base import VectorKind
-from vrag.errors import CollectionError, EmbedError, FingerprintMismatch, SearchError
+from vrag.errors import CollectionError, CorpusError, EmbedError, FingerprintMismatch, SearchError
 from vrag.index.store import Collection
 from vrag.testing import HashEmbedder
 
@@ -161,7 +161,7 @@ class TestNewer:
         paths = sorted(images.iterdir())
         entries = [{"type": "image", "file_path": str(path)} for path in paths]
         write_faiss(tmp_path / "old", entries, np.stack(embed(SINGLE, *paths)))
-        engine = SearchEngine("/models/GVE-3B", embedder=SINGLE)
+        engine = SearchEngine("/models/GVE-3B", files="corpus", embedder=SINGLE)
         before = sorted((tmp_path / "old").iterdir())
         engine.load_index("old")
         (result,) = engine.search(size_of(paths[3]), top_k=5)
@@ -183,7 +183,7 @@ class TestNewer:
         for count in (2, 5, 5):
             entries = [{"type": "image", "file_path": str(path)} for path in paths[:count]]
             write_faiss(tmp_path / "old", entries, np.stack(embed(SINGLE, *paths[:count])))
-            engine = SearchEngine("a model", embedder=SINGLE)
+            engine = SearchEngine("a model", files="corpus", embedder=SINGLE)
             engine.load_index("old")
             assert len(engine.search("words", top_k=10)[0]["data"]) == count
         assert len(list((tmp_path / "cache" / "vrag" / "imported").glob("*/*"))) == 1
@@ -196,7 +196,7 @@ class TestNewer:
         noise = np.random.default_rng(0).standard_normal(right.shape).astype(np.float32) / 200
         for vectors in ((right + noise).astype(np.float32), right):
             write_faiss(tmp_path / "old", entries, vectors)
-            engine = SearchEngine("a model", embedder=SINGLE)
+            engine = SearchEngine("a model", files="corpus", embedder=SINGLE)
             engine.load_index("old")
             (result,) = engine.search("24×18", top_k=5)
             scores = sorted((vectors @ SINGLE.embed_queries(["24×18"])[0]).tolist(), reverse=True)
@@ -207,12 +207,39 @@ class TestNewer:
         paths = sorted(images.iterdir())
         entries = [{"type": "image", "file_path": str(path)} for path in paths]
         write_faiss(tmp_path / "old", entries, np.stack(embed(SINGLE, *paths)))
-        other = SearchEngine("another", embedder=HashEmbedder(VectorKind.SINGLE, 256, seed=1))
+        strange = HashEmbedder(VectorKind.SINGLE, 256, seed=1)
+        other = SearchEngine("another", files="corpus", embedder=strange)
         for directory in ("index", "old"):
             with pytest.raises(FingerprintMismatch):
                 other.load_index(directory)
         with pytest.raises(FingerprintMismatch):
             other.build_index("corpus/img", "index")
+
+    def test_what_cannot_be_loaded_changes_nothing_of_what_is(self, images: Path) -> None:
+        strange = HashEmbedder(VectorKind.SINGLE, 256, seed=1)
+        SearchEngine("another", embedder=strange).build_index("corpus/img", "strange")
+        engine = SearchEngine("a model", embedder=SINGLE)
+        engine.build_index("corpus/img", "index")
+        before = engine.search("words")
+        with pytest.raises(FingerprintMismatch):
+            engine.load_multi_index_corpus_together(["strange"])
+        with pytest.raises(CollectionError):
+            engine.load_index("nowhere")
+        with pytest.raises(CorpusError, match="nowhere does not exist"):
+            engine.build_index("nowhere", "new")
+        assert not Path("new").exists()
+        assert engine.search("words") == before
+        engine.load_multi_index_corpus_together(["index"])
+        assert engine.search("words") == before
+
+    def test_files_that_a_list_names_elsewhere_are_not_taken(self, images: Path, tmp_path: Path) -> None:
+        Path("lists").mkdir()
+        entry = {"type": "image", "file_path": str(images / "slide_1.png")}
+        Path("lists/a.jsonl").write_text(json.dumps(entry) + "\n")
+        done = SearchEngine("a model", embedder=SINGLE).build_index("lists/a.jsonl", "index")
+        assert (done.items, done.failed) == (0, 1)
+        engine = SearchEngine("a model", files=str(images), embedder=SINGLE)
+        assert engine.build_index("lists/a.jsonl", "index").items == 1
 
     @pytest.mark.parametrize(
         ("model", "spec"),

@@ -35,9 +35,13 @@ def collection(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @contextlib.contextmanager
-def running(collection: Path, *arguments: str, **environment: str) -> Generator[tuple[str, str]]:
+def running(
+    collection: Path | tuple[Path, ...], *arguments: str, **environment: str
+) -> Generator[tuple[str, str]]:
     """The address of a server, and all it printed when it answered; ends it and looks that it ended well."""
-    line = [sys.executable, "-m", "vrag", "serve", "--port", "0", "-c", str(collection), *arguments]
+    several = collection if isinstance(collection, tuple) else (collection,)
+    where = [part for path in several for part in ("-c", str(path))]
+    line = [sys.executable, "-m", "vrag", "serve", "--port", "0", *where, *arguments]
     known = {**os.environ, "COLUMNS": "200", **environment}
     with subprocess.Popen(line, stdout=subprocess.PIPE, text=True, env=known) as process:
         assert process.stdout is not None
@@ -89,6 +93,39 @@ def test_it_asks_for_the_token_of_the_environment(collection: Path) -> None:
         with SearchClient(address, token="secret") as client:
             assert client.corpora == ("reports",)
             assert client.search([Query("shore power", corpora=frozenset({"reports"}))], 1)[0]
+
+
+def test_it_serves_several_collections_by_their_names(collection: Path, tmp_path: Path) -> None:
+    note = tmp_path / "ferry note.md"
+    note.write_text("The ferry does not run in January because of ice.", encoding="utf-8")
+    notes = tmp_path / "notes"
+    add = [sys.executable, "-m", "vrag", "index", "add", str(note), "-c", str(notes)]
+    subprocess.run(add, check=True, capture_output=True)
+    with (
+        running((collection, notes), "--ranking", "lexical") as (address, _),
+        SearchClient(address) as client,
+    ):
+        assert sorted(client.corpora) == ["notes", "reports"]
+        text = "ferry ice shore power"
+        both, first, second = (
+            {hit.document_name for hit in client.search([Query(text, corpora=names)], 10)[0]}
+            for names in (None, frozenset({"reports"}), frozenset({"notes"}))
+        )
+        assert (first, second) == ({SLIDES.name}, {note.name})
+        assert both == first | second
+
+
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [("--ranking", "sideways"), ("--reranker", "nowhere/none"), ("--device", "abacus")],
+)
+def test_how_to_search_can_be_said_and_is_checked_before_it_listens(
+    collection: Path, option: str, value: str
+) -> None:
+    done = refused(collection, "--port", "0", option, value)
+    assert done.returncode != 0
+    assert "Error: " in done.stderr
+    assert "Traceback" not in done.stderr
 
 
 def test_it_does_not_open_itself_to_others_unasked(collection: Path) -> None:

@@ -13,7 +13,7 @@ from vrag.corpus.decode import decode
 from vrag.corpus.manifest import read_source
 from vrag.corpus.markup import html_sections, json_sections, markdown_sections
 from vrag.corpus.options import CorpusOptions
-from vrag.corpus.text import cut
+from vrag.corpus.text import TextFile, cut
 from vrag.errors import CorpusError
 
 if TYPE_CHECKING:
@@ -200,8 +200,8 @@ def test_json_lines_are_records(tmp_path: Path) -> None:
 
 def test_json_lines_end_at_line_breaks_alone(tmp_path: Path) -> None:
     """Not at the other separators of lines that Unicode has, which JSON allows within a text."""
-    (item,) = items_of(tmp_path / "a.jsonl", '{"a": "one\u2028two\x85three"}\r\n{"a": 2}\r\n')
-    assert item.text == "[0].a: one\u2028two\x85three\n\n[1].a: 2"
+    (item,) = items_of(tmp_path / "a.jsonl", '{"a": "one\u2028two\u2029three"}\r\n{"a": 2}\r\n')
+    assert item.text == "[0].a: one\u2028two\u2029three\n\n[1].a: 2"
 
 
 def test_a_bad_line_costs_itself_and_is_named(tmp_path: Path) -> None:

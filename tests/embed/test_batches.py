@@ -11,10 +11,10 @@ pytest.importorskip("torch", reason="the extra `models` is not installed")
 import torch
 
 from vrag.embed.base import Content
-from vrag.embed.batches import Batches, is_out_of_memory
+from vrag.embed.batches import Batches, is_out_of_memory, refusal
 from vrag.embed.options import EmbedOptions
 from vrag.embed.sentence import SentenceEmbedder
-from vrag.errors import EmbedError
+from vrag.errors import EmbedderGone, EmbedError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -26,6 +26,7 @@ CPU = (
 FULL = [
     MemoryError(),
     RuntimeError(CPU),
+    RuntimeError("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`"),
     torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2 GiB"),
 ]
 
@@ -38,7 +39,7 @@ def halves(numbers: Sequence[int], room: int, error: BaseException, seen: list[i
     return [2 * number for number in numbers]
 
 
-@pytest.mark.parametrize("error", FULL, ids=lambda error: type(error).__name__)
+@pytest.mark.parametrize("error", FULL, ids=["memory", "cpu", "cublas", "cuda"])
 def test_a_batch_that_is_too_large_is_halved_and_the_size_remembered(error: BaseException) -> None:
     seen: list[int] = []
     batches = Batches(16)
@@ -67,6 +68,30 @@ def test_other_errors_pass() -> None:
     with pytest.raises(RuntimeError, match="shapes"):
         Batches(4).run(range(5), fails)
     assert not is_out_of_memory(ValueError("out of memory"))
+
+
+DEAD = [
+    torch.AcceleratorError("CUDA error: an illegal memory access was encountered\nSearch for ..."),
+    RuntimeError("CUDA error: device-side assert triggered"),
+    RuntimeError("CUDA error: CUBLAS_STATUS_EXECUTION_FAILED when calling `cublasSgemm`"),
+    RuntimeError("cuDNN error: CUDNN_STATUS_EXECUTION_FAILED"),
+]
+
+
+@pytest.mark.parametrize("error", DEAD, ids=["accelerator", "assert", "cublas", "cudnn"])
+def test_a_device_that_fails_is_told_from_a_content_that_cannot_be_taken(
+    models: Path, error: RuntimeError, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    embedder = SentenceEmbedder(str(models / "text"))
+    network: Any = embedder._model[0].model  # pyright: ignore[reportPrivateUsage] - what a network does is replaced
+
+    def fails(**_: object) -> None:
+        raise error
+
+    monkeypatch.setattr(network, "forward", fails)
+    with pytest.raises(EmbedderGone, match=r"device that sentence:.* failed: (CUDA|cuDNN) error"):
+        embedder.embed_items([Content(text="a")])
+    assert not isinstance(refusal("x", RuntimeError("shapes differ; see CUDA errors")), EmbedderGone)
 
 
 def test_a_model_that_runs_out_of_memory_gives_the_same_vectors(models: Path) -> None:

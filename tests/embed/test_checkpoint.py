@@ -10,6 +10,7 @@ pytest.importorskip("safetensors", reason="the extra `models` is not installed")
 
 from vrag.embed import checkpoint
 from vrag.embed.checkpoint import checkpoint_digest, find_checkpoint
+from vrag.embed.layout import read_layout
 from vrag.embed.sentence import SentenceEmbedder
 from vrag.errors import EmbedError
 
@@ -62,6 +63,45 @@ class TestTheDigest:
         (model / "eval").mkdir()
         (model / "eval" / "scores.json").write_text("{}")
         assert checkpoint_digest(model) == before
+
+    @pytest.mark.parametrize("name", ["dense", "parts/projection"])
+    def test_covers_a_part_whatever_its_folder_is_called(self, model: Path, name: str) -> None:
+        (model / name).parent.mkdir(exist_ok=True)
+        (model / "1_Dense").rename(model / name)
+        modules = json.loads((model / "modules.json").read_text())
+        for part in modules:
+            part["path"] = name if part["path"] == "1_Dense" else part["path"]
+        (model / "modules.json").write_text(json.dumps(modules))
+        before = checkpoint_digest(model)
+        patch(model / name / "model.safetensors", 3)
+        assert checkpoint_digest(model) != before
+        (model / name / "deeper").mkdir()
+        (model / name / "deeper" / "config.json").write_text("{}")
+        after = checkpoint_digest(model)
+        (model / name / "deeper" / "config.json").write_text('{"a": 1}')
+        assert checkpoint_digest(model) != after
+
+    def test_covers_the_parts_of_a_router_at_the_top(self, model: Path) -> None:
+        (model / "query_0_Dense").mkdir()
+        modules = [{"path": "", "type": "sentence_transformers.models.Router"}]
+        (model / "modules.json").write_text(json.dumps(modules))
+        before = checkpoint_digest(model)
+        (model / "query_0_Dense" / "config.json").write_text("{}")
+        assert checkpoint_digest(model) != before
+
+    @pytest.mark.parametrize("how", ["absolute", "above", "link"])
+    def test_of_a_part_outside_of_the_folder_is_refused(self, model: Path, tmp_path: Path, how: str) -> None:
+        outside = tmp_path / "outside"
+        (model / "1_Dense").rename(outside)
+        (model / "linked").symlink_to(outside)
+        path = {"absolute": str(outside), "above": "../outside", "link": "linked"}[how]
+        modules = json.loads((model / "modules.json").read_text())
+        for part in modules:
+            part["path"] = path if part["path"] == "1_Dense" else part["path"]
+        (model / "modules.json").write_text(json.dumps(modules))
+        for opened in (checkpoint_digest, read_layout):
+            with pytest.raises(EmbedError, match="outside of the model's folder"):
+                opened(model)
 
     def test_of_the_base_counts(self, models: Path, tmp_path: Path) -> None:
         base = shutil.copytree(models / "colqwen2-base", tmp_path / "base")

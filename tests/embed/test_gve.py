@@ -15,7 +15,7 @@ from PIL import Image as Images
 
 from vrag.embed.base import Content, Modality, VectorKind
 from vrag.embed.gve import GveEmbedder
-from vrag.embed.options import EmbedOptions
+from vrag.embed.options import EmbedOptions, kept_settings
 from vrag.embed.registry import open_embedder
 from vrag.errors import CorpusError, EmbedError
 
@@ -37,6 +37,14 @@ class Frame:
 @pytest.fixture(scope="module")
 def embedder(models: Path) -> GveEmbedder:
     return GveEmbedder(str(models / "gve"))
+
+
+@pytest.mark.parametrize("most", [None, 30 * 784])
+def test_opened_with_the_settings_it_reports_it_is_the_same(models: Path, most: int | None) -> None:
+    embedder = GveEmbedder(str(models / "gve"), EmbedOptions(max_pixels=most))
+    assert embedder.settings == {"dtype": "float32"} | ({"max_pixels": most} if most else {})
+    again = open_embedder(embedder.name, **kept_settings(embedder.settings))
+    assert (again.fingerprint, again.settings) == (embedder.fingerprint, embedder.settings)
 
 
 @pytest.fixture(scope="module")

@@ -10,13 +10,18 @@ from embedding_server import DIMENSION, Served, serving
 from fastapi import Response
 from PIL import Image
 
+from vrag.corpus.options import CorpusOptions
 from vrag.embed.base import Content, Modality, VectorKind
 from vrag.embed.options import EmbedOptions
 from vrag.embed.remote import Address, RemoteEmbedder
-from vrag.errors import EmbedError
+from vrag.errors import EmbedderGone, EmbedError
+from vrag.index.build import add, verify
+from vrag.index.store import Collection
+from vrag.types import DocumentStatus
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
+    from pathlib import Path
 
 RED = Image.new("RGB", (20, 10), "red")
 
@@ -139,16 +144,44 @@ class TestAServerThatFails:
     def test_for_good_is_an_error_that_says_what_it_answered(self, server: Served) -> None:
         embedder = opened(server)
         server.failures = [Response("no memory left", 503)] * 9
-        with pytest.raises(EmbedError, match=r"answered 503: no memory left"):
+        with pytest.raises(EmbedderGone, match=r"answered 503: no memory left"):
             embedder.embed_queries(["a"])
-        assert len(server.failures) == 4
+        assert len(server.failures) == 3  # asked five times, and once what it had answered before
 
-    def test_by_refusing_is_not_asked_again(self, server: Served) -> None:
+    @pytest.mark.parametrize("status", [500, 503, 408, 403])
+    def test_on_one_content_alone_is_that_contents_fault(self, server: Served, status: int) -> None:
         embedder = opened(server)
-        server.failures = [Response('{"error": "no such model"}', 404)] * 2
-        with pytest.raises(EmbedError, match=r"404.*no such model"):
+
+        def poisoned(answer: dict[str, Any]) -> object:
+            return Response("no", status) if server.bodies[-1].get("input") == ["poison"] else answer
+
+        server.spoil = poisoned
+        with pytest.raises(EmbedError, match=f"answered {status}") as raised:
+            embedder.embed_items([Content(text="poison")])
+        assert not isinstance(raised.value, EmbedderGone)
+
+    def test_by_refusing_what_it_was_asked_is_not_asked_again(self, server: Served) -> None:
+        embedder = opened(server)
+        server.failures = [Response('{"error": "too long"}', 400)] * 2
+        with pytest.raises(EmbedError, match=r"400.*too long") as raised:
             embedder.embed_queries(["a"])
         assert len(server.failures) == 1
+        assert not isinstance(raised.value, EmbedderGone)
+
+    @pytest.mark.parametrize("status", [401, 404])
+    def test_by_refusing_all_is_gone(self, server: Served, status: int) -> None:
+        embedder = opened(server)
+        server.failures = [Response('{"error": "no such model"}', status)] * 2
+        with pytest.raises(EmbedderGone, match=rf"{status}.*no such model"):
+            embedder.embed_queries(["a"])
+
+    def test_by_having_too_much_to_do_is_gone_though_it_answers_between(self, server: Served) -> None:
+        embedder = opened(server)
+        server.failures = [Response("busy", 429)] * 5
+        with pytest.raises(EmbedderGone, match="answered 429"):
+            embedder.embed_queries(["a"])
+        assert not server.failures
+        assert len(embedder.embed_queries(["a"])) == 1
 
     def test_by_wanting_a_key_says_so_and_a_key_is_sent(self, server: Served) -> None:
         server.failures = [Response("who are you", 401)]
@@ -173,7 +206,7 @@ class TestAServerThatFails:
             embedder.embed_queries(["a"])
 
     def test_by_not_being_there_says_so(self) -> None:
-        with pytest.raises(EmbedError, match=r"does not answer.*Start it"):
+        with pytest.raises(EmbedderGone, match=r"does not answer.*Start it"):
             RemoteEmbedder("tiny@http://127.0.0.1:9", pause=0.001)
 
     def test_by_being_slow_is_given_up(self, server: Served) -> None:
@@ -186,8 +219,46 @@ class TestAServerThatFails:
             return answer
 
         server.spoil = slow
-        with pytest.raises(EmbedError, match="does not answer: ReadTimeout"):
+        with pytest.raises(EmbedderGone, match="does not answer: ReadTimeout"):
             embedder.embed_queries(["a"])
+
+
+def rows(collection: Collection) -> list[dict[str, Any]]:
+    made = collection.scan(["id", "text", "vector"]).data.to_pylist()
+    return sorted(made, key=lambda row: row["id"])
+
+
+@pytest.mark.parametrize("answers", [0, 2])
+def test_indexing_ends_when_the_server_does_and_goes_on_when_it_is_back(
+    server: Served, tmp_path: Path, answers: int
+) -> None:
+    options = CorpusOptions(workers=1, passage_chars=200)
+    folder = tmp_path / "files"
+    folder.mkdir()
+    for name in "abcde":
+        text = " ".join(f"Sentence {number} of {name} says what it says." for number in range(60))
+        (folder / f"{name}.txt").write_text(text)
+    embedder = opened(server, options=EmbedOptions(batch=16))
+    clean, stopped = (
+        Collection.create(tmp_path / name, options, embedder=embedder) for name in ("clean", "stopped")
+    )
+    add(clean, [folder], embedder=embedder)
+    server.bodies.clear()
+    server.spoil = lambda answer: answer if len(server.bodies) <= answers else Response("Try later.", 503)
+
+    with pytest.raises(EmbedderGone, match=r"answered 503.*add the same again"):
+        add(stopped, [folder], embedder=embedder)
+
+    assert len(server.bodies) == answers + 6  # five times, and once what it answered before
+    assert all(document.status is not DocumentStatus.FAILED for document in stopped.documents())
+    assert any(document.status is DocumentStatus.PENDING for document in stopped.documents())
+    kept = len(rows(stopped))
+    assert kept == 16 * answers < len(rows(clean))
+    server.spoil = None
+    report = add(stopped, [folder], embedder=embedder)
+    assert (report.failed, report.items, report.problems) == (0, len(rows(clean)) - kept, ())
+    assert rows(stopped) == rows(clean)
+    assert verify(stopped).ok
 
 
 def entry(**more: Any) -> Callable[[dict[str, Any]], Any]:  # noqa: ANN401

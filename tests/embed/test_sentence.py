@@ -11,7 +11,8 @@ pytest.importorskip("sentence_transformers", reason="the extra `models` is not i
 import reference
 
 from vrag.embed.base import Content, Modality, VectorKind
-from vrag.embed.options import EmbedOptions
+from vrag.embed.options import EmbedOptions, kept_settings
+from vrag.embed.registry import open_embedder
 from vrag.embed.sentence import SentenceEmbedder
 from vrag.errors import EmbedError
 
@@ -187,6 +188,15 @@ class TestPictures:
         small = SentenceEmbedder(str(models / "colqwen2"), EmbedOptions(max_pixels=20 * 784))
         assert len(small.embed_items(show(pages[:1]))[0]) < len(native.embed_items(show(pages[:1]))[0])
         assert small.fingerprint != native.fingerprint
+
+    @pytest.mark.parametrize("route", ["colqwen2", "colqwen2-modules"])
+    def test_opened_with_the_settings_it_reports_it_is_the_same(self, models: Path, route: str) -> None:
+        asked = EmbedOptions(max_pixels=20 * 784, dtype="bfloat16")
+        embedder = SentenceEmbedder(str(models / route), asked)
+        assert embedder.settings == {"dtype": "bfloat16", "max_pixels": 20 * 784}
+        again = open_embedder(embedder.name, **kept_settings(embedder.settings))
+        assert (again.fingerprint, again.settings) == (embedder.fingerprint, embedder.settings)
+        assert SentenceEmbedder(str(models / route)).settings == {"dtype": "float32"}
 
     def test_limits_are_refused_where_the_model_sets_the_size(self, models: Path) -> None:
         with pytest.raises(EmbedError, match="sets the size"):

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 import pytest
@@ -13,8 +14,9 @@ from PIL import Image
 
 from vrag.corpus.base import Conversion, Converted, Counted, Failed, Finished, Source
 from vrag.embed.base import Content, Modality
-from vrag.errors import EmbedError
+from vrag.errors import EmbedderGone, EmbedError
 from vrag.geometry import Size
+from vrag.index import embedding
 from vrag.index.embedding import BATCH, Embedded, content_of, embed_all
 from vrag.testing import HashEmbedder, passage
 from vrag.types import Clip, Item, ItemKind, TextSource, item_id
@@ -95,6 +97,71 @@ def test_a_batch_is_embedded_as_soon_as_it_is_full() -> None:
     out = embed_all(conversions(), HashEmbedder(), Path("/none"))
     next(out)
     assert len(taken) == BATCH
+
+
+class Recorded(HashEmbedder):
+    """Says how many contents, of how many pixels, came together."""
+
+    seen: ClassVar[list[tuple[int, int]]] = []
+
+    def embed_items(self, contents: Sequence[Content]) -> Sequence[NDArray[np.float32]]:
+        pictures = [content.image for content in contents if content.image is not None]
+        self.seen.append((len(contents), sum(one.width * one.height for one in pictures)))
+        return super().embed_items(contents)
+
+
+def test_the_batch_is_that_of_the_embedder_where_that_is_larger() -> None:
+    owner = source("a")
+    items = [Converted(owner, text_item(owner, number, f"text {number}")) for number in range(1, 101)]
+    for asked, sizes in ((1, [16] * 6 + [4]), (16, [16] * 6 + [4]), (40, [40, 40, 20])):
+        Recorded.seen.clear()
+        assert len(list(embed_all(stream(*items), Recorded(), Path("/none"), asked))) == 100
+        assert [count for count, _ in Recorded.seen] == sizes
+
+
+@given(st.lists(st.sampled_from([0, 1, 3, 10, 25]), max_size=40))
+def test_pictures_wait_together_only_up_to_so_many_pixels(
+    tmp_path_factory: pytest.TempPathFactory, widths: list[int]
+) -> None:
+    folder = tmp_path_factory.getbasetemp() / "pictures"
+    folder.mkdir(exist_ok=True)
+    owner = source("a")
+    made: list[Converted] = []
+    for number, width in enumerate(widths, 1):
+        if width and not (folder / f"{width}.png").exists():
+            Image.new("RGB", (width, 1), "red").save(folder / f"{width}.png")
+        item = text_item(owner, number, f"text {number}")
+        made.append(Converted(owner, replace(item, image=f"{width}.png") if width else item))
+    Recorded.seen.clear()
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(embedding, "_PIXELS", 20)
+        out = list(embed_all(stream(*made), Recorded(), folder))
+    assert [one.item.ordinal for one in out if isinstance(one, Embedded)] == list(range(1, len(widths) + 1))
+    assert all(pixels <= 20 or count == 1 for count, pixels in Recorded.seen)
+    for one in out:
+        assert isinstance(one, Embedded)
+        (alone,) = HashEmbedder().embed_items([content_of(one.item, folder, {TEXT, IMAGE})])
+        assert np.array_equal(one.vector, alone)
+
+
+class Gone(HashEmbedder):
+    """Its server goes away as soon as a text says "bad"."""
+
+    def embed_items(self, contents: Sequence[Content]) -> Sequence[NDArray[np.float32]]:
+        if any("bad" in content.text for content in contents):
+            raise EmbedderGone("It does not answer.")
+        return super().embed_items(contents)
+
+
+def test_an_embedder_that_is_gone_costs_no_item() -> None:
+    owner = source("a")
+    texts = ["fine"] * BATCH + ["bad"] + ["fine"] * BATCH
+    items = [Converted(owner, text_item(owner, number, text)) for number, text in enumerate(texts, 1)]
+    out: list[object] = []
+    with pytest.raises(EmbedderGone):
+        out.extend(embed_all(stream(*items), Gone(), Path("/none")))
+    assert len(out) == BATCH
+    assert all(isinstance(one, Embedded) for one in out)
 
 
 def test_closing_closes_the_converters() -> None:

@@ -108,7 +108,7 @@ class TestFaiss:
         assert verify(Collection.open(target)).ok
 
     def test_pictures_that_are_here_are_converted_as_any(self, tmp_path: Path, target: Path) -> None:
-        here = draw(tmp_path / "img" / "a_1.png", 1)
+        here = draw(tmp_path / "old" / "img" / "a_1.png", 1)
         elsewhere = draw(tmp_path / "files" / "deep" / "b_2.png", 2)
         entries = [picture(here), picture("/far/img/b_2.png")]
         report = take(target, write_faiss(tmp_path / "old", entries, vectors(2)), files=tmp_path / "files")
@@ -125,7 +125,8 @@ class TestFaiss:
 
     def test_a_video_stays_whole(self, tmp_path: Path, target: Path) -> None:
         """The index has one vector of all of it, however long the clips of the collection are."""
-        film = tmp_path / "talk.mp4"
+        film = tmp_path / "old" / "talk.mp4"
+        film.parent.mkdir()
         film.write_bytes(film_bytes(Film(times=range(0, 4000, 100))))
         old = write_faiss(tmp_path / "old", [{"type": "video", "file_path": str(film)}], vectors(1))
         import_indexes(target, [old], replace(OPTIONS, clip_seconds=1.0))
@@ -136,12 +137,19 @@ class TestFaiss:
         assert np.array_equal(kept, vectors(1)[0])
         assert [document.status for document in Collection.open(target).documents()] == [DocumentStatus.READY]
 
-    def test_relative_paths_are_looked_for_from_the_index_upwards(self, tmp_path: Path, target: Path) -> None:
-        """The reference runs in its repository: its index lies below the folder that paths begin in."""
-        draw(tmp_path / "search_engine" / "corpus" / "img" / "a.png", 1)
-        old = tmp_path / "search_engine" / "corpus" / "index"
-        write_faiss(old, [picture("search_engine/corpus/img/a.png")], vectors(1))
-        assert take(target, old).without_file == 0
+    def test_the_folder_that_is_named_is_searched_as_the_reference_lays_it_out(
+        self, tmp_path: Path, target: Path
+    ) -> None:
+        """It runs in its repository: paths begin there, and the index lies beside the pictures."""
+        corpus = tmp_path / "search_engine" / "corpus"
+        here = draw(corpus / "img" / "a.png", 1)
+        old = write_faiss(corpus / "index", [picture("search_engine/corpus/img/a.png")], vectors(1))
+        report = take(tmp_path / "without", old)
+        assert report.without_file == 1
+        assert "--files DIR" in report.notes[0]
+        report = take(target, old, files=corpus)
+        assert (report.without_file, report.notes) == (0, ())
+        assert [document.path for document in Collection.open(target).documents()] == [str(here)]
 
     def test_of_files_with_one_name_that_with_the_likest_path_is_taken(
         self, tmp_path: Path, target: Path
@@ -163,7 +171,7 @@ class TestFaiss:
     ) -> None:
         """It knows a file by the path as it was typed: absolute and relative are two to it."""
         monkeypatch.chdir(tmp_path)
-        here = draw(tmp_path / "img" / "a.png", 1)
+        here = draw(tmp_path / "old" / "img" / "a.png", 1)
         twice = vectors(1).repeat(4, axis=0)
         entries = [picture("img/a.png"), picture(here), picture("gone/b.png"), picture("/far/gone/b.png")]
         report = take(target, write_faiss(tmp_path / "old", entries, twice))
@@ -320,6 +328,90 @@ class TestFaiss:
         check()
 
 
+class TestHostileLists:
+    """A list may come from anybody: it names no file but those of its own folder and of the one given."""
+
+    @pytest.fixture
+    def old(self, tmp_path: Path) -> Path:
+        (tmp_path / "old").mkdir()
+        return tmp_path / "old"
+
+    def names(self, target: Path, old: Path, *entries: dict[str, Any], files: Path | None = None) -> int:
+        """How many files are found."""
+        report = take(target, write_faiss(old, entries, vectors(len(entries))), files=files)
+        secrets = [item for item, _ in stored(target).values() if "hunter2" in item.text]
+        assert secrets == []
+        assert verify(Collection.open(target)).ok
+        return len(entries) - report.without_file
+
+    @pytest.mark.parametrize("kind", ["image", "video"])
+    @pytest.mark.parametrize("suffix", [".json", ".txt", ".pdf", ".html", ".docx", ""])
+    def test_what_is_no_picture_is_none_wherever_it_lies(
+        self, old: Path, target: Path, kind: str, suffix: str
+    ) -> None:
+        secret = old / f"secret{suffix}"
+        secret.write_text('{"password": "hunter2"}')
+        entries = [{"type": kind, "file_path": path} for path in (str(secret), secret.name)]
+        assert self.names(target, old, *entries, files=old) == 0
+
+    def test_kinds_are_not_mistaken_for_each_other(self, old: Path, target: Path) -> None:
+        here = draw(old / "a.png", 1)
+        (old / "b.mp4").write_bytes(film_bytes(Film(times=range(0, 1000, 100))))
+        wrong = [{"type": "video", "file_path": str(here)}, {"type": "image", "file_path": "b.mp4"}]
+        assert self.names(target, old, *wrong, files=old) == 0
+
+    @pytest.mark.parametrize(
+        "path", ["{0}/home/a.png", "../home/a.png", "x/../../home/a.png", "home/a.png", "./../home/./a.png"]
+    )
+    def test_pictures_elsewhere_are_not_taken(
+        self, tmp_path: Path, old: Path, target: Path, monkeypatch: pytest.MonkeyPatch, path: str
+    ) -> None:
+        draw(tmp_path / "home" / "a.png", 1)
+        (tmp_path / "files").mkdir()
+        monkeypatch.chdir(tmp_path)
+        entry = picture(path.format(tmp_path))
+        assert self.names(target, old, entry) == 0
+        assert self.names(target, old, entry, files=tmp_path / "files") == 0
+        assert self.names(target, old, entry, files=tmp_path / "home") == 1, "but where it is named"
+
+    @pytest.mark.parametrize("kind", ["file", "folder", "chain"])
+    def test_links_that_lead_out_are_not_followed(
+        self, tmp_path: Path, old: Path, target: Path, kind: str
+    ) -> None:
+        secret = draw(tmp_path / "home" / "a.png", 1)
+        if kind == "file":
+            (old / "a.png").symlink_to(secret)
+        elif kind == "folder":
+            (old / "img").symlink_to(secret.parent)
+        else:
+            (old / "b.png").symlink_to("../home/a.png")
+            (old / "a.png").symlink_to("b.png")
+        entries = [picture("a.png"), picture("img/a.png"), picture(old / "img" / "a.png")]
+        assert self.names(target, old, *entries, files=old) == 0
+
+    def test_links_within_the_folder_are(self, tmp_path: Path, old: Path, target: Path) -> None:
+        draw(old / "img" / "a.png", 1)
+        (old / "b.png").symlink_to("img/a.png")
+        (tmp_path / "way").symlink_to(old)
+        write_faiss(old, [picture("b.png")], vectors(1))
+        assert take(target, tmp_path / "way").without_file == 0
+
+    def test_text_under_the_name_of_a_picture_is_not_read(self, old: Path, target: Path) -> None:
+        (old / "a.png").write_text("password: hunter2")
+        assert self.names(target, old, picture("a.png")) == 1
+        (document,) = Collection.open(target).documents()
+        assert "not a picture" in document.reason
+
+    def test_an_embedder_is_shown_nothing_from_elsewhere(
+        self, tmp_path: Path, old: Path, target: Path
+    ) -> None:
+        """Even to find out whether it is the one that made the vectors."""
+        secret = draw(tmp_path / "home" / "a.png", 1)
+        write_faiss(old, [picture(secret), picture("../home/a.png")], vectors(2))
+        report = take(target, old, embedder=SINGLE)
+        assert "No picture or text is here" in report.notes[-1]
+
+
 class TestNodes:
     def test_items_have_the_vectors_of_the_nodes(self, tmp_path: Path, target: Path) -> None:
         made = vectors(7, 128), vectors(5, 128, seed=1)
@@ -336,7 +428,7 @@ class TestNodes:
     def test_a_picture_of_another_size_than_the_node_says_is_not_taken(
         self, tmp_path: Path, target: Path
     ) -> None:
-        here = draw(tmp_path / "img" / "a.png", 1)
+        here = draw(tmp_path / "nodes" / "img" / "a.png", 1)
         write_node(tmp_path / "nodes", str(here), vectors(3, 128), file_size=here.stat().st_size + 1)
         assert take(target, tmp_path / "nodes").without_file == 1
         write_node(tmp_path / "nodes", str(here), vectors(3, 128), file_size=here.stat().st_size)
@@ -435,7 +527,7 @@ class TestAgain:
     """A second import of the same index."""
 
     def test_changes_nothing(self, tmp_path: Path, target: Path) -> None:
-        entries = [text(0), picture(draw(tmp_path / "a.png", 1)), picture("/far/b.png")]
+        entries = [text(0), picture(draw(tmp_path / "old" / "a.png", 1)), picture("/far/b.png")]
         old = write_faiss(tmp_path / "old", entries, vectors(3))
         take(target, old)
         before = contents(Collection.open(target))
@@ -478,7 +570,7 @@ class TestAgain:
 
 class TestUpkeep:
     def test_prune_keeps_what_came_without_a_file(self, tmp_path: Path, target: Path) -> None:
-        here = draw(tmp_path / "a.png", 1)
+        here = draw(tmp_path / "old" / "a.png", 1)
         old = write_faiss(tmp_path / "old", [picture(here), picture("/far/b.png"), text(2)], vectors(3))
         take(target, old)
         here.unlink()
@@ -493,7 +585,7 @@ class TestUpkeep:
         assert stored(target).keys() == {"2.txt"}
 
     def test_a_file_that_comes_to_lie_at_its_path_is_new(self, tmp_path: Path, target: Path) -> None:
-        late = tmp_path / "late" / "b.png"
+        late = tmp_path / "old" / "late" / "b.png"
         take(target, write_faiss(tmp_path / "old", [picture(late)], vectors(1, SINGLE.dimension)))
         draw(late, 3)
         take(target, tmp_path / "old")
@@ -501,7 +593,8 @@ class TestUpkeep:
         assert (document.path, document.mtime_ns != ABSENT, document.items) == (str(late), True, 1)
 
     def test_a_picture_that_cannot_be_read_costs_itself(self, tmp_path: Path, target: Path) -> None:
-        broken = tmp_path / "broken.png"
+        broken = tmp_path / "old" / "broken.png"
+        broken.parent.mkdir()
         broken.write_bytes(b"no picture")
         take(target, write_faiss(tmp_path / "old", [picture(broken)], vectors(1)))
         (document,) = Collection.open(target).documents()
@@ -514,7 +607,8 @@ class TestUpkeep:
 
     def test_an_item_without_its_picture_is_made_once(self, tmp_path: Path, target: Path) -> None:
         """Killed between the item and the row of its file, the next run finds the item there."""
-        broken = tmp_path / "broken.png"
+        broken = tmp_path / "old" / "broken.png"
+        broken.parent.mkdir()
         broken.write_bytes(b"no picture")
         old = write_faiss(tmp_path / "old", [picture(broken)], vectors(1))
         take(target, old)
@@ -530,7 +624,8 @@ class TestUpkeep:
     def test_frames_after_the_first_have_no_vector_and_say_so(self, tmp_path: Path, target: Path) -> None:
         from PIL import Image
 
-        path = tmp_path / "scan.tiff"
+        path = tmp_path / "old" / "scan.tiff"
+        path.parent.mkdir()
         frames = [Image.new("L", (32, 32), shade) for shade in (10, 200)]
         frames[0].save(path, save_all=True, append_images=frames[1:])
         take(target, write_faiss(tmp_path / "old", [picture(path)], vectors(1)))
@@ -542,7 +637,7 @@ class TestUpkeep:
 
 class TestEmbedder:
     def make(self, folder: Path, embedder: Embedder = SINGLE, count: int = 5) -> Path:
-        paths = [draw(folder / "img" / f"{n}.png", n) for n in range(count)]
+        paths = [draw(folder / "old" / "img" / f"{n}.png", n) for n in range(count)]
         return write_faiss(folder / "old", list(map(picture, paths)), np.stack(embed(embedder, *paths)))
 
     def test_the_one_that_made_the_vectors_searches_them(self, tmp_path: Path, target: Path) -> None:
@@ -566,7 +661,7 @@ class TestEmbedder:
             assert not target.exists()
 
     def test_one_that_makes_slightly_other_vectors_is_noted(self, tmp_path: Path, target: Path) -> None:
-        paths = [draw(tmp_path / f"{n}.png", n) for n in range(5)]
+        paths = [draw(tmp_path / "old" / f"{n}.png", n) for n in range(5)]
         noise = np.random.default_rng(0).standard_normal((5, 16)).astype(np.float32)
         near = np.stack(embed(SINGLE, *paths)) + 0.25 * noise / np.linalg.norm(noise, axis=1, keepdims=True)
         old = write_faiss(tmp_path / "old", list(map(picture, paths)), near)
@@ -574,7 +669,7 @@ class TestEmbedder:
 
     def test_where_nothing_can_be_compared_it_is_said(self, tmp_path: Path, target: Path) -> None:
         old = write_faiss(tmp_path / "old", [picture("/far/a.png")], vectors(1))
-        assert "No picture or text" in take(target, old, embedder=SINGLE).notes[0]
+        assert "No picture or text" in take(target, old, embedder=SINGLE).notes[-1]
         assert Collection.open(target).header.embedder == EmbedderMark.of(SINGLE)
 
     def test_vectors_wait_for_it_and_words_do_not(self, tmp_path: Path, target: Path) -> None:
@@ -611,7 +706,7 @@ class TestEmbedder:
 
     def test_nodes_are_compared_vector_by_vector(self, tmp_path: Path, target: Path) -> None:
         """The reference's nodes have vectors of the prompt as well: more than an embedder makes of a page."""
-        page = draw(tmp_path / "img" / "a.png", 1)
+        page = draw(tmp_path / "nodes" / "img" / "a.png", 1)
         (made,) = embed(MULTI, page)
         write_node(tmp_path / "nodes", str(page), np.concatenate([vectors(4, 128), made]))
         assert take(target, tmp_path / "nodes", embedder=MULTI).notes == ()
@@ -638,7 +733,7 @@ import_indexes(sys.argv[1], [Path(sys.argv[2])], CorpusOptions(ocr=False, worker
 
 @pytest.mark.slow
 def test_killed_while_it_imports_it_equals_a_clean_import(tmp_path: Path, target: Path) -> None:
-    pictures = [picture(draw(tmp_path / "img" / f"{n}.png", n)) for n in range(30)]
+    pictures = [picture(draw(tmp_path / "old" / "img" / f"{n}.png", n)) for n in range(30)]
     missing = [picture(f"/far/missing-{n}.png") for n in range(15)]
     entries = [*pictures, *missing, *(text(n) for n in range(15))]
     old = write_faiss(tmp_path / "old", entries, vectors(len(entries)))

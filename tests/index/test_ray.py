@@ -20,7 +20,14 @@ from vrag.corpus.base import Converted, Counted, Failed, Finished, Source
 from vrag.corpus.manifest import read_source
 from vrag.corpus.options import CorpusOptions
 from vrag.embed.base import VectorKind
-from vrag.errors import CollectionError, EmbedError, FingerprintMismatch, MissingExtra, VragError
+from vrag.errors import (
+    CollectionError,
+    EmbedderGone,
+    EmbedError,
+    FingerprintMismatch,
+    MissingExtra,
+    VragError,
+)
 from vrag.index.build import add, remove
 from vrag.index.ray import Progress, RayOptions, by_ray
 from vrag.index.store import Collection
@@ -99,6 +106,15 @@ class Fragile(HashEmbedder):
         return super().embed_items(contents)
 
 
+class Gone(HashEmbedder):
+    """Its device fails when it sees a certain text."""
+
+    def embed_items(self, contents: Sequence[Content]) -> Sequence[NDArray[np.float32]]:
+        if any("number 7" in content.text for content in contents):
+            raise EmbedderGone("The device failed.")
+        return super().embed_items(contents)
+
+
 def unopenable() -> HashEmbedder:
     raise EmbedError("There is no such model.", "Get it.")
 
@@ -168,6 +184,7 @@ def own_processes(title: str) -> list[int]:
     [
         (partial(HashEmbedder, VectorKind.SINGLE, 16, 1), FingerprintMismatch),
         (unopenable, EmbedError),
+        (partial(Gone, VectorKind.SINGLE, 16), EmbedderGone),
     ],
 )
 def test_what_is_no_files_fault_ends_the_job_with_its_own_error(

@@ -37,6 +37,21 @@ class TestOpening:
         assert header.embedder is not None
         assert header.embedder == EmbedderMark.of(HashEmbedder(dimension=3))
 
+    def test_the_settings_of_its_embedder_are_remembered_and_a_header_without_them_is_read(
+        self, tmp_path: Path
+    ) -> None:
+        settings = {"dtype": "bfloat16", "max_pixels": 602_112}
+        Collection.create(tmp_path / "c", embedder=HashEmbedder(settings=settings))
+        mark = Collection.open(tmp_path / "c").header.embedder
+        assert mark is not None
+        assert mark.settings == settings
+        content = json.loads((tmp_path / "c" / "collection.json").read_text())
+        del content["embedder"]["settings"]
+        (tmp_path / "c" / "collection.json").write_text(json.dumps(content))
+        older = Collection.open(tmp_path / "c").header.embedder
+        assert older is not None
+        assert (older, older.settings) == (mark, {})
+
     def test_opening_writes_nothing(self, tmp_path: Path) -> None:
         Collection.create(tmp_path / "c")
         before = sorted(tmp_path.rglob("*"))

@@ -4,7 +4,7 @@ import os
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -158,6 +158,26 @@ class TestRanking:
         ]
         (hits,) = Engine(collection, WordEmbedder()).search([Query("apple grape")], 10)
         assert [(hit.item, hit.score) for hit in hits] == reciprocal_rank_fusion(only)[:10]
+
+    @pytest.mark.parametrize(
+        ("rankings", "depth"),
+        [((Ranking.VECTOR,), 3), ((Ranking.LEXICAL,), 3), (tuple(Ranking), 100)],
+        ids=["vector", "lexical", "both"],
+    )
+    def test_only_what_is_to_be_fused_is_looked_for_deeper_than_asked(
+        self, collection: Collection, monkeypatch: pytest.MonkeyPatch, rankings: Sequence[Ranking], depth: int
+    ) -> None:
+        asked: list[int] = []
+        rank = Engine._rank  # pyright: ignore[reportPrivateUsage]
+
+        def ranked(self: Engine, *given: Any) -> Any:  # noqa: ANN401
+            asked.append(given[2])
+            return rank(self, *given)
+
+        monkeypatch.setattr(Engine, "_rank", ranked)
+        for top_k in (1, 3):
+            Engine(collection, WordEmbedder(), rankings=rankings).search([Query("apple")], top_k)
+        assert asked[-1] == depth
 
     def test_without_vectors_the_score_is_that_of_bm25(self, lexical: Collection) -> None:
         put(lexical, 1, "apple", "apple apple fig")

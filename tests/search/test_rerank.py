@@ -17,7 +17,7 @@ from vrag.testing import MemorySearcher, page
 from vrag.types import Query
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from vrag.types import Hit, Item
 
@@ -41,12 +41,25 @@ class Table:
 
 
 @dataclass
+class Sees:
+    """A reranker that sees, and finds all alike."""
+
+    name: str = "sees"
+    modalities: frozenset[Modality] = frozenset({Modality.TEXT, Modality.IMAGE})
+    seen: list[Content] = field(default_factory=list[Content])
+
+    def score(self, query: str, contents: Sequence[Content]) -> list[float]:
+        self.seen.extend(contents)
+        return [1.0] * len(contents)
+
+
+@dataclass
 class Failing:
     """A searcher that cannot show some of what it finds."""
 
     inner: MemorySearcher
-    items: dict[str, VragError] = field(default_factory=dict[str, VragError])
-    images: dict[str, VragError] = field(default_factory=dict[str, VragError])
+    items: Mapping[str, VragError] = field(default_factory=dict[str, VragError])
+    images: Mapping[str, VragError] = field(default_factory=dict[str, VragError])
     version: str = "failing"
     read: list[str] = field(default_factory=list[str])
 
@@ -130,35 +143,19 @@ class TestReranked:
             Reranked(searcher, Table({}), depth=0)
 
     def test_shows_pictures_to_those_who_see(self, searcher: MemorySearcher) -> None:
-        seen: list[Content] = []
-
-        class Sees(Table):
-            modalities = frozenset({Modality.TEXT, Modality.IMAGE})
-
-            def score(self, query: str, contents: Sequence[Content]) -> list[float]:
-                seen.extend(contents)
-                return [1.0] * len(contents)
-
-        Reranked(searcher, Sees({})).search(QUERY, 2)
-        assert all((content.image is None) != (not content.text) for content in seen)
+        sees = Sees()
+        Reranked(searcher, sees).search(QUERY, 2)
+        assert [(content.image is not None, content.text) for content in sees.seen] == [(True, "")] * 5
 
     @pytest.mark.parametrize("error", [CollectionError("damaged"), SearchError("no picture")])
     def test_judges_by_its_text_what_has_lost_its_picture(
         self, searcher: MemorySearcher, error: VragError
     ) -> None:
         lost = searcher.items[1].id
-        seen: list[Content] = []
-
-        class Sees(Table):
-            modalities = frozenset({Modality.TEXT, Modality.IMAGE})
-
-            def score(self, query: str, contents: Sequence[Content]) -> list[float]:
-                seen.extend(contents)
-                return [1.0] * len(contents)
-
-        (hits,) = Reranked(Failing(searcher, images={lost: error}), Sees({})).search(QUERY, 5)
+        sees = Sees()
+        (hits,) = Reranked(Failing(searcher, images={lost: error}), sees).search(QUERY, 5)
         assert len(hits) == 5
-        assert [content.text for content in seen if content.image is None] == ["ferry port"]
+        assert [content.text for content in sees.seen if content.image is None] == ["ferry port"]
 
     def test_puts_last_what_was_deleted_since_it_was_found(self, searcher: MemorySearcher) -> None:
         table = Table({text: float(len(text)) for text in WORDS})

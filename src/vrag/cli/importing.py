@@ -74,13 +74,18 @@ def import_index(
 
 
 def _embedder(settings: Settings) -> Model | None:
-    """The one that was named, or else the one that the collection is bound to."""
+    """The one that was named, or else the one that the collection is bound to, unless that is a server.
+
+    Somebody else's collection must not decide to whom pages and keys are sent: the import then says what
+    to name.
+    """
     from vrag.assemble import load_embedder
     from vrag.index.header import Header
 
     header = Header.read(Path(settings.collection))
     mark = header.embedder if header else None
-    spec = settings.embedder or (mark.name if mark and not mark.imported else "")
+    bound = mark is not None and not mark.imported and "://" not in mark.name
+    spec = settings.embedder or (mark.name if mark and bound else "")
     return load_embedder(settings, spec) if spec else None
 
 

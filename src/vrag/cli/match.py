@@ -109,8 +109,9 @@ def _embedder(settings: Settings, held: Stored | None) -> Model:
 
     bound = held if settings.embedder else held or Stored.open(settings.collection)
     mark = bound.header.embedder if bound else None
-    if not settings.embedder and mark is None:
-        raise EmbedError("The collection has no embedder.", "Name one: --embedder colqwen2")
+    if not settings.embedder and (mark is None or "://" in mark.name):
+        what = f"{mark.name}, a server that makes no maps" if mark else "no embedder"
+        raise EmbedError(f"The collection has {what}.", "Name one: --embedder colqwen2")
     try:
         opened = load_embedder(settings, settings.embedder or (mark.name if mark else ""))
     except EmbedError as error:

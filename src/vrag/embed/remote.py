@@ -38,7 +38,8 @@ __all__ = ["Address", "RemoteEmbedder"]
 _ADDRESS = re.compile(r"(?P<model>.+?)@(?P<url>https?://[^\s@]+)")
 _CONNECT_SECONDS = 5.0
 _ATTEMPTS = 5
-_BUSY = {408, 425, 429}
+_TOO_MANY = 429
+_BUSY = {408, 425, _TOO_MANY}
 _OF_REQUEST = {400, 413, 415, 422}
 """Refusals that blame what was asked."""
 _INSTRUCTION = "Represent the user's input."
@@ -206,8 +207,8 @@ class RemoteEmbedder:
         body = {"model": self._address.model, "encoding_format": "base64" if single else "float", **request}
         try:
             answer = self._repeated(lambda: self._post(url, body))
-        except (_Busy, _Refused) as error:
-            if error.of_request or self._answers():
+        except _Failure as error:
+            if error.of_request or (error.of_request is None and self._answers()):
                 raise
             raise EmbedderGone(error.message, error.hint) from error
         vectors = [_numbers(entry, single) for entry in _entries(answer, count, single)]
@@ -264,12 +265,20 @@ class RemoteEmbedder:
             raise _Busy(
                 f"The server at {url} does not answer: {type(error).__name__} {error}".rstrip() + ".",
                 "Start it, or correct the URL.",
+                of_request=False if isinstance(error, (httpx.ConnectError, httpx.ConnectTimeout)) else None,
             ) from error
         if answer.status_code in _BUSY or answer.status_code >= 500:
-            raise _Busy(_complaint(url, answer), "Try later.", _seconds(answer.headers.get("Retry-After")))
+            raise _Busy(
+                _complaint(url, answer),
+                "Try later.",
+                after=_seconds(answer.headers.get("Retry-After")),
+                of_request=False if answer.status_code == _TOO_MANY else None,
+            )
         if not answer.is_success:
             hint = "Set the API key." if answer.status_code in {401, 403} else ""
-            raise _Refused(_complaint(url, answer), hint, of_request=answer.status_code in _OF_REQUEST)
+            raise _Refused(
+                _complaint(url, answer), hint, of_request=answer.status_code in _OF_REQUEST or None
+            )
         try:
             data = answer.json()
         except ValueError as error:
@@ -290,22 +299,30 @@ class RemoteEmbedder:
         return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
 
 
-class _Busy(EmbedError):
-    """The server is away, busy or failing: asking again may help."""
+class _Failure(EmbedError):
+    """A request got no answer that could be used.
 
-    of_request = False
+    Args:
+        message: What happened.
+        hint: What to do about it.
+        after: Seconds that the server wants to be left alone.
+        of_request: Whether what was asked is to blame; None when that cannot be told from the failure.
+    """
 
-    def __init__(self, message: str, hint: str = "", after: float = 0.0) -> None:
+    def __init__(
+        self, message: str, hint: str = "", *, after: float = 0.0, of_request: bool | None = None
+    ) -> None:
         super().__init__(message, hint)
         self.after = after
-
-
-class _Refused(EmbedError):
-    """The server does not want this request; asking again does not help."""
-
-    def __init__(self, message: str, hint: str = "", *, of_request: bool = False) -> None:
-        super().__init__(message, hint)
         self.of_request = of_request
+
+
+class _Busy(_Failure):
+    """The server is away, busy or failing: asking again may help."""
+
+
+class _Refused(_Failure):
+    """The server does not want this request; asking again does not help."""
 
 
 def _entries(answer: Mapping[str, Any], count: int, single: bool) -> list[Any]:

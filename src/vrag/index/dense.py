@@ -26,6 +26,8 @@ __all__ = ["ExactDense", "Vectors"]
 
 _BLOCK = 8192
 """Vectors multiplied at once."""
+_FETCHED = 1024
+"""Vectors fetched at once from here and there: reading one maps its neighbours too."""
 _MANY = 5
 """Queries from which one product with all vectors costs less than going over their bytes for each."""
 _SCORES = 1 << 24
@@ -59,6 +61,14 @@ class Vectors:
         if self._frugal:
             drop(self.numbers)
 
+    def rows(self, rows: NDArray[np.int64]) -> NDArray[np.float32]:
+        """The vectors of some items, (rows, dimension)."""
+        made = np.empty((len(rows), self.numbers.shape[1]), np.float32)
+        for at in range(0, len(rows), _FETCHED):
+            made[at : at + _FETCHED] = self.numbers[rows[at : at + _FETCHED]]
+            self.used()
+        return made
+
     def margin(self, query: NDArray[np.float32]) -> float:
         """How far two dot products in float32 can be off together: n·u·|q|·|v| each, whatever the order.
 
@@ -70,7 +80,7 @@ class Vectors:
         """The scores of some rows, (rows,)."""
         parts = [np.zeros(0, np.float32)]
         for at in range(0, len(rows), _BLOCK):
-            block = self.numbers[rows[at : at + _BLOCK]].astype(np.float64)
+            block = self.rows(rows[at : at + _BLOCK]).astype(np.float64)
             parts.append((block @ query.astype(np.float64)).astype(np.float32))
         return np.concatenate(parts)
 
@@ -80,7 +90,7 @@ class Vectors:
         scores = np.empty((len(queries), count), np.float32)
         for at in range(0, count, _BLOCK):
             part = slice(at, min(at + _BLOCK, count))
-            block = self.numbers[part] if rows is None else self.numbers[rows[part]]
+            block = self.numbers[part] if rows is None else self.rows(rows[part])
             scores[:, part] = (block @ queries.T).T
             self.used()
         return scores

@@ -95,12 +95,10 @@ def _filled(lib: FaissLibrary, vectors: Vectors) -> FaissIndex:
     index.cp.niter, index.cp.seed = _ITERATIONS, _SEED % 2**31
     chance = np.random.default_rng(_SEED)
     sample = np.sort(chance.choice(rows, min(len(rows), max(_PER_LIST * lists, 1000)), replace=False))
-    index.train(vectors.numbers[sample])
-    vectors.used()
+    index.train(vectors.rows(sample))
     for at in range(0, len(rows), _ADDED):
         part = rows[at : at + _ADDED]
-        index.add_with_ids(vectors.numbers[part], part)
-        vectors.used()
+        index.add_with_ids(vectors.rows(part), part)
     return index
 
 
@@ -115,7 +113,7 @@ def _trial(lib: FaissLibrary, index: FaissIndex, vectors: Vectors) -> tuple[Prob
     """The least effort that finds enough of the exact best ten, and the share it finds."""
     rows = np.flatnonzero(vectors.valid)
     chance = np.random.default_rng(_SEED)
-    chosen = vectors.numbers[chance.choice(rows, min(_TRIALS, len(rows)), replace=False)]
+    chosen = vectors.rows(chance.choice(rows, min(_TRIALS, len(rows)), replace=False))
     lengths = np.linalg.norm(chosen, axis=1, keepdims=True) / np.sqrt(chosen.shape[1])
     noise = chance.standard_normal(chosen.shape, np.float32) * lengths * np.sqrt(1 / _CLOSENESS**2 - 1)
     queries = (chosen + noise).astype(np.float32)

@@ -128,6 +128,8 @@ def known_tier(collection: Collection, items: int, key: str, options: VectorOpti
     stored = shelf.find("originals")
     guessed = items if mark.kind is VectorKind.SINGLE else items * _TYPICAL
     tier = plan(mark.kind, items, stored.facts["vectors"] if stored else guessed, options)
+    if stored is None and mark.kind is VectorKind.MULTI and options.tier == "auto":
+        tier = replace(tier, reason=f"about {tier.reason}; counted at the first search")
     made = shelf.find(_DERIVED[tier.name]) if tier.name in _DERIVED else None
     return judged(tier, made.facts["recall"], options) if made else tier
 

@@ -202,7 +202,8 @@ class SearchClient:
             raise SearchError(f"There is no item {id[:100]!r} at {self._connection.url}: that is not an id.")
         answer = self._connection.ask("GET", f"/items/{id}{part}", limit, params=params)
         if answer.status == HTTPStatus.NOT_FOUND:
-            raise SearchError(problem_of(answer.content).detail)
+            problem = problem_of(answer.content)
+            raise SearchError(problem.detail, problem.hint)
         self._connection.check(answer)
         return answer
 
