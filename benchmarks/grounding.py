@@ -185,7 +185,7 @@ def _workbench(docs: Path | None, collection: Path | None) -> Workbench:
 
     report = load_settings(collection=collection)
     if docs is not None:
-        opened, options = open_for_adding(report)
+        opened, options, _ = open_for_adding(report)
         add(opened, [docs], options)
     return open_workbench(report.settings)
 

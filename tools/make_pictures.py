@@ -28,7 +28,7 @@ def main() -> None:
     """Runs the sample question and draws what came of it."""
     with tempfile.TemporaryDirectory() as directory:
         report = load_settings(collection=Path(directory) / "collection")
-        collection, options = open_for_adding(report)
+        collection, options, _ = open_for_adding(report)
         add(collection, [corpus_dir()], options)
         bench = open_workbench(report.settings)
         picture = draw(bench, bench.agent().run(QUESTION))

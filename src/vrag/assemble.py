@@ -15,7 +15,7 @@ from vrag.agent.vrag import VragAgent
 from vrag.corpus.options import CorpusOptions
 from vrag.embed.deferred import DeferredEmbedder
 from vrag.errors import EmbedError, SettingsError
-from vrag.index.header import Header
+from vrag.index.header import EmbedderMark, Header
 from vrag.index.objects import is_url
 from vrag.index.store import Collection
 from vrag.index.upkeep import lies_under
@@ -28,9 +28,8 @@ from vrag.types import Query
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from vrag.embed.base import Embedder
+    from vrag.embed.base import Embedder, Marked
     from vrag.index.embedding import Producer
-    from vrag.index.header import EmbedderMark
     from vrag.search.engine import Searcher
     from vrag.settings import Settings, SettingsReport
     from vrag.types import Document
@@ -163,9 +162,12 @@ def open_ray(settings: Settings, embedder: Embedder | None) -> Producer:
     from vrag.index.ray import RayOptions, by_ray
 
     options = RayOptions(
-        address=settings.ray_address, embedders=settings.ray_embedders, gpus=settings.ray_gpus
+        address=settings.ray_address,
+        embedders=settings.ray_embedders,
+        gpus=settings.ray_gpus,
+        items=settings.batch,
     )
-    opened = partial(load_embedder, settings, settings.embedder or embedder.name) if embedder else None
+    opened = partial(open_marked, settings, EmbedderMark.of(embedder)) if embedder else None
     return by_ray(options, opened, embedder)
 
 
@@ -284,14 +286,17 @@ def _shared_embedder(settings: Settings, collections: Iterable[Collection]) -> E
 
 def _embedder_of(settings: Settings, mark: EmbedderMark) -> Embedder:
     """The embedder whose vectors a collection holds, opened when it is needed."""
-    return DeferredEmbedder(mark, partial(_open_marked, settings, mark))
+    return DeferredEmbedder(mark, partial(open_marked, settings, mark))
 
 
-def _open_marked(settings: Settings, mark: EmbedderMark) -> Embedder:
-    """Opens an embedder from where it was when the collection was made, or is said to be now.
+def open_marked(settings: Settings, mark: Marked) -> Embedder:
+    """Opens the embedder of a mark, from where it was then or is said to be now, as it was opened then.
 
     A server is asked only if the user names it: somebody else's collection must not decide to whom
     queries, pages and keys are sent.
+
+    Raises:
+        EmbedError: If it cannot be opened, or is a server that nobody named.
     """
     if not settings.embedder and "://" in mark.name:
         raise EmbedError(
@@ -299,25 +304,35 @@ def _open_marked(settings: Settings, mark: EmbedderMark) -> Embedder:
             f"If it may be sent queries and pages, say so: VRAG_EMBEDDER={mark.name}",
         )
     try:
-        return load_embedder(settings, settings.embedder or mark.name)
+        return load_embedder(settings, settings.embedder or mark.name, mark.settings)
     except EmbedError as error:
         way = "Say where the model is now with VRAG_EMBEDDER, or rank by words alone: VRAG_RANKING=lexical."
-        raise EmbedError(error.message, f"{error.hint} {way}".strip()) from error
+        raise type(error)(error.message, f"{error.hint} {way}".strip()) from error
 
 
-def load_embedder(settings: Settings, spec: str) -> Embedder:
+def load_embedder(settings: Settings, spec: str, kept: Mapping[str, str | int] | None = None) -> Embedder:
     """The embedder of that name, opened as the settings say.
+
+    Args:
+        settings: Device, precision and the rest.
+        spec: Its name.
+        kept: What a collection was made with, for what the settings leave open; see `Embedder.settings`.
 
     Raises:
         EmbedError: If there is none of that name, or it cannot be opened.
     """
+    from vrag.embed.options import kept_settings
     from vrag.embed.registry import open_embedder
 
+    opening = kept_settings(kept or {})
+    if settings.dtype != "auto":
+        opening["dtype"] = settings.dtype
+    if settings.embed_pixels:
+        opening["max_pixels"] = settings.embed_pixels
     return open_embedder(
         spec,
         device=settings.device,
-        dtype=settings.dtype,
         batch=settings.batch,
-        max_pixels=settings.embed_pixels or None,
         api_key=settings.embed_key.get_secret_value() or None,
+        **opening,
     )

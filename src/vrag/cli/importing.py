@@ -86,7 +86,7 @@ def _embedder(settings: Settings) -> Model | None:
     mark = header.embedder if header else None
     bound = mark is not None and not mark.imported and "://" not in mark.name
     spec = settings.embedder or (mark.name if mark and bound else "")
-    return load_embedder(settings, spec) if spec else None
+    return load_embedder(settings, spec, mark.settings if mark and bound else None) if spec else None
 
 
 def _options(settings: Settings) -> CorpusOptions | None:

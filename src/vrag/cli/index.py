@@ -83,12 +83,14 @@ def add(
     """
     from vrag.assemble import documents_under, open_for_adding, open_ray
     from vrag.index.build import add as add_files
+    from vrag.index.embedding import local
 
     report = load_settings(
         collection=collection, dpi=dpi, ocr=ocr, workers=workers, embedder=embedder, device=device
     )
     opened, options, model = open_for_adding(report)
-    producer = open_ray(report.settings, model) if engine is Engine.RAY else None
+    batch = report.settings.batch
+    producer = open_ray(report.settings, model) if engine is Engine.RAY else local(model, batch)
     with add_progress() as progress:
         done = add_files(
             opened,

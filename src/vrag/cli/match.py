@@ -113,7 +113,8 @@ def _embedder(settings: Settings, held: Stored | None) -> Model:
         what = f"{mark.name}, a server that makes no maps" if mark else "no embedder"
         raise EmbedError(f"The collection has {what}.", "Name one: --embedder colqwen2")
     try:
-        opened = load_embedder(settings, settings.embedder or (mark.name if mark else ""))
+        spec = settings.embedder or (mark.name if mark else "")
+        opened = load_embedder(settings, spec, mark.settings if mark else None)
     except EmbedError as error:
         way = "" if settings.embedder else "Say where the model is now: --embedder MODEL"
         raise EmbedError(error.message, f"{error.hint} {way}".strip()) from error

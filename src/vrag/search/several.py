@@ -174,7 +174,7 @@ def check_embedders(collections: Mapping[str, Collection]) -> None:
         if mark.fingerprint != marks[first].fingerprint:
             raise FingerprintMismatch(
                 f"The collections {first} and {name} hold vectors of different embedders.",
-                "Search them one at a time, or by words alone (--ranking lexical), or build one of them again "
+                "Search them one at a time, or by words alone (--ranking lexical), or build one of them anew "
                 "with the other's embedder.",
             )
 
