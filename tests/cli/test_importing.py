@@ -31,7 +31,7 @@ def settings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[str]:
     monkeypatch.setenv("COLUMNS", "200")
     opened: list[str] = []
 
-    def load(_: object, spec: str) -> HashEmbedder:
+    def load(_: object, spec: str, kept: object = None) -> HashEmbedder:
         opened.append(spec)
         return SINGLE
 

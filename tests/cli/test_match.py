@@ -97,7 +97,7 @@ def test_the_settings_of_the_embedder_hold(
 
 
 def test_an_item_is_matched_by_the_model_of_its_collection_alone(
-    model: Path, page: Path, tmp_path: Path
+    model: Path, page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from vrag.embed.registry import open_embedder
     from vrag.index.build import add
@@ -113,17 +113,11 @@ def test_an_item_is_matched_by_the_model_of_its_collection_alone(
     small = open_embedder(f"sentence:{model}", device="cpu", max_pixels=6272)
     other = Collection.create(tmp_path / "d", options, embedder=small)
     add(other, [page], embedder=small)
-    with pytest.raises(FingerprintMismatch):
-        run(
-            row["id"],
-            "red",
-            "--collection",
-            tmp_path / "d",
-            "--embedder",
-            f"sentence:{model}",
-            "-o",
-            tmp_path / "a.png",
-        )
+    place = ("--collection", tmp_path / "d", "-o", tmp_path / "a.png")
+    assert "Drawn" in run(row["id"], "red", *place)  # opened as it was when the collection was made
+    monkeypatch.setenv("VRAG_EMBED_PIXELS", "12544")
+    with pytest.raises(FingerprintMismatch, match="12544"):
+        run(row["id"], "red", *place)
 
 
 def test_what_is_no_picture_is_said(model: Path, tmp_path: Path) -> None:

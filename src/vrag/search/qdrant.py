@@ -89,7 +89,7 @@ class QdrantSearcher:
         check_corpora(queries, tuple(named([self._collection.address])))
         if not queries:
             return []
-        catalog, depth = self._current(), depth_of(top_k, 1 if self._lexical is None else 2)
+        catalog, depth = self._current(), depth_of(top_k)  # deep, so that ties are cut here
         vectors = self._embedder.embed_queries([query.text for query in queries])
         found = [
             self._found(catalog, query, np.asarray(vector, np.float32), depth)
