@@ -21,6 +21,8 @@ from vrag.testing import HashEmbedder
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+BESIDE = Path(__file__).resolve().parents[2] / "shared" / "data"
+"""Where real data lie beside the repository, if at all."""
 SINGLE = HashEmbedder(VectorKind.SINGLE, 256)
 MULTI = HashEmbedder(VectorKind.MULTI, 128)
 """Pictures are found by their size, as a word: `24×18`."""
@@ -319,8 +321,8 @@ class TestOlder:
 
 @pytest.mark.data
 @pytest.mark.skipif(
-    not Path("/work/shared/data/colqwen2-pages").is_dir(), reason="the reference's own nodes are not here"
+    not (BESIDE / "colqwen2-pages").is_dir(), reason="the reference's own nodes are not here"
 )
 def test_the_reference_nodes_are_searched(tmp_path: Path) -> None:
-    engine = SearchEngine(dataset_dir="/work/shared/data", node_dir_prefix="colqwen2-pages", embedder=MULTI)
+    engine = SearchEngine(dataset_dir=str(BESIDE), node_dir_prefix="colqwen2-pages", embedder=MULTI)
     assert sorted(engine.batch_search(["words"])[0]) == ["aliyun4_1.jpg", "slide_1_1024.jpg"]

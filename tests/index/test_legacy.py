@@ -45,7 +45,8 @@ if TYPE_CHECKING:
 OPTIONS = CorpusOptions(ocr=False, workers=1)
 SINGLE = HashEmbedder(VectorKind.SINGLE, 16)
 MULTI = HashEmbedder(VectorKind.MULTI, 128)
-REAL = Path("/work/shared/data/colqwen2-pages")
+REAL = Path(__file__).parents[3] / "shared" / "data" / "colqwen2-pages"
+"""Where real nodes lie beside the repository, if at all."""
 
 
 def vectors(rows: int, dimension: int = 16, seed: int = 0) -> NDArray[np.float32]:
