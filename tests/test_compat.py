@@ -320,9 +320,7 @@ class TestOlder:
 
 
 @pytest.mark.data
-@pytest.mark.skipif(
-    not (BESIDE / "colqwen2-pages").is_dir(), reason="the reference's own nodes are not here"
-)
+@pytest.mark.skipif(not (BESIDE / "colqwen2-pages").is_dir(), reason="the reference's own nodes are not here")
 def test_the_reference_nodes_are_searched(tmp_path: Path) -> None:
     engine = SearchEngine(dataset_dir=str(BESIDE), node_dir_prefix="colqwen2-pages", embedder=MULTI)
     assert sorted(engine.batch_search(["words"])[0]) == ["aliyun4_1.jpg", "slide_1_1024.jpg"]
