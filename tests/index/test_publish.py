@@ -241,10 +241,9 @@ class TestPublishing:
         assert not [name for name in names if "leftover" in name or "_transactions" in name]
         assert sum("_versions" in name for name in names) == 2
         compact(filled, AT_ONCE)
-        local = list((filled.directory / "index").rglob("data/*.lance"))
         publish(filled, URL, prune=ALL)
         there = [name for name in Objects(URL).list() if "/data/" in name]
-        assert len(there) == len(local)
+        assert len(there) == 2, "one file for each table; on the disk older ones may wait to be cleared"
 
     def test_many_small_files_are_merged_before(
         self, filled: Collection, folder: Path, monkeypatch: pytest.MonkeyPatch
