@@ -56,40 +56,7 @@ class Content:
 
 
 class Marked(Protocol):
-    """What says which vectors an embedder makes: the part of an `Embedder` that is written down."""
-
-    @property
-    def name(self) -> str:
-        """How settings name it."""
-        ...
-
-    @property
-    def kind(self) -> VectorKind:
-        """Whether one vector stands for an item, or many."""
-        ...
-
-    @property
-    def dimension(self) -> int:
-        """Length of a vector."""
-        ...
-
-    @property
-    def fingerprint(self) -> str:
-        """Hash over weights and settings."""
-        ...
-
-    @property
-    def settings(self) -> Mapping[str, str | int]:
-        """The settings among them, as `Embedder.settings` gives them."""
-        ...
-
-
-class Embedder(Protocol):
-    """Turns contents and queries into vectors that can be compared.
-
-    A vector depends on its own content alone: not on what else is in the batch, nor on the order.
-    May be called from several threads; calls wait for each other.
-    """
+    """What says which vectors an embedder makes: the part of an `Embedder` that a collection keeps."""
 
     @property
     def name(self) -> str:
@@ -118,6 +85,14 @@ class Embedder(Protocol):
         Only what was chosen when it was opened: what is left out is the model's own.
         """
         ...
+
+
+class Embedder(Marked, Protocol):
+    """Turns contents and queries into vectors that can be compared.
+
+    A vector depends on its own content alone: not on what else is in the batch, nor on the order.
+    May be called from several threads; calls wait for each other.
+    """
 
     @property
     def modalities(self) -> frozenset[Modality]:
