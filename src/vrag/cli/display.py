@@ -14,12 +14,15 @@ from rich.progress import BarColumn, Progress, TextColumn
 from rich.table import Table
 from rich.text import Text
 
+from vrag.settings import load_settings
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable
 
     from vrag.errors import VragError
     from vrag.index.build import AddReport
     from vrag.index.build import Progress as BuildProgress
+    from vrag.settings import Settings
 
 __all__ = [
     "Collection",
@@ -34,6 +37,7 @@ __all__ = [
     "named_path",
     "plain",
     "say",
+    "search_settings",
     "show_table",
     "supported",
     "tell_report",
@@ -67,6 +71,23 @@ RankBy = typer.Option(
     None, "--ranking", help="Rank by `lexical`, `vector` or `auto`: both.", show_default="VRAG_RANKING"
 )
 Json = typer.Option(False, "--json", help="Print one JSON object for machines.")
+
+
+def search_settings(
+    collections: list[str] | None,
+    ranking: str | None,
+    embedder: str | None,
+    device: str | None,
+    reranker: str | None,
+) -> Settings:
+    """The settings with the flags that every command which searches takes."""
+    return load_settings(
+        collections=tuple(collections) if collections else None,
+        ranking=ranking,
+        embedder=embedder,
+        device=device,
+        reranker=reranker,
+    ).settings
 
 
 def named_path(text: str) -> Path:

@@ -8,8 +8,17 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from vrag.cli.display import Collections, Device, Embedder, Json, RankBy, emit_json, plain, say
-from vrag.settings import load_settings
+from vrag.cli.display import (
+    Collections,
+    Device,
+    Embedder,
+    Json,
+    RankBy,
+    emit_json,
+    plain,
+    say,
+    search_settings,
+)
 
 if TYPE_CHECKING:
     from vrag.types import Item
@@ -46,14 +55,7 @@ def search(
     from vrag.errors import SearchError
     from vrag.types import ItemKind, Query
 
-    report = load_settings(
-        collections=tuple(collection) if collection else None,
-        ranking=ranking,
-        embedder=embedder,
-        device=device,
-        reranker=reranker,
-    )
-    bench = open_workbench(report.settings)
+    bench = open_workbench(search_settings(collection, ranking, embedder, device, reranker))
     unknown = sorted(set(kind) - {str(known) for known in ItemKind})
     if unknown:
         raise typer.BadParameter(f"There is no kind of item {unknown[0]!r}; known: {', '.join(ItemKind)}.")

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from vrag.cli.display import Collections, Device, Embedder, RankBy, say, warn
-from vrag.settings import load_settings
+from vrag.cli.display import Collections, Device, Embedder, RankBy, say, search_settings, warn
 
 if TYPE_CHECKING:
     from vrag.assemble import Workbench
@@ -68,14 +67,7 @@ def serve(
 
     check_access(host, token=token, insecure=insecure)
     logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s: %(message)s", level=logging.WARNING)
-    report = load_settings(
-        collections=tuple(collection) if collection else None,
-        ranking=ranking,
-        embedder=embedder,
-        device=device,
-        reranker=reranker,
-    )
-    bench = open_workbench(report.settings)
+    bench = open_workbench(search_settings(collection, ranking, embedder, device, reranker))
     bench.warm_up()
     options = ServerOptions(token=token, local=is_loopback(host), hosts=frozenset(map(str.casefold, name)))
     app = create_app(
