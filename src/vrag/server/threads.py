@@ -38,7 +38,10 @@ class Threads:
         """Of each thread that was begun: done when it has ended."""
 
     def run(self, work: Callable[[], T]) -> asyncio.Future[T]:
-        """Work, in one of the threads. Cancel the future, and it is not begun if it still waits."""
+        """Work, in one of the threads.
+
+        Cancel the future, and the work is not begun if it still waits at the loop's next turn.
+        """
         if not self._ends:
             self._begin()
         future: Future[T] = Future()
