@@ -48,6 +48,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from PIL.Image import Image
 
+    from vrag.corpus.video import Frame
+    from vrag.geometry import Size
     from vrag.search.engine import Searcher
     from vrag.types import Case, Item, Query
 
@@ -82,7 +84,11 @@ class ScoredSearcher:
         """Not needed."""
         raise NotImplementedError
 
-    def image(self, id: str) -> Image:
+    def image(self, id: str, *, least: Size | None = None) -> Image:
+        """Not needed."""
+        raise NotImplementedError
+
+    def frames(self, id: str, *, fps: float, most: int) -> list[Frame]:
         """Not needed."""
         raise NotImplementedError
 

@@ -15,11 +15,14 @@ settings.register_profile("vrag", deadline=None, derandomize=bool(os.environ.get
 settings.load_profile("vrag")
 
 
+_FOREIGN = ("VRAG_", "OPENAI_", "DASHSCOPE_")
+
+
 @pytest.fixture(autouse=True)
 def own_settings(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A home that no setting of the person who runs the tests reaches; returns it."""
     home = tmp_path_factory.mktemp("home")
-    for name in [name for name in os.environ if name.startswith("VRAG_")]:
+    for name in [name for name in os.environ if name.startswith(_FOREIGN)]:
         monkeypatch.delenv(name)
     monkeypatch.setenv("HOME", str(home))
     monkeypatch.setenv("XDG_CONFIG_HOME", str(home / "config"))

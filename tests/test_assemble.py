@@ -2,26 +2,34 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 import pytest
 
 from vrag.agent.environment import EnvironmentOptions
-from vrag.agent.vrag import VragAgent
+from vrag.agent.limits import Limits, Prices
+from vrag.agent.memory import MemoryOptions, Propagation
+from vrag.agent.policies.chat import ChatPolicy
+from vrag.agent.policies.extractive import ExtractivePolicy
+from vrag.agent.policies.extractive_graph import ExtractiveGraphPolicy
 from vrag.assemble import (
+    USUAL_PROFILE,
     corpus_options,
     documents_under,
+    open_agent,
     open_for_adding,
+    open_profile,
     open_workbench,
     vector_options,
 )
 from vrag.corpus.options import CorpusOptions
 from vrag.embed import registry
 from vrag.embed.base import VectorKind
-from vrag.errors import EmbedError, FingerprintMismatch, SettingsError
+from vrag.errors import EmbedError, FingerprintMismatch, SettingsError, VragError
 from vrag.index.build import add
 from vrag.settings import load_settings
-from vrag.testing import HashEmbedder
+from vrag.testing import HashEmbedder, tiny_corpus
 from vrag.types import Query
 
 if TYPE_CHECKING:
@@ -36,7 +44,88 @@ def test_the_defaults_of_settings_are_those_of_the_parts(tmp_path: Path) -> None
     open_for_adding(report)
     agent = open_workbench(report.settings).agent()
     assert agent.environment.options == EnvironmentOptions()
-    assert agent.max_steps == VragAgent(agent.policy, agent.environment).max_steps
+    assert agent.limits == Limits(steps=agent.method.steps)
+    assert agent.prices == Prices()
+    assert isinstance(agent.policy, ExtractivePolicy)
+    graph = open_workbench(report.settings.model_copy(update={"agent": "vimrag"})).agent()
+    assert graph.method.memory == MemoryOptions()
+    assert graph.limits == Limits(steps=20)
+    assert graph.environment.options == EnvironmentOptions(hits=3)
+    assert isinstance(graph.policy, ExtractiveGraphPolicy)
+
+
+class TestAnswering:
+    """What the settings say about agents and models."""
+
+    def test_a_served_model_is_asked_as_the_settings_say(self) -> None:
+        settings = load_settings(
+            model="Qwen/Qwen3-VL-8B-Instruct", base_url="http://localhost:1/v1", thinking="on", seed=7
+        ).settings
+        agent = open_agent(settings, tiny_corpus())
+        assert isinstance(agent.policy, ChatPolicy)
+        assert agent.environment.profile.name == "qwen3-vl"
+        sampling = agent.policy.sampling
+        assert (sampling["temperature"], sampling["top_p"], sampling["seed"]) == (0.6, 0.95, 7)
+
+    def test_what_is_named_outweighs_what_is_known(self) -> None:
+        settings = load_settings(
+            model="qwen3-vl-plus", base_url="http://localhost:1/v1", profile="y-first", temperature=0.2
+        ).settings
+        agent = open_agent(settings, tiny_corpus())
+        assert agent.environment.profile.name == "y-first"
+        assert agent.policy.sampling["temperature"] == 0.2
+
+    def test_a_model_of_no_known_family_gets_the_usual_one_and_a_word_of_warning(
+        self, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        settings = load_settings(model="somebody/their-model", base_url="http://localhost:1/v1").settings
+        assert open_profile(settings).name == USUAL_PROFILE
+        assert "vrag doctor --coords" in caplog.text
+
+    def test_limits_prices_and_memory_are_those_of_the_settings(self) -> None:
+        settings = load_settings(
+            agent="vimrag", max_steps=7, budget_tokens=9, budget_seconds=2.5, price_prompt=1,
+            price_completion=4,
+            memory_tokens=640, memory_items=3, memory_rule="blocked", crop_nodes=True, hits=5, reselect=True,
+        ).settings  # fmt: skip
+        agent = open_agent(settings, tiny_corpus())
+        assert agent.limits == Limits(steps=7, tokens=9, seconds=2.5)
+        assert agent.prices == Prices(prompt=1, completion=4)
+        assert agent.method.memory == MemoryOptions(
+            tokens=640, items=3, propagation=Propagation.BLOCKED, crop_nodes=True
+        )
+        assert agent.method.reselect
+        assert agent.environment.options.hits == 5
+
+    @pytest.mark.parametrize(
+        ("settings", "words"),
+        [
+            ({"model": "some-model"}, "Where is the model some-model"),
+            ({"base_url": "http://localhost:1/v1"}, "Which model of"),
+            ({"profile": "nobody's"}, "no model profile"),
+            ({"instruction": "no/such/file.md"}, "cannot be read"),
+            ({"actions": "no_such_action"}, "no action 'no_such_action'"),
+            ({"model": "m", "base_url": "http://user:secret@localhost/v1"}, "user name"),
+            ({"model": "local:no/such/checkpoint"}, "no/such/checkpoint"),
+        ],
+    )
+    def test_settings_that_do_not_fit_are_refused_with_advice(
+        self, settings: dict[str, str], words: str
+    ) -> None:
+        with pytest.raises(VragError, match=re.escape(words)) as caught:
+            open_agent(load_settings(**settings).settings, tiny_corpus())
+        assert caught.value.hint or caught.value.message
+        assert "secret" not in str(caught.value)
+
+    def test_an_instruction_of_ones_own_takes_the_place_of_ours(self, tmp_path: Path) -> None:
+        path = tmp_path / "mine.md"
+        path.write_text("Do as I say. $5 is a price.\n", encoding="utf-8")
+        agent = open_agent(load_settings(instruction=str(path)).settings, tiny_corpus())
+        context = agent.method.begin(agent.environment, "Why?").context(last=False)
+        assert context.messages[0].text == "Do as I say. $5 is a price.\nWhy?"
+        path.write_text(" \n")
+        with pytest.raises(SettingsError, match="is empty"):
+            open_agent(load_settings(instruction=str(path)).settings, tiny_corpus())
 
 
 def test_a_collection_keeps_its_settings_unless_others_are_asked_for(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from vrag.errors import SettingsError
-from vrag.settings import Settings, load_settings, unknown_variables
+from vrag.settings import DASHSCOPE, Settings, load_settings, unknown_variables
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -118,3 +118,43 @@ def test_a_variable_that_is_no_setting_is_told_with_the_nearest_that_is(
 def test_a_key_is_not_shown(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("VRAG_EMBED_KEY", "geheim")
     assert "geheim" not in repr(load_settings())
+
+
+class TestVariablesOfOtherPrograms:
+    """Address and key of the model's server, as other programs name them."""
+
+    def test_they_count_where_ours_are_not_set(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("OPENAI_BASE_URL", "http://localhost:9/v1")
+        monkeypatch.setenv("OPENAI_API_KEY", "sk-1")
+        report = load_settings(model="some-model")
+        assert report.settings.base_url == "http://localhost:9/v1"
+        assert report.settings.model_key.get_secret_value() == "sk-1"
+        assert report.origins["model_key"] == "OPENAI_API_KEY"
+        monkeypatch.setenv("VRAG_BASE_URL", "http://localhost:8/v1")
+        monkeypatch.setenv("VRAG_MODEL_KEY", "mine")
+        report = load_settings(model="some-model")
+        assert report.settings.base_url == "http://localhost:8/v1"
+        assert report.origins["base_url"] == "environment"
+        assert report.settings.model_key.get_secret_value() == "mine"
+
+    def test_a_key_for_dashscope_says_where_the_model_is(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+        monkeypatch.setenv("DASHSCOPE_API_KEY", "sk-d")
+        report = load_settings(model="qwen3.5-plus")
+        assert report.settings.base_url == DASHSCOPE
+        assert report.settings.model_key.get_secret_value() == "sk-d"
+        assert load_settings().settings.base_url == ""
+        elsewhere = load_settings(model="m", base_url="http://localhost:9/v1").settings
+        assert elsewhere.model_key.get_secret_value() == ""
+
+    @pytest.mark.parametrize("file", ["vrag.toml", ".env"])
+    def test_a_key_does_not_follow_an_address_that_a_folder_brings_along(
+        self, file: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.chdir(tmp_path)
+        monkeypatch.setenv("OPENAI_API_KEY", "sk-1")
+        name, quote = ("VRAG_BASE_URL", "") if file == ".env" else ("base_url", '"')
+        (tmp_path / file).write_text(f"{name} = {quote}http://evil.example/v1{quote}")
+        report = load_settings(model="some-model")
+        assert report.settings.base_url == "http://evil.example/v1"
+        assert report.settings.model_key.get_secret_value() == ""

@@ -17,6 +17,8 @@
     ├── SearchError         a query or filter cannot be answered
     │   └── ServerError         the search server cannot be reached, or answered with an error
     ├── ModelError          a language model failed or sent what cannot be used
+    │   └── ContextTooLong      the prompt is longer than the model takes
+    ├── ActionError         an action of others cannot be loaded
     ├── RunError            a recorded run is missing, damaged or cannot be replayed
     ├── CaseError           a data set of questions cannot be read
     └── MissingExtra        an optional dependency is not installed
@@ -28,9 +30,11 @@ past the code that handles many of them at once. What does raise says what to do
 from __future__ import annotations
 
 __all__ = [
+    "ActionError",
     "CaseError",
     "CollectionBusy",
     "CollectionError",
+    "ContextTooLong",
     "CorpusError",
     "EmbedError",
     "EmbedderGone",
@@ -124,6 +128,14 @@ class ServerError(SearchError):
 
 class ModelError(VragError):
     """A language model failed or sent what cannot be used."""
+
+
+class ContextTooLong(ModelError):
+    """The prompt is longer than the model takes."""
+
+
+class ActionError(VragError):
+    """An action of others (`vrag.actions`) cannot be loaded."""
 
 
 class RunError(VragError):

@@ -1,9 +1,9 @@
 """Boxes with their coordinate space, and the only code that resizes images or maps coordinates.
 
-Four spaces exist. An *item* is the stored full-resolution picture of a page. The model is *shown*
+Five spaces exist. An *item* is the stored full-resolution picture of a page. The model is *shown*
 a resized copy of the item or of a part of it. *Unit* coordinates are fractions of the item and are
 what leaves the system as evidence. *Mille* coordinates are fractions of the shown picture in
-thousandths, the convention of some model families. A `View` says which part of which item a shown
+thousandths, and *relative* ones are plain fractions of it: the conventions of some model families. A `View` says which part of which item a shown
 picture is, and maps between the spaces. Maps are exact in real numbers; rounding happens once, at
 the final cut of pixels.
 """
@@ -35,6 +35,8 @@ class Space(StrEnum):
     """Fractions of the item, 0 to 1."""
     MILLE = "mille"
     """Thousandths of the picture the model was shown, 0 to 1000."""
+    RELATIVE = "relative"
+    """Fractions of the picture the model was shown, 0 to 1."""
 
 
 class Size(NamedTuple):
@@ -201,7 +203,14 @@ class View:
     region: Box
     """The part shown, in `Space.ITEM`."""
     shown: Size
-    """Size of the shown picture in pixels."""
+    """Size in pixels at which the part is shown."""
+    margin: Size = Size(0, 0)
+    """White pixels added on the right and at the bottom, for a part smaller than a model accepts."""
+
+    @property
+    def canvas(self) -> Size:
+        """Size of the whole picture that the model is given: `shown` and the margin."""
+        return Size(self.shown.width + self.margin.width, self.shown.height + self.margin.height)
 
     @classmethod
     def whole(cls, item: Size, shown: Size) -> View:
@@ -251,7 +260,11 @@ class View:
             case Space.SHOWN:
                 return self.region.width / self.shown.width, self.region.height / self.shown.height
             case Space.MILLE:
-                return self.region.width / 1000, self.region.height / 1000
+                x, y = self._scale(Space.RELATIVE)
+                return x / 1000, y / 1000
+            case Space.RELATIVE:
+                x, y = self._scale(Space.SHOWN)
+                return x * self.canvas.width, y * self.canvas.height
 
     def _origin(self, space: Space) -> tuple[float, float]:
         """Where the zero of `space` lies, in item pixels."""
@@ -261,14 +274,24 @@ class View:
 
 
 def draw_view(image: Image, view: View) -> Image:
-    """The picture a view shows: the region cut from the full-resolution item, then resized once.
+    """The picture a view shows: the region cut from the item, resized once, on its canvas.
 
     Args:
-        image: The stored item, RGB, of size `view.item`.
+        image: The stored item, RGB; of size `view.item`, or a smaller copy of the whole of it.
         view: What to show of it.
     """
     from PIL import Image as Images
 
-    left, top, right, bottom = (int(side) for side in view.region.as_tuple())
-    cut = image.crop((left, top, right, bottom))
-    return cut.resize(view.shown, Images.Resampling.BICUBIC, reducing_gap=3.0)
+    x, y = image.width / view.item.width, image.height / view.item.height
+    left, top, right, bottom = view.region.as_tuple()
+    drawn = image.resize(
+        view.shown,
+        Images.Resampling.BICUBIC,
+        box=(left * x, top * y, right * x, bottom * y),
+        reducing_gap=2.0,
+    )
+    if view.canvas == view.shown:
+        return drawn
+    canvas = Images.new("RGB", view.canvas, "white")
+    canvas.paste(drawn)
+    return canvas

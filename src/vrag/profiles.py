@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from vrag.errors import SettingsError
-from vrag.geometry import Size, Space, smart_resize
+from vrag.geometry import Box, Size, Space, smart_resize
 
-__all__ = ["PROFILES", "Profile", "profile_named"]
+__all__ = ["PROFILES", "Profile", "profile_named", "profile_of"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,8 +23,28 @@ class Profile:
     """Greatest number of visual tokens of a picture."""
     boxes: Space
     """The space in which the model answers boxes."""
+    y_first: bool = False
+    """Whether its boxes are top, left, bottom, right rather than left, top, right, bottom."""
     prompt: str = "vrag.md"
-    """File in `vrag/agent/prompts` with the instruction."""
+    """File in `vrag/agent/prompts` with the instruction of VRAG."""
+    graph_prompt: str = "vimrag.md"
+    """File there with the instruction of VimRAG."""
+    stop: tuple[str, ...] = ()
+    """Strings at which the model stops writing, beside its own end of turn."""
+    model_types: tuple[str, ...] = ()
+    """`model_type` of the checkpoints of this family."""
+    models: tuple[str, ...] = ()
+    """Names under which servers are known to have models of this family, in lower case."""
+
+    def box(self, sides: tuple[float, float, float, float]) -> Box:
+        """Four numbers as the model wrote them, as a box of its space."""
+        a, b, c, d = sides
+        return Box(b, a, d, c, self.boxes) if self.y_first else Box(a, b, c, d, self.boxes)
+
+    def sides(self, box: Box) -> tuple[float, float, float, float]:
+        """The inverse of `box`."""
+        x1, y1, x2, y2 = box.as_tuple()
+        return (y1, x1, y2, x2) if self.y_first else (x1, y1, x2, y2)
 
     def shown_size(self, size: Size) -> Size:
         """The size at which a picture of `size` pixels is shown to the model.
@@ -48,11 +68,50 @@ class Profile:
 PROFILES = {
     profile.name: profile
     for profile in (
-        Profile(name="qwen2.5-vl", factor=28, boxes=Space.SHOWN),
-        Profile(name="qwen3-vl", factor=32, boxes=Space.MILLE),
+        Profile(
+            name="qwen2-vl",
+            factor=28,
+            boxes=Space.MILLE,
+            model_types=("qwen2_vl",),
+            models=("qwen/qwen2-vl-2b-instruct", "qwen/qwen2-vl-7b-instruct", "qwen/qwen2-vl-72b-instruct"),
+        ),
+        Profile(
+            name="qwen2.5-vl",
+            factor=28,
+            boxes=Space.SHOWN,
+            model_types=("qwen2_5_vl",),
+            models=(
+                "qwen/qwen2.5-vl-3b-instruct",
+                "qwen/qwen2.5-vl-7b-instruct",
+                "qwen/qwen2.5-vl-32b-instruct",
+                "qwen/qwen2.5-vl-72b-instruct",
+                "autumncc/qwen2.5-vl-7b-vrag",
+                "qiuchen-wang/qwen2.5-vl-7b-vrag",
+            ),
+        ),
+        Profile(
+            name="qwen3-vl",
+            factor=32,
+            boxes=Space.MILLE,
+            model_types=("qwen3_vl", "qwen3_vl_moe"),
+            models=(
+                "qwen/qwen3-vl-2b-instruct",
+                "qwen/qwen3-vl-4b-instruct",
+                "qwen/qwen3-vl-8b-instruct",
+                "qwen/qwen3-vl-32b-instruct",
+                "qwen/qwen3-vl-30b-a3b-instruct",
+                "qwen/qwen3-vl-235b-a22b-instruct",
+                "qwen3-vl-plus",
+                "qwen3-vl-flash",
+                "qwen3.5-plus",
+                "qwen3.5-flash",
+            ),
+        ),
+        Profile(name="fractions", factor=28, boxes=Space.RELATIVE),
+        Profile(name="y-first", factor=28, boxes=Space.MILLE, y_first=True),
     )
 }
-"""Known families by name."""
+"""Known families by name. The last two are for models of no known family, by how they answer boxes."""
 
 
 def profile_named(name: str) -> Profile:
@@ -64,3 +123,9 @@ def profile_named(name: str) -> Profile:
     if name not in PROFILES:
         raise SettingsError(f"There is no model profile {name!r}.", f"Known: {', '.join(PROFILES)}.")
     return PROFILES[name]
+
+
+def profile_of(model: str) -> Profile | None:
+    """The profile of a served model, where its name is known; `vrag doctor --coords` finds out the others."""
+    name = model.lower()
+    return next((profile for profile in PROFILES.values() if name in profile.models), None)

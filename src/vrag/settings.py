@@ -14,6 +14,7 @@ import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeAlias
+from urllib.parse import urlsplit
 
 from platformdirs import user_config_path, user_data_path
 from pydantic import BeforeValidator, Field, SecretStr, ValidationError
@@ -30,9 +31,9 @@ from pydantic_settings import SettingsError as EnvironmentFault
 
 from vrag.errors import SettingsError
 
-__all__ = ["Settings", "SettingsReport", "load_settings", "settings_file", "unknown_variables"]
+__all__ = ["DASHSCOPE", "Settings", "SettingsReport", "load_settings", "settings_file", "unknown_variables"]
 
-_OTHERS = frozenset({"VRAG_CONFIG", "VRAG_API_KEY", "VRAG_COLPALI_PYTHON"})
+_OTHERS = frozenset({"VRAG_CONFIG", "VRAG_API_KEY", "VRAG_COLPALI_PYTHON", "VRAG_VLLM_PYTHON"})
 """Variables that are no settings."""
 
 
@@ -55,6 +56,10 @@ def _as_list(value: object) -> object:
 
 Addresses: TypeAlias = Annotated[tuple[Address, ...], NoDecode, BeforeValidator(_as_list)]
 """Several, in the environment with commas between them."""
+Names: TypeAlias = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_as_list)]
+"""Several, in the environment with commas between them."""
+DASHSCOPE = "https://dashscope.aliyuncs.com/compatible-mode/v1"
+"""Where models are that `DASHSCOPE_API_KEY` is for."""
 
 
 class Settings(BaseSettings):
@@ -120,13 +125,109 @@ class Settings(BaseSettings):
         default=180.0, gt=0, description="Time limit for turning an office document into pages, in seconds."
     )
     workers: int = Field(default=0, ge=0, description="Processes that read files; 0 for one per core.")
-    profile: str = Field(
-        default="qwen2.5-vl", description="Model family: picture sizes and coordinate space."
+    agent: Literal["vrag", "vimrag"] = Field(
+        default="vrag", description="How questions are answered: vrag, or vimrag with a memory graph."
     )
-    max_steps: int = Field(default=10, ge=1, le=200, description="Model calls of a run.")
-    hits: int = Field(default=10, ge=1, le=1000, description="Hits an agent's search returns.")
-    show: int = Field(default=1, ge=1, le=10, description="Items an agent's search shows.")
+    model: str = Field(
+        default="",
+        description="Name of a served model, or local:PATH of a checkpoint; empty for the offline policy.",
+    )
+    base_url: str = Field(
+        default="", description="Of the model's server, OpenAI-compatible: http://localhost:8002/v1"
+    )
+    model_key: SecretStr = Field(
+        default=SecretStr(""), description="Key for the model's server; sent as a bearer token."
+    )
+    profile: str = Field(
+        default="auto",
+        description="Model family: picture sizes, coordinate space; auto by the model's name or checkpoint.",
+    )
+    thinking: Literal["auto", "on", "off"] = Field(
+        default="auto", description="Whether the model thinks apart from its reply; auto asks for neither."
+    )
+    thinking_switch: Literal["top", "template"] = Field(
+        default="top", description="How thinking is switched: top (DashScope) or template (vLLM, SGLang)."
+    )
+    native_tools: bool = Field(
+        default=False, description="Offer VimRAG's tools to the server as tools, beside the instruction."
+    )
+    temperature: float | None = Field(
+        default=None, ge=0, le=2, description="Of sampling; none for 0, or 0.6 when the model thinks."
+    )
+    top_p: float | None = Field(
+        default=None, gt=0, le=1, description="Of sampling; none for 1, or 0.95 when the model thinks."
+    )
+    seed: int | None = Field(default=None, description="Of sampling, where the server takes one.")
+    max_tokens: int = Field(default=4096, ge=1, description="Tokens of a reply at most.")
+    token_details: bool = Field(
+        default=False, description="Ask the server for token ids and log-probabilities, for training."
+    )
+    connect_seconds: float = Field(
+        default=10.0, gt=0, description="Time limit for reaching the model's server."
+    )
+    first_token_seconds: float = Field(
+        default=120.0, gt=0, description="Time limit from a call to the first token of the reply."
+    )
+    token_seconds: float = Field(default=60.0, gt=0, description="Time limit from one token to the next.")
+    call_seconds: float = Field(default=600.0, gt=0, description="Time limit for a whole reply.")
+    model_retries: int = Field(default=5, ge=0, le=100, description="How often a failed call is made again.")
+    model_requests: int = Field(
+        default=64, ge=1, description="Calls that the model's server is sent at once."
+    )
+    price_prompt: float | None = Field(
+        default=None, ge=0, description="Price of a million tokens of prompts, in any currency."
+    )
+    price_completion: float | None = Field(
+        default=None, ge=0, description="Price of a million tokens of replies."
+    )
+    price_cached: float | None = Field(
+        default=None, ge=0, description="Price of a million prompt tokens that the server had cached."
+    )
+    max_steps: int = Field(
+        default=0,
+        ge=0,
+        le=200,
+        description="Model calls of a run; 0 for the agent's own: 10 (vrag), 20 (vimrag).",
+    )
+    budget_tokens: int | None = Field(default=None, ge=1, description="Tokens of a run, prompts and replies.")
+    budget_visual_tokens: int | None = Field(
+        default=None, ge=1, description="Visual tokens of a run, in all prompts together."
+    )
+    budget_seconds: float | None = Field(default=None, gt=0, description="Seconds of a run.")
+    budget_cost: float | None = Field(default=None, gt=0, description="Cost of a run, by the prices.")
+    hits: int = Field(
+        default=0,
+        ge=0,
+        le=1000,
+        description="Hits an agent's search returns; 0 for its own: 10 (vrag), 3 (vimrag).",
+    )
+    show: int = Field(default=1, ge=1, le=10, description="Items that a search of vrag shows.")
     padding: float = Field(default=0.0, ge=0, le=1000, description="Item pixels added around a crop.")
+    memory_tokens: int = Field(
+        default=1280, ge=1, description="Visual tokens of what vimrag remembers, in each call."
+    )
+    memory_items: int = Field(default=5, ge=1, description="Items that vimrag is shown from memory.")
+    memory_rule: Literal["through", "blocked"] = Field(
+        default="through", description="Whether energy passes through nodes without pictures."
+    )
+    fresh_tokens: int = Field(
+        default=4096, ge=1, description="Visual tokens of the results of a search of vimrag."
+    )
+    crop_nodes: bool = Field(default=False, description="Let vimrag look closer at what it remembers.")
+    reselect: bool = Field(
+        default=False, description="Ask the model which of its evidence counts before the answer is given."
+    )
+    actions: Names = Field(default=(), description="Actions of installed packages that the agent may take.")
+    instruction: str = Field(
+        default="", description="File with an instruction to use in place of ours; empty for ours."
+    )
+    search_url: str = Field(
+        default="", description="Search server to use in place of a collection: http://localhost:8001/search"
+    )
+    search_key: SecretStr = Field(default=SecretStr(""), description="Token that the search server asks for.")
+    image_root: str = Field(
+        default="", description="Folder of the pictures that a search server of the reference names by path."
+    )
 
     @property
     def places(self) -> tuple[str, ...]:
@@ -191,6 +292,7 @@ def load_settings(**flags: Any) -> SettingsReport:  # noqa: ANN401 - validated b
             origins["collections"] = "default"
         values |= layer
         origins |= dict.fromkeys(layer, origin)
+    _add_known_variables(values, origins)
     try:
         return SettingsReport(Settings(**values), origins, file)
     except ValidationError as error:
@@ -217,6 +319,25 @@ def _sources(file: Path | None) -> list[tuple[str, dict[str, Any]]]:
         (".env", {name: value for name, value in dotenv.items() if name in known}),
         ("environment", environment),
     ]
+
+
+def _add_known_variables(values: dict[str, Any], origins: dict[str, str]) -> None:
+    """Address and key of the model's server as other programs name them, where nothing of ours does.
+
+    A key goes to an address that the user named, not to one that a file in the current folder brought along.
+    """
+    dashscope = "DASHSCOPE_API_KEY"
+    if not values.get("base_url"):
+        if address := os.environ.get("OPENAI_BASE_URL"):
+            values["base_url"], origins["base_url"] = address, "OPENAI_BASE_URL"
+        elif values.get("model") and os.environ.get(dashscope) and not os.environ.get("OPENAI_API_KEY"):
+            values["base_url"], origins["base_url"] = DASHSCOPE, dashscope
+    if values.get("model_key") or origins["base_url"] in {".env", "vrag.toml"}:
+        return
+    host = urlsplit(str(values.get("base_url", ""))).hostname or ""
+    variable = dashscope if host.endswith(".aliyuncs.com") else "OPENAI_API_KEY"
+    if values.get("base_url") and (key := os.environ.get(variable)):
+        values["model_key"], origins["model_key"] = key, variable
 
 
 def _first_fault(error: ValidationError, origins: dict[str, str]) -> str:

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
 from PIL import Image, ImageDraw
 
-from vrag.agent.policy import Delta, Reply, Role
+from vrag.agent.policy import Delta, Reply
+from vrag.corpus.video import Frame
 from vrag.embed.base import Modality, VectorKind
 from vrag.errors import ModelError, SearchError
 from vrag.geometry import Box, Size
-from vrag.types import Hit, Item, ItemKind, TextSource, Word, item_id
+from vrag.types import Clip, Hit, Item, ItemKind, TextSource, Word, item_id
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Mapping, Sequence
@@ -24,7 +26,7 @@ if TYPE_CHECKING:
     from vrag.embed.base import Content
     from vrag.types import Query
 
-__all__ = ["HashEmbedder", "MemorySearcher", "ScriptedPolicy", "page", "passage", "tiny_corpus"]
+__all__ = ["HashEmbedder", "MemorySearcher", "ScriptedPolicy", "clip", "page", "passage", "tiny_corpus"]
 
 LINE, LEFT, CHARACTER = 40, 40, 10
 """Pixels: height of a line, left margin, width of a character on a page that `page` draws."""
@@ -34,30 +36,38 @@ LINE, LEFT, CHARACTER = 40, 40, 10
 class ScriptedPolicy:
     """Says the given replies one after the other.
 
-    It decides by the number of its own turns in the history, so that one policy serves many runs,
-    as a real one does. Each reply comes in pieces of `piece` characters. A reply that is an
-    exception is raised.
+    It goes by the number of the call in its run, so that one policy serves many runs, as a real one
+    does. Each reply comes in pieces of `piece` characters. A reply that is an exception is raised.
     """
 
     replies: tuple[str | Exception, ...]
     piece: int = 7
     name: str = "scripted"
+    sampling: Mapping[str, float | int | str | bool] = field(
+        default_factory=dict[str, "float | int | str | bool"]
+    )
 
-    async def reply(self, history: Sequence[Message]) -> AsyncGenerator[Delta | Reply, None]:
+    async def reply(
+        self,
+        history: Sequence[Message],  # noqa: ARG002 - a script does not listen
+        turn: int = 1,
+    ) -> AsyncGenerator[Delta | Reply, None]:
         """The next reply of the script.
 
         Raises:
             ModelError: If the script has ended.
         """
-        turn = sum(message.role is Role.ASSISTANT for message in history)
-        if turn >= len(self.replies):
+        if turn > len(self.replies):
             raise ModelError("The script has ended.")
-        text = self.replies[turn]
+        text = self.replies[turn - 1]
         if isinstance(text, Exception):
             raise text
         for start in range(0, len(text), self.piece):
             yield Delta(text[start : start + self.piece])
         yield Reply(text)
+
+    async def aclose(self) -> None:
+        """Holds nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,8 +154,27 @@ class MemorySearcher:
                 return item
         raise SearchError(f"There is no item {id!r}.")
 
-    def image(self, id: str) -> Image.Image:
-        """The picture of an item: its words, each on a grey patch that fills its box."""
+    def image(self, id: str, *, least: Size | None = None) -> Image.Image:
+        """The picture of an item: its words, each on a grey patch that fills its box.
+
+        With `least` it is made smaller by the steps that a stored JPEG is decoded in.
+        """
+        image = self._drawn(id)
+        steps = [step for step in (8, 4, 2) if least and _covers(image, step, least)]
+        return image.reduce(steps[0]) if steps else image
+
+    def frames(self, id: str, *, fps: float, most: int) -> list[Frame]:
+        """Frames of a clip that has ten a second; each shows its time in the video."""
+        item = self.item(id)
+        if item.clip is None:
+            raise SearchError(f"The item {id!r} has no frames: it is a {item.kind}.")
+        seconds = item.clip.end - item.clip.start
+        asked = max(1, math.ceil(seconds * fps))
+        step = 1 / fps if asked <= most else (seconds - 0.1) / max(1, most - 1)
+        times = [round(item.clip.start + number * step, 6) for number in range(min(asked, most))]
+        return [Frame(_dated(self._drawn(id), time), time) for time in times]
+
+    def _drawn(self, id: str) -> Image.Image:
         item = self.item(id)
         if item.size is None:
             raise SearchError(f"The item {id!r} has no picture.")
@@ -214,6 +243,25 @@ def passage(document: str, ordinal: int, text: str) -> Item:
     )
 
 
+def clip(
+    document: str, ordinal: int, text: str, start: float, end: float, *, size: Size | None = None
+) -> Item:
+    """A stretch of a video with subtitles: from `start` to `end`, in seconds of the video."""
+    path = f"{_document_id(document)[:16]}/{ordinal}"
+    return Item(
+        id=item_id(_document_id(document), ordinal),
+        document=_document_id(document),
+        document_name=document,
+        kind=ItemKind.CLIP,
+        ordinal=ordinal,
+        text=text,
+        text_source=TextSource.FILE,
+        size=size or Size(640, 360),
+        image=f"{path}.jpg",
+        clip=Clip(f"{path}.mp4", start, end, (start,)),
+    )
+
+
 def tiny_corpus() -> MemorySearcher:
     """Three pages and a passage about an invented ferry."""
     return MemorySearcher(
@@ -228,6 +276,16 @@ def tiny_corpus() -> MemorySearcher:
             passage("notes.md", 1, "The ferry does not run in January because of ice."),
         )
     )
+
+
+def _covers(image: Image.Image, step: int, least: Size) -> bool:
+    """Whether a picture made so many times smaller still has these sides."""
+    return image.width >= step * least.width and image.height >= step * least.height
+
+
+def _dated(image: Image.Image, seconds: float) -> Image.Image:
+    ImageDraw.Draw(image).text((LEFT, LINE), f"{seconds:.3f} s", fill="black")
+    return image
 
 
 def _document_id(name: str) -> str:

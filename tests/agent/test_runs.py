@@ -2,39 +2,86 @@
 
 from __future__ import annotations
 
+import asyncio
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import pytest
+from agent_scripts import (
+    PROFILE,
+    WAYS,
+    Way,
+    answers,
+    enlarges,
+    environment,
+    film_corpus,
+    memorizes,
+    note,
+    of,
+    searches,
+    way_name,
+)
 
 from vrag.agent.environment import Environment
-from vrag.agent.events import Event, ModelCalled, StopReason
+from vrag.agent.events import (
+    Event,
+    ImageShown,
+    ModelCalled,
+    ModelRetried,
+    RunStarted,
+    StopReason,
+    UsageReported,
+)
+from vrag.agent.limits import Limits, Prices
+from vrag.agent.loop import Agent
+from vrag.agent.memory import MemoryOptions
 from vrag.agent.policies.extractive import ExtractivePolicy
-from vrag.agent.replay import differences, replay
+from vrag.agent.policies.extractive_graph import ExtractiveGraphPolicy
+from vrag.agent.policy import Delta, FinishReason, Reply, Retry, Sampled, Tokens
+from vrag.agent.replay import differences, method_of, replay
 from vrag.agent.runs import RunStore, StoredRun
-from vrag.agent.vrag import VragAgent
-from vrag.errors import ModelError, RunError
-from vrag.profiles import PROFILES
+from vrag.agent.vimrag import Vimrag
+from vrag.agent.vrag import Vrag
+from vrag.errors import ContextTooLong, ModelError, RunError
 from vrag.testing import MemorySearcher, ScriptedPolicy, page, tiny_corpus
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Sequence
     from pathlib import Path
 
-PROFILE = PROFILES["qwen2.5-vl"]
+    from vrag.agent.policy import Message, Policy
+
 SCRIPT = (
     "<think>Look.</think><search>ferry passengers</search> and more",
     "no action",
     "<think>Closer.</think><bbox>[0, 0, 400, 60]</bbox>",
     "<think>Seen.</think><answer>48,200</answer>",
 )
+GRAPH_SCRIPT = (
+    searches("film", "waves ferry lands"),
+    "no action",
+    memorizes(
+        note("Picture 1"), note("Picture 2", 0), note("Video 1", 4, 33.0, 35.2, 99.0), note("Video 2", 2)
+    ),
+    enlarges("closer", "film", "Picture 1", [0, 0, 400, 60]),
+    memorizes(note("Picture 1", 3), summary="Closer."),
+    searches("again", "gulls ice", ["film", "closer"]),
+    answers("again"),
+)
+GRAPH = Vimrag(memory=MemoryOptions(crop_nodes=True, tokens=1500, fresh_tokens=20_000))
+
+
+def kept(store: RunStore, agent: Agent, question: str = "How many?") -> StoredRun:
+    with store.record() as recording:
+        for event in agent.stream(question, run_id=recording.id, save=recording.save):
+            recording.write(event)
+    return store.read(recording.id)
 
 
 def record(store: RunStore, *replies: str | Exception, searcher: MemorySearcher | None = None) -> StoredRun:
-    searcher = searcher or tiny_corpus()
-    agent = VragAgent(ScriptedPolicy(replies), Environment(searcher, PROFILE))
-    with store.record() as recording:
-        for event in agent.stream("How many?", run_id=recording.id, save=recording.save):
-            recording.write(event)
-    return store.read(recording.id)
+    return kept(
+        store, Agent(ScriptedPolicy(replies), Environment(searcher or tiny_corpus(), PROFILE), Vrag())
+    )
 
 
 def changed(run: StoredRun, searcher: MemorySearcher) -> list[tuple[Event | None, Event | None]]:
@@ -57,13 +104,83 @@ def test_a_replay_gives_the_same_events(tmp_path: Path) -> None:
     assert changed(run, tiny_corpus()) == []
 
 
-def test_the_offline_policy_is_replayed_too(tmp_path: Path) -> None:
-    store, searcher = RunStore(tmp_path), tiny_corpus()
-    agent = VragAgent(ExtractivePolicy(searcher, PROFILE.boxes), Environment(searcher, PROFILE))
-    with store.record() as recording:
-        for event in agent.stream("What does a return ticket cost?", run_id=recording.id):
-            recording.write(event)
-    run = store.read("last")
+@dataclass
+class Rich:
+    """Says all that a served model can say about a reply, after an attempt that failed."""
+
+    replies: Sequence[str]
+    name: str = "rich"
+    sampling: dict[str, float | int | str | bool] = field(
+        default_factory=lambda: {"temperature": 0.6, "model": "m", "greedy": False}
+    )
+
+    async def reply(
+        self, history: Sequence[Message], turn: int = 1
+    ) -> AsyncGenerator[Delta | Retry | Reply, None]:
+        text = self.replies[turn - 1]
+        yield Delta("<think>No")
+        yield Delta("thing of this stays</think><search>")
+        yield Retry("The connection was cut.", 0.5)
+        yield Retry("The server is busy (429).", 1.0)
+        for start in range(0, len(text), 11):
+            yield Delta(text[start : start + 11])
+        sampled = Sampled(prompt_ids=(1, 2, 3), ids=tuple(range(turn)), logprobs=(-0.5,) * turn)
+        yield Reply(text, FinishReason.STOP, Tokens(prompt=100 * turn, completion=20, cached=30), sampled)
+
+    async def aclose(self) -> None:
+        pass
+
+
+RICH = [
+    pytest.param(Vrag(reselect=True), (*SCRIPT, "<evidence>2</evidence>"), id="vrag"),
+    pytest.param(GRAPH, GRAPH_SCRIPT, id="vimrag"),
+]
+
+
+@pytest.mark.parametrize(("method", "script"), RICH)
+def test_a_replay_of_either_agent_gives_the_same_events(
+    tmp_path: Path, method: Vrag | Vimrag, script: Sequence[str]
+) -> None:
+    prices = Prices(prompt=2.0, completion=8.0, cached=0.5)
+    limits = Limits(steps=12, seconds=600)
+    where = environment(film_corpus(), hits=4, padding=3.0)
+    run = kept(RunStore(tmp_path), Agent(Rich(script), where, method, limits, prices))
+    assert run.trajectory.stop_reason is StopReason.ANSWERED
+    assert len(of(ModelRetried, run.events)) == 2 * len(script)
+    assert run.trajectory.usage.cost is not None
+    assert changed(run, film_corpus()) == []
+
+
+def test_the_replayed_script_has_frames_crops_and_memory() -> None:
+    """Or the test before this one would show less than it says."""
+    events = list(Agent(ScriptedPolicy(GRAPH_SCRIPT), environment(film_corpus(), hits=4), GRAPH).stream("?"))
+    shown = of(ImageShown, events)
+    assert {image.label for image in shown} == {"Picture 1", "Picture 2", "Video 1", "Video 2"}
+    assert any(image.crop for image in shown)
+    assert any(image.seconds == 33.0 for image in shown)
+    assert any(usage.memory_tokens for usage in of(UsageReported, events))
+
+
+@pytest.mark.parametrize("way", WAYS, ids=way_name)
+def test_pieces_and_failed_attempts_are_replayed_in_their_places(tmp_path: Path, way: Way) -> None:
+    run = kept(RunStore(tmp_path), Agent(Rich(way.script()), environment(), way.method))
+    first, second = of(ModelRetried, run.events)[:2]
+    assert (first.partial, first.chunks) == ("<think>Nothing of this stays</think><search>", (9, 35))
+    assert (second.partial, second.chunks) == ("", ())
+    assert changed(run, tiny_corpus()) == []
+
+
+@pytest.mark.parametrize("method", ["vrag", "vimrag"])
+def test_the_offline_policy_is_replayed_too(tmp_path: Path, method: str) -> None:
+    searcher = tiny_corpus()
+    policies: dict[str, tuple[Policy, Vrag | Vimrag]] = {
+        "vrag": (ExtractivePolicy(searcher, PROFILE), Vrag()),
+        "vimrag": (ExtractiveGraphPolicy(searcher, PROFILE, crops=True), GRAPH),
+    }
+    policy, how = policies[method]
+    run = kept(
+        RunStore(tmp_path), Agent(policy, environment(searcher), how), "What does a return ticket cost?"
+    )
     assert run.trajectory.stop_reason is StopReason.ANSWERED
     assert changed(run, tiny_corpus()) == []
 
@@ -71,6 +188,67 @@ def test_the_offline_policy_is_replayed_too(tmp_path: Path) -> None:
 def test_a_failed_run_is_replayed_to_the_same_failure(tmp_path: Path) -> None:
     run = record(RunStore(tmp_path), SCRIPT[0], ModelError("The endpoint does not answer."))
     assert changed(run, tiny_corpus()) == []
+
+
+@pytest.mark.parametrize("way", WAYS, ids=way_name)
+@pytest.mark.parametrize("error", [ModelError("No answer.", "Is it up?"), ContextTooLong("40,000 tokens.")])
+def test_every_failure_of_a_model_is_replayed_as_the_failure_it_was(
+    tmp_path: Path, way: Way, error: ModelError
+) -> None:
+    agent = Agent(ScriptedPolicy((way.search("ferry"), error)), environment(), way.method)
+    run = kept(RunStore(tmp_path), agent)
+    assert run.trajectory.failure == str(error)
+    assert changed(run, tiny_corpus()) == []
+
+
+@pytest.mark.parametrize("way", WAYS, ids=way_name)
+def test_a_run_that_a_limit_ended_is_replayed_to_the_same_end(tmp_path: Path, way: Way) -> None:
+    limits = Limits(steps=9, tokens=150)
+    run = kept(
+        RunStore(tmp_path), Agent(Rich([way.search("ferry"), "hm", "hm"]), environment(), way.method, limits)
+    )
+    assert run.trajectory.stop_reason is StopReason.OUT_OF_BUDGET
+    assert changed(run, tiny_corpus()) == []
+
+
+@pytest.mark.parametrize("way", WAYS, ids=way_name)
+def test_a_run_that_was_cancelled_or_ran_out_of_time_cannot_be_replayed(tmp_path: Path, way: Way) -> None:
+    """Where it was cut off depends on the clock."""
+    store, cancel = RunStore(tmp_path), asyncio.Event()
+
+    async def cancelled() -> str:
+        with store.record() as recording:
+            async for event in Agent(ScriptedPolicy(way.script()), environment(), way.method).astream(
+                "?", run_id=recording.id, cancel=cancel
+            ):
+                recording.write(event)
+                cancel.set()
+        return recording.id
+
+    run = store.read(asyncio.run(cancelled()))
+    assert run.trajectory.stop_reason is StopReason.CANCELLED
+    with pytest.raises(RunError, match="cut off"):
+        replay(run, tiny_corpus())
+    late = Agent(ScriptedPolicy(way.script()), environment(), way.method, Limits(seconds=1e-9))
+    with pytest.raises(RunError, match="cut off"):
+        replay(kept(store, late), tiny_corpus())
+
+
+def test_all_settings_of_a_run_are_taken_up_again(tmp_path: Path) -> None:
+    methods = (
+        Vrag(instruction="Be brief.", reselect=True),
+        Vimrag(instruction="Be brief.", reselect=True, memory=MemoryOptions(tokens=700, decay=0.5)),
+    )
+    for method in methods:
+        events = list(Agent(ScriptedPolicy(("x",)), environment(), method).stream("?"))
+        assert isinstance(events[0], RunStarted)
+        assert method_of(events[0].settings) == method
+
+
+def test_a_method_of_a_newer_version_is_named() -> None:
+    (started,) = of(RunStarted, Agent(ScriptedPolicy(("x",)), environment(), Vrag()).stream("?"))
+    with pytest.raises(RunError, match="no agent 'later'"):
+        method_of(started.settings.model_copy(update={"agent": "later"}))
 
 
 def test_a_replay_on_another_collection_is_refused(tmp_path: Path) -> None:

@@ -338,22 +338,7 @@ def gve(folder: Path, seed: int = 3) -> Path:
     transformers = load("transformers")
     seeded(seed)
     made = tokenizer()
-    vision = {
-        "depth": 2,
-        "hidden_size": 16,
-        "intermediate_size": 32,
-        "num_heads": 2,
-        "out_hidden_size": HIDDEN,
-        "window_size": 112,
-        "fullatt_block_indexes": [1],
-        "tokens_per_second": 2,
-    }
-    config = transformers.Qwen2_5_VLConfig(
-        text_config=text_settings(made, tie_word_embeddings=True),
-        vision_config=vision,
-        tie_word_embeddings=True,
-        **token_ids(made),
-    )
+    config = qwen2_5_vl(made)
     enlarge(transformers.Qwen2_5_VLForConditionalGeneration(config)).save_pretrained(folder)
     vision_files(folder, made, 14, "Qwen2_5_VLProcessor")
     settings = json.loads((folder / "config.json").read_text())
@@ -403,3 +388,49 @@ def text_embedder(folder: Path) -> Path:
     )
     write(folder, "sentence_bert_config.json", {"max_seq_length": 64, "do_lower_case": False})
     return folder
+
+
+def chat(folder: Path, family: str, seed: int = 8, template: str = TEMPLATE) -> Path:
+    """A model that writes, laid out as Qwen's repositories: `qwen2_vl`, `qwen2_5_vl` or `qwen3_vl`.
+
+    Words out are apart from words in, or it would repeat itself. What it recommends for sampling is what
+    Qwen2.5-VL does, and stronger, so that it shows.
+    """
+    transformers = load("transformers")
+    seeded(seed)
+    made = tokenizer()
+    config, patch, name = {
+        "qwen2_vl": (qwen2_vl, 14, "Qwen2VL"),
+        "qwen2_5_vl": (qwen2_5_vl, 14, "Qwen2_5_VL"),
+        "qwen3_vl": (qwen3_vl, 16, "Qwen3VL"),
+    }[family]
+    settings = config(made)
+    settings.tie_word_embeddings = settings.text_config.tie_word_embeddings = False
+    network = getattr(transformers, f"{name}ForConditionalGeneration")(settings)
+    enlarge(network, 12.0).save_pretrained(folder)
+    vision_files(folder, made, patch, f"{name}Processor")
+    (folder / "chat_template.jinja").write_text(template)
+    ends = [made.eos_token_id, made.pad_token_id]
+    advice = {"do_sample": True, "repetition_penalty": 3.0, "temperature": 0.5, "top_k": 2}
+    write(folder, "generation_config.json", advice | {"eos_token_id": ends, "pad_token_id": ends[1]})
+    return folder
+
+
+def qwen2_5_vl(made: Any) -> Any:
+    """The configuration of a tiny Qwen2.5-VL."""
+    vision = {
+        "depth": 2,
+        "hidden_size": 16,
+        "intermediate_size": 32,
+        "num_heads": 2,
+        "out_hidden_size": HIDDEN,
+        "window_size": 112,
+        "fullatt_block_indexes": [1],
+        "tokens_per_second": 2,
+    }
+    return load("transformers").Qwen2_5_VLConfig(
+        text_config=text_settings(made, tie_word_embeddings=True),
+        vision_config=vision,
+        tie_word_embeddings=True,
+        **token_ids(made),
+    )

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
     from PIL.Image import Image
 
+    from vrag.corpus.video import Frame
+    from vrag.geometry import Size
     from vrag.types import Item, Query
 
 
@@ -36,7 +38,10 @@ class TableSearcher:
     def item(self, id: str) -> Item:
         raise NotImplementedError
 
-    def image(self, id: str) -> Image:
+    def image(self, id: str, *, least: Size | None = None) -> Image:
+        raise NotImplementedError
+
+    def frames(self, id: str, *, fps: float, most: int) -> list[Frame]:
         raise NotImplementedError
 
 

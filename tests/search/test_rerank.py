@@ -19,6 +19,8 @@ from vrag.types import Query
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from vrag.corpus.video import Frame
+    from vrag.geometry import Size
     from vrag.types import Hit, Item
 
 WORDS = ("ferry", "ferry port", "ferry port quay", "ferry port quay mole", "ferry ferry")
@@ -72,10 +74,13 @@ class Failing:
             raise self.items[id]
         return self.inner.item(id)
 
-    def image(self, id: str) -> Image.Image:
+    def image(self, id: str, *, least: Size | None = None) -> Image.Image:
         if id in self.images:
             raise self.images[id]
-        return self.inner.image(id)
+        return self.inner.image(id, least=least)
+
+    def frames(self, id: str, *, fps: float, most: int) -> list[Frame]:
+        return self.inner.frames(id, fps=fps, most=most)
 
 
 @pytest.fixture

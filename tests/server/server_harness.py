@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from fastapi import FastAPI
     from PIL.Image import Image
 
+    from vrag.corpus.video import Frame
+    from vrag.geometry import Size
     from vrag.search.engine import Searcher
     from vrag.types import Hit, Item, Query
 
@@ -56,8 +58,11 @@ class PacedSearcher:
     def item(self, id: str) -> Item:
         return self.inner.item(id)
 
-    def image(self, id: str) -> Image:
-        return self.inner.image(id)
+    def image(self, id: str, *, least: Size | None = None) -> Image:
+        return self.inner.image(id, least=least)
+
+    def frames(self, id: str, *, fps: float, most: int) -> list[Frame]:
+        return self.inner.frames(id, fps=fps, most=most)
 
 
 @contextlib.asynccontextmanager

@@ -12,6 +12,8 @@ import math
 import re
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import cache
+from typing import Generic, TypeVar
 
 __all__ = [
     "ABSTENTION",
@@ -19,9 +21,11 @@ __all__ = [
     "Action",
     "Answer",
     "Crop",
+    "Extend",
     "Flag",
     "Invalid",
     "Search",
+    "Select",
     "Turn",
     "parse",
     "render",
@@ -31,7 +35,18 @@ __all__ = [
 ABSTENTION = "Not answerable"
 """The answer that says that the documents do not hold one."""
 
-TAG = re.compile(r"<(?P<close>/?)(?P<name>think|search|bbox|answer)\b(?P<rest>[^<>]*)>", re.IGNORECASE)
+NAME = re.compile(r"[a-z][a-z0-9_]{0,31}")
+"""What an action of others may be called."""
+_SELECT = "evidence"
+
+
+@cache
+def _tag(names: frozenset[str]) -> re.Pattern[str]:
+    words = "|".join(["think", "search", "bbox", "answer", *sorted(names)])
+    return re.compile(rf"<(?P<close>/?)(?P<name>{words})\b(?P<rest>[^<>]*)>", re.IGNORECASE)
+
+
+TAG = _tag(frozenset[str]())
 """A tag of the grammar, opening or closing."""
 _IMAGE = re.compile(r"\s+image\s*=\s*\"?\s*(?P<number>[^\"]*?)\s*\"?\s*")
 
@@ -101,6 +116,41 @@ class Answer:
 
 
 @dataclass(frozen=True, slots=True)
+class Extend:
+    """An action of others: `<name>text</name>`; see `vrag.agent.extension`.
+
+    Raises:
+        ValueError: If the name cannot be one, or the text is empty, not stripped or contains a tag.
+    """
+
+    name: str
+    text: str
+
+    def __post_init__(self) -> None:
+        if not NAME.fullmatch(self.name) or self.name in RESERVED:
+            raise ValueError(f"{self.name!r} cannot be the name of an action")
+        _checked_text(self.text, f"text of {self.name}")
+        if _tag(frozenset({self.name})).search(self.text):
+            raise ValueError(f"the text of {self.name} contains a tag of the grammar")
+
+
+@dataclass(frozen=True, slots=True)
+class Select:
+    """Says which of the evidence listed counts: `<evidence>1, 3</evidence>`, when that was asked.
+
+    Raises:
+        ValueError: If a number is under 1.
+    """
+
+    numbers: tuple[int, ...]
+    """As listed, from 1; none when nothing listed supports the answer."""
+
+    def __post_init__(self) -> None:
+        if any(number < 1 for number in self.numbers):
+            raise ValueError("the evidence is numbered from 1")
+
+
+@dataclass(frozen=True, slots=True)
 class Invalid:
     """A reply that is no action, or an action that cannot be executed."""
 
@@ -108,8 +158,13 @@ class Invalid:
     """One sentence the model can act on."""
 
 
-Action = Search | Crop | Answer
+RESERVED = frozenset({"think", "search", "bbox", "answer", _SELECT, "passage", "tool_call"})
+"""Names that no action of others may bear."""
+
+Action = Search | Crop | Answer | Extend | Select
 """What `render` writes and `parse` reads."""
+
+A_co = TypeVar("A_co", covariant=True)
 
 
 class Flag(StrEnum):
@@ -122,12 +177,12 @@ class Flag(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Turn:
-    """One reply, taken apart."""
+class Turn(Generic[A_co]):
+    """One reply, taken apart by one grammar or another."""
 
     thought: str | None
     """What stands inside the think block; None without one."""
-    action: Action | Invalid
+    action: A_co | Invalid
     executed: str
     """The reply up to the end of the action that runs: all that may be scored or shown."""
     flags: frozenset[Flag] = frozenset()
@@ -147,24 +202,33 @@ def render(action: Action) -> str:
         case Crop(box, image):
             name = "" if image is None else f' image="{image}"'
             return f"<bbox{name}>[{', '.join(_number(side) for side in box)}]</bbox>"
+        case Extend(name, text):
+            return f"<{name}>{text}</{name}>"
+        case Select(numbers):
+            return f"<{_SELECT}>{', '.join(map(str, numbers))}</{_SELECT}>"
 
 
 def _number(side: float) -> str:
     return repr(int(side)) if side == int(side) and abs(side) < 1e15 else repr(float(side))
 
 
-def parse(reply: str) -> Turn:
+def parse(reply: str, names: frozenset[str] = frozenset(), *, selecting: bool = False) -> Turn[Action]:
     """Takes any text apart; never raises.
 
     The first complete action tag outside think blocks is the action. A reply that starts in the
     middle of a thought (some chat templates open the block themselves) is understood.
+
+    Args:
+        reply: What the model wrote.
+        names: Of the actions of others that may be taken.
+        selecting: Whether the model was asked which evidence counts.
 
     >>> parse("<think>It needs looking up.</think><search>ferry prices</search>").action
     Search(query='ferry prices')
     >>> parse("no idea").action
     Invalid(reason='The reply contains no complete action.')
     """
-    tags = list(TAG.finditer(reply))
+    tags = list(_tag(names | {_SELECT} if selecting else names).finditer(reply))
     thoughts: list[str] = []
     never_closed: set[str] = set()
     at = _skip_open_thought(reply, tags, thoughts)
@@ -221,7 +285,7 @@ def _closing(tags: list[re.Match[str]], opening: int) -> int | None:
     return next((at for at in after if tags[at]["close"] and tags[at]["name"].lower() == name), None)
 
 
-def _turn(reply: str, thoughts: list[str], tag: re.Match[str], close: re.Match[str]) -> Turn:
+def _turn(reply: str, thoughts: list[str], tag: re.Match[str], close: re.Match[str]) -> Turn[Action]:
     flags = {Flag.TRAILING_TEXT} if reply[close.end() :].strip() else set[Flag]()
     if not thoughts:
         flags.add(Flag.NO_THOUGHT)
@@ -240,8 +304,12 @@ def _action(tag: re.Match[str], body: str) -> Action | Invalid:
                 return Search(body)
             case "answer":
                 return Answer(body)
-            case _:
+            case "bbox":
                 return Crop(_sides(body), _image_number(tag["rest"]))
+            case "evidence":
+                return Select(_numbers(body))
+            case name:
+                return Extend(name, body)
     except ValueError as error:
         reason = str(error)
         return Invalid(f"{reason[0].upper()}{reason[1:]}.")
@@ -254,6 +322,11 @@ def _sides(body: str) -> tuple[float, float, float, float]:
     except ValueError:
         raise ValueError("a box is four numbers: [x1, y1, x2, y2]") from None
     return x1, y1, x2, y2
+
+
+def _numbers(body: str) -> tuple[int, ...]:
+    """Distinct numbers in the order written; anything between them will do."""
+    return tuple(dict.fromkeys(int(number) for number in re.findall(r"[0-9]{1,6}", body)))
 
 
 def _image_number(attribute: str) -> int | None:

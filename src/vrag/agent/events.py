@@ -14,18 +14,26 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
 from vrag.agent.environment import EnvironmentOptions
 from vrag.agent.evidence import BoxSides, Evidence
+from vrag.agent.graph import Graph
+from vrag.agent.limits import Limits, Prices
+from vrag.agent.memory import MemoryOptions
 from vrag.agent.policy import FinishReason
 from vrag.types import Hit
 
 __all__ = [
     "SCHEMA_VERSION",
+    "ActionRequested",
     "AnswerGiven",
     "CropRequested",
     "Event",
     "EventBase",
+    "GraphChanged",
     "ImageShown",
     "InvalidAction",
+    "MemoryEntry",
+    "MemoryUpdated",
     "ModelCalled",
+    "ModelRetried",
     "PassageShown",
     "RunFailed",
     "RunSettings",
@@ -39,8 +47,8 @@ __all__ = [
     "event_from_json",
 ]
 
-SCHEMA_VERSION = 1
-"""Raised when an old reader could misunderstand a new file."""
+SCHEMA_VERSION = 2
+"""Raised when an old reader could misunderstand a new file, or a new one cannot read an old one."""
 
 
 class StopReason(StrEnum):
@@ -72,10 +80,22 @@ class RunSettings(_Frozen):
     """All that a replay needs to know beside the replies."""
 
     agent: str
+    """Name of the method: `vrag` or `vimrag`."""
     policy: str
     profile: str
-    max_steps: int = Field(ge=1)
+    limits: Limits = Field(default_factory=Limits)
+    prices: Prices = Field(default_factory=Prices)
     environment: EnvironmentOptions = Field(default_factory=EnvironmentOptions)
+    memory: MemoryOptions | None = None
+    """Of VimRAG; None for VRAG."""
+    actions: tuple[str, ...] = ()
+    """Names of the actions of others that it may take."""
+    instruction: str | None = None
+    """The user's own wording of the instruction; None for ours."""
+    reselect: bool = False
+    """Whether the model is asked which of its evidence counts before the answer is given."""
+    sampling: dict[str, float | int | str | bool] = Field(default_factory=dict)
+    """How the policy samples; says nothing to a replay."""
 
 
 class EventBase(_Frozen):
@@ -130,6 +150,26 @@ class ModelCalled(EventBase):
     finish: FinishReason
     flags: tuple[str, ...] = ()
     """Faults of the reply that did not keep its action from running."""
+    prompt_ids: tuple[int, ...] = ()
+    """The prompt in tokens, where the policy tells."""
+    ids: tuple[int, ...] = ()
+    """The sampled tokens, where the policy tells."""
+    logprobs: tuple[float, ...] = ()
+    """Natural logarithms of their probabilities, where the policy tells."""
+    sampling: dict[str, float | int | str | bool] = Field(default_factory=dict)
+
+
+class ModelRetried(EventBase):
+    """A call failed and is made again; thought deltas of this step so far do not count."""
+
+    type: Literal["model_retried"] = "model_retried"
+    reason: str
+    seconds: float
+    """Pause before it."""
+    partial: str
+    """What had come of the reply."""
+    chunks: tuple[int, ...]
+    """Lengths of the pieces it came in."""
 
 
 class SearchRequested(EventBase):
@@ -137,6 +177,8 @@ class SearchRequested(EventBase):
 
     type: Literal["search_requested"] = "search_requested"
     query: str
+    node: str | None = None
+    """The node that it makes, in a graph."""
 
 
 class SearchReturned(EventBase):
@@ -153,10 +195,16 @@ class ImageShown(EventBase):
 
     type: Literal["image_shown"] = "image_shown"
     number: int
-    """In the order shown, from 1, crops included."""
+    """In the order shown, from 1, crops included; 0 where pictures are labelled by node."""
+    label: str
+    """How the model knows it: `Image 2`, or within its node `Picture 3`, `Video 1`."""
+    node: str | None = None
+    """The node whose result it is, in a graph."""
     item: str
     document: str
     page: int
+    seconds: float | None = None
+    """When it is seen in its video; None for what is no frame of one."""
     region: BoxSides
     """The part shown, in item pixels."""
     box: BoxSides
@@ -176,6 +224,9 @@ class PassageShown(EventBase):
     item: str
     document: str
     page: int
+    label: str = ""
+    """How the model knows it: `Text 2` within its node; empty where passages are not labelled."""
+    node: str | None = None
 
 
 class CropRequested(EventBase):
@@ -183,9 +234,68 @@ class CropRequested(EventBase):
 
     type: Literal["crop_requested"] = "crop_requested"
     image: int | None
-    """Number of the picture; None for the last one."""
+    """Number of the picture; None for the last one, and in a graph."""
     box: BoxSides
     """As the model wrote it, in the coordinate space of its profile."""
+    node: str | None = None
+    """The node that it makes, in a graph."""
+    label: str = ""
+    """What it looks closer at, in a graph: a label among the results of a parent."""
+
+
+class ActionRequested(EventBase):
+    """The agent takes an action of others (AG-UI: TOOL_CALL_START)."""
+
+    type: Literal["action_requested"] = "action_requested"
+    name: str
+    text: str
+    node: str | None = None
+    """The node that it makes, in a graph."""
+
+
+class MemoryEntry(_Frozen):
+    """An item that the model is shown from memory, or that there was no room for."""
+
+    node: str
+    """The newest node that remembers it."""
+    label: str
+    """Its label there."""
+    item: str
+    energy: float
+    """Ω."""
+    seconds: tuple[float, ...] = ()
+    """Of a clip: the frames shown, or those dropped."""
+    width: int = 0
+    """Of the picture, or of each frame; 0 for what was dropped."""
+    height: int = 0
+    tokens: int = 0
+    """Visual tokens, all frames together."""
+    reason: str = ""
+    """Why it was dropped; empty for what was kept."""
+
+
+class MemoryUpdated(EventBase):
+    """What the model is shown from memory from now on (AG-UI: STATE_DELTA)."""
+
+    type: Literal["memory_updated"] = "memory_updated"
+    node: str
+    """The node that was completed."""
+    kept: tuple[MemoryEntry, ...]
+    dropped: tuple[MemoryEntry, ...]
+    tokens: int
+    """Visual tokens of all that was kept."""
+    pixels: int
+    budget: int
+    """Visual tokens that memory may take."""
+    reports: tuple[str, ...] = ()
+    """What of the model's wishes could not be met, in sentences."""
+
+
+class GraphChanged(EventBase):
+    """The memory graph, whole (AG-UI: STATE_SNAPSHOT)."""
+
+    type: Literal["graph_changed"] = "graph_changed"
+    graph: Graph
 
 
 class InvalidAction(EventBase):
@@ -201,9 +311,21 @@ class UsageReported(EventBase):
     type: Literal["usage"] = "usage"
     prompt_tokens: int | None
     completion_tokens: int | None
+    cached_tokens: int | None = None
     visual_tokens: int
-    """Of the pictures shown in this step."""
+    """Of all pictures in the prompt."""
+    memory_tokens: int = 0
+    """Of those, the ones from memory."""
+    fresh_tokens: int = 0
+    """Of those, the ones that the step before brought."""
+    pixels: int = 0
+    """Of all pictures in the prompt."""
     seconds: float
+    """From the call to the end of what it asked for."""
+    model_seconds: float = 0.0
+    """Of those, the ones spent waiting for the model."""
+    cost: float | None = None
+    """In the currency of the prices; None where prices or counts are unknown."""
 
 
 class AnswerGiven(EventBase):
@@ -214,6 +336,8 @@ class AnswerGiven(EventBase):
     """None when the agent abstained or never answered."""
     evidence: tuple[Evidence, ...]
     """Where the answer was seen; of an abstention, where the agent looked."""
+    unsupported: tuple[str, ...] = ()
+    """Why pieces of evidence were left out: each no longer agrees with the collection."""
     stop_reason: StopReason
 
 
@@ -232,11 +356,15 @@ Event = Annotated[
     | ThoughtDelta
     | ThoughtGiven
     | ModelCalled
+    | ModelRetried
     | SearchRequested
     | SearchReturned
     | ImageShown
     | PassageShown
     | CropRequested
+    | ActionRequested
+    | MemoryUpdated
+    | GraphChanged
     | InvalidAction
     | UsageReported
     | AnswerGiven

@@ -2,25 +2,30 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pydantic import BaseModel, ConfigDict
 
+from vrag.errors import CollectionError, SearchError
 from vrag.geometry import Box, Space
 from vrag.types import ItemKind
 
 if TYPE_CHECKING:
-    from vrag.agent.environment import Episode
+    from collections.abc import Iterable
+
+    from vrag.agent.environment import Environment
     from vrag.agent.policy import Picture
     from vrag.types import Item
 
-__all__ = ["BoxSides", "Evidence", "evidence_of", "words_inside"]
+__all__ = ["BoxSides", "Evidence", "Seen", "checked", "passage_seen", "picture_seen", "words_inside"]
 
 BoxSides = tuple[float, float, float, float]
 """x1, y1, x2, y2."""
 
 QUOTE_LENGTH = 600
 """Characters after which the words of a piece of evidence are cut."""
+_ROUNDING = 1e-9
 
 
 class Evidence(BaseModel):
@@ -41,22 +46,87 @@ class Evidence(BaseModel):
     """The words inside the box, where known."""
     crop_sha256: str | None = None
     """Hash of the picture shown, as stored with the run; None for a passage."""
+    seconds: tuple[float, float] | None = None
+    """Of a clip: from when to when in its video; None for what is no video."""
+    node: str | None = None
+    """The node of the memory graph that holds it; None without a graph."""
 
 
-def evidence_of(episode: Episode, answer: str) -> tuple[Evidence, ...]:
-    """What a VRAG run has seen: crops first, the last one leading, then pages and passages.
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """A piece of evidence, and the picture in which the model saw it."""
 
-    Items whose text holds the answer word for word come before those that do not. Only items that
-    exist in the collection are listed, since each is opened by its id.
+    evidence: Evidence
+    label: str
+    """How the model knows it."""
+    picture: Picture | None = None
+    """None for a passage."""
+
+
+def picture_seen(
+    picture: Picture,
+    item: Item,
+    label: str,
+    *,
+    node: str | None = None,
+    seconds: tuple[float, float] | None = None,
+) -> Seen:
+    """What a picture shows, as evidence; of a crop with its words.
+
+    Args:
+        picture: As the model was shown it.
+        item: Whose picture it is.
+        label: How the model knows it.
+        node: The node that holds it.
+        seconds: Of frames: from when to when.
     """
-    item = episode.environment.searcher.item
-    crops = [_pictured(picture, item(picture.item)) for picture in reversed(episode.pictures) if picture.crop]
-    pages = {picture.item: picture for picture in episode.pictures if not picture.crop}
-    whole = [
-        _pictured(pages[seen], item(seen)) if seen in pages else _passage(item(seen)) for seen in episode.seen
-    ]
-    whole.sort(key=lambda evidence: answer not in item(evidence.item).text)
-    return tuple(dict.fromkeys(crops + whole))
+    box = picture.view.convert(picture.view.region, Space.UNIT)
+    quote = words_inside(item, box) if picture.crop else ""
+    if item.clip is not None and seconds is None:
+        seconds = (item.clip.start, item.clip.end)
+    found = _evidence(item, box.as_tuple(), quote, picture.sha256, node)
+    return Seen(found.model_copy(update={"seconds": seconds}), label, picture)
+
+
+def passage_seen(item: Item, label: str, *, node: str | None = None) -> Seen:
+    """A passage, as evidence."""
+    return Seen(_evidence(item, None, item.text[:QUOTE_LENGTH], None, node), label)
+
+
+def checked(seen: Iterable[Seen], environment: Environment) -> tuple[tuple[Evidence, ...], tuple[str, ...]]:
+    """The evidence that agrees with the collection as it is now, each once; and why others do not.
+
+    The item exists, the box lies inside its page, and drawing it again gives the picture that the
+    model was shown.
+    """
+    kept: dict[Evidence, None] = {}
+    faults: dict[str, None] = {}
+    for one in seen:
+        if fault := _fault(one, environment):
+            faults[f"{one.label} ({one.evidence.document}, {one.evidence.page}): {fault}"] = None
+        else:
+            kept[one.evidence] = None
+    return tuple(kept), tuple(faults)
+
+
+def _fault(seen: Seen, environment: Environment) -> str:
+    evidence = seen.evidence
+    try:
+        item = environment.item(evidence.item)
+    except (SearchError, CollectionError):
+        return "it is no longer in the collection"
+    if item.document != evidence.document_id or item.ordinal != evidence.page:
+        return "the collection has something else under its name"
+    if evidence.box is not None and not _inside(evidence.box):
+        return "its box lies outside of the page"
+    if seen.picture is not None and not environment.same_again(seen.picture):
+        return "it no longer looks as it was shown"
+    return ""
+
+
+def _inside(box: BoxSides) -> bool:
+    x1, y1, x2, y2 = box
+    return -_ROUNDING <= x1 < x2 <= 1 + _ROUNDING and -_ROUNDING <= y1 < y2 <= 1 + _ROUNDING
 
 
 def words_inside(item: Item, box: Box) -> str:
@@ -65,17 +135,9 @@ def words_inside(item: Item, box: Box) -> str:
     return " ".join(item.text[word.start : word.end] for word in inside)[:QUOTE_LENGTH]
 
 
-def _pictured(picture: Picture, item: Item) -> Evidence:
-    box = picture.view.convert(picture.view.region, Space.UNIT)
-    quote = words_inside(item, box) if picture.crop else ""
-    return _evidence(item, box.as_tuple(), quote, picture.sha256)
-
-
-def _passage(item: Item) -> Evidence:
-    return _evidence(item, None, item.text[:QUOTE_LENGTH], None)
-
-
-def _evidence(item: Item, box: BoxSides | None, quote: str, crop_sha256: str | None) -> Evidence:
+def _evidence(
+    item: Item, box: BoxSides | None, quote: str, crop_sha256: str | None, node: str | None
+) -> Evidence:
     return Evidence(
         item=item.id,
         document=item.document_name,
@@ -85,4 +147,5 @@ def _evidence(item: Item, box: BoxSides | None, quote: str, crop_sha256: str | N
         box=box,
         quote=quote,
         crop_sha256=crop_sha256,
+        node=node,
     )

@@ -2,23 +2,39 @@
 
 from __future__ import annotations
 
+import io
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Sequence
+    from collections.abc import AsyncGenerator, Mapping, Sequence
 
     from PIL.Image import Image
 
     from vrag.geometry import View
 
-__all__ = ["Delta", "FinishReason", "Message", "Part", "Picture", "Policy", "Reply", "Role", "Text", "Tokens"]
+__all__ = [
+    "Delta",
+    "FinishReason",
+    "Message",
+    "Part",
+    "Picture",
+    "Policy",
+    "Reply",
+    "Retry",
+    "Role",
+    "Sampled",
+    "Text",
+    "Tokens",
+]
 
 
 class Role(StrEnum):
     """Who speaks. Documents never speak in the system turn."""
 
+    SYSTEM = "system"
+    """Our instruction, where a method has it apart from the question; never a word of a document."""
     USER = "user"
     """The instruction, the question and every observation."""
     ASSISTANT = "assistant"
@@ -39,18 +55,27 @@ class Picture:
     """A picture in a message: a page or a crop, at the size the model sees."""
 
     number: int
-    """In the order shown, from 1, crops included."""
+    """In the order shown, from 1, crops included; 0 where a method names pictures otherwise."""
     item: str
     view: View
     """Which part of the item it is."""
-    image: Image
-    """RGB, of size `view.shown`."""
-    png: bytes
-    """The same picture as a PNG file."""
+    jpeg: bytes
+    """The file that the model is given: RGB, of size `view.canvas`."""
     sha256: str
     """Hash of that file."""
     crop: bool
     """Whether it came from a crop rather than a search."""
+    seconds: float | None = None
+    """When it is seen in its video; None for what is no frame of one."""
+
+    @property
+    def image(self) -> Image:
+        """The picture in the file, decoded."""
+        from PIL import Image
+
+        with Image.open(io.BytesIO(self.jpeg), formats=("JPEG",)) as image:
+            image.load()
+            return image
 
 
 Part = Text | Picture
@@ -83,7 +108,22 @@ class Tokens:
     """What a reply cost; None where the policy cannot tell."""
 
     prompt: int | None = None
+    """All of the prompt, pictures included."""
     completion: int | None = None
+    cached: int | None = None
+    """Those of the prompt that the server had computed before."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sampled:
+    """The reply in the tokens of the model, where the policy can tell: what training needs."""
+
+    prompt_ids: tuple[int, ...] = ()
+    """The whole prompt, placeholders of pictures included; empty when unknown."""
+    ids: tuple[int, ...] = ()
+    """What the model sampled, its end-of-turn token included; empty when unknown."""
+    logprobs: tuple[float, ...] = ()
+    """Natural logarithm of the probability of each of `ids`, or of each token where ids are unknown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,12 +134,23 @@ class Delta:
 
 
 @dataclass(frozen=True, slots=True)
+class Retry:
+    """The call failed and is made again: the deltas so far do not count."""
+
+    reason: str
+    """For people, in one sentence."""
+    seconds: float = 0.0
+    """Pause before it."""
+
+
+@dataclass(frozen=True, slots=True)
 class Reply:
-    """A complete reply; its text is that of the deltas before it, joined."""
+    """A complete reply; its text is that of the deltas since the last `Retry`, joined."""
 
     text: str
     finish: FinishReason = FinishReason.STOP
     tokens: Tokens = Tokens()
+    sampled: Sampled = Sampled()
 
 
 class Policy(Protocol):
@@ -113,12 +164,26 @@ class Policy(Protocol):
         """How it is called in run files and on the command line."""
         ...
 
-    def reply(self, history: Sequence[Message]) -> AsyncGenerator[Delta | Reply, None]:
+    @property
+    def sampling(self) -> Mapping[str, float | int | str | bool]:
+        """How it samples (temperature, top_p, max_tokens, seed …), for run files; empty when it does not."""
+        ...
+
+    def reply(self, history: Sequence[Message], turn: int = 1) -> AsyncGenerator[Delta | Retry | Reply, None]:
         """Writes the next reply: deltas, then the whole as the last part.
 
-        The first message ends with the question as a `Text` of its own.
+        What a model thinks apart from its reply comes first, between `<think>` and `</think>`; a native
+        tool call comes as `<tool_call>` JSON `</tool_call>`.
+
+        Args:
+            history: What the model is told.
+            turn: Number of this call in its run, from 1. The history does not tell: it may be rebuilt.
 
         Raises:
             ModelError: If no reply can be had.
         """
+        ...
+
+    async def aclose(self) -> None:
+        """Gives back what it holds in the running event loop; it can be used again."""
         ...

@@ -1,7 +1,8 @@
 """Replay: the recorded replies go through the environment once more.
 
-On the same version of the collection this gives the same events except `run_id`, `ts` and
-seconds. Where it does not, something changed: the collection, the environment or this code.
+On the same version of the collection this gives the same events except `run_id`, `ts` and seconds: failed
+attempts of the model and the pieces of its replies included. Where it does not, something changed: the
+collection, the environment or this code.
 """
 
 from __future__ import annotations
@@ -11,47 +12,105 @@ from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
 from vrag.agent.environment import Environment
-from vrag.agent.events import Event, ModelCalled, RunFailed, StopReason
-from vrag.agent.policy import Delta, Reply, Role
-from vrag.agent.vrag import VragAgent
-from vrag.errors import ModelError, RunError
+from vrag.agent.events import (
+    Event,
+    ModelCalled,
+    ModelRetried,
+    RunFailed,
+    RunSettings,
+    RunStarted,
+    StopReason,
+    UsageReported,
+)
+from vrag.agent.extension import load_extensions
+from vrag.agent.loop import Agent
+from vrag.agent.memory import MemoryOptions
+from vrag.agent.policy import Delta, Reply, Retry, Sampled, Tokens
+from vrag.agent.vimrag import Vimrag
+from vrag.agent.vrag import Vrag
+from vrag.errors import ContextTooLong, ModelError, RunError
 from vrag.profiles import profile_named
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Iterator, Sequence
+    from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 
+    from vrag.agent.method import Method
     from vrag.agent.policy import Message
     from vrag.agent.runs import StoredRun
     from vrag.search.engine import Searcher
 
-__all__ = ["Difference", "RecordedPolicy", "differences", "replay"]
+__all__ = ["Difference", "RecordedPolicy", "differences", "method_of", "replay"]
 
 NO_FURTHER_REPLY = "The record holds no further reply."
 
 
 @dataclass(frozen=True, slots=True)
 class RecordedPolicy:
-    """Says again what was said, in the same pieces."""
+    """Says again what was said, in the same pieces, failed attempts included."""
 
     name: str
-    calls: tuple[ModelCalled, ...]
-    failure: str = NO_FURTHER_REPLY
+    calls: Mapping[int, tuple[Delta | Retry | Reply, ...]]
+    """By the number of the call, from 1."""
+    failure: ModelError
     """What to fail with when the record ends without an answer."""
+    sampling: Mapping[str, float | int | str | bool]
 
-    async def reply(self, history: Sequence[Message]) -> AsyncGenerator[Delta | Reply, None]:
-        """The recorded reply to a history of this length.
+    @classmethod
+    def of(cls, events: Sequence[Event]) -> RecordedPolicy:
+        """The policy of a recorded run."""
+        calls: dict[int, list[Delta | Retry | Reply]] = {}
+        tokens = {event.step: event for event in events if isinstance(event, UsageReported)}
+        for event in events:
+            if isinstance(event, ModelRetried):
+                calls.setdefault(event.step, []).extend(_pieces(event.partial, event.chunks))
+                calls[event.step].append(Retry(event.reason, event.seconds))
+            elif isinstance(event, ModelCalled):
+                calls.setdefault(event.step, []).extend(_pieces(event.reply, event.chunks))
+                calls[event.step].append(_reply(event, tokens.get(event.step)))
+        started, last = events[0], events[-1]
+        assert isinstance(started, RunStarted)
+        failure = ModelError(NO_FURTHER_REPLY)
+        if isinstance(last, RunFailed):
+            kind = ContextTooLong if last.boundary == ContextTooLong.__name__ else ModelError
+            failure = kind(last.message)
+        said = {number: tuple(parts) for number, parts in calls.items()}
+        return cls(started.settings.policy, said, failure, started.settings.sampling)
+
+    async def reply(
+        self,
+        history: Sequence[Message],  # noqa: ARG002 - a record does not listen
+        turn: int = 1,
+    ) -> AsyncGenerator[Delta | Retry | Reply, None]:
+        """What was said in this turn.
 
         Raises:
             ModelError: If the record ends before it.
         """
-        turn = sum(message.role is Role.ASSISTANT for message in history)
-        if turn >= len(self.calls):
-            raise ModelError(self.failure)
-        call, at = self.calls[turn], 0
-        for length in call.chunks:
-            yield Delta(call.reply[at : at + length])
-            at += length
-        yield Reply(call.reply, call.finish)
+        for part in self.calls.get(turn, ()):
+            yield part
+            if isinstance(part, Reply):
+                return
+        raise self.failure
+
+    async def aclose(self) -> None:
+        """Holds nothing."""
+
+
+def _pieces(text: str, lengths: Sequence[int]) -> Iterator[Delta]:
+    at = 0
+    for length in lengths:
+        yield Delta(text[at : at + length])
+        at += length
+
+
+def _reply(call: ModelCalled, used: UsageReported | None) -> Reply:
+    tokens = (
+        Tokens()
+        if used is None
+        else Tokens(prompt=used.prompt_tokens, completion=used.completion_tokens, cached=used.cached_tokens)
+    )
+    sampled = Sampled(prompt_ids=call.prompt_ids, ids=call.ids, logprobs=call.logprobs)
+    return Reply(call.reply, call.finish, tokens, sampled)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,30 +125,56 @@ def replay(run: StoredRun, searcher: Searcher) -> Iterator[Event]:
     """Runs the recorded replies through the environment.
 
     Raises:
-        RunError: If the run never ended, or the collection has changed since.
+        RunError: If the run never ended or was stopped from outside, or the collection has changed since.
+        ActionError: If it took an action of others that is not installed.
     """
-    started, last = run.started, run.events[-1]
-    if run.trajectory.stop_reason in {None, StopReason.CANCELLED}:
+    started = run.started
+    if run.trajectory.stop_reason in {None, StopReason.CANCELLED} or _timed_out(run):
         raise RunError(f"The run {run.id} was cut off before its end; there is nothing to compare with.")
     if started.collection != searcher.version:
         raise RunError(
             f"The collection has changed since the run {run.id}: what it would find now is another matter.",
             "Ask the question again instead, or restore the documents as they were.",
         )
-    calls = tuple(event for event in run.events if isinstance(event, ModelCalled))
     settings = started.settings
-    environment = Environment(searcher, profile_named(settings.profile), settings.environment)
-    failure = last.message if isinstance(last, RunFailed) else NO_FURTHER_REPLY
-    agent = VragAgent(RecordedPolicy(settings.policy, calls, failure), environment, settings.max_steps)
+    environment = Environment(
+        searcher, profile_named(settings.profile), settings.environment, load_extensions(settings.actions)
+    )
+    limits = settings.limits.model_copy(update={"seconds": None})
+    agent = Agent(RecordedPolicy.of(run.events), environment, method_of(settings), limits, settings.prices)
     return agent.stream(started.question, run_id=run.id)
 
 
+def method_of(settings: RunSettings) -> Method:
+    """The method of a recorded run.
+
+    Raises:
+        RunError: If there is none of its name.
+    """
+    if settings.agent == "vrag":
+        return Vrag(instruction=settings.instruction, reselect=settings.reselect)
+    if settings.agent == "vimrag":
+        memory = settings.memory or MemoryOptions()
+        return Vimrag(instruction=settings.instruction, reselect=settings.reselect, memory=memory)
+    raise RunError(f"There is no agent {settings.agent!r} here.", "Upgrade vrag to replay it.")
+
+
+def _timed_out(run: StoredRun) -> bool:
+    seconds = run.started.settings.limits.seconds
+    return run.trajectory.stop_reason is StopReason.OUT_OF_BUDGET and seconds is not None
+
+
 def differences(recorded: Sequence[Event], replayed: Sequence[Event]) -> list[Difference]:
-    """Pairs of events that differ in more than run, time and cost of the model."""
+    """Pairs of events that differ in more than run and time."""
     pairs = zip_longest(recorded, replayed)
     return [Difference(a, b) for a, b in pairs if a is None or b is None or _lasting(a) != _lasting(b)]
 
 
 def _lasting(event: Event) -> dict[str, Any]:
-    """What of an event a replay must give again."""
-    return event.model_dump(exclude={"run_id", "ts", "seconds", "prompt_tokens", "completion_tokens"})
+    """What of an event a replay must give again: all but the run, the time of day and what took how long."""
+    kept = event.model_dump(exclude={"run_id", "ts", "model_seconds"})
+    if isinstance(event, UsageReported):
+        del kept["seconds"]
+    if isinstance(event, RunStarted):
+        del kept["settings"]["limits"]["seconds"]
+    return kept

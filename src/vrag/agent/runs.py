@@ -1,13 +1,14 @@
 """Runs on disk: one directory each, with the events and the files that they name by hash.
 
 `<runs>/<id>/events.jsonl` holds one event a line and is only ever appended to; `files/` holds
-pictures (`<sha256>.png`) and messages (`<sha256>.json`). A process that dies in mid-run leaves a
+pictures (`<sha256>.jpg`) and messages (`<sha256>.json`). A process that dies in mid-run leaves a
 run without an end, at worst with a torn last line, which reading leaves out.
 """
 
 from __future__ import annotations
 
 import errno
+import json
 import os
 import re
 import secrets
@@ -51,7 +52,7 @@ class StoredRun:
         assert isinstance(first, RunStarted)
         return first
 
-    def file(self, sha256: str, suffix: str = "png") -> Path:
+    def file(self, sha256: str, suffix: str = "jpg") -> Path:
         """Where the file of this hash lies."""
         return self.directory / FILES / f"{sha256}.{suffix}"
 
@@ -87,7 +88,7 @@ class Recording:
 
     def file(self, sha256: str) -> Path:
         """Where the picture of this hash lies."""
-        return self.directory / FILES / f"{sha256}.png"
+        return self.directory / FILES / f"{sha256}.jpg"
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,13 +128,11 @@ class RunStore:
         """
         directory = self.directory / self._resolve(run)
         lines = (directory / EVENTS).read_bytes().split(b"\n")[:-1]
+        if lines:
+            _check_version(lines[0], directory)
         events = tuple(_event(line, number, directory) for number, line in enumerate(lines, 1))
         if not events or not isinstance(events[0], RunStarted):
             raise RunError(f"The run {directory.name} is empty: it ended before its first event.")
-        if events[0].schema_version > SCHEMA_VERSION:
-            raise RunError(
-                f"The run {directory.name} was written by a newer version.", "Upgrade vrag to read it."
-            )
         return StoredRun(directory.name, directory, events)
 
     def _resolve(self, run: str) -> str:
@@ -158,6 +157,21 @@ def _writing(directory: Path) -> Generator[None]:
             f"Runs cannot be written to {directory}: {error.strerror}.",
             "Make room, or choose another place with --collection.",
         ) from error
+
+
+def _check_version(line: bytes, directory: Path) -> None:
+    """Refuses a run of another layout of events; what is no event at all is left to the reader."""
+    try:
+        version = json.loads(line).get("schema_version", SCHEMA_VERSION)
+    except (ValueError, AttributeError):
+        return
+    if version == SCHEMA_VERSION:
+        return
+    newer = isinstance(version, int) and version > SCHEMA_VERSION
+    raise RunError(
+        f"The run {directory.name} was written by {'a newer' if newer else 'an older'} version.",
+        "Upgrade vrag to read it." if newer else "Ask the question again.",
+    )
 
 
 def _event(line: bytes, number: int, directory: Path) -> Event:

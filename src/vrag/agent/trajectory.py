@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from functools import reduce
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from vrag.agent.events import (
+    ActionRequested,
     AnswerGiven,
     CropRequested,
     Event,
+    GraphChanged,
     ImageShown,
     InvalidAction,
     ModelCalled,
@@ -27,7 +29,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from vrag.agent.evidence import BoxSides, Evidence
+    from vrag.agent.graph import Graph
     from vrag.types import Hit
+
+N = TypeVar("N", int, float)
 
 __all__ = ["Step", "Trajectory", "Usage"]
 
@@ -39,7 +44,14 @@ class Usage:
     prompt_tokens: int | None = None
     completion_tokens: int | None = None
     visual_tokens: int = 0
+    """Of the pictures in all prompts: a picture counts once in every prompt that holds it."""
+    pixels: int = 0
+    """Of the same pictures."""
     seconds: float = 0.0
+    model_seconds: float = 0.0
+    cost: float | None = None
+    """In the currency of the prices; None where they are unknown."""
+    cached_tokens: int | None = None
 
     def plus(self, event: UsageReported) -> Usage:
         """The sum with one step more."""
@@ -47,7 +59,11 @@ class Usage:
             _sum(self.prompt_tokens, event.prompt_tokens),
             _sum(self.completion_tokens, event.completion_tokens),
             self.visual_tokens + event.visual_tokens,
+            self.pixels + event.pixels,
             self.seconds + event.seconds,
+            self.model_seconds + event.model_seconds,
+            _sum(self.cost, event.cost),
+            _sum(self.cached_tokens, event.cached_tokens),
         )
 
 
@@ -61,6 +77,10 @@ class Step:
     """What was searched."""
     crop: BoxSides | None = None
     """What was cropped, as the model wrote it."""
+    action: str | None = None
+    """Name of the action of others that was taken."""
+    node: str | None = None
+    """The node of the memory graph that it made."""
     invalid: str | None = None
     """Why the reply was not carried out."""
     hits: tuple[Hit, ...] = ()
@@ -79,10 +99,14 @@ class Trajectory:
     answer: str | None = None
     """None when the agent abstained, failed or never answered."""
     evidence: tuple[Evidence, ...] = ()
+    unsupported: tuple[str, ...] = ()
+    """Why pieces of evidence were left out."""
     stop_reason: StopReason | None = None
     """None while the run goes on, or when it was cut off."""
     failure: str | None = None
     usage: Usage = field(default_factory=Usage)
+    graph: Graph | None = None
+    """The memory graph at the end; None without one."""
 
     @classmethod
     def of(cls, events: Iterable[Event]) -> Trajectory:
@@ -103,28 +127,36 @@ class Trajectory:
         return tuple(dict.fromkeys(image.item for image in shown))
 
 
-def _after(run: Trajectory, event: Event) -> Trajectory:  # noqa: C901, PLR0911 - one flat case per event
+def _after(run: Trajectory, event: Event) -> Trajectory:  # noqa: C901, PLR0911, PLR0912 - one flat case per event
     match event:
         case RunStarted():
             return replace(run, run_id=event.run_id, question=event.question)
         case AnswerGiven():
-            return replace(run, answer=event.text, evidence=event.evidence, stop_reason=event.stop_reason)
+            return replace(
+                run,
+                answer=event.text,
+                evidence=event.evidence,
+                unsupported=event.unsupported,
+                stop_reason=event.stop_reason,
+            )
         case RunFailed():
             return replace(run, failure=event.message, stop_reason=event.stop_reason)
         case UsageReported():
             return replace(run, usage=run.usage.plus(event))
         case ModelCalled():
-            step = Step(number=event.step, reply=event.reply, flags=event.flags)
-            thought = run.steps[-1].thought if run.steps and run.steps[-1].number == event.step else None
-            return replace(run, steps=(*_before(run, event.step), replace(step, thought=thought)))
+            return _with(run, event.step, reply=event.reply, flags=event.flags)
         case ThoughtGiven():
             return _with(run, event.step, thought=event.text)
         case SearchRequested():
-            return _with(run, event.step, query=event.query)
+            return _with(run, event.step, query=event.query, node=event.node)
         case SearchReturned():
             return _with(run, event.step, hits=event.hits)
         case CropRequested():
-            return _with(run, event.step, crop=event.box)
+            return _with(run, event.step, crop=event.box, node=event.node)
+        case ActionRequested():
+            return _with(run, event.step, action=event.name, query=event.text, node=event.node)
+        case GraphChanged():
+            return replace(run, graph=event.graph)
         case InvalidAction():
             return _with(run, event.step, invalid=event.reason)
         case ImageShown():
@@ -144,5 +176,5 @@ def _with(run: Trajectory, step: int, **changes: object) -> Trajectory:
     return replace(run, steps=(*_before(run, step), changed))
 
 
-def _sum(a: int | None, b: int | None) -> int | None:
+def _sum(a: N | None, b: N | None) -> N | None:
     return b if a is None else a if b is None else a + b

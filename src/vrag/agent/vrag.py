@@ -1,345 +1,258 @@
-"""The VRAG loop: thought, action, observation (VRAG-RL, arXiv 2505.22019)."""
+"""VRAG: think, then search, look closer or answer (VRAG-RL, arXiv 2505.22019).
+
+The history only grows: what the model was shown stays in its sight. Pictures are numbered in the order shown.
+"""
 
 from __future__ import annotations
 
-import asyncio
-import hashlib
-import json
-import time
-import uuid
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import aclosing
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, TypeVar
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
-from vrag.agent.actions import Answer, Crop, Search, Turn, parse, thought_so_far
+from vrag.agent.actions import Action, Answer, Crop, Extend, Invalid, Search, Select, Turn, parse
 from vrag.agent.events import (
-    AnswerGiven,
+    ActionRequested,
     CropRequested,
-    Event,
-    EventBase,
-    ImageShown,
     InvalidAction,
-    ModelCalled,
     PassageShown,
-    RunFailed,
-    RunSettings,
-    RunStarted,
     SearchRequested,
     SearchReturned,
-    StopReason,
-    ThoughtDelta,
-    ThoughtGiven,
-    UsageReported,
 )
-from vrag.agent.evidence import evidence_of
-from vrag.agent.policy import FinishReason, Message, Picture, Reply, Role, Text
-from vrag.agent.prompts import prompt
-from vrag.agent.trajectory import Trajectory
-from vrag.errors import CollectionError, CorpusError, ModelError, SearchError, VragError
-from vrag.geometry import Space
+from vrag.agent.evidence import Seen, passage_seen, picture_seen
+from vrag.agent.material import material
+from vrag.agent.method import Context, Outcome
+from vrag.agent.policy import Message, Part, Picture, Role, Text
+from vrag.agent.prompts import prompt, worded
+from vrag.errors import CollectionError, SearchError
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, AsyncIterator, Iterator
+    from collections.abc import Iterable, Sequence
 
-    from vrag.agent.environment import Environment, Episode, Observation
-    from vrag.agent.policy import Delta, Policy
+    from vrag.agent.environment import Environment
+    from vrag.agent.memory import MemoryOptions
+    from vrag.agent.record import Record
+    from vrag.types import Item
 
-__all__ = ["SaveFile", "VragAgent"]
-
-SaveFile = Callable[[str, bytes], None]
-"""Keeps a file that events name by hash: `<sha256>.png` or `<sha256>.json`, and its bytes."""
-
-E = TypeVar("E", bound=EventBase)
+__all__ = ["Vrag", "VragEpisode"]
 
 
-@dataclass(frozen=True, slots=True)
-class VragAgent:
-    """Answers questions by searching, cropping and looking.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Vrag:
+    """The method: one growing conversation."""
 
-    It keeps nothing of any run: one agent serves many questions at once.
-    """
+    instruction: str | None = None
+    """The user's own wording, in place of ours; released checkpoints know the one they were trained on."""
+    reselect: bool = False
+    """Whether the model is asked which of its evidence counts before the answer is given."""
+    name: str = "vrag"
+    steps: int = 10
+    memory: MemoryOptions | None = None
+    """There is none: everything stays in sight."""
 
-    policy: Policy
-    environment: Environment
-    max_steps: int = 10
-    """Model calls, invalid ones included."""
-
-    @property
-    def settings(self) -> RunSettings:
-        """What a replay needs to know beside the replies."""
-        return RunSettings(
-            agent="vrag",
-            policy=self.policy.name,
-            profile=self.environment.profile.name,
-            max_steps=self.max_steps,
-            environment=self.environment.options,
+    def begin(self, environment: Environment, question: str) -> VragEpisode:
+        """A new run: nothing searched, nothing shown."""
+        usages = "".join(
+            "\n" + prompt("extension.md", name=extension.name, usage=extension.usage)
+            for extension in environment.extensions.values()
         )
-
-    async def astream(
-        self,
-        question: str,
-        *,
-        run_id: str = "",
-        save: SaveFile | None = None,
-        cancel: asyncio.Event | None = None,
-    ) -> AsyncGenerator[Event, None]:
-        """Runs one question and yields its events as they happen.
-
-        Every run ends with an `AnswerGiven` or a `RunFailed`: failures of model, search and collection
-        are events and do not raise. What else raises is a fault of the program. Closing the generator
-        closes the policy's, so that no connection is left open.
-
-        Args:
-            question: What to answer.
-            run_id: How the run is called; a new name when empty.
-            save: Keeps the files that events name by hash; without it they are not kept.
-            cancel: Stops the run at the next opportunity once it is set.
-
-        Raises:
-            ValueError: If the question is empty.
-        """
-        if not question.strip():
-            raise ValueError("the question is empty")
-        run = _Run(
-            self, _encodable(question.strip()), run_id or uuid.uuid4().hex, save, cancel or asyncio.Event()
-        )
-        async with aclosing(run.events()) as events:
-            async for event in events:
-                yield event
-
-    def stream(self, question: str, *, run_id: str = "", save: SaveFile | None = None) -> Iterator[Event]:
-        """Like `astream`, for code that is not asynchronous; works inside a running event loop too."""
-        with ThreadPoolExecutor(1, "vrag-run") as thread:
-            runner = thread.submit(asyncio.Runner).result()
-            events = self.astream(question, run_id=run_id, save=save)
-            try:
-                while (event := thread.submit(runner.run, _next(events)).result()) is not None:
-                    yield event
-            finally:
-                thread.submit(runner.run, events.aclose()).result()
-                thread.submit(runner.close).result()
-
-    async def arun(self, question: str, *, cancel: asyncio.Event | None = None) -> Trajectory:
-        """Runs one question to its end."""
-        return Trajectory.of([event async for event in self.astream(question, cancel=cancel)])
-
-    def run(self, question: str) -> Trajectory:
-        """Like `arun`, for code that is not asynchronous."""
-        return Trajectory.of(self.stream(question))
-
-
-async def _next(events: AsyncIterator[Event]) -> Event | None:
-    return await anext(events, None)
+        instruction = worded(self.instruction, environment.profile.prompt, actions=usages)
+        return VragEpisode(environment, self.reselect, pending=[Text(instruction), Text(question)])
 
 
 @dataclass(slots=True)
-class _Run:
-    """The state of one run."""
+class VragEpisode:
+    """The state of one run: the conversation, and what was shown in it."""
 
-    agent: VragAgent
-    question: str
-    run_id: str
-    save: SaveFile | None
-    cancel: asyncio.Event
-    seq: int = 0
-    step: int = 0
+    environment: Environment
+    reselect: bool
+    pending: list[Part]
+    """What the model is told next."""
     history: list[Message] = field(default_factory=list[Message])
-    message_hashes: list[str] = field(default_factory=list[str])
+    seen: list[str] = field(default_factory=list[str])
+    """Ids of the items shown by searches and actions of others, in order."""
+    items: dict[str, Item] = field(default_factory=dict[str, "Item"])
+    """By id, what was opened."""
+    pictures: list[Picture] = field(default_factory=list[Picture])
+    fresh: tuple[Picture, ...] = ()
+    asked: Answer | None = None
+    """The answer that stands while the model is asked which evidence counts."""
+    chosen: tuple[Seen, ...] | None = None
+    """What it said counts; None where it was not asked, or did not say."""
 
-    async def events(self) -> AsyncGenerator[Event, None]:
-        yield self._event(
-            RunStarted,
-            question=self.question,
-            settings=self.agent.settings,
-            collection=self.agent.environment.searcher.version,
-        )
-        try:
-            async with aclosing(self._steps()) as events:
-                async for event in events:
-                    yield event
-        except ModelError as error:
-            yield self._failed(error, StopReason.MODEL_ERROR)
-        except (SearchError, CollectionError, CorpusError) as error:
-            yield self._failed(error, StopReason.SEARCH_ERROR)
+    def context(self, *, last: bool) -> Context:
+        """The conversation so far; see `Episode`."""
+        if self.pending:
+            *observed, end = self.pending
+            urge = [Text(prompt("answer_now.md"))] if last else []
+            opening = not self.history
+            parts = [*observed, *urge, end] if opening else [*observed, end, *urge]
+            self.history.append(Message(Role.USER, tuple(parts)))
+            self.fresh = tuple(part for part in parts if isinstance(part, Picture))
+            self.pending = []
+        return Context(tuple(self.history), fresh=self.fresh)
 
-    async def _steps(self) -> AsyncGenerator[Event, None]:
-        episode = self.agent.environment.start()
-        self._tell(Role.USER, Text(prompt("vrag.md")), *self._urge(), Text(self.question))
-        while self.step < self.agent.max_steps:
-            self.step += 1
-            started = time.perf_counter()
-            reply: Reply | None = None
-            chunks: list[str] = []
-            async with aclosing(self._reply(chunks)) as parts:
-                async for part in parts:
-                    if isinstance(part, Reply):
-                        reply = part
-                    else:
-                        yield part
-            if reply is None:
-                yield self._stopped(StopReason.CANCELLED)
-                return
-            turn = parse(reply.text)
-            yield self._called(reply, turn, chunks)
-            self._tell(Role.ASSISTANT, Text(turn.executed))
-            for event in self._said(turn):
-                yield event
-            if isinstance(turn.action, Answer):
-                yield self._used(reply, (), started)
-                yield await asyncio.to_thread(self._answered, turn.action, episode)
-                return
-            observation = await asyncio.to_thread(episode.step, turn.action)
-            for event in self._observed(turn, observation):
-                yield event
-            yield self._used(reply, observation.pictures, started)
-            if reply.finish is FinishReason.LENGTH and observation.invalid:
-                yield self._stopped(StopReason.OUT_OF_TOKENS)
-                return
-            self._tell(Role.USER, *observation.parts, *self._urge())
-        yield self._stopped(StopReason.OUT_OF_STEPS)
+    def parse(self, reply: str) -> Turn[Action]:
+        """Takes a reply apart."""
+        return parse(reply, frozenset(self.environment.extensions), selecting=self.asked is not None)
 
-    async def _reply(self, chunks: list[str]) -> AsyncGenerator[ThoughtDelta | Reply, None]:
-        """Asks the policy; the last part is the reply, and absent when the run was cancelled.
-
-        The pieces in which the reply comes are added to `chunks`.
-        """
-        thought = ""
-        async with aclosing(self.agent.policy.reply(tuple(self.history))) as parts:
-            while (part := await self._next(parts)) is not None:
-                if isinstance(part, Reply):
-                    yield replace(part, text=_encodable(part.text))
-                    return
-                chunks.append(_encodable(part.text))
-                now = thought_so_far("".join(chunks))
-                if len(now) > len(thought):
-                    yield self._event(ThoughtDelta, text=now[len(thought) :])
-                    thought = now
-        if not self.cancel.is_set():
-            raise ModelError(f"The policy {self.agent.policy.name} ended without a reply.")
-
-    async def _next(self, parts: AsyncGenerator[Delta | Reply, None]) -> Delta | Reply | None:
-        """The next part of a reply; None when there is none, or as soon as the run is cancelled."""
-        part = asyncio.ensure_future(anext(parts, None))
-        cancelled = asyncio.ensure_future(self.cancel.wait())
-        try:
-            await asyncio.wait({part, cancelled}, return_when=asyncio.FIRST_COMPLETED)
-            return None if cancelled.done() else part.result()
-        finally:
-            part.cancel()
-            cancelled.cancel()
-            await asyncio.gather(part, cancelled, return_exceptions=True)
-
-    def _called(self, reply: Reply, turn: Turn, chunks: list[str]) -> ModelCalled:
-        return self._event(
-            ModelCalled,
-            messages=tuple(self.message_hashes),
-            reply=reply.text,
-            executed=len(turn.executed),
-            chunks=tuple(map(len, chunks)),
-            finish=reply.finish,
-            flags=tuple(sorted(turn.flags)),
-        )
-
-    def _said(self, turn: Turn) -> Iterator[Event]:
-        if turn.thought:
-            yield self._event(ThoughtGiven, text=turn.thought)
+    def announce(self, turn: Turn[Action], record: Record) -> None:
+        """Says what is about to be done."""
         match turn.action:
             case Search(query):
-                yield self._event(SearchRequested, query=query)
+                record.tell(SearchRequested, query=query)
             case Crop(box, image):
-                yield self._event(CropRequested, image=image, box=box)
+                record.tell(CropRequested, image=image, box=box)
+            case Extend(name, text):
+                record.tell(ActionRequested, name=name, text=text)
             case _:
                 pass
 
-    def _observed(self, turn: Turn, observation: Observation) -> Iterator[Event]:
-        if observation.invalid is not None:
-            yield self._event(InvalidAction, reason=observation.invalid)
-        if isinstance(turn.action, Search):
-            yield self._event(SearchReturned, hits=observation.hits, damaged=observation.damaged)
-        for part in observation.parts:
+    def step(self, turn: Turn[Action], record: Record, *, more: bool) -> Outcome:
+        """Does it; see `Episode`."""
+        self.history.append(Message(Role.ASSISTANT, (Text(turn.executed),)))
+        stands = self.asked
+        match turn.action:
+            case Answer() as answer:
+                return self._answer(answer, more)
+            case Select(numbers) if stands is not None:
+                listed = self._candidates()
+                self.chosen = tuple(listed[number - 1] for number in numbers if number <= len(listed))
+                return Outcome(stands)
+            case Invalid() if stands is not None:
+                return Outcome(stands)
+            case action:
+                self.asked = None
+                return self._act(action, record)
+
+    def evidence(self, answer: str | None) -> Sequence[Seen]:
+        """The last crop first, then pages and passages, those that hold the answer word for word leading."""
+        if self.chosen is not None:
+            return self.chosen
+        seen = self._candidates()
+        text = {one.evidence.item: self.items[one.evidence.item].text for one in seen}
+        whole = [one for one in seen if not (one.picture and one.picture.crop)]
+        whole.sort(key=lambda one: answer is None or answer not in text[one.evidence.item])
+        return [one for one in seen if one.picture and one.picture.crop] + whole
+
+    def _answer(self, answer: Answer, more: bool) -> Outcome:
+        listed = self._candidates()
+        if not (self.reselect and more and self.asked is None and len(listed) > 1 and not answer.abstains):
+            return Outcome(answer)
+        self.asked = answer
+        lines = (f"{number}. {one.label}" for number, one in enumerate(listed, 1))
+        self.pending = [Text(prompt("reselect.md", listed="\n".join(lines)))]
+        return Outcome()
+
+    def _act(self, action: Action | Invalid, record: Record) -> Outcome:
+        try:
+            match action:
+                case Search(query):
+                    self._search(query, record)
+                case Crop():
+                    self._crop(action, record)
+                case Extend():
+                    self._extend(action, record)
+                case _:
+                    assert isinstance(action, Invalid)
+                    raise ValueError(action.reason)  # noqa: TRY301 - refused like what is found to be wrong later
+        except ValueError as error:
+            reason = _sentence(str(error))
+            record.tell(InvalidAction, reason=reason)
+            self.pending = [Text(prompt("invalid.md", reason=reason))]
+            return Outcome(refused=True)
+        return Outcome()
+
+    def _search(self, query: str, record: Record) -> None:
+        found = self.environment.search(query)
+        shown, damaged = self._first_new([hit.item for hit in found], self.environment.options.show)
+        record.tell(SearchReturned, hits=tuple(found), damaged=tuple(damaged))
+        nothing = prompt("nothing_new.md" if found else "nothing_found.md")
+        self.pending = self._tell(shown, record) or [Text(nothing)]
+
+    def _extend(self, action: Extend, record: Record) -> None:
+        found = self.environment.extend(action, self.seen)
+        shown, _ = self._first_new(found.items, len(found.items), again=True)
+        told: list[Part] = [Text(prompt("passage.md", text=material(text))) for text in found.texts]
+        self.pending = told + self._tell(shown, record) or [Text(prompt("nothing_found.md"))]
+
+    def _crop(self, action: Crop, record: Record) -> None:
+        if not self.pictures:
+            raise ValueError("no picture has been shown yet; search first")
+        number = action.image or len(self.pictures)
+        if number > len(self.pictures):
+            raise ValueError(f"there is no picture {number}; {len(self.pictures)} were shown")
+        source = self.pictures[number - 1]
+        region = self.environment.region(source.view, action.box)
+        if isinstance(region, str):
+            raise ValueError(region)  # noqa: TRY004 - a sentence, not a wrong type
+        try:
+            picture = self.environment.closer(source.item, source.view, region, number=len(self.pictures) + 1)
+        except (SearchError, CollectionError) as error:
+            self.environment.unopened(error)
+            raise ValueError("that picture can no longer be opened") from error
+        self.pending = self._tell([picture], record)
+
+    def _first_new(
+        self, items: Iterable[str], most: int, *, again: bool = False
+    ) -> tuple[list[Part], list[str]]:
+        """The first items that were not shown yet, and why others could not be opened."""
+        shown: list[Part] = []
+        damaged: list[str] = []
+        for id in items:
+            if len(shown) < most and (again or id not in self.seen):
+                try:
+                    shown.append(self._open(id, len(self.pictures) + 1 + _pictures(shown)))
+                except (SearchError, CollectionError) as error:
+                    damaged.append(self.environment.unopened(error))
+        return shown, damaged
+
+    def _open(self, id: str, number: int) -> Part:
+        item = self.items[id] = self.environment.item(id)
+        if item.size is None:
+            return Text(prompt("passage.md", text=material(item.text)), item=id)
+        return self.environment.whole(item, number=number)
+
+    def _tell(self, shown: Sequence[Part], record: Record) -> list[Part]:
+        """What was opened, as the model is told it and as the run tells it."""
+        told: list[Part] = []
+        for part in shown:
+            assert part.item is not None
+            item = self.items[part.item]
             if isinstance(part, Picture):
-                yield self._pictured(part)
-            elif part.item is not None:
-                item = self.agent.environment.searcher.item(part.item)
-                yield self._event(PassageShown, item=item.id, document=item.document_name, page=item.ordinal)
+                self.pictures.append(part)
+                record.show(part, item, self._tokens(part), label=f"Image {part.number}")
+                told.append(Text(prompt("shown.md", number=part.number)))
+            else:
+                record.tell(PassageShown, item=item.id, document=item.document_name, page=item.ordinal)
+            told.append(part)
+            if not (isinstance(part, Picture) and part.crop) and item.id not in self.seen:
+                self.seen.append(item.id)
+        return told
 
-    def _pictured(self, picture: Picture) -> ImageShown:
-        self._keep(f"{picture.sha256}.png", picture.png)
-        item = self.agent.environment.searcher.item(picture.item)
-        return self._event(
-            ImageShown,
-            number=picture.number,
-            item=item.id,
-            document=item.document_name,
-            page=item.ordinal,
-            region=picture.view.region.as_tuple(),
-            box=picture.view.convert(picture.view.region, Space.UNIT).as_tuple(),
-            width=picture.view.shown.width,
-            height=picture.view.shown.height,
-            visual_tokens=self.agent.environment.profile.visual_tokens(picture.view.shown),
-            sha256=picture.sha256,
-            crop=picture.crop,
-        )
+    def _tokens(self, picture: Picture) -> int:
+        return self.environment.profile.visual_tokens(picture.view.canvas)
 
-    def _used(self, reply: Reply, pictures: tuple[Picture, ...], started: float) -> UsageReported:
-        tokens = self.agent.environment.profile.visual_tokens
-        return self._event(
-            UsageReported,
-            prompt_tokens=reply.tokens.prompt,
-            completion_tokens=reply.tokens.completion,
-            visual_tokens=sum(tokens(picture.view.shown) for picture in pictures),
-            seconds=time.perf_counter() - started,
-        )
-
-    def _answered(self, answer: Answer, episode: Episode) -> AnswerGiven:
-        return self._event(
-            AnswerGiven,
-            text=None if answer.abstains else answer.text,
-            evidence=evidence_of(episode, answer.text),
-            stop_reason=StopReason.ABSTAINED if answer.abstains else StopReason.ANSWERED,
-        )
-
-    def _stopped(self, reason: StopReason) -> AnswerGiven:
-        return self._event(AnswerGiven, text=None, evidence=(), stop_reason=reason)
-
-    def _failed(self, error: VragError, reason: StopReason) -> RunFailed:
-        return self._event(RunFailed, boundary=type(error).__name__, message=str(error), stop_reason=reason)
-
-    def _urge(self) -> tuple[Text, ...]:
-        last = self.step == self.agent.max_steps - 1
-        return (Text(prompt("answer_now.md")),) if last else ()
-
-    def _tell(self, role: Role, *parts: Text | Picture) -> None:
-        message = Message(role, parts)
-        data = json.dumps(_message_record(message), ensure_ascii=False).encode()
-        digest = hashlib.sha256(data).hexdigest()
-        self._keep(f"{digest}.json", data)
-        self.history.append(message)
-        self.message_hashes.append(digest)
-
-    def _keep(self, name: str, data: bytes) -> None:
-        if self.save is not None:
-            self.save(name, data)
-
-    def _event(self, kind: type[E], **values: Any) -> E:  # noqa: ANN401 - validated by the event itself
-        event = kind(run_id=self.run_id, seq=self.seq, ts=time.time(), step=self.step, **values)
-        self.seq += 1
-        return event
+    def _candidates(self) -> list[Seen]:
+        """All that could be evidence: crops, the last first, then pages and passages in the order shown."""
+        items = self.items
+        crops = [
+            picture_seen(picture, items[picture.item], f"Image {picture.number}")
+            for picture in reversed(self.pictures)
+            if picture.crop
+        ]
+        pages = {picture.item: picture for picture in self.pictures if not picture.crop}
+        whole = [
+            picture_seen(pages[id], items[id], f"Image {pages[id].number}")
+            if id in pages
+            else passage_seen(items[id], f"Passage {number}")
+            for number, id in enumerate(self.seen, 1)
+        ]
+        return crops + whole
 
 
-def _encodable(text: str) -> str:
-    """The text with lone surrogates replaced, which no file and no connection can carry."""
-    return text.encode("utf-8", "replace").decode("utf-8")
+def _pictures(parts: Iterable[Part]) -> int:
+    return sum(isinstance(part, Picture) for part in parts)
 
 
-def _message_record(message: Message) -> dict[str, Any]:
-    """A message as JSON; pictures by the hash of their file."""
-    parts = [
-        {"text": part.text, "item": part.item}
-        if isinstance(part, Text)
-        else {"picture": part.sha256, "number": part.number, "item": part.item}
-        for part in message.parts
-    ]
-    return {"role": message.role, "parts": parts}
+def _sentence(text: str) -> str:
+    """The text with a capital and a full stop."""
+    return f"{text[:1].upper()}{text[1:].rstrip('.')}."

@@ -7,7 +7,7 @@ from pathlib import Path
 import typer
 
 from vrag.cli.ask import ask
-from vrag.cli.display import Collection, Json, say
+from vrag.cli.display import Agent, BaseUrl, Collection, Json, Model, say
 
 __all__ = ["demo"]
 
@@ -16,12 +16,15 @@ QUESTION = "How many passengers travelled on the line from Orla to Saltby in 202
 
 def demo(
     question: str = typer.Argument(QUESTION, help="What to ask the sample documents."),
+    agent: str | None = Agent,
+    model: str | None = Model,
+    base_url: str | None = BaseUrl,
     collection: str | None = Collection,
     as_json: bool = Json,
 ) -> None:
     """Ask the sample documents a question: a report, slides, a scan, a picture, a guide in Chinese.
 
-    Everything happens on this machine: no model, no key, no network.
+    Without a model everything happens on this machine: no key, no network.
     """
     from vrag.samples import corpus_dir
     from vrag.settings import load_settings
@@ -31,7 +34,7 @@ def demo(
         say(("Documents: ", "bold"), ", ".join(sorted(path.name for path in corpus_dir().iterdir())))
         say(("Question:  ", "bold"), question, "\n")
     try:
-        ask([question], [corpus_dir()], place, None, as_json)
+        ask([question], [corpus_dir()], agent, model, base_url, place, None, None, None, as_json)
     finally:
         if not as_json:
             say(("\nTry your own: ", "bold"), 'vrag ask ./my-documents "What was the revenue in 2023?"')

@@ -19,21 +19,26 @@ from vrag.settings import load_settings
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable
 
+    from vrag.agent.events import Event
     from vrag.errors import VragError
     from vrag.index.build import AddReport
     from vrag.index.build import Progress as BuildProgress
     from vrag.settings import Settings
 
 __all__ = [
+    "Agent",
+    "BaseUrl",
     "Collection",
     "Collections",
     "Device",
     "Embedder",
     "Json",
+    "Model",
     "RankBy",
     "add_progress",
     "complain",
     "emit_json",
+    "model_writes",
     "named_path",
     "plain",
     "say",
@@ -69,6 +74,19 @@ Embedder = typer.Option(
 Device = typer.Option(None, help="Where models run: cpu, cuda, cuda:1.", show_default="VRAG_DEVICE")
 RankBy = typer.Option(
     None, "--ranking", help="Rank by `lexical`, `vector` or `auto`: both.", show_default="VRAG_RANKING"
+)
+Agent = typer.Option(
+    None, help="`vrag`, or `vimrag`: with a memory graph.", show_default="VRAG_AGENT, or vrag"
+)
+Model = typer.Option(
+    None,
+    help="A served model by its name, or `local:PATH` of a checkpoint.",
+    show_default="VRAG_MODEL, or the offline policy",
+)
+BaseUrl = typer.Option(
+    None,
+    help="Of the model's server: http://localhost:8002/v1",
+    show_default="VRAG_BASE_URL, OPENAI_BASE_URL",
 )
 Json = typer.Option(False, "--json", help="Print one JSON object for machines.")
 
@@ -107,6 +125,23 @@ def plain(text: str, limit: int = 0) -> str:
     line = "".join(c if c.isprintable() else " " for c in text)
     line = " ".join(line.split())
     return line if not limit or len(line) <= limit else f"{line[: limit - 1]}…"
+
+
+@contextmanager
+def model_writes(*, quiet: bool) -> Generator[Callable[[Event], None]]:
+    """Shows on a terminal what a model is just thinking; yields what takes the events of a run."""
+    if quiet or not err.is_terminal:
+        yield lambda _: None
+        return
+    with err.status("") as status:
+        thought = ""
+
+        def follow(event: Event) -> None:
+            nonlocal thought
+            thought = thought + event.text if event.type == "thought_delta" else ""
+            status.update(Text(plain(thought)[-100:], "dim"))
+
+        yield follow
 
 
 def say(*parts: str | tuple[str, str]) -> None:

@@ -40,7 +40,7 @@ def list_runs(
 @app.command()
 def show(run: str = Run, collection: str | None = Collection, as_json: bool = Json) -> None:
     """Show a run step by step, with what was seen and how it ended."""
-    from vrag.cli.ask import tell_end, tell_event
+    from vrag.cli.telling import tell_end, tell_event
 
     stored = _store(collection).read(run)
     if as_json:
@@ -77,10 +77,9 @@ def replay(run: str = Run, collection: str | None = Collection, as_json: bool = 
 
 
 def _store(collection: str | None) -> RunStore:
-    from vrag.agent.runs import RunStore
-    from vrag.index.store import Collection as Store
+    from vrag.assemble import run_store
 
-    return RunStore(Store.open(load_settings(collection=collection).settings.places[0]).runs_dir)
+    return run_store(load_settings(collection=collection).settings)
 
 
 def _summary(store: RunStore, run: str) -> tuple[str, str, str, str]:

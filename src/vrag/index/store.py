@@ -20,7 +20,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
 from vrag.corpus.options import CorpusOptions
-from vrag.errors import CollectionError, SearchError
+from vrag.corpus.showing import clip_frames, on_disk, rgb
+from vrag.errors import CollectionError, CorpusError, SearchError
 from vrag.index.catalog import Catalog
 from vrag.index.header import Header
 from vrag.index.objects import is_url
@@ -34,7 +35,9 @@ if TYPE_CHECKING:
 
     from PIL.Image import Image
 
+    from vrag.corpus.video import Frame
     from vrag.embed.base import Marked
+    from vrag.geometry import Size
     from vrag.index.place import Place
     from vrag.types import Document, Item
 
@@ -201,8 +204,8 @@ class Collection:
         """Some columns of all items, in no particular order, from one version."""
         return self.item_table.read(columns)
 
-    def image(self, item: Item) -> Image:
-        """The picture of an item, RGB, in full.
+    def image(self, item: Item, *, least: Size | None = None) -> Image:
+        """The picture of an item, RGB: in full, or with `least` as `Searcher.image` says.
 
         Raises:
             SearchError: If the item has no picture.
@@ -214,10 +217,28 @@ class Collection:
             raise SearchError(f"The item {item.id!r} has no picture: it is a {item.kind}.")
         try:
             with self.stored(item.image) as file, Image.open(file) as image:
-                return image.convert("RGB")
+                return rgb(image, least)
         except (OSError, UnidentifiedImageError, Image.DecompressionBombError) as error:
             raise CollectionError(
                 f"The picture of {item.name} cannot be opened: {error}.", self.place.mend
+            ) from error
+
+    def frames(self, item: Item, *, fps: float, most: int) -> list[Frame]:
+        """Frames of a clip, RGB, upright, as `Searcher.frames` says.
+
+        Raises:
+            SearchError: If the item is no clip.
+            CollectionError: If its clip is missing or damaged, or its path leads elsewhere.
+            MissingExtra: If PyAV is not installed.
+        """
+        if item.clip is None:
+            raise SearchError(f"The item {item.id!r} has no frames: it is a {item.kind}.")
+        try:
+            with self.stored(item.clip.path) as file, on_disk(file) as path:
+                return clip_frames(path, item.clip.start, fps=fps, most=most)
+        except (OSError, CorpusError) as error:
+            raise CollectionError(
+                f"The clip of {item.name} cannot be opened: {error}", self.place.mend
             ) from error
 
     def stored(self, name: str) -> BinaryIO:

@@ -1,11 +1,13 @@
 """A `Searcher` over HTTP: the client of `vrag serve`.
 
 What a server sends is checked before it is used: a server may be wrong, old, or somebody else's. Nothing
-is opened by a path that it names, and nothing it sends is larger than a limit.
+is opened by a path that it names, and nothing it sends is larger than a limit. A server of the reference
+names paths and nothing else: what lies there is looked for inside of a directory of ours (`image_root.py`).
 """
 
 from __future__ import annotations
 
+import hashlib
 import io
 import re
 from http import HTTPStatus
@@ -13,15 +15,18 @@ from typing import TYPE_CHECKING
 
 from pydantic import ValidationError
 
-from vrag.errors import SearchError, ServerError
+from vrag.corpus.showing import check_clip, clip_frames, on_disk, rgb
+from vrag.errors import CorpusError, SearchError, ServerError
 from vrag.search.connection import Connection, problem_of
 from vrag.search.engine import check_search
+from vrag.search.image_root import ImageRoot, page_of
 from vrag.search.wire import (
     ID_PATTERN,
     MAX_HITS,
     MAX_QUERIES,
     ImageEntry,
     ItemInfo,
+    OlderResponse,
     SearchRequest,
     SearchResponse,
     ServerInfo,
@@ -32,12 +37,15 @@ from vrag.types import Hit, ItemKind
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+    from pathlib import Path
     from types import TracebackType
     from typing import Self
 
     import httpx
     from PIL.Image import Image
 
+    from vrag.corpus.video import Frame
+    from vrag.geometry import Size
     from vrag.search.connection import Answer
     from vrag.types import Item, Query
 
@@ -46,15 +54,20 @@ __all__ = ["SearchClient"]
 _JSON_BYTES = 64 * 1024 * 1024
 _IMAGE_BYTES = 128 * 1024 * 1024
 _IMAGE_PIXELS = 100_000_000
+_CLIP_BYTES = 256 * 1024 * 1024
 _INFO_BYTES = 64 * 1024
 _ID = re.compile(ID_PATTERN)
+_NAMES_ONLY = "For a server that names files and no ids: --image-root DIR, the directory that holds them."
 
 
 class SearchClient:
     """A searcher behind a server. May be shared by threads; close it, or use it in `with`.
 
-    Against a server of the systems this one replaces it searches too; its hits then bear file names in
-    place of ids, and items and pictures cannot be had.
+    Against a server of the systems this one replaces it searches too, by the newer shape of `/search` or,
+    where that is refused, by the older. Its hits bear file names in place of ids, and items and pictures
+    cannot be had, unless `image_root` says where the files are: see `ImageRoot`. What it names and is not
+    there can be found and not shown. Such a server does not say which version it searches; `version` is then
+    a hash of its address and the directory, marked `unversioned-`: a replay cannot tell that it changed.
 
     Args:
         url: Of the server, with or without `/search` at its end.
@@ -64,15 +77,18 @@ class SearchClient:
             Other errors are final.
         backoff: Seconds before the first repetition; doubles, with jitter.
         transport: Replaces the network, in tests.
+        image_root: The directory that holds the files which a server of the reference names.
 
     Raises:
         ServerError: If the address cannot be one.
+        SettingsError: If `image_root` is no directory.
     """
 
     def __init__(
         self,
         url: str,
         *,
+        image_root: Path | None = None,
         token: str | None = None,
         timeout: float = 30.0,
         retries: int = 3,
@@ -82,6 +98,7 @@ class SearchClient:
         self._connection = Connection(
             url, token=token, timeout=timeout, retries=retries, backoff=backoff, transport=transport
         )
+        self._root = ImageRoot(image_root) if image_root is not None else None
 
     def __enter__(self) -> Self:
         return self
@@ -97,12 +114,16 @@ class SearchClient:
 
     @property
     def version(self) -> str:
-        """Hash over what can be found; equal versions find the same.
+        """Hash over what can be found; equal versions find the same, but for those marked `unversioned-`.
 
         Raises:
-            ServerError: If the server cannot be reached or does not tell.
+            ServerError: If the server cannot be reached, or does not tell and there is no `image_root`.
         """
-        return self._info().version
+        answer = self._connection.ask("GET", "/version", _INFO_BYTES)
+        if answer.status == HTTPStatus.NOT_FOUND and self._root is not None:
+            place = f"{self._connection.url}\0{self._root.directory}".encode(errors="surrogateescape")
+            return f"unversioned-{hashlib.sha256(place).hexdigest()[:16]}"
+        return self._told(answer).version
 
     @property
     def corpora(self) -> tuple[str, ...]:
@@ -111,7 +132,7 @@ class SearchClient:
         Raises:
             ServerError: If the server cannot be reached or does not tell.
         """
-        return tuple(self._info().corpora)
+        return tuple(self._told(self._connection.ask("GET", "/version", _INFO_BYTES)).corpora)
 
     def search(self, queries: Sequence[Query], top_k: int) -> list[list[Hit]]:
         """For each query the best `top_k` items or fewer, best first.
@@ -137,6 +158,8 @@ class SearchClient:
             SearchError: If there is none.
             ServerError: If the server cannot be reached, or its answer not be used.
         """
+        if self._root is not None and self._root.holds(id):
+            return self._root.item(id)
         answer = self._about_item(id, "", {"words": "true"}, _JSON_BYTES)
         info = self._connection.parsed(answer, ItemInfo)
         if info.id != id:
@@ -146,30 +169,56 @@ class SearchClient:
         except ValueError as error:
             raise self._connection.unusable(str(error)) from error
 
-    def image(self, id: str) -> Image:
-        """The picture of an item, RGB, in full.
+    def image(self, id: str, *, least: Size | None = None) -> Image:
+        """The picture of an item, RGB: in full, or with `least` as `Searcher.image` says.
+
+        It travels in full: made smaller by the server it would be coded a second time.
 
         Raises:
             SearchError: If there is no such item, or it has no picture.
+            CollectionError: If its file below `image_root` is missing or damaged.
             ServerError: If the server cannot be reached, or its answer not be used.
         """
         from PIL import Image, UnidentifiedImageError
 
+        if self._root is not None and self._root.holds(id):
+            return self._root.image(id, least=least)
         answer = self._about_item(id, "/image", {}, _IMAGE_BYTES)
         try:
             with Image.open(io.BytesIO(answer.content), formats=("JPEG", "PNG")) as image:
                 if image.width * image.height > _IMAGE_PIXELS:
                     raise self._connection.unusable(f"a picture has {image.width}×{image.height} pixels")
-                return image.convert("RGB")
+                return rgb(image, least)
         except (OSError, ValueError, UnidentifiedImageError, Image.DecompressionBombError) as error:
             raise self._connection.unusable(f"a picture cannot be opened: {error}") from error
 
-    def _info(self) -> ServerInfo:
-        answer = self._connection.ask("GET", "/version", _INFO_BYTES)
+    def frames(self, id: str, *, fps: float, most: int) -> list[Frame]:
+        """Frames of the clip that an item is, as `Searcher.frames` says.
+
+        Raises:
+            SearchError: If there is no such item, or it is no clip.
+            CollectionError: If its file below `image_root` is missing or damaged.
+            MissingExtra: If PyAV is not installed.
+            ServerError: If the server cannot be reached, or its answer not be used.
+        """
+        if self._root is not None and self._root.holds(id):
+            return self._root.frames(id, fps=fps, most=most)
+        item = self.item(id)
+        if item.clip is None:
+            raise SearchError(f"The item {id!r} has no frames: it is a {item.kind}.")
+        answer = self._about_item(id, "/clip", {}, _CLIP_BYTES)
+        try:
+            with on_disk(io.BytesIO(answer.content)) as path:
+                check_clip(path)
+                return clip_frames(path, item.clip.start, fps=fps, most=most)
+        except CorpusError as error:
+            raise self._connection.unusable(f"a clip cannot be opened: {error}") from error
+
+    def _told(self, answer: Answer) -> ServerInfo:
         if answer.status == HTTPStatus.NOT_FOUND:
             raise ServerError(
                 f"The server at {self._connection.url} does not say which version it searches.",
-                "Use vrag serve.",
+                f"Use vrag serve. {_NAMES_ONLY}",
             )
         return self._connection.parsed(answer, ServerInfo)
 
@@ -181,6 +230,8 @@ class SearchClient:
         asked = _request(queries, top_k)
         body = asked.model_dump_json(exclude_defaults=True).encode()
         answer = self._connection.ask("POST", "/search", _JSON_BYTES, content=body)
+        if answer.status == HTTPStatus.METHOD_NOT_ALLOWED:
+            return self._search_older(queries, top_k)
         response = self._connection.parsed(answer, SearchResponse)
         if len(response.results) != len(queries):
             raise self._connection.unusable(f"{len(queries)} queries, {len(response.results)} results")
@@ -189,7 +240,7 @@ class SearchClient:
                 raise self._connection.unusable("its lists are too long, or not of one length")
         return [
             [
-                _hit(entry, score, row, rank)
+                self._hit(entry, score, row, rank)
                 for rank, (entry, score, row) in enumerate(
                     zip(result.data, result.score, result.indice, strict=True), 1
                 )
@@ -197,9 +248,37 @@ class SearchClient:
             for result in response.results
         ]
 
+    def _search_older(self, queries: Sequence[Query], top_k: int) -> list[list[Hit]]:
+        """By the older shape: pictures without scores, ten at most; the score of a hit is 1 / its rank."""
+        first = queries[0]
+        if (first.documents, first.kinds, first.corpora) != (None, None, None):
+            raise SearchError(f"The server at {self._connection.url} is too old to search a part only.")
+        asked = {"queries": [query.text for query in queries]}
+        answer = self._connection.ask("GET", "/search", _JSON_BYTES, params=asked)
+        lists = self._connection.parsed(answer, OlderResponse).root
+        if len(lists) != len(queries):
+            raise self._connection.unusable(f"{len(queries)} queries, {len(lists)} results")
+        entries = [[ImageEntry(type="image", file_path=one.image_file) for one in its] for its in lists]
+        return [
+            [self._hit(entry, 1 / rank, -1, rank) for rank, entry in enumerate(its[:top_k], 1)]
+            for its in entries
+        ]
+
+    def _hit(self, entry: ImageEntry | VideoEntry | TextEntry, score: float, row: int, rank: int) -> Hit:
+        hit = _hit(entry, score, row, rank)
+        if entry.id is not None or self._root is None:
+            return hit
+        if isinstance(entry, TextEntry):
+            own = self._root.remember(entry.file_path, entry.content)
+        else:
+            own = self._root.id_of(entry.file_path)
+        return hit if own is None else self._root.hit_of(own, hit)
+
     def _about_item(self, id: str, part: str, params: dict[str, str], limit: int) -> Answer:
         if not _ID.fullmatch(id):
-            raise SearchError(f"There is no item {id[:100]!r} at {self._connection.url}: that is not an id.")
+            raise SearchError(
+                f"There is no item {id[:100]!r} at {self._connection.url}: that is not an id.", _NAMES_ONLY
+            )
         answer = self._connection.ask("GET", f"/items/{id}{part}", limit, params=params)
         if answer.status == HTTPStatus.NOT_FOUND:
             problem = problem_of(answer.content)
@@ -235,7 +314,7 @@ def _together(queries: Sequence[Query], most: int) -> Iterator[list[int]]:
 
 def _hit(entry: ImageEntry | VideoEntry | TextEntry, score: float, row: int, rank: int) -> Hit:
     kinds = {"image": ItemKind.PAGE, "video": ItemKind.CLIP, "text": ItemKind.PASSAGE}
-    name, page = _from_path(entry.file_path)
+    name, page = page_of(entry.file_path)
     return Hit(
         item=entry.id or entry.file_path.replace("\\", "/").rsplit("/", 1)[-1],
         score=score,
@@ -246,16 +325,3 @@ def _hit(entry: ImageEntry | VideoEntry | TextEntry, score: float, row: int, ran
         kind=kinds[entry.type],
         row=row,
     )
-
-
-def _from_path(path: str) -> tuple[str, int]:
-    """Document and page by the name of a file: `<stem>_<page>.jpg`; page 1 when it does not tell.
-
-    >>> _from_path("corpus/img/report_12.jpg")
-    ('report', 12)
-    """
-    name = path.replace("\\", "/").rsplit("/", 1)[-1]
-    stem, _, page = name.rsplit(".", 1)[0].rpartition("_")
-    if stem and page.isascii() and page.isdigit() and int(page[:10]) > 0:
-        return stem, int(page[:10])
-    return name, 1

@@ -27,7 +27,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from PIL.Image import Image
 
+    from vrag.corpus.video import Frame
     from vrag.embed.base import Embedder
+    from vrag.geometry import Size
     from vrag.index.store import Collection
     from vrag.index.vectors import Tier, VectorIndex
     from vrag.types import Hit, Item, Query
@@ -67,11 +69,39 @@ class Searcher(Protocol):
         """
         ...
 
-    def image(self, id: str) -> Image:
-        """The picture of an item, RGB, in full.
+    def image(self, id: str, *, least: Size | None = None) -> Image:
+        """The picture of an item, RGB.
+
+        Args:
+            id: Of the item.
+            least: Where given, a smaller copy of the whole picture may come, as one is quicker to decode:
+                both its sides are at least so long, or as long as those of the picture. It may differ from
+                the picture's proportions by the rounding of its sides. The same arguments give the same
+                pixels. None for the picture in full.
 
         Raises:
             SearchError: If there is no such item, or it has no picture.
+            CollectionError: If its picture is missing or damaged.
+        """
+        ...
+
+    def frames(self, id: str, *, fps: float, most: int) -> list[Frame]:
+        """Frames of the clip that an item is, RGB, upright, in full.
+
+        Args:
+            id: Of the item.
+            fps: Frames per second.
+            most: Frames beyond which they are spread evenly from the first to the last.
+
+        Returns:
+            In the order in which they are shown; `Frame.seconds` counts from the first frame of the
+            video, not of the clip. Damaged frames are left out.
+
+        Raises:
+            SearchError: If there is no such item, or it is no clip.
+            CollectionError: If its clip is missing or damaged.
+            MissingExtra: If PyAV is not installed.
+            ValueError: If `fps` or `most` is not positive.
         """
         ...
 
@@ -219,14 +249,24 @@ class Engine:
         """
         return self.collection.item(id)
 
-    def image(self, id: str) -> Image:
-        """The picture of an item, RGB, in full.
+    def image(self, id: str, *, least: Size | None = None) -> Image:
+        """The picture of an item, RGB: in full, or with `least` as `Searcher.image` says.
 
         Raises:
             SearchError: If there is no such item, or it has no picture.
             CollectionError: If its picture is missing or damaged, or lies outside of the collection.
         """
-        return self.collection.image(self.item(id))
+        return self.collection.image(self.item(id), least=least)
+
+    def frames(self, id: str, *, fps: float, most: int) -> list[Frame]:
+        """Frames of the clip that an item is, as `Searcher.frames` says.
+
+        Raises:
+            SearchError: If there is no such item, or it is no clip.
+            CollectionError: If its clip is missing or damaged, or lies outside of the collection.
+            MissingExtra: If PyAV is not installed.
+        """
+        return self.collection.frames(self.item(id), fps=fps, most=most)
 
     def _rank(
         self,

@@ -20,7 +20,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from PIL.Image import Image
 
+    from vrag.corpus.video import Frame
     from vrag.embed.base import Embedder
+    from vrag.geometry import Size
     from vrag.index.qdrant import QdrantStore
     from vrag.index.store import Collection
     from vrag.search.engine import Engine, Ranking
@@ -110,14 +112,24 @@ class QdrantSearcher:
         """
         return self._collection.item(id)
 
-    def image(self, id: str) -> Image:
-        """The picture of an item, RGB, in full.
+    def image(self, id: str, *, least: Size | None = None) -> Image:
+        """The picture of an item, RGB: in full, or with `least` as `Searcher.image` says.
 
         Raises:
             SearchError: If there is no such item, or it has no picture.
             CollectionError: If its picture is missing or damaged.
         """
-        return self._collection.image(self.item(id))
+        return self._collection.image(self.item(id), least=least)
+
+    def frames(self, id: str, *, fps: float, most: int) -> list[Frame]:
+        """Frames of the clip that an item is, as `Searcher.frames` says.
+
+        Raises:
+            SearchError: If there is no such item, or it is no clip.
+            CollectionError: If its clip is missing or damaged.
+            MissingExtra: If PyAV is not installed.
+        """
+        return self._collection.frames(self.item(id), fps=fps, most=most)
 
     def _found(
         self, catalog: Catalog, query: Query, vector: NDArray[np.float32], depth: int

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
     from PIL.Image import Image
 
+    from vrag.corpus.video import Frame
+    from vrag.geometry import Size
     from vrag.search.engine import Searcher
     from vrag.types import Hit, Item, Query
 
@@ -207,13 +209,23 @@ class Reranked:
         """
         return self._searcher.item(id)
 
-    def image(self, id: str) -> Image:
-        """The picture of an item, RGB, in full.
+    def image(self, id: str, *, least: Size | None = None) -> Image:
+        """The picture of an item, RGB: in full, or with `least` as `Searcher.image` says.
 
         Raises:
             SearchError: If there is no such item, or it has no picture.
         """
-        return self._searcher.image(id)
+        return self._searcher.image(id, least=least)
+
+    def frames(self, id: str, *, fps: float, most: int) -> list[Frame]:
+        """Frames of the clip that an item is, as `Searcher.frames` says.
+
+        Raises:
+            SearchError: If there is no such item, or it is no clip.
+            CollectionError: If its clip is missing or damaged.
+            MissingExtra: If PyAV is not installed.
+        """
+        return self._searcher.frames(id, fps=fps, most=most)
 
     def _items(self, ids: Iterable[str]) -> dict[str, Item]:
         """What hits stand for, each read once for all queries; those deleted since are absent.

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from PIL.Image import Image
 
+    from vrag.corpus.video import Frame
+    from vrag.geometry import Size
     from vrag.index.store import Collection
     from vrag.search.engine import Engine
     from vrag.types import Hit, Item, Query
@@ -98,14 +100,24 @@ class Several:
         """
         return self._holder(id).item(id)
 
-    def image(self, id: str) -> Image:
-        """The picture of an item, RGB, in full.
+    def image(self, id: str, *, least: Size | None = None) -> Image:
+        """The picture of an item, RGB: in full, or with `least` as `Searcher.image` says.
 
         Raises:
             SearchError: If there is no such item, or it has no picture.
             CollectionError: If its picture is missing or damaged, or lies outside of its collection.
         """
-        return self._holder(id).image(id)
+        return self._holder(id).image(id, least=least)
+
+    def frames(self, id: str, *, fps: float, most: int) -> list[Frame]:
+        """Frames of the clip that an item is, as `Searcher.frames` says.
+
+        Raises:
+            SearchError: If there is no such item, or it is no clip.
+            CollectionError: If its clip is missing or damaged, or lies outside of its collection.
+            MissingExtra: If PyAV is not installed.
+        """
+        return self._holder(id).frames(id, fps=fps, most=most)
 
     def _holder(self, id: str) -> Engine:
         for engine in self._engines.values():

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal, TypeAlias
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, RootModel, StringConstraints
 
 from vrag.geometry import Box, Size
 from vrag.types import Clip, Item, ItemKind, Query, TextSource, Word
@@ -27,6 +27,7 @@ __all__ = [
     "ImageEntry",
     "ImageFile",
     "ItemInfo",
+    "OlderResponse",
     "Problem",
     "QueryText",
     "SearchRequest",
@@ -175,6 +176,12 @@ class ImageFile(BaseModel):
 
     idx: int = Field(ge=0, description="Place among the hits, from 0.")
     image_file: _Name = Field(description="As `file_path` of an entry.")
+
+
+class OlderResponse(RootModel[Annotated[list[list[ImageFile]], Field(max_length=MAX_QUERIES)]]):
+    """What the queries found, in the older shape."""
+
+    model_config = ConfigDict(frozen=True)
 
 
 class ServerInfo(BaseModel):

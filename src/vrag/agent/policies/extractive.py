@@ -14,14 +14,16 @@ from vrag.agent.actions import ABSTENTION, TAG, Action, Answer, Crop, Search, pa
 from vrag.agent.policy import Delta, Message, Picture, Reply, Role, Text
 from vrag.agent.prompts import prompt
 from vrag.agent.reading import Quote, best_quote, search_query
+from vrag.geometry import Space
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Sequence
+    from collections.abc import AsyncGenerator, Mapping, Sequence
 
-    from vrag.geometry import Space
+    from vrag.geometry import Box
+    from vrag.profiles import Profile
     from vrag.search.engine import Searcher
 
-__all__ = ["ExtractivePolicy"]
+__all__ = ["ExtractivePolicy", "without_tags", "written_box"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,8 +35,8 @@ class ExtractivePolicy:
 
     searcher: Searcher
     """Where the words of the pages shown are read."""
-    boxes: Space
-    """The coordinate space in which the environment expects boxes."""
+    profile: Profile
+    """Of the environment: it says how boxes are written."""
     looks: int = 3
     """How many pages to look at before deciding."""
 
@@ -43,15 +45,27 @@ class ExtractivePolicy:
         """How it is called in run files and on the command line."""
         return "extractive"
 
-    async def reply(self, history: Sequence[Message]) -> AsyncGenerator[Delta | Reply, None]:
+    @property
+    def sampling(self) -> Mapping[str, float | int | str | bool]:
+        """It does not sample."""
+        return {}
+
+    async def aclose(self) -> None:
+        """Holds nothing."""
+
+    async def reply(
+        self,
+        history: Sequence[Message],
+        turn: int = 1,  # noqa: ARG002 - the history tells all
+    ) -> AsyncGenerator[Delta | Reply, None]:
         """Decides from what was shown so far; the same history gives the same reply."""
         thought, action = self._decide(_Glance.of(history))
-        text = f"<think>{_without_tags(thought)}</think>\n{render(action)}"
+        text = f"<think>{without_tags(thought)}</think>\n{render(action)}"
         yield Delta(text)
         yield Reply(text)
 
     def _decide(self, glance: _Glance) -> tuple[str, Action]:
-        query = _without_tags(search_query(glance.question)) or glance.question
+        query = without_tags(search_query(glance.question)) or glance.question
         if not glance.searches:
             return f"The words worth looking for: {query}", Search(query)
         fresh = glance.last_turn_showed_something
@@ -68,14 +82,13 @@ class ExtractivePolicy:
             return "This takes counting, looking or calculating; words alone do not say it.", Answer(
                 ABSTENTION
             )
-        return "These words answer it best.", Answer(_without_tags(quote.text) or ABSTENTION)
+        return "These words answer it best.", Answer(without_tags(quote.text) or ABSTENTION)
 
     def _look_closer(self, quote: Quote, glance: _Glance) -> tuple[str, Action]:
         picture = next(p for p in glance.pictures if p.item == quote.item and not p.crop)
         assert quote.box is not None
-        box = picture.view.convert(quote.box, self.boxes).round_out()
         thought = f"Image {picture.number} comes nearest here: {quote.text[:200]}"
-        return thought, Crop(box.as_tuple(), picture.number)
+        return thought, Crop(written_box(quote.box, picture, self.profile), picture.number)
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,11 +122,19 @@ class _Glance:
         )
 
 
+def written_box(box: Box, picture: Picture, profile: Profile) -> tuple[float, float, float, float]:
+    """A box in unit coordinates, as a model of that family would write it for a picture."""
+    written = picture.view.convert(box, profile.boxes)
+    if profile.boxes is not Space.RELATIVE:  # in whole numbers, as models write them
+        written = written.round_out()
+    return profile.sides(written)
+
+
 def _items_shown(parts: Sequence[Text | Picture]) -> list[str]:
     shown = [part.item for part in parts if not (isinstance(part, Picture) and part.crop)]
     return [item for item in shown if item is not None]
 
 
-def _without_tags(text: str) -> str:
+def without_tags(text: str) -> str:
     """The text with the brackets of grammar tags replaced, so that no page can speak in the grammar."""
     return TAG.sub(lambda tag: f"‹{tag[0][1:-1]}›", text).strip()

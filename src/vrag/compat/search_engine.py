@@ -1,4 +1,4 @@
-"""The seeds' Python names and shapes, thin over the real API.
+"""The retriever under its old names, thin over the real API.
 
 `SearchEngine` has both of their signatures. It ranks by vectors alone, as they do; `vrag.assemble` opens
 the same collections with words and vectors fused.

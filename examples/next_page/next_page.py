@@ -1,0 +1,37 @@
+"""Turn the page: an action that shows what follows a page that was shown."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from vrag.agent.extension import Found
+from vrag.errors import SearchError
+from vrag.types import item_id
+
+if TYPE_CHECKING:
+    from vrag.agent.extension import Scene
+
+
+class NextPage:
+    """Shows the page after the one shown last, or after another page of its document."""
+
+    name = "next_page"
+    usage = "Shows the page after the one shown last: write last, or the number of another of its pages."
+
+    def run(self, text: str, scene: Scene) -> Found:
+        """The page that follows.
+
+        Args:
+            text: `last`, or the number of a page.
+            scene: What was shown, and where to look.
+        """
+        if not scene.shown:
+            raise ValueError("no page has been shown yet; search first")
+        shown = scene.searcher.item(scene.shown[-1])
+        number = re.search(r"[0-9]{1,6}", text)
+        following = item_id(shown.document, 1 + (int(number[0]) if number else shown.ordinal))
+        try:
+            return Found(items=(scene.searcher.item(following).id,))
+        except SearchError:
+            raise ValueError(f"{shown.document_name} has no page after that one") from None

@@ -1,0 +1,118 @@
+"""What a way of answering is: VRAG and VimRAG are the two that there are."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+from vrag.agent.policy import Picture
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from vrag.agent.actions import Answer, Turn
+    from vrag.agent.environment import Environment
+    from vrag.agent.evidence import Seen
+    from vrag.agent.memory import MemoryOptions
+    from vrag.agent.policy import Message
+    from vrag.agent.record import Record
+    from vrag.agent.toolcalls import AnswerNode
+
+__all__ = ["Context", "Episode", "Method", "Outcome"]
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """What the model is told next."""
+
+    messages: tuple[Message, ...]
+    remembered: tuple[Picture, ...] = ()
+    """Those of its pictures that come from memory."""
+    fresh: tuple[Picture, ...] = ()
+    """Those that the step before brought."""
+
+    @property
+    def pictures(self) -> tuple[Picture, ...]:
+        """All of its pictures."""
+        return tuple(part for message in self.messages for part in message.parts if isinstance(part, Picture))
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What came of a turn."""
+
+    answer: Answer | AnswerNode | None = None
+    """The answer, where the turn gave one that stands."""
+    refused: bool = False
+    """Whether it was not carried out."""
+
+
+class Episode(Protocol):
+    """The state of one run: what was asked, shown and remembered."""
+
+    def context(self, *, last: bool) -> Context:
+        """What the model is told next; what is told once is told the same from then on.
+
+        Args:
+            last: Whether it must answer now.
+        """
+        ...
+
+    def parse(self, reply: str) -> Turn[Any]:
+        """Takes a reply apart; never raises."""
+        ...
+
+    def announce(self, turn: Turn[Any], record: Record) -> None:
+        """Says what is about to be done."""
+        ...
+
+    def step(self, turn: Turn[Any], record: Record, *, more: bool) -> Outcome:
+        """Does it, and says what came of it. May block.
+
+        Args:
+            turn: The reply, taken apart.
+            record: Where it is said.
+            more: Whether the model may be asked once more.
+
+        Raises:
+            SearchError, CollectionError: If the search or the collection fails. A fault of the
+                action itself is told to the model, and is no error.
+        """
+        ...
+
+    def evidence(self, answer: str | None) -> Sequence[Seen]:
+        """What the answer rests on; without an answer, where it was looked for. May block."""
+        ...
+
+
+class Method(Protocol):
+    """A way of answering. Frozen: one serves all runs."""
+
+    @property
+    def name(self) -> str:
+        """How it is called in run files and on the command line."""
+        ...
+
+    @property
+    def steps(self) -> int:
+        """Model calls of a run, where nothing else is said."""
+        ...
+
+    @property
+    def instruction(self) -> str | None:
+        """The user's own wording of the instruction; None for ours."""
+        ...
+
+    @property
+    def reselect(self) -> bool:
+        """Whether the model is asked which of its evidence counts."""
+        ...
+
+    @property
+    def memory(self) -> MemoryOptions | None:
+        """How memory is shared out, where there is any."""
+        ...
+
+    def begin(self, environment: Environment, question: str) -> Episode:
+        """A new run: nothing searched, nothing shown."""
+        ...

@@ -1,0 +1,186 @@
+"""The policy without a model, for VimRAG: search, memorise what answers, look closer, quote, or abstain.
+
+It reads its own summaries back from the graph: the same history gives the same reply.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from vrag.agent.actions import ABSTENTION
+from vrag.agent.graph import ROOT
+from vrag.agent.policies.extractive import without_tags, written_box
+from vrag.agent.policy import Delta, Message, Picture, Reply, Role, Text
+from vrag.agent.prompts import prompt
+from vrag.agent.reading import Quote, best_quote, search_query
+from vrag.agent.toolcalls import AnswerNode, Call, CropNode, Memorize, Note, SearchNode, render_call
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
+
+    from vrag.profiles import Profile
+    from vrag.search.engine import Searcher
+
+__all__ = ["ExtractiveGraphPolicy"]
+
+_RESULT = re.compile(r"(?P<label>(?:Text|Picture|Video) [0-9]+)[.:]")
+_MEMORY = re.compile(r"Node (?P<node>.+), (?P<label>(?:Picture|Video) [0-9]+):", re.DOTALL)
+_WORD = re.compile(r"\w+")
+_QUOTE = re.compile(r"^(?P<label>(?:Text|Picture|Video) [0-9]+) says: “(?P<words>.*)”$", re.DOTALL)
+_NOTHING = "Nothing was relevant."
+
+
+@dataclass(frozen=True, slots=True)
+class ExtractiveGraphPolicy:
+    """Searches once or twice and quotes the words that answer."""
+
+    searcher: Searcher
+    """Where the words of the pages shown are read."""
+    profile: Profile
+    """Of the environment: it says how boxes are written."""
+    crops: bool = False
+    """Whether it may look closer at what is remembered."""
+
+    @property
+    def name(self) -> str:
+        """How it is called in run files and on the command line."""
+        return "extractive"
+
+    @property
+    def sampling(self) -> Mapping[str, float | int | str | bool]:
+        """It does not sample."""
+        return {}
+
+    async def aclose(self) -> None:
+        """Holds nothing."""
+
+    async def reply(
+        self,
+        history: Sequence[Message],
+        turn: int = 1,  # noqa: ARG002 - the history tells all
+    ) -> AsyncGenerator[Delta | Reply, None]:
+        """Decides from graph and results; the same history gives the same reply."""
+        thought, call = self._decide(_Sight.of(history))
+        text = f"<think>{without_tags(thought)}</think>\n{render_call(call)}"
+        yield Delta(text)
+        yield Reply(text)
+
+    def _decide(self, sight: _Sight) -> tuple[str, Call]:
+        if sight.results is not None and not sight.must_answer:
+            return self._summarise(sight)
+        found = next((node for node in sight.nodes if _QUOTE.match(node.get("summary") or "")), None)
+        if found is not None:
+            return self._conclude(found, sight)
+        query = _next_query(sight)
+        if query is None or sight.must_answer:
+            parents = (sight.nodes[-1]["id"],) if sight.nodes else (ROOT,)
+            return "Nothing found answers this well enough to stand behind.", AnswerNode(parents, ABSTENTION)
+        number = 1 + sum(node["kind"] == "search" for node in sight.nodes)
+        return f"The words worth looking for: {query}", SearchNode(f"search_{number}", (ROOT,), query)
+
+    def _summarise(self, sight: _Sight) -> tuple[str, Call]:
+        assert sight.results is not None
+        items = {label: parts[0].item for label, parts in sight.results.items() if parts}
+        quote = best_quote(sight.question, [self.searcher.item(item) for item in items.values() if item])
+        label = next((label for label, item in items.items() if quote and item == quote.item), None)
+        words = without_tags(quote.text) if quote and quote.literal else ""
+        notes = tuple(
+            Note(one, useful=True, priority=5, timestamps=_moments(parts))
+            if one == label and words
+            else Note(one, useful=False)
+            for one, parts in sight.results.items()
+        )
+        if not words or label is None:
+            return "Nothing here answers the question.", Memorize(_NOTHING, notes)
+        return f"{label} answers it best.", Memorize(f"{label} says: “{' '.join(words.split())}”", notes)
+
+    def _conclude(self, node: Mapping[str, Any], sight: _Sight) -> tuple[str, Call]:
+        said = _QUOTE.match(node["summary"])
+        assert said is not None
+        crop = self._crop(node, said["label"], sight) if self.crops and not sight.must_answer else None
+        if crop is not None:
+            return "A closer look at where it stands.", crop
+        parents = [node["id"], *(one["id"] for one in sight.nodes if one["kind"] == "crop")]
+        return "These words answer it best.", AnswerNode(tuple(parents), said["words"])
+
+    def _crop(self, node: Mapping[str, Any], label: str, sight: _Sight) -> CropNode | None:
+        picture = sight.memory.get((node["id"], label))
+        if picture is None or any(one["kind"] == "crop" for one in sight.nodes):
+            return None
+        quote: Quote | None = best_quote(sight.question, [self.searcher.item(picture.item)])
+        if quote is None or quote.box is None:
+            return None
+        return CropNode("closer", (node["id"],), label, written_box(quote.box, picture, self.profile))
+
+
+@dataclass(frozen=True, slots=True)
+class _Sight:
+    """What a history says about the run so far."""
+
+    question: str
+    nodes: tuple[dict[str, Any], ...]
+    """As the graph lists them, without the root."""
+    memory: Mapping[tuple[str, str], Picture]
+    """By node and label."""
+    results: Mapping[str, Sequence[Text | Picture]] | None
+    """By label, what the newest node found; None when it has been summarised."""
+    must_answer: bool
+
+    @classmethod
+    def of(cls, history: Sequence[Message]) -> _Sight:
+        state, *since = [message for message in history if message.role is Role.USER]
+        _, question, told, *shown = state.parts
+        assert isinstance(question, Text)
+        assert isinstance(told, Text)
+        graph: list[dict[str, Any]] = json.loads(told.text[told.text.index("[") :])
+        parts = [part for message in since for part in message.parts]
+        texts = {part.text for message in history for part in message.parts if isinstance(part, Text)}
+        return cls(
+            question=question.text,
+            nodes=tuple(node for node in graph if node["id"] != ROOT),
+            memory={(node, label): p for node, label, p in _remembered(shown)},
+            results=_labelled(parts) if parts else None,
+            must_answer=prompt("graph_answer_now.md") in texts,
+        )
+
+
+def _remembered(parts: Sequence[Text | Picture]) -> Iterator[tuple[str, str, Picture]]:
+    """Node, label and picture of what memory shows; of a video the first frame."""
+    node = label = ""
+    for part in parts:
+        if isinstance(part, Text):
+            if found := _MEMORY.fullmatch(part.text):
+                node, label = found["node"], found["label"]
+        elif label:
+            yield node, label, part
+            label = ""
+
+
+def _labelled(parts: Sequence[Text | Picture]) -> dict[str, list[Text | Picture]]:
+    """What was found, by label: a text, a picture, or the frames of a video."""
+    found: dict[str, list[Text | Picture]] = {}
+    label = ""
+    for part in parts:
+        if isinstance(part, Text) and (named := _RESULT.match(part.text)):
+            label = named["label"]
+            found[label] = [part] if part.item else []
+        elif isinstance(part, Picture) and label in found:
+            found[label].append(part)
+    return found
+
+
+def _moments(parts: Sequence[Text | Picture]) -> tuple[float, ...]:
+    """Of a video all that was shown: words do not tell the moment."""
+    return tuple(p.seconds for p in parts if isinstance(p, Picture) and p.seconds is not None)
+
+
+def _next_query(sight: _Sight) -> str | None:
+    """Another way to ask, that differs from those before; None when there is none."""
+    words = without_tags(search_query(sight.question)) or sight.question
+    asked = {frozenset(_WORD.findall(node.get("query", "").casefold())) for node in sight.nodes}
+    rare = " ".join(sorted(_WORD.findall(words), key=len, reverse=True)[:3])
+    tries = [words, rare, sight.question]
+    return next((one for one in tries if one and frozenset(_WORD.findall(one.casefold())) not in asked), None)

@@ -1,0 +1,433 @@
+"""A model in this process: a transformers checkpoint of a Qwen-VL family, from the extra `models`."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import re
+import threading
+from collections import deque
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from vrag.agent.policies.writing import Writing
+from vrag.agent.policy import Delta, FinishReason, Picture, Reply, Role, Sampled, Text, Tokens
+from vrag.embed.batches import is_out_of_memory
+from vrag.embed.checkpoint import find_checkpoint, read_settings
+from vrag.embed.device import library, open_device
+from vrag.embed.options import EmbedOptions
+from vrag.embed.processors import PROCESSOR_SETTINGS, loading, rgb, set_pixels
+from vrag.embed.wording import harmless
+from vrag.errors import ContextTooLong, EmbedError, ModelError, SettingsError
+from vrag.geometry import Size
+from vrag.profiles import PROFILES
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Callable, Generator, Mapping, Sequence
+
+    from vrag.agent.policy import Message
+    from vrag.embed.device import Device
+    from vrag.profiles import Profile
+
+__all__ = ["LocalOptions", "LocalPolicy", "open_local"]
+
+_ANY_SIZE = 2**40
+"""Pixels: more than any picture has. Pictures come at their size and are not resized again."""
+_OPENED = re.compile(r"<think>\s*\Z")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LocalOptions:
+    """How a reply is sampled. Nothing else is: what `generation_config.json` recommends does not count.
+
+    Raises:
+        SettingsError: If a value is out of range.
+    """
+
+    temperature: float = 0.0
+    """0 takes the likeliest token each time."""
+    top_p: float = 1.0
+    """Samples among the likeliest tokens that together have this probability. Says nothing at
+    temperature 0."""
+    max_tokens: int = 4096
+    """Tokens of a reply at most."""
+    seed: int | None = None
+    """The same prompt and seed give the same reply, whatever else runs; None draws anew each time."""
+    stop: tuple[str, ...] = ()
+    """Strings at which a reply ends, beside those of the profile. They are not part of its text."""
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.temperature < float("inf"):
+            raise SettingsError(f"A temperature of {self.temperature} cannot be sampled at.")
+        if not 0 < self.top_p <= 1:
+            raise SettingsError(f"top_p is {self.top_p}, and a probability above 0 up to 1 is needed.")
+        if self.max_tokens < 1:
+            raise SettingsError(f"A reply of {self.max_tokens} tokens says nothing.")
+        if not all(self.stop):
+            raise SettingsError("An empty string stops every reply.")
+
+
+def open_local(
+    path: str, *, device: str = "auto", dtype: str = "auto", options: LocalOptions | None = None
+) -> LocalPolicy:
+    """A policy over the checkpoint at `path`. Its weights are loaded when the first reply is asked for.
+
+    Args:
+        path: A folder, or `ORGANISATION/NAME[@REVISION]` of the hub.
+        device: `auto`, `cpu`, `cuda`, `cuda:1`, `mps`.
+        dtype: `float32`, `bfloat16` or `float16`; `auto` is float32 on a CPU and bfloat16 elsewhere.
+        options: How replies are sampled.
+
+    Raises:
+        ModelError: If the checkpoint cannot be found or is of no known family, or the device is not there.
+        MissingExtra: If the libraries are not installed.
+    """
+    with _as_model_error():
+        folder = find_checkpoint(path)
+        profile = _profile(folder)
+        place = open_device(EmbedOptions(device=device, dtype=dtype))
+    local = Path(path).expanduser().is_dir()
+    name = folder.name if local else path.partition("@")[0].rpartition("/")[2]
+    return LocalPolicy(folder, profile, place, options or LocalOptions(), name=f"local:{name}")
+
+
+class LocalPolicy:
+    """A `Policy` that computes its replies here. See `open_local`.
+
+    Runs take turns: one reply is written at a time, in a thread of its own, in the order in which they
+    were asked for. A run that is cancelled ends its reply at the next token, and the thread ends when no
+    reply is left to write. Pictures go to the model as the JPEG files that a server would be given.
+
+    Log-probabilities are those of the distribution that was drawn from, temperature and top_p included;
+    at temperature 0, those that the model gives without either. Where the chat template opens the think
+    block itself, the text of the reply begins with that opening, which is no part of the sampled tokens.
+    """
+
+    def __init__(
+        self, folder: Path, profile: Profile, device: Device, options: LocalOptions, *, name: str
+    ) -> None:
+        self.profile = profile
+        self.options = options
+        self.name = name
+        self._open = partial(_Network, folder, profile, device, name)
+        self._network: _Network | None = None
+        self._line = _Line()
+
+    @property
+    def sampling(self) -> Mapping[str, float | int | str | bool]:
+        """How it samples, for run files."""
+        options = self.options
+        drawn = {"top_p": options.top_p} | ({} if options.seed is None else {"seed": options.seed})
+        shared = {"temperature": options.temperature, "max_tokens": options.max_tokens}
+        return shared | (drawn if options.temperature else {})
+
+    async def reply(
+        self,
+        history: Sequence[Message],
+        turn: int = 1,  # noqa: ARG002 - the history says all that it needs
+    ) -> AsyncGenerator[Delta | Reply, None]:
+        """Writes the next reply: deltas, then the whole as the last part.
+
+        Raises:
+            ContextTooLong: If the prompt is longer than the model takes.
+            ModelError: If the checkpoint cannot be loaded, or memory does not suffice.
+            MissingExtra: If the libraries are not installed.
+        """
+        loop = asyncio.get_running_loop()
+        parts: asyncio.Queue[Delta | Reply | BaseException] = asyncio.Queue()
+        ended = threading.Event()
+
+        def tell(part: Delta | Reply | BaseException) -> None:
+            try:
+                loop.call_soon_threadsafe(parts.put_nowait, part)
+            except RuntimeError:  # the loop is closed: nobody listens any more
+                ended.set()
+
+        self._line.join(partial(self._work, tuple(history), tell, ended))
+        try:
+            while True:
+                part = await parts.get()
+                if isinstance(part, BaseException):
+                    raise part
+                yield part
+                if isinstance(part, Reply):
+                    return
+        finally:
+            ended.set()
+
+    async def aclose(self) -> None:
+        """Holds nothing of an event loop."""
+
+    def _work(
+        self,
+        history: Sequence[Message],
+        tell: Callable[[Delta | Reply | BaseException], None],
+        ended: threading.Event,
+    ) -> None:
+        """One reply, in the thread that all of them share."""
+        if ended.is_set():
+            return
+        try:
+            if self._network is None:
+                self._network = self._open()
+            tell(self._network.write(history, self.options, lambda text: tell(Delta(text)), ended))
+        except BaseException as error:  # noqa: BLE001 - raised where the reply is awaited
+            tell(error)
+
+
+class _Line:
+    """Does one thing after the other, first come first served, in a thread that lasts as long as they do."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._waiting: deque[Callable[[], None]] = deque()
+        self._working = False
+
+    def join(self, work: Callable[[], None]) -> None:
+        """Stands in line; returns at once."""
+        with self._lock:
+            self._waiting.append(work)
+            if self._working:
+                return
+            self._working = True
+        threading.Thread(target=self._work_off, name="local-policy").start()
+
+    def _work_off(self) -> None:
+        while True:
+            with self._lock:
+                if not self._waiting:
+                    self._working = False
+                    return
+                work = self._waiting.popleft()
+            work()
+
+
+class _Network:
+    """A loaded checkpoint. Not for several threads at once.
+
+    Args:
+        folder: The files of the checkpoint.
+        profile: Its family.
+        device: Where it computes.
+        name: How messages call it.
+
+    Raises:
+        ModelError: If the files are damaged, lack weights, or do not fit into memory.
+    """
+
+    def __init__(self, folder: Path, profile: Profile, device: Device, name: str) -> None:
+        self._profile, self._device, self._name = profile, device, name
+        with _as_model_error(), _within_memory(name, "Use a smaller model, or half precision."):
+            self._model, self._processor = _load(folder, device)
+            set_pixels(self._processor, EmbedOptions(min_pixels=profile.factor**2, max_pixels=_ANY_SIZE))
+        tokenizer = self._processor.tokenizer
+        if not self._processor.chat_template:
+            raise ModelError(f"{folder} has no chat template.", "Download the model again.")
+        self._ends = _ends(self._model.generation_config.eos_token_id, tokenizer.eos_token_id)
+        # What a checkpoint recommends, such as a penalty of repetitions, would apply behind our back.
+        self._model.generation_config = type(self._model.generation_config)(
+            eos_token_id=sorted(self._ends), pad_token_id=tokenizer.pad_token_id, do_sample=False
+        )
+        self._context = int(self._model.config.get_text_config().max_position_embeddings)
+        self._decode = partial(tokenizer.decode, skip_special_tokens=True, clean_up_tokenization_spaces=False)
+
+    def write(
+        self,
+        history: Sequence[Message],
+        options: LocalOptions,
+        say: Callable[[str], None],
+        ended: threading.Event,
+    ) -> Reply:
+        """The next reply; what there is of it when `ended` is set meanwhile.
+
+        Raises:
+            ContextTooLong, ModelError: If the model cannot write one.
+        """
+        try:
+            with _within_memory(self._name, "Show fewer or smaller pictures, or use a smaller model."):
+                prompt, inputs = self._inputs(history)
+                prompt_ids: list[int] = inputs["input_ids"][0].tolist()
+                room = self._room(len(prompt_ids))
+                writing = Writing(self._decode, (*self._profile.stop, *options.stop), say)
+                if opening := _OPENED.search(prompt):
+                    writing.begin(opening[0])
+                sampler = _Sampler(options, writing, ended)
+                self._model.generate(
+                    **inputs.to(self._device.name),
+                    max_new_tokens=min(options.max_tokens, room),
+                    logits_processor=[sampler.choose],
+                    stopping_criteria=[sampler.stops],
+                )
+        except (ValueError, RuntimeError, library("jinja2").TemplateError) as error:
+            reason = str(error).strip().split("\n")[0] or type(error).__name__
+            raise ModelError(f"{self._name} cannot reply: {reason}") from error
+        text = writing.end()
+        stopped = writing.stopped or not self._ends.isdisjoint(sampler.ids[-1:])
+        return Reply(
+            text,
+            FinishReason.STOP if stopped else FinishReason.LENGTH,
+            Tokens(prompt=len(prompt_ids), completion=len(sampler.ids)),
+            Sampled(prompt_ids=tuple(prompt_ids), ids=tuple(sampler.ids), logprobs=tuple(sampler.logprobs)),
+        )
+
+    def _inputs(self, history: Sequence[Message]) -> tuple[str, Any]:
+        """The prompt as text, and all that the network takes."""
+        pictures = [part for message in history for part in message.parts if isinstance(part, Picture)]
+        messages = [{"role": str(message.role), "content": _content(message)} for message in history]
+        prompt: str = self._processor.apply_chat_template(
+            messages, tokenize=False, add_generation_prompt=True
+        )
+        images = [rgb(picture.image) for picture in pictures]
+        inputs = self._processor(text=[prompt], images=images or None, return_tensors="pt")
+        self._check(pictures, inputs.get("image_grid_thw"))
+        return prompt, inputs
+
+    def _check(self, pictures: Sequence[Picture], grids: Any) -> None:  # noqa: ANN401
+        """Whether the model sees pictures at the sizes, and so the tokens, that the run records."""
+        part = self._processor.image_processor
+        for picture, (_, rows, columns) in zip(
+            pictures, [] if grids is None else grids.tolist(), strict=True
+        ):
+            size, seen = picture.view.canvas, Size(columns * part.patch_size, rows * part.patch_size)
+            if seen != size or part.patch_size * part.merge_size != self._profile.factor:
+                raise ModelError(
+                    f"{self._name} was given a picture of {size.width}×{size.height} pixels and sees "
+                    f"{seen.width}×{seen.height}, {columns * rows // part.merge_size**2} tokens.",
+                    f"Run it with the profile {self._profile.name}.",
+                )
+
+    def _room(self, prompt: int) -> int:
+        """How many tokens may follow a prompt of that many."""
+        if prompt >= self._context:
+            raise ContextTooLong(
+                f"The prompt has {prompt} tokens, and {self._name} takes {self._context} with the reply.",
+                "Allow fewer steps, or show fewer or smaller pictures.",
+            )
+        return self._context - prompt
+
+
+class _Sampler:
+    """Draws the tokens of one reply; two hooks of `generate`.
+
+    `generate` does the rest and takes the likeliest token: the one drawn here, since all others are
+    made impossible. So the draw has a generator of its own, which no other run and no global seed
+    touches, and its probability is known without keeping the scores of all tokens of all steps.
+    """
+
+    def __init__(self, options: LocalOptions, writing: Writing, ended: threading.Event) -> None:
+        self.ids: list[int] = []
+        self.logprobs: list[float] = []
+        self._options, self._writing, self._ended = options, writing, ended
+        self._torch = library("torch")
+        self._random = self._torch.Generator()
+        if options.seed is None:
+            self._random.seed()
+        else:
+            self._random.manual_seed(options.seed)
+
+    def choose(self, _ids: Any, scores: Any) -> Any:  # noqa: ANN401
+        """Draws from scores, (1, vocabulary), and leaves only the one drawn possible."""
+        logprobs = self._distribution(scores[0].float().cpu())
+        if self._options.temperature:
+            drawn = int(self._torch.multinomial(logprobs.exp(), 1, generator=self._random))
+        else:
+            drawn = int(logprobs.argmax())
+        self.ids.append(drawn)
+        self.logprobs.append(float(logprobs[drawn]))
+        self._writing.add(drawn)
+        chosen = self._torch.full_like(scores, float("-inf"))
+        chosen[0, drawn] = 0.0
+        return chosen
+
+    def stops(self, ids: Any, _scores: Any) -> Any:  # noqa: ANN401
+        """Whether the reply ends for another reason than its last token or its length, (1,)."""
+        over = self._writing.stopped or self._ended.is_set()
+        return self._torch.full((ids.shape[0],), over, dtype=self._torch.bool, device=ids.device)
+
+    def _distribution(self, scores: Any) -> Any:  # noqa: ANN401
+        """Log-probabilities of all tokens after temperature and top_p, (vocabulary,)."""
+        options, torch = self._options, self._torch
+        if not options.temperature:
+            return torch.log_softmax(scores, dim=-1)
+        logprobs = torch.log_softmax(scores / options.temperature, dim=-1)
+        if options.top_p < 1:
+            ordered, places = logprobs.sort(descending=True)
+            likelier = ordered.exp().cumsum(0) - ordered.exp()  # what all before it have together
+            logprobs[places[likelier >= options.top_p]] = float("-inf")
+        return torch.log_softmax(logprobs, dim=-1)
+
+
+def _profile(folder: Path) -> Profile:
+    """The profile of a checkpoint's family."""
+    kind = read_settings(folder, "config.json").get("model_type", "nothing known")
+    for profile in PROFILES.values():
+        if kind in profile.model_types:
+            return profile
+    known = ", ".join(kind for profile in PROFILES.values() for kind in profile.model_types)
+    raise ModelError(f"{folder} holds {kind}, which is not run in this process.", f"Known: {known}.")
+
+
+def _load(folder: Path, device: Device) -> tuple[Any, Any]:
+    """The network and its processor, from local files alone and without running code among them."""
+    torch, transformers = library("torch"), library("transformers")
+    damaged: Any = library("safetensors").SafetensorError
+    settings = {"local_files_only": True, "trust_remote_code": False}
+    with loading():
+        try:
+            processor = transformers.AutoProcessor.from_pretrained(folder, **PROCESSOR_SETTINGS, **settings)
+            model = transformers.AutoModelForImageTextToText.from_pretrained(
+                folder, dtype=getattr(torch, device.dtype), use_safetensors=True, **settings
+            )
+            return model.to(device.name).eval(), processor
+        except (OSError, ValueError, RuntimeError, damaged) as error:
+            if is_out_of_memory(error):
+                raise
+            raise ModelError(f"{folder} cannot be loaded: {error}", "Download the model again.") from error
+
+
+def _ends(*named: int | list[int] | None) -> frozenset[int]:
+    """The tokens at which a turn ends."""
+    lists = [[ids] if isinstance(ids, int) else ids or [] for ids in named]
+    return frozenset(token for ids in lists for token in ids)
+
+
+def _content(message: Message) -> str | list[dict[str, str]]:
+    """A message as chat templates take it; texts in a row are one, line by line."""
+    if message.role is not Role.USER or not any(isinstance(part, Picture) for part in message.parts):
+        return harmless(message.text)
+    content: list[dict[str, str]] = []
+    for part in message.parts:
+        if not isinstance(part, Text):
+            content.append({"type": "image"})
+        elif content and "text" in content[-1]:
+            content[-1]["text"] += "\n" + harmless(part.text)
+        else:
+            content.append({"type": "text", "text": harmless(part.text)})
+    return content
+
+
+@contextlib.contextmanager
+def _as_model_error() -> Generator[None, None, None]:
+    """Embedders open checkpoints in the same way; here it is a language model that cannot be opened."""
+    try:
+        yield
+    except EmbedError as error:
+        raise ModelError(error.message, error.hint) from error
+
+
+@contextlib.contextmanager
+def _within_memory(name: str, hint: str) -> Generator[None, None, None]:
+    """Says so when memory does not suffice, and gives back what there is."""
+    try:
+        yield
+    except (MemoryError, RuntimeError) as error:
+        if not is_out_of_memory(error):
+            raise
+    else:
+        return
+    torch = library("torch")  # outside of `except`: the traceback holds the tensors that filled the memory
+    if torch.cuda.is_available():
+        torch.cuda.empty_cache()
+    raise ModelError(f"The memory of this machine or its device does not suffice for {name}.", hint)

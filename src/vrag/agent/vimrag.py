@@ -1,0 +1,387 @@
+"""VimRAG: search, memorise, answer, over a graph that remembers what was seen (arXiv 2602.12735).
+
+After every completed node the context is built anew from the graph, and memory shows what it kept at the size
+that its energy earns. Raw results are seen until they are summarised.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from PIL.Image import Image
+
+from vrag.agent import actions
+from vrag.agent.actions import Extend, Invalid, Select, Turn
+from vrag.agent.events import (
+    ActionRequested,
+    CropRequested,
+    GraphChanged,
+    InvalidAction,
+    MemoryEntry,
+    MemoryUpdated,
+    SearchRequested,
+    SearchReturned,
+)
+from vrag.agent.evidence import Seen
+from vrag.agent.graph import Graph, NodeKind
+from vrag.agent.material import material
+from vrag.agent.memory import MemoryOptions
+from vrag.agent.method import Context, Outcome
+from vrag.agent.policy import Message, Part, Picture, Role, Text
+from vrag.agent.prompts import prompt, worded
+from vrag.agent.results import Results, frame_parts
+from vrag.agent.review import reviewed, unreviewed
+from vrag.agent.sharing import recall
+from vrag.agent.toolcalls import AnswerNode, Call, CropNode, Memorize, SearchNode, ToolNode, parse_call
+from vrag.errors import CollectionError, SearchError
+from vrag.geometry import Box, Size, Space, View
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from vrag.agent.environment import Environment
+    from vrag.agent.graph import Memo, Node
+    from vrag.agent.memory import Lost
+    from vrag.agent.record import Record
+    from vrag.agent.sharing import Allotment, Placed
+
+__all__ = ["Vimrag", "VimragEpisode"]
+
+_Key: TypeAlias = tuple[str, tuple[float, float, float, float] | None]
+"""What is remembered: an item, or a part of one."""
+_TEXT_WORTH = 3
+"""Texts are kept in summaries alone, without a score: as evidence they stand in the middle."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Vimrag:
+    """The method: a graph of findings, and a memory that is shared out."""
+
+    instruction: str | None = None
+    """The user's own wording, in place of ours."""
+    reselect: bool = False
+    """Whether the model is asked which of its evidence counts before the answer is given."""
+    memory: MemoryOptions = field(default_factory=MemoryOptions)
+    name: str = "vimrag"
+    steps: int = 20
+
+    def begin(self, environment: Environment, question: str) -> VimragEpisode:
+        """A new run: a graph of the question alone."""
+        lines = [
+            prompt("graph_extension.md", name=extension.name, usage=extension.usage)
+            for extension in environment.extensions.values()
+        ]
+        if self.memory.crop_nodes:
+            lines.insert(0, prompt("crop_node.md"))
+        usages = "".join(f"\n{line}" for line in lines)
+        instruction = worded(self.instruction, environment.profile.graph_prompt, actions=usages)
+        episode = VimragEpisode(environment, self.memory, question, self.reselect, instruction)
+        episode.rebuild()
+        return episode
+
+
+@dataclass(slots=True)
+class VimragEpisode:
+    """The state of one run: the graph, what its newest node found, what memory shows."""
+
+    environment: Environment
+    options: MemoryOptions
+    question: str
+    reselect: bool
+    instruction: str
+    graph: Graph = field(init=False)
+    results: Results = field(init=False)
+    """Of the node that is not completed yet."""
+    messages: list[Message] = field(default_factory=list[Message])
+    pending: list[Part] = field(default_factory=list[Part])
+    """What the model is told next."""
+    remembered: dict[_Key, tuple[Picture, ...]] = field(default_factory=dict[_Key, tuple[Picture, ...]])
+    """What memory shows now."""
+    found: dict[tuple[str, str], tuple[Seen, ...]] = field(
+        default_factory=dict[tuple[str, str], tuple[Seen, ...]]
+    )
+    """Of every completed node, by its id and a label: how the useful results were seen at first."""
+    natives: dict[str, Size] = field(default_factory=dict[str, Size])
+    """Size in pixels of every item that is remembered, or of the frames of a clip."""
+    frames: dict[str, dict[float, Image]] = field(default_factory=dict[str, dict[float, Image]])
+    """Of every clip that is remembered: the frames, by their moments."""
+    seen: list[str] = field(default_factory=list[str])
+    """Ids of the items shown, in order."""
+    asked: AnswerNode | None = None
+    """The answer that stands while the model is asked which evidence counts."""
+    chosen: tuple[Seen, ...] | None = None
+    """What it said counts; None where it was not asked, or did not say."""
+
+    def __post_init__(self) -> None:
+        self.graph = Graph.of(self.question)
+        self.results = Results(self.environment, self.options)
+
+    def context(self, *, last: bool) -> Context:
+        """Instruction, graph and memory, and what came since; see `Episode`."""
+        if self.pending:
+            urge = [Text(prompt("graph_answer_now.md"))] if last else []
+            self.messages.append(Message(Role.USER, (*self.pending, *urge)))
+            self.pending = []
+        memory = tuple(picture for pictures in self.remembered.values() for picture in pictures)
+        return Context(tuple(self.messages), memory, self.results.pictures)
+
+    def parse(self, reply: str) -> Turn[Any]:
+        """Takes a reply apart."""
+        if self.asked is not None:
+            turn = actions.parse(reply, selecting=True)
+            if isinstance(turn.action, Select):
+                return turn
+        return parse_call(reply, frozenset(self.environment.extensions), crop=self.options.crop_nodes)
+
+    def announce(self, turn: Turn[Any], record: Record) -> None:
+        """Says what is about to be done."""
+        match turn.action:
+            case SearchNode(id, _, query):
+                record.tell(SearchRequested, query=query, node=id)
+            case CropNode(id, _, label, box):
+                record.tell(CropRequested, image=None, box=box, node=id, label=label)
+            case ToolNode(id, _, name, text):
+                record.tell(ActionRequested, name=name, text=text, node=id)
+            case _:
+                pass
+
+    def step(self, turn: Turn[Any], record: Record, *, more: bool) -> Outcome:
+        """Does it; see `Episode`."""
+        self.messages.append(Message(Role.ASSISTANT, (Text(turn.executed),)))
+        stands, action = self.asked, turn.action
+        if stands is not None and isinstance(action, Select | Invalid | AnswerNode):
+            if isinstance(action, Select):
+                listed = self._candidates(stands.parents)
+                self.chosen = tuple(listed[number - 1] for number in action.numbers if number <= len(listed))
+            return self._answered(stands, record)
+        self.asked = None
+        try:
+            if isinstance(action, Invalid):
+                raise ValueError(action.reason)  # noqa: TRY004, TRY301 - a sentence, refused like what follows
+            if fault := self.graph.fault_of(action, self.results.labels):
+                raise ValueError(fault)  # noqa: TRY301
+            return self._act(action, record, more)
+        except ValueError as error:
+            reason = _sentence(str(error))
+            record.tell(InvalidAction, reason=reason)
+            self.pending = [Text(prompt("graph_invalid.md", reason=reason))]
+            return Outcome(refused=True)
+
+    def evidence(self, answer: str | None) -> Sequence[Seen]:
+        """What the ancestors of the answer hold, the nearest first; without an answer, all that was found."""
+        if self.chosen is not None:
+            return self.chosen
+        end = self.graph.newest
+        parents = end.parents if answer is not None and end.kind is NodeKind.ANSWER else None
+        return self._candidates(parents)
+
+    def rebuild(self) -> Allotment:
+        """Begins the context anew, from the graph; what memory shows in it."""
+        allotment = self._recalled()
+        placed = sorted(allotment.shown, key=lambda one: (one.entry.order, one.entry.position))
+        self.results = Results(self.environment, self.options)
+        state = prompt("graph_state.md", graph=material(self.graph.as_json()))
+        self.messages = [Message(Role.SYSTEM, (Text(self.instruction),))]
+        asked = (Text(prompt("graph_question.md")), Text(self.question))
+        self.pending = [*asked, Text(state), *self._memory(placed)]
+        return allotment
+
+    def _act(self, call: Call, record: Record, more: bool) -> Outcome:
+        match call:
+            case SearchNode():
+                self._search(call, record)
+            case CropNode():
+                self._crop(call, record)
+            case ToolNode():
+                self._extend(call, record)
+            case Memorize():
+                self._memorize(call, record)
+            case AnswerNode():
+                return self._answer(call, record, more)
+        return Outcome()
+
+    def _search(self, call: SearchNode, record: Record) -> None:
+        hits = self.environment.search(call.query)
+        self.results.gather(call.id, [hit.item for hit in hits])
+        record.tell(SearchReturned, hits=tuple(hits), damaged=self.results.damaged)
+        self._grow(call, NodeKind.SEARCH, call.query, record)
+
+    def _extend(self, call: ToolNode, record: Record) -> None:
+        given = self.environment.extend(Extend(call.name, call.text), self.seen)
+        self.results.gather(call.id, given.items, given.texts)
+        self._grow(call, NodeKind.TOOL, call.text, record, tool=call.name)
+
+    def _crop(self, call: CropNode, record: Record) -> None:
+        _, memo = self.graph.remembered(call.parents, call.information)
+        shown = self.remembered.get((memo.item, memo.region), ())
+        if not shown:
+            raise ValueError(f"{call.information} is not in sight: memory has no room for it")
+        if memo.seconds:
+            raise ValueError("only pictures can be enlarged, not videos")
+        region = self.environment.region(shown[0].view, call.box)
+        if isinstance(region, str):
+            raise ValueError(region)  # noqa: TRY004 - a sentence, not a wrong type
+        try:
+            self.results.enlarge(call.id, memo.item, shown[0].view, region)
+        except (SearchError, CollectionError) as error:
+            self.environment.unopened(error)
+            raise ValueError(f"{call.information} can no longer be opened") from error
+        self._grow(call, NodeKind.CROP, call.information, record)
+
+    def _grow(
+        self,
+        call: SearchNode | CropNode | ToolNode,
+        kind: NodeKind,
+        query: str,
+        record: Record,
+        *,
+        tool: str = "",
+    ) -> None:
+        """Adds a node, and shows what it found."""
+        self.graph = self.graph.add(id=call.id, kind=kind, parents=call.parents, query=query, tool=tool)
+        self.results.tell(record)
+        self.seen += self.results.items
+        self.pending = self.results.parts()
+        record.tell(GraphChanged, graph=self.graph)
+
+    def _memorize(self, call: Memorize, record: Record) -> None:
+        pending = self.graph.pending
+        assert pending is not None
+        review = reviewed(call, self.results.listed)
+        self._keep(review.memory, {note.information for note in call.notes if note.useful})
+        self.graph = self.graph.complete(call.summary, review.memory)
+        allotment = self.rebuild()
+        record.tell(GraphChanged, graph=self.graph)
+        record.tell(
+            MemoryUpdated,
+            node=pending.id,
+            kept=tuple(_kept(placed) for placed in allotment.shown),
+            dropped=tuple(_dropped(lost) for lost in allotment.dropped),
+            tokens=allotment.tokens,
+            pixels=allotment.pixels,
+            budget=allotment.budget,
+            reports=review.reports,
+        )
+
+    def _answer(self, call: AnswerNode, record: Record, more: bool) -> Outcome:
+        listed = self._candidates(call.parents)
+        if not self.reselect or not more or call.abstains or len(listed) < 2:
+            return self._answered(call, record)
+        self.asked = call
+        lines = (f"{number}. {one.label}" for number, one in enumerate(listed, 1))
+        self.pending = [Text(prompt("graph_reselect.md", listed=material("\n".join(lines))))]
+        return Outcome()
+
+    def _answered(self, call: AnswerNode, record: Record) -> Outcome:
+        memory = unreviewed(self.results.listed) if self.graph.pending else ()
+        self._keep(memory, set(self.results.texts))
+        self.graph = self.graph.answer(call.parents, call.text, memory)
+        record.tell(GraphChanged, graph=self.graph)
+        return Outcome(call)
+
+    def _keep(self, memory: tuple[Memo, ...], texts: set[str]) -> None:
+        """Keeps of the results what is useful: for evidence, and to be shown from memory."""
+        results = self.results
+        useful = {memo.label: memo for memo in memory if memo.useful}
+        for label in results.labels:
+            if label in useful or label in texts:
+                self.found[results.node, label] = results.seen(label, useful.get(label))
+        for memo in useful.values():
+            self.natives[memo.item] = results.natives[memo.item]
+            frames = results.frames.get(memo.item, {})
+            kept = self.frames.setdefault(memo.item, {}) if frames else {}
+            kept |= {at: _smaller(frames[at], self.options.frame_pixels) for at in memo.seconds}
+
+    def _candidates(self, parents: Sequence[str] | None) -> list[Seen]:
+        """All that could be evidence, of the newest node first, there by what it is worth."""
+        nodes = self.graph.nodes if parents is None else self.graph.ancestors(parents)
+        return [seen for node in reversed(nodes) for seen in self._seen(node)]
+
+    def _seen(self, node: Node) -> Iterator[Seen]:
+        if node == self.graph.pending:
+            for label in self.results.labels:
+                yield from self.results.seen(label, None)
+            return
+        worth = {memo.label: memo.priority for memo in node.memory}
+        labels = [label for id, label in self.found if id == node.id]
+        for label in sorted(labels, key=lambda label: -worth.get(label, _TEXT_WORTH)):
+            yield from self.found[node.id, label]
+
+    def _memory(self, placed: Sequence[Placed]) -> Iterator[Part]:
+        """What memory shows, node by node."""
+        for number, one in enumerate(placed):
+            if number == 0:
+                yield Text(prompt("memory_head.md"))
+            entry = one.entry
+            yield Text(prompt("memory_node.md", node=material(entry.node), label=entry.label))
+            yield from frame_parts(self.remembered[entry.item, entry.region])
+
+    def _recalled(self) -> Allotment:
+        """What memory shows, drawn; without items that can no longer be opened."""
+        while True:
+            allotment = recall(self.graph, self.natives, self.options, self.environment.profile)
+            drawn: dict[_Key, tuple[Picture, ...]] = {}
+            for one in sorted(allotment.shown, key=lambda one: (one.entry.order, one.entry.position)):
+                try:
+                    drawn[one.entry.item, one.entry.region] = self._drawn(one)
+                except (SearchError, CollectionError) as error:
+                    self.environment.unopened(error)
+                    del self.natives[one.entry.item]
+                    break
+            else:
+                self.remembered = drawn
+                return allotment
+
+    def _drawn(self, placed: Placed) -> tuple[Picture, ...]:
+        """A remembered item at the size that it earns now."""
+        item, region = placed.entry.item, placed.entry.region
+        shown, margin = placed.fitted.shown, placed.fitted.margin
+        if placed.seconds:
+            frames = self.frames[item]
+            return tuple(self.environment.frame(item, frames[at], at, shown, margin) for at in placed.seconds)
+        size = self.natives[item]
+        part = Box(*region, Space.ITEM) if region else View.whole(size, shown).region
+        view = View(size, part, shown, margin)
+        before = self.remembered.get((item, region), ())
+        if before and before[0].view == view:
+            return before
+        return (self.environment.picture(item, view, crop=region is not None),)
+
+
+def _smaller(frame: Image, pixels: int) -> Image:
+    """A frame with no more pixels than it will ever be shown with."""
+    by = math.sqrt(pixels / (frame.width * frame.height))
+    return frame if by >= 1 else frame.resize((round(frame.width * by), round(frame.height * by)))
+
+
+def _kept(placed: Placed) -> MemoryEntry:
+    entry, canvas = placed.entry, placed.fitted.canvas
+    return MemoryEntry(
+        node=entry.node,
+        label=entry.label,
+        item=entry.item,
+        energy=entry.energy,
+        seconds=placed.seconds,
+        width=canvas.width,
+        height=canvas.height,
+        tokens=placed.tokens,
+    )
+
+
+def _dropped(lost: Lost) -> MemoryEntry:
+    entry = lost.entry
+    return MemoryEntry(
+        node=entry.node,
+        label=entry.label,
+        item=entry.item,
+        energy=entry.energy,
+        seconds=lost.seconds,
+        reason=lost.reason,
+    )
+
+
+def _sentence(text: str) -> str:
+    """The text with a capital and a full stop."""
+    return f"{text[:1].upper()}{text[1:].rstrip('.')}."

@@ -1,0 +1,46 @@
+"""Settings become objects. The only package that knows how the parts fit together."""
+
+from vrag.assemble.adding import (
+    Adding,
+    corpus_options,
+    documents_under,
+    load_embedder,
+    open_for_adding,
+    open_marked,
+    open_ray,
+)
+from vrag.assemble.answering import (
+    LOCAL,
+    USUAL_PROFILE,
+    chat_options,
+    open_agent,
+    open_chat,
+    open_method,
+    open_policy,
+    open_profile,
+)
+from vrag.assemble.searching import open_searcher, vector_options
+from vrag.assemble.workbench import Workbench, open_workbench, run_store
+
+__all__ = [
+    "LOCAL",
+    "USUAL_PROFILE",
+    "Adding",
+    "Workbench",
+    "chat_options",
+    "corpus_options",
+    "documents_under",
+    "load_embedder",
+    "open_agent",
+    "open_chat",
+    "open_for_adding",
+    "open_marked",
+    "open_method",
+    "open_policy",
+    "open_profile",
+    "open_ray",
+    "open_searcher",
+    "open_workbench",
+    "run_store",
+    "vector_options",
+]

@@ -1,0 +1,238 @@
+"""Settings become what answers: the agent, its method, its policy, the model behind it."""
+
+from __future__ import annotations
+
+import logging
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from vrag.agent.environment import Environment, EnvironmentOptions
+from vrag.agent.extension import load_extensions
+from vrag.agent.limits import Limits, Prices
+from vrag.agent.loop import Agent
+from vrag.agent.memory import MemoryOptions, Propagation
+from vrag.agent.policies.chat import ChatPolicy
+from vrag.agent.policies.extractive import ExtractivePolicy
+from vrag.agent.policies.extractive_graph import ExtractiveGraphPolicy
+from vrag.agent.toolschemas import schemas
+from vrag.agent.vimrag import Vimrag
+from vrag.agent.vrag import Vrag
+from vrag.chat import ChatOptions, ChatRetries, ChatTimeouts, OpenAIChat, ThinkingSwitch
+from vrag.errors import SettingsError
+from vrag.profiles import profile_named, profile_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from vrag.agent.extension import Extension
+    from vrag.agent.method import Method
+    from vrag.agent.policies.local import LocalPolicy
+    from vrag.agent.policy import Policy
+    from vrag.profiles import Profile
+    from vrag.search.engine import Searcher
+    from vrag.settings import Settings
+
+
+__all__ = [
+    "LOCAL",
+    "USUAL_PROFILE",
+    "chat_options",
+    "open_agent",
+    "open_chat",
+    "open_method",
+    "open_policy",
+    "open_profile",
+]
+
+log = logging.getLogger("vrag")
+LOCAL = "local:"
+"""What the name of a model begins with that is a checkpoint in this process."""
+VRAG_HITS, VIMRAG_HITS = 10, 3
+USUAL_PROFILE = "qwen2.5-vl"
+"""For models of which nothing is known, and for the offline policy."""
+
+
+def open_agent(settings: Settings, searcher: Searcher, documents: frozenset[str] | None = None) -> Agent:
+    """The agent that the settings describe. What it asks is loaded at the first question.
+
+    Args:
+        settings: How it answers.
+        searcher: What it searches.
+        documents: Ids of the documents it may look at; None for all.
+
+    Raises:
+        SettingsError: If the settings do not fit each other.
+        ActionError: If an action of others cannot be loaded.
+        ModelError: If the checkpoint of a local model cannot be opened.
+        MissingExtra: If that needs the extra `models`.
+    """
+    profile, method = open_profile(settings), open_method(settings)
+    options = EnvironmentOptions(
+        hits=settings.hits or (VIMRAG_HITS if settings.agent == "vimrag" else VRAG_HITS),
+        show=settings.show,
+        padding=settings.padding,
+        documents=documents,
+    )
+    environment = Environment(searcher, profile, options, load_extensions(settings.actions))
+    policy = open_policy(settings, environment)
+    return Agent(policy, environment, method, _limits(settings, method), _prices(settings))
+
+
+def open_profile(settings: Settings) -> Profile:
+    """The family of the model: as named, or by its checkpoint or its name.
+
+    Raises:
+        SettingsError: If there is none of that name.
+        ModelError: If the checkpoint is of no family that is known.
+    """
+    if settings.profile != "auto":
+        return profile_named(settings.profile)
+    if settings.model.startswith(LOCAL):
+        return _open_local(settings).profile
+    known = profile_of(settings.model)
+    if settings.model and known is None:
+        log.warning(
+            "The family of the model %s is not known; taking %s. `vrag doctor --coords` finds out.",
+            settings.model,
+            USUAL_PROFILE,
+        )
+    return known or profile_named(USUAL_PROFILE)
+
+
+def open_method(settings: Settings) -> Method:
+    """The way of answering that the settings describe.
+
+    Raises:
+        SettingsError: If the file with the instruction cannot be read.
+    """
+    own = _instruction(settings)
+    if settings.agent == "vrag":
+        return Vrag(instruction=own, reselect=settings.reselect)
+    memory = MemoryOptions(
+        tokens=settings.memory_tokens,
+        fresh_tokens=settings.fresh_tokens,
+        items=settings.memory_items,
+        propagation=Propagation(settings.memory_rule),
+        crop_nodes=settings.crop_nodes,
+    )
+    return Vimrag(instruction=own, reselect=settings.reselect, memory=memory)
+
+
+def open_policy(settings: Settings, environment: Environment) -> Policy:
+    """What writes the replies: a served model, a checkpoint in this process, or the offline policy.
+
+    Raises:
+        SettingsError: If a model is named and no server, or the other way round.
+        ModelError: If the checkpoint cannot be opened.
+        MissingExtra: If that needs the extra `models`.
+    """
+    profile = environment.profile
+    if settings.model.startswith(LOCAL):
+        return _open_local(settings)
+    if settings.model:
+        return ChatPolicy(open_chat(settings), chat_options(settings, profile, environment.extensions))
+    if settings.base_url and settings.base_url != os.environ.get("OPENAI_BASE_URL"):
+        raise SettingsError(f"Which model of {settings.base_url}?", "Name one: --model, VRAG_MODEL.")
+    if settings.agent == "vimrag":
+        return ExtractiveGraphPolicy(environment.searcher, profile, crops=settings.crop_nodes)
+    return ExtractivePolicy(environment.searcher, profile)
+
+
+def open_chat(settings: Settings) -> OpenAIChat:
+    """The served model.
+
+    Raises:
+        SettingsError: If no model or no server is named, or the address cannot be one.
+    """
+    if not settings.model:
+        raise SettingsError("No model is named.", "Name one: --model, VRAG_MODEL.")
+    if not settings.base_url:
+        raise SettingsError(
+            f"Where is the model {settings.model}?",
+            "Name its server with --base-url (VRAG_BASE_URL), or a checkpoint as local:PATH.",
+        )
+    return OpenAIChat(
+        settings.base_url,
+        settings.model,
+        api_key=settings.model_key.get_secret_value() or None,
+        timeouts=ChatTimeouts(
+            connect_seconds=settings.connect_seconds,
+            first_token_seconds=settings.first_token_seconds,
+            token_seconds=settings.token_seconds,
+            call_seconds=settings.call_seconds,
+        ),
+        retries=ChatRetries(times=settings.model_retries),
+        concurrency=settings.model_requests,
+    )
+
+
+def chat_options(
+    settings: Settings, profile: Profile, extensions: Mapping[str, Extension] | None = None
+) -> ChatOptions:
+    """How a served model is asked."""
+    temperature, top_p = _sampling(settings)
+    tools: tuple[Mapping[str, Any], ...] = ()
+    if settings.native_tools and settings.agent == "vimrag":
+        usages = {name: extension.usage for name, extension in (extensions or {}).items()}
+        tools = tuple(schemas(crop=settings.crop_nodes, tools=usages))
+    return ChatOptions(
+        temperature=temperature,
+        top_p=top_p,
+        max_tokens=settings.max_tokens,
+        stop=profile.stop,
+        seed=settings.seed,
+        thinking=None if settings.thinking == "auto" else settings.thinking == "on",
+        thinking_switch=ThinkingSwitch(settings.thinking_switch),
+        logprobs=settings.token_details,
+        token_ids=settings.token_details,
+        tools=tools,
+    )
+
+
+def _open_local(settings: Settings) -> LocalPolicy:
+    from vrag.agent.policies.local import LocalOptions, open_local
+
+    temperature, top_p = _sampling(settings)
+    options = LocalOptions(
+        temperature=temperature, top_p=top_p or 1.0, max_tokens=settings.max_tokens, seed=settings.seed
+    )
+    path = settings.model.removeprefix(LOCAL)
+    return open_local(path, device=settings.device, dtype=settings.dtype, options=options)
+
+
+def _instruction(settings: Settings) -> str | None:
+    if not settings.instruction:
+        return None
+    try:
+        text = Path(settings.instruction).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise SettingsError(f"The instruction {settings.instruction} cannot be read: {error}.") from error
+    if not text.strip():
+        raise SettingsError(
+            f"The instruction {settings.instruction} is empty.", "Leave out VRAG_INSTRUCTION."
+        )
+    return text.strip()
+
+
+def _sampling(settings: Settings) -> tuple[float, float | None]:
+    """Temperature and top-p: those of the settings, or what suits a model that thinks or does not."""
+    thinks = settings.thinking == "on"
+    temperature = settings.temperature if settings.temperature is not None else 0.6 if thinks else 0.0
+    return temperature, settings.top_p if settings.top_p is not None else 0.95 if thinks else None
+
+
+def _limits(settings: Settings, method: Method) -> Limits:
+    return Limits(
+        steps=settings.max_steps or method.steps,
+        tokens=settings.budget_tokens,
+        visual_tokens=settings.budget_visual_tokens,
+        seconds=settings.budget_seconds,
+        cost=settings.budget_cost,
+    )
+
+
+def _prices(settings: Settings) -> Prices:
+    return Prices(
+        prompt=settings.price_prompt, completion=settings.price_completion, cached=settings.price_cached
+    )

@@ -1,0 +1,132 @@
+"""Settings become what finds items."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from vrag.assemble.adding import embedder_of
+from vrag.errors import SettingsError
+from vrag.index.vectors import TierName, VectorOptions
+from vrag.search.client import SearchClient
+from vrag.search.engine import Engine, Ranking
+from vrag.search.several import Several, check_embedders
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from vrag.embed.base import Embedder
+    from vrag.index.store import Collection
+    from vrag.search.engine import Searcher
+    from vrag.settings import Settings
+
+
+__all__ = ["open_client", "open_searcher", "vector_options"]
+
+
+def vector_options(settings: Settings) -> VectorOptions:
+    """How vectors are searched under these settings: on an accelerator where one, or its tier, is named.
+
+    Raises:
+        SettingsError: If the tier `cuda` is asked for together with the device `cpu`.
+    """
+    device = settings.device
+    if settings.tier == TierName.CUDA and device == "cpu":
+        raise SettingsError(
+            "The tier cuda needs an accelerator, and the device is cpu.", "Set VRAG_DEVICE=cuda."
+        )
+    if device == "auto":
+        device = "cuda" if settings.tier == TierName.CUDA else "cpu"
+    return VectorOptions(tier=settings.tier, device=device)
+
+
+def open_searcher(
+    settings: Settings, collections: Mapping[str, Collection], embedder: Embedder | None = None
+) -> Searcher:
+    """What finds items in one collection, or in several together.
+
+    Args:
+        settings: How to search.
+        collections: Where to, by name.
+        embedder: The one they were built with, where it has been loaded already.
+
+    Raises:
+        FingerprintMismatch: If collections hold vectors of different embedders.
+        EmbedError: If the embedder or the reranker cannot be loaded.
+    """
+    rankings = tuple(Ranking) if settings.ranking == "auto" else (Ranking(settings.ranking),)
+    if Ranking.VECTOR not in rankings:
+        embedder = None
+    else:
+        check_embedders({name: one for name, one in collections.items() if not _is_unbound(one)})
+        embedder = embedder or _shared_embedder(settings, collections.values())
+    engines = {
+        name: _engine(settings, collection, embedder, rankings) for name, collection in collections.items()
+    }
+    if settings.qdrant and Ranking.VECTOR in rankings:
+        searcher = _open_qdrant(settings, list(collections.values()), embedder)
+    else:
+        searcher = Several(engines) if len(engines) > 1 else next(iter(engines.values()))
+    if not settings.reranker:
+        return searcher
+    from vrag.search.rerank import Reranked, open_reranker
+
+    reranker = open_reranker(
+        settings.reranker,
+        device=settings.device,
+        dtype=settings.dtype,
+        batch=settings.batch,
+        max_pixels=settings.embed_pixels or None,
+    )
+    return Reranked(searcher, reranker, settings.rerank_depth)
+
+
+def open_client(settings: Settings) -> SearchClient:
+    """A search server, in place of a collection.
+
+    Raises:
+        ServerError: If its address cannot be one.
+        SettingsError: If the folder of its pictures is none.
+    """
+    root = Path(settings.image_root) if settings.image_root else None
+    return SearchClient(
+        settings.search_url, token=settings.search_key.get_secret_value() or None, image_root=root
+    )
+
+
+def _open_qdrant(
+    settings: Settings, collections: Sequence[Collection], embedder: Embedder | None
+) -> Searcher:
+    from vrag.index.qdrant import QdrantStore
+    from vrag.search.qdrant import QdrantSearcher
+
+    if len(collections) > 1 or embedder is None:
+        which = "Several collections" if embedder else "Collections without vectors"
+        raise SettingsError(
+            f"{which} cannot be searched through Qdrant.",
+            "Leave out VRAG_QDRANT, or name another collection.",
+        )
+    words = Engine(collections[0], rankings=(Ranking.LEXICAL,)) if settings.ranking == "auto" else None
+    return QdrantSearcher(QdrantStore.at(settings.qdrant), collections[0], embedder, lexical=words)
+
+
+def _engine(
+    settings: Settings, collection: Collection, embedder: Embedder | None, rankings: Sequence[Ranking]
+) -> Engine:
+    mark = collection.header.embedder
+    if _is_unbound(collection) and settings.ranking == "auto":
+        rankings = (Ranking.LEXICAL,)  # nobody has said yet which model made those vectors
+    return Engine(collection, embedder if mark else None, rankings=rankings, vectors=vector_options(settings))
+
+
+def _is_unbound(collection: Collection) -> bool:
+    """Whether it holds vectors of which nobody has said yet which embedder made them."""
+    mark = collection.header.embedder
+    return mark is not None and mark.imported
+
+
+def _shared_embedder(settings: Settings, collections: Iterable[Collection]) -> Embedder | None:
+    """The embedder of the first collection that has one: the others must have the same."""
+    marks = (collection.header.embedder for collection in collections)
+    mark = next((mark for mark in marks if mark and not mark.imported), None)
+    return embedder_of(settings, mark) if mark else None

@@ -1,0 +1,151 @@
+"""Connections to a server of models, kept per event loop."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from ipaddress import ip_address
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+import httpx
+
+from vrag.errors import SettingsError
+
+if TYPE_CHECKING:
+    import ssl
+    from collections.abc import AsyncGenerator
+
+__all__ = ["Connections", "base_of", "checked_key"]
+
+_ENDPOINT = "/chat/completions"
+
+
+@dataclass(slots=True)
+class _Pool:
+    client: httpx.AsyncClient
+    calls: int = 0
+    """Calls in flight."""
+    closing: bool = False
+    """Whether the last call is to close it."""
+
+
+class Connections:
+    """The HTTP clients of one server: one per event loop, since connections belong to a loop.
+
+    Args:
+        base: Address of the server, as `base_of` gives it.
+        key: What the server asks for, if it does.
+        connect: Seconds to wait for a connection.
+        kept: Idle connections that a loop keeps open, at most.
+    """
+
+    def __init__(self, base: str, key: str | None, connect: float, kept: int) -> None:
+        self._base = base
+        self._headers = {"Accept-Encoding": "identity", "User-Agent": "vrag"}
+        if key:
+            self._headers["Authorization"] = f"Bearer {key}"
+        self._timeout = httpx.Timeout(None, connect=connect)
+        self._limits = httpx.Limits(max_connections=None, max_keepalive_connections=kept)
+        self._pools: dict[asyncio.AbstractEventLoop, _Pool] = {}
+        self._lock = threading.Lock()
+
+    @asynccontextmanager
+    async def client(self) -> AsyncGenerator[httpx.AsyncClient, None]:
+        """The client of the running loop, held open for a call."""
+        pool = self._pool()
+        pool.calls += 1
+        try:
+            yield pool.client
+        finally:
+            pool.calls -= 1
+            if pool.closing and not pool.calls:
+                await self.aclose()
+
+    async def aclose(self) -> None:
+        """Closes the client of the running loop, once the calls in flight there have ended."""
+        loop = asyncio.get_running_loop()
+        with self._lock:
+            pool = self._pools.get(loop)
+            if pool is None:
+                return
+            if pool.calls:
+                pool.closing = True
+                return
+            del self._pools[loop]
+        await pool.client.aclose()
+
+    def _pool(self) -> _Pool:
+        loop = asyncio.get_running_loop()
+        with self._lock:
+            for old in [old for old in self._pools if old.is_closed()]:
+                del self._pools[old]
+            if loop not in self._pools:
+                self._pools[loop] = _Pool(self._client())
+            return self._pools[loop]
+
+    def _client(self) -> httpx.AsyncClient:
+        return httpx.AsyncClient(
+            headers=self._headers,
+            timeout=self._timeout,
+            limits=self._limits,
+            verify=self._ssl,
+            follow_redirects=False,  # the key goes nowhere else
+            trust_env=not _is_here(self._base),  # a proxy is for what is far away
+        )
+
+    @cached_property
+    def _ssl(self) -> ssl.SSLContext:
+        """Made once: it takes tens of milliseconds, and every run of the sync API has a loop of its own."""
+        return httpx.create_ssl_context()
+
+
+def base_of(url: str) -> str:
+    """The address that paths like `/chat/completions` are added to.
+
+    >>> base_of("http://localhost:8002/v1/chat/completions/")
+    'http://localhost:8002/v1'
+
+    Raises:
+        SettingsError: If it is no address of a server, or holds a user name or a password.
+    """
+    text = url.strip().rstrip("/").removesuffix(_ENDPOINT).rstrip("/")
+    try:
+        parts = urlsplit(text)
+        usable = parts.scheme in {"http", "https"} and bool(parts.hostname) and (parts.port or 1) > 0
+        httpx.URL(text)
+    except (ValueError, httpx.InvalidURL):
+        usable = False
+        parts = urlsplit("")
+    if "@" in url:
+        raise SettingsError("The base URL of the model holds a user name.", "Give a key instead.")
+    if not usable or parts.query or parts.fragment:
+        raise SettingsError(
+            f"{url!r} is no base URL of a model server.", "It looks like http://localhost:8002/v1."
+        )
+    return text
+
+
+def checked_key(key: str | None, variable: str) -> str | None:
+    """The key without white space around it; None where it is empty.
+
+    Raises:
+        SettingsError: If it cannot stand in a header. The message does not repeat it.
+    """
+    stripped = (key or "").strip()
+    if not stripped.isascii() or not all(c.isprintable() and c != " " for c in stripped):
+        raise SettingsError(
+            "The key of the model server holds a character that no key has.", f"Correct {variable}."
+        )
+    return stripped or None
+
+
+def _is_here(url: str) -> bool:
+    host = urlsplit(url).hostname or ""
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"

@@ -1,0 +1,189 @@
+"""What can go wrong with a call: which failure may be gone at the next try, and what people can do."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from email.utils import parsedate_to_datetime
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Any, cast
+
+from vrag.errors import ContextTooLong, ModelError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+__all__ = ["Complaint", "Passing", "failure_of", "seconds_asked"]
+
+_MESSAGE = 500
+"""Characters of a server's message that an error repeats."""
+_PASSING = frozenset({408, 409, 425, 429})
+_TOO_LONG = re.compile(
+    r"context.?length|context.?window|context.?size|maximum model length|max_model_len"
+    r"|maximum context|range of input length|input is too long|prompt is too long|too many input tokens",
+    re.IGNORECASE,
+)
+"""How servers say that a prompt does not fit: OpenAI, vLLM, SGLang, llama.cpp, DashScope."""
+_ADVICE = (
+    (
+        re.compile(r"at most \d+ image", re.IGNORECASE),
+        "Let the server take more: vLLM's flag is --limit-mm-per-prompt '{\"image\": 10}'.",
+    ),
+    (
+        re.compile(r"not a multimodal|(?:not|n't) support (?:image|multimodal|vision)", re.IGNORECASE),
+        "Choose a model that sees.",
+    ),
+    (
+        re.compile(r"enable_thinking|chat_template_kwargs"),
+        "Leave `thinking` to the server, or switch it elsewhere.",
+    ),
+    (
+        re.compile(r"insufficient_quota|arrearage|exceeded your current quota", re.IGNORECASE),
+        "Top up the account.",
+    ),
+)
+_BROKE = re.compile(r"insufficient_quota|exceeded your current quota", re.IGNORECASE)
+"""A 429 that no waiting helps."""
+
+
+class Passing(Exception):
+    """A failure that may be gone at the next try.
+
+    Args:
+        error: What to raise when it is not.
+        asked: Seconds that the server asks to be left alone.
+        everyone: Whether it concerns all calls, not this one.
+        times: How often it is worth another try, however many are allowed.
+    """
+
+    def __init__(
+        self, error: ModelError, *, asked: float = 0.0, everyone: bool = False, times: int = 1000
+    ) -> None:
+        super().__init__(error.message)
+        self.error = error
+        self.asked = asked
+        self.everyone = everyone
+        self.times = times
+
+
+@dataclass(frozen=True, slots=True)
+class Complaint:
+    """What a server says in place of a reply."""
+
+    status: int
+    """Of HTTP, or the like inside a stream."""
+    message: str
+    """In one line, without keys."""
+    asked: float = 0.0
+    """Seconds that it asks to be left alone."""
+
+    @classmethod
+    def of(cls, status: int, body: bytes, key: str | None, asked: float = 0.0) -> Complaint:
+        """Reads whatever a server sends: OpenAI's shape, FastAPI's, Ollama's, or a page of a proxy.
+
+        Args:
+            status: Of the response.
+            body: Of the response, or of the chunk.
+            key: What must not be repeated.
+            asked: Seconds that it asks to be left alone.
+        """
+        said = _said(body)
+        if key and len(key) > 3:  # a shorter one is no secret, and would tear the message apart
+            said = said.replace(key, "…")
+        line = " ".join("".join(c if c.isprintable() else " " for c in said).split())
+        return cls(status, line[:_MESSAGE], asked)
+
+    @classmethod
+    def in_stream(cls, body: bytes, key: str | None) -> Complaint:
+        """An error in place of a chunk: its code says what a status would."""
+        problem = _problem(body)
+        code = problem.get("code", problem.get("status"))
+        known = type(code) is int and 400 <= code < 600
+        return cls.of(cast("int", code) if known else 500, body, key)
+
+
+def failure_of(complaint: Complaint, server: str) -> ModelError | Passing:
+    """What a complaint means; hints that need the client's own knowledge are left to it.
+
+    Args:
+        complaint: Of the server.
+        server: How messages call it.
+    """
+    status, said = complaint.status, complaint.message
+    if status in {400, 413, 422, 500} and _TOO_LONG.search(said):
+        return ContextTooLong(
+            f"The conversation is longer than the model at {server} can take: {said}",
+            "Give the model a longer context, or the run a smaller budget of pictures and steps.",
+        )
+    error = ModelError(f"{server} answered {_named(status)}: {said or 'nothing more'}", _hint(status, said))
+    if status in _PASSING or status >= 500:
+        if _BROKE.search(said):
+            return error
+        return Passing(error, asked=complaint.asked, everyone=status == HTTPStatus.TOO_MANY_REQUESTS)
+    return error
+
+
+def seconds_asked(headers: Mapping[str, str], now: float) -> float:
+    """How long a server asks to be left alone; 0 where it does not say, or says nonsense.
+
+    Args:
+        headers: Of its answer: `retry-after-ms` (OpenAI), `retry-after` in seconds or as a date.
+        now: Seconds since 1970.
+    """
+    milliseconds = _number(headers.get("retry-after-ms", ""))
+    if milliseconds is not None:
+        return milliseconds / 1000
+    asked = headers.get("retry-after", "")
+    seconds = _number(asked)
+    if seconds is not None:
+        return seconds
+    try:
+        return max(0.0, parsedate_to_datetime(asked).timestamp() - now)
+    except (ValueError, OverflowError):
+        return 0.0
+
+
+def _number(text: str) -> float | None:
+    return float(text) if re.fullmatch(r"\s*\d{1,12}(\.\d{0,9})?\s*", text) else None
+
+
+def _named(status: int) -> str:
+    try:
+        return f"{status} ({HTTPStatus(status).phrase})"
+    except ValueError:
+        return str(status)
+
+
+def _hint(status: int, said: str) -> str:
+    for pattern, advice in _ADVICE:
+        if pattern.search(said):
+            return advice
+    if status == HTTPStatus.REQUEST_ENTITY_TOO_LARGE:
+        return "Show fewer or smaller pictures, or let the server take longer requests."
+    if status == HTTPStatus.TOO_MANY_REQUESTS:
+        return "Make fewer calls at once: `concurrency`."
+    return "Try later." if status >= 500 else ""
+
+
+def _problem(body: bytes) -> dict[str, Any]:
+    """The object that describes the error, wherever it stands; empty where there is none."""
+    try:
+        whole: object = json.loads(body)
+    except (ValueError, RecursionError):
+        return {}
+    if not isinstance(whole, dict):
+        return {}
+    fields = cast("dict[str, Any]", whole)
+    inner: object = fields.get("error")
+    return cast("dict[str, Any]", inner) if isinstance(inner, dict) else fields
+
+
+def _said(body: bytes) -> str:
+    problem = _problem(body)
+    words = [problem.get("message"), problem.get("error"), problem.get("detail")]
+    said = next((str(word) for word in words if word), "")
+    code = problem.get("code") or problem.get("type")
+    if said and isinstance(code, str) and code not in said:
+        return f"{said} [{code}]"
+    return said or body.decode("utf-8", "replace")

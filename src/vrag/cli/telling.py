@@ -1,0 +1,193 @@
+"""What a run says and how it ended, for people and for machines."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from vrag.cli.display import file_uri, plain, say
+
+if TYPE_CHECKING:
+    from vrag.agent.events import Event, ImageShown, MemoryUpdated
+    from vrag.agent.evidence import Evidence
+    from vrag.agent.graph import Node
+    from vrag.agent.runs import Recording, StoredRun
+    from vrag.agent.trajectory import Step, Trajectory, Usage
+
+__all__ = ["as_json", "tell_end", "tell_event"]
+
+
+def tell_event(event: Event) -> None:
+    """Prints an event as it happens."""
+    from vrag.agent import events as e
+
+    match event:
+        case e.ThoughtGiven():
+            say((f"{event.step}. ", "bold"), (plain(event.text, 400), "dim"))
+        case e.SearchRequested():
+            say("   search  ", (plain(event.query), "cyan"), _of_node(event.node))
+        case e.CropRequested():
+            sides = ", ".join(f"{side:g}" for side in event.box)
+            what = f"{event.label}" if event.label else f"image {event.image or 'shown last'}"
+            say("   crop    ", (f"[{sides}]", "cyan"), f" of {plain(what)}", _of_node(event.node))
+        case e.ActionRequested():
+            say(f"   {event.name} ", (plain(event.text), "cyan"), _of_node(event.node))
+        case e.ImageShown():
+            what = "enlarged" if event.crop else "looking at"
+            moment = "" if event.seconds is None else f", {event.seconds:.1f} s"
+            where = f"{plain(event.document)}, page {event.page}{moment}"
+            say(f"   {what} ", (where, "magenta"), f" ({event.width}×{event.height})")
+        case e.PassageShown():
+            say("   reading ", (f"{plain(event.document)}, passage {event.page}", "magenta"))
+        case e.MemoryUpdated():
+            _tell_memory(event)
+        case e.ModelRetried():
+            say("   ", ("again   ", "yellow"), plain(event.reason), f" Next try in {event.seconds:.1f} s.")
+        case e.InvalidAction():
+            say("   ", ("refused ", "yellow"), plain(event.reason))
+        case _:
+            return
+
+
+def _of_node(node: str | None) -> str:
+    return f" → {plain(node)}" if node else ""
+
+
+def _tell_memory(event: MemoryUpdated) -> None:
+    """Prints what is remembered now, and what there was no room for."""
+    kept = ", ".join(f"{plain(one.label)} of {plain(one.node)} ({one.tokens})" for one in event.kept)
+    room = f"{event.tokens} of {event.budget} visual tokens"
+    say("   memory  ", (kept or "nothing", "magenta"), (f", {room}", "dim"))
+    for one in event.dropped:
+        say("           ", (f"without {plain(one.label)} of {plain(one.node)}: {plain(one.reason)}", "dim"))
+    for report in event.reports:
+        say("           ", (plain(report), "dim"))
+
+
+def tell_end(run: Trajectory, recording: Recording | StoredRun, policy: str) -> None:
+    """Prints how a run ended, and where its answer was seen."""
+    from vrag.agent.events import StopReason
+
+    say("")
+    if run.answer is not None:
+        say(("Answer: ", "bold green"), plain(run.answer))
+        if policy == "extractive":
+            say(("Quoted from the page by the offline policy, not read by a model.", "dim"))
+    elif run.stop_reason is StopReason.ABSTAINED:
+        nearest = " The nearest:" if run.evidence else ""
+        say(
+            ("No answer: ", "bold yellow"),
+            f"nothing found answers this well enough to stand behind.{nearest}",
+        )
+    else:
+        why = run.failure or ("it was cut off" if run.stop_reason is None else f"it ended {run.stop_reason}")
+        say(("Failed: ", "bold red"), plain(why))
+    for number, evidence in enumerate(run.evidence, 1):
+        if number == 2:
+            say(("Also looked at:", "dim"))
+        _tell_evidence(number, evidence, recording)
+    for fault in run.unsupported:
+        say(("Left out: ", "yellow"), plain(fault))
+    files = f" · pictures in {file_uri(recording.directory / 'files')}" if run.usage.visual_tokens else ""
+    say((f"{_spent(run)} · run {recording.id}{files}", "dim"))
+
+
+def _spent(run: Trajectory) -> str:
+    """What it cost, in a line."""
+    usage = run.usage
+    parts = [f"{len(run.steps)} steps"]
+    if usage.prompt_tokens is not None:
+        parts.append(f"{usage.prompt_tokens} + {usage.completion_tokens or 0} tokens")
+    parts.append(f"{usage.visual_tokens} visual tokens")
+    if usage.cost is not None:
+        parts.append(f"cost {usage.cost:.4g}")
+    return ", ".join([*parts, f"{usage.seconds:.1f} s"])
+
+
+def _tell_evidence(number: int, evidence: Evidence, recording: Recording | StoredRun) -> None:
+    """Prints a piece of evidence: document, page, box; of the first also the picture and its words."""
+    where = "" if evidence.box is None else f", box [{', '.join(f'{side:.3f}' for side in evidence.box)}]"
+    if evidence.seconds is not None:
+        where = f", {evidence.seconds[0]:.1f}–{evidence.seconds[1]:.1f} s{where}"
+    unit = "passage" if evidence.box is None else "page" if evidence.seconds is None else "clip"
+    say(f"  [{number}] ", (plain(evidence.document, 100), "magenta"), f", {unit} {evidence.page}{where}")
+    if number > 1:
+        return
+    if evidence.crop_sha256:
+        say("      ", (file_uri(recording.file(evidence.crop_sha256)), "dim"))
+    if evidence.quote:
+        say("      ", (f"“{plain(evidence.quote, 400)}”", "dim"))
+
+
+def as_json(run: Trajectory, recording: Recording) -> dict[str, Any]:
+    """The object that `--json` prints."""
+    return {
+        "question": run.question,
+        "answer": run.answer,
+        "stop_reason": run.stop_reason,
+        "evidence": [_evidence(one, recording) for one in run.evidence],
+        "unsupported": list(run.unsupported),
+        "steps": [_step(step) for step in run.steps],
+        "graph": run.graph and [_node(node) for node in run.graph.nodes],
+        "usage": {"steps": len(run.steps), **_usage(run.usage)},
+        "failure": run.failure,
+        "run": recording.id,
+    }
+
+
+def _evidence(evidence: Evidence, recording: Recording) -> dict[str, Any]:
+    return {
+        "item": evidence.item,
+        "document": evidence.document,
+        "page": evidence.page,
+        "kind": evidence.kind,
+        "box": None if evidence.box is None else list(evidence.box),
+        "seconds": None if evidence.seconds is None else list(evidence.seconds),
+        "node": evidence.node,
+        "crop": str(recording.file(evidence.crop_sha256)) if evidence.crop_sha256 else None,
+        "quote": evidence.quote,
+    }
+
+
+def _step(step: Step) -> dict[str, Any]:
+    return {
+        "step": step.number,
+        "thought": step.thought,
+        "search": None if step.action else step.query,
+        "crop": step.crop,
+        "action": step.action,
+        "node": step.node,
+        "invalid": step.invalid,
+        "shown": [_shown(shown) for shown in step.shown],
+    }
+
+
+def _shown(shown: ImageShown) -> dict[str, Any]:
+    return {
+        "item": shown.item,
+        "document": shown.document,
+        "page": shown.page,
+        "label": shown.label,
+        "box": list(shown.box),
+        "seconds": shown.seconds,
+    }
+
+
+def _node(node: Node) -> dict[str, Any]:
+    return {
+        "id": node.id,
+        "kind": node.kind,
+        "parents": list(node.parents),
+        "query": node.query,
+        "summary": node.summary,
+    }
+
+
+def _usage(usage: Usage) -> dict[str, Any]:
+    return {
+        "prompt_tokens": usage.prompt_tokens,
+        "completion_tokens": usage.completion_tokens,
+        "visual_tokens": usage.visual_tokens,
+        "seconds": round(usage.seconds, 4),
+        "model_seconds": round(usage.model_seconds, 4),
+        "cost": usage.cost,
+    }

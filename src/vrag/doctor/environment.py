@@ -1,0 +1,206 @@
+"""Checks of this machine: Python, packages, extras, LibreOffice, OCR, accelerator, disk."""
+
+from __future__ import annotations
+
+import platform
+import re
+import shutil
+import sys
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, requires, version
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from vrag.doctor.examine import Check, Status
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from vrag.settings import Settings
+
+__all__ = [
+    "EXTRAS",
+    "Extra",
+    "check_accelerator",
+    "check_disk",
+    "check_extra",
+    "check_ocr",
+    "check_office",
+    "check_packages",
+    "check_python",
+]
+
+DISTRIBUTION = "vrag-agent"
+LEAST_PYTHON = (3, 11)
+LOW_DISK, NO_DISK = 2e9, 2e8
+"""Bytes that are little room for a collection, and none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Extra:
+    """An optional part of the installation."""
+
+    name: str
+    packages: Mapping[str, str]
+    """What it brings: distribution by module."""
+    without: str
+    """What cannot be done without it."""
+
+
+EXTRAS = (
+    Extra(
+        "models",
+        {
+            "torch": "torch",
+            "transformers": "transformers",
+            "sentence_transformers": "sentence-transformers",
+            "peft": "peft",
+        },
+        "no embedder, reranker or language model runs on this machine; servers can be asked",
+    ),
+    Extra("video", {"av": "av"}, "videos cannot be read"),
+    Extra(
+        "faiss",
+        {"faiss": "faiss-cpu"},
+        "single vectors are searched one by one, which is slow beyond a million",
+    ),
+    Extra("ray", {"ray": "ray"}, "indexing runs on this machine alone"),
+    Extra("qdrant", {"qdrant_client": "qdrant-client"}, "vectors cannot be searched in Qdrant"),
+)
+
+
+def check_python() -> Check:
+    """Python and the system."""
+    here = f"Python {platform.python_version()} on {platform.platform(terse=True)}, {platform.machine()}"
+    details = {
+        "python": platform.python_version(),
+        "platform": platform.platform(),
+        "executable": sys.executable,
+        "vrag": _version(DISTRIBUTION),
+    }
+    if sys.version_info < LEAST_PYTHON:
+        wanted = ".".join(map(str, LEAST_PYTHON))
+        return Check("", Status.FAILED, f"{here}.", f"Install Python {wanted} or newer.", details)
+    return Check("", Status.OK, f"{here}; vrag {details['vrag']}.", details=details)
+
+
+def check_packages() -> Check:
+    """The packages that vrag cannot do without."""
+    names = _dependencies()
+    found = {name: _version(name) for name in names}
+    missing = [name for name, known in found.items() if not known]
+    if missing:
+        hint = f"Run: pip install --force-reinstall {DISTRIBUTION}"
+        return Check("", Status.FAILED, f"Missing: {', '.join(missing)}.", hint, found)
+    if not names:
+        return Check("", Status.SKIPPED, "vrag runs from its sources: nothing says what it needs.")
+    shown = ("lancedb", "numpy", "pillow", "pypdfium2", "onnxruntime", "httpx")
+    some = ", ".join(f"{name} {found[name]}" for name in shown if name in found)
+    return Check("", Status.OK, f"All {len(found)} are there: {some} …", details=found)
+
+
+def _dependencies() -> list[str]:
+    """Names of the required packages; none where vrag is not installed as a distribution."""
+    try:
+        lines = requires(DISTRIBUTION) or []
+    except PackageNotFoundError:
+        return []
+    return [re.split(r"[^\w.-]", line, maxsplit=1)[0] for line in lines if "extra ==" not in line]
+
+
+def _version(name: str) -> str:
+    """Of a distribution; empty where it is not installed."""
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return ""
+
+
+def check_extra(extra: Extra) -> Check:
+    """Whether an extra is installed. Nothing is imported."""
+    missing = [name for module, name in extra.packages.items() if find_spec(module) is None]
+    if missing:
+        return Check(
+            "",
+            Status.SKIPPED,
+            f"Not installed: {extra.without}.",
+            f"If you need it: pip install '{DISTRIBUTION}[{extra.name}]'",
+            {"missing": missing},
+        )
+    versions = {name: _version(name) for name in extra.packages.values()}
+    told = ", ".join(f"{name} {known}".rstrip() for name, known in versions.items())
+    return Check("", Status.OK, f"{told}.", details=versions)
+
+
+def check_office() -> Check:
+    """LibreOffice, which turns office documents into pages."""
+    from vrag.corpus.libreoffice import find_soffice
+    from vrag.errors import UnsupportedFormat
+
+    try:
+        program = find_soffice()
+    except UnsupportedFormat as error:
+        return Check("", Status.WARNING, "Not found: office documents cannot be read.", error.hint)
+    return Check("", Status.OK, program, details={"program": program})
+
+
+def check_ocr() -> Check:
+    """The models of OCR, which lie in its package. They are not loaded."""
+    from vrag.corpus.ocr import MODELS
+
+    spec = find_spec("rapidocr")
+    folder = Path(spec.origin).parent / "models" if spec and spec.origin else None
+    missing = [name for name in MODELS.values() if folder is None or not (folder / name).is_file()]
+    if missing:
+        return Check(
+            "",
+            Status.FAILED,
+            f"Pages without text cannot be read: {', '.join(missing)} is missing.",
+            "Run: pip install --force-reinstall rapidocr; or do without: VRAG_OCR=false",
+        )
+    return Check(
+        "", Status.OK, f"rapidocr {_version('rapidocr')} with its models.", details={"models": len(MODELS)}
+    )
+
+
+def check_accelerator(settings: Settings, *, needed: bool) -> Check:
+    """The device that models run on.
+
+    Args:
+        settings: Which device is asked for.
+        needed: Whether anything is set up that runs a model here. Otherwise torch, which takes seconds to
+            import, is left alone.
+
+    Raises:
+        EmbedError: If the device is not there.
+    """
+    if find_spec("torch") is None:
+        status = Status.FAILED if needed else Status.SKIPPED
+        hint = f"Run: pip install '{DISTRIBUTION}[models]'" if needed else ""
+        return Check("", status, "torch is not installed: no model runs here.", hint)
+    if not needed and settings.device == "auto":
+        return Check("", Status.SKIPPED, "Nothing is set up that runs a model on this machine.")
+    from vrag.embed.device import open_device
+    from vrag.embed.options import EmbedOptions
+
+    device = open_device(EmbedOptions(device=settings.device, dtype=settings.dtype))
+    return Check(
+        "",
+        Status.OK,
+        f"Models run on {device.name} in {device.dtype}.",
+        details={"device": device.name, "dtype": device.dtype, "torch": _version("torch")},
+    )
+
+
+def check_disk(directory: Path) -> Check:
+    """Room where collections, caches and runs are written."""
+    place = next(path for path in (directory, *directory.parents) if path.exists())
+    usage = shutil.disk_usage(place)
+    message = f"{usage.free / 1e9:.1f} GB are free at {place}."
+    details = {"free_bytes": usage.free, "total_bytes": usage.total}
+    if usage.free < LOW_DISK:
+        status = Status.FAILED if usage.free < NO_DISK else Status.WARNING
+        hint = "Make room, or put the collection elsewhere: VRAG_COLLECTION"
+        return Check("", status, message, hint, details)
+    return Check("", Status.OK, message, details=details)

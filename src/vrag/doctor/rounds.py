@@ -1,0 +1,225 @@
+"""Which checks are made, in which order, and which of them have no sense once another has failed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from vrag.doctor import environment
+from vrag.doctor.examine import Check, Status, examine
+from vrag.errors import SettingsError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from vrag.agent.policy import Policy
+    from vrag.profiles import Profile
+    from vrag.settings import Settings, SettingsReport
+
+__all__ = ["Order", "Step", "examine_all", "examine_steps"]
+
+REPLY_TOKENS = 2048
+"""Tokens of a reply of a local model, at most."""
+MOST_PICTURES = 10
+UNNAMED = "-"
+"""In place of the name of a model where none is named."""
+SLOW = 10
+"""How much longer than others a check may take that loads or asks a model."""
+
+SETTINGS_HINT = "Correct it where it was set: a flag, the environment, .env or the settings file."
+SEARCH_HINT = "Look closer: vrag index status, vrag index verify."
+MODEL_HINT = "See the log of the model's server, and whether it is up still."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Order:
+    """What is to be looked at, and for how long."""
+
+    coords: bool = False
+    """Whether to measure in which convention the model answers boxes."""
+    seconds: float = 60.0
+    """Time limit of a check, and of each reply of a model."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A check to be made."""
+
+    name: str
+    probe: Callable[[], Check]
+    after: str = ""
+    """The check without which this one has no sense; empty for none."""
+    slow: bool = False
+    """Whether it loads a model or asks one."""
+    hint: str = ""
+    """What to do about an error that says nothing of that itself."""
+
+
+def examine_all(report: SettingsReport | SettingsError, order: Order) -> Iterator[Check]:
+    """Makes all checks, one after the other.
+
+    Args:
+        report: The settings, or why there are none: then only what needs none is looked at.
+        order: What to look at.
+
+    Yields:
+        What each found, as soon as it is known.
+    """
+    steps = [Step("settings", partial(_settings, report), hint=SETTINGS_HINT), *_environment_steps()]
+    if not isinstance(report, SettingsError):
+        steps.append(_accelerator_step(report.settings))
+        steps += _group("collection", _search_steps(report, order), SEARCH_HINT)
+        steps += _group("model", _model_steps(report, order), MODEL_HINT)
+    yield from examine_steps(steps, order.seconds)
+
+
+def examine_steps(steps: Iterable[Step], seconds: float) -> Iterator[Check]:
+    """Makes checks in their order; those whose foundation has failed are skipped.
+
+    Args:
+        steps: The checks.
+        seconds: Time limit of each; ten times as long for slow ones.
+
+    Yields:
+        What each found.
+    """
+    gone: set[str] = set()
+    for step in steps:
+        if step.after in gone:
+            check = Check(step.name, Status.SKIPPED, f"Not looked at, since this failed: {step.after}.")
+            gone.add(step.name)
+        else:
+            check = examine(step.name, step.probe, seconds * SLOW if step.slow else seconds, step.hint)
+        if check.status is Status.FAILED:
+            gone.add(step.name)
+        yield check
+
+
+def _group(name: str, steps: Iterator[Step], hint: str) -> list[Step]:
+    """Checks of one subject; where what they need cannot even be opened, one check that says so."""
+    try:
+        return [replace(step, hint=hint) for step in steps]
+    except Exception as error:  # noqa: BLE001 - it is told as the failure of that check
+        failure = error
+
+    def fail() -> Check:
+        raise failure
+
+    return [Step(name, fail, hint=hint)]
+
+
+def _settings(report: SettingsReport | SettingsError) -> Check:
+    if isinstance(report, SettingsError):
+        raise report
+    from vrag.doctor.collection import check_settings
+
+    return check_settings(report)
+
+
+def _environment_steps() -> Iterator[Step]:
+    yield Step("python", environment.check_python)
+    yield Step("packages", environment.check_packages)
+    for extra in environment.EXTRAS:
+        yield Step(f"extra {extra.name}", partial(environment.check_extra, extra))
+    yield Step("libreoffice", environment.check_office)
+    yield Step("ocr", environment.check_ocr)
+
+
+def _accelerator_step(settings: Settings) -> Step:
+    local = settings.model.startswith("local:") or settings.tier == "cuda"
+    needed = bool(local or settings.reranker or (settings.embedder and "://" not in settings.embedder))
+    probe = partial(environment.check_accelerator, settings, needed=needed)
+    return Step("accelerator", probe, slow=True, hint="Set the device to cpu: VRAG_DEVICE=cpu")
+
+
+def _search_steps(report: SettingsReport, order: Order) -> Iterator[Step]:
+    """What is searched: a server, collections, or both where both are named."""
+    from vrag.doctor import collection
+
+    settings = report.settings
+    if settings.search_url:
+        yield Step("search server", partial(collection.check_search_server, settings, order.seconds / 2))
+    named = {report.origins["collection"], report.origins["collections"]} != {"default"}
+    if named or not settings.search_url:
+        for number, place in enumerate(settings.places, 1):
+            yield from _collection_steps(report, place, f" {number}" if len(settings.places) > 1 else "")
+
+
+def _collection_steps(report: SettingsReport, place: str, suffix: str) -> Iterator[Step]:
+    from vrag.doctor import collection
+    from vrag.index.objects import is_url
+
+    name = f"collection{suffix}"
+    yield Step(name, partial(collection.check_collection, report, place), slow=True)
+    yield Step(f"embedder{suffix}", partial(collection.check_embedder, report, place), name, slow=True)
+    if not is_url(place):
+        yield Step(f"disk{suffix}", partial(environment.check_disk, Path(place).absolute()))
+
+
+def _model_steps(report: SettingsReport, order: Order) -> Iterator[Step]:
+    from vrag.assemble import LOCAL
+
+    settings = report.settings
+    if settings.model.startswith(LOCAL):
+        yield from _local_steps(settings, order)
+    elif settings.model or (settings.base_url and report.origins["base_url"] != "OPENAI_BASE_URL"):
+        yield from _served_steps(settings, order)
+    else:
+        hint = "To look at one: vrag doctor --model MODEL --base-url URL"
+        message = "None is named: the offline policy answers, which needs none."
+        yield Step("model", lambda: Check("", Status.SKIPPED, message, hint))
+
+
+def _local_steps(settings: Settings, order: Order) -> Iterator[Step]:
+    from vrag.agent.policies.local import LocalOptions, open_local
+    from vrag.assemble import LOCAL, open_profile
+
+    path, options = settings.model.removeprefix(LOCAL), LocalOptions(max_tokens=REPLY_TOKENS)
+    policy = open_local(path, device=settings.device, dtype=settings.dtype, options=options)
+    yield from _sight_steps(policy, open_profile(settings), settings, order, after="")
+
+
+def _served_steps(settings: Settings, order: Order) -> Iterator[Step]:
+    """Of a server: it is asked once and with little patience, since a check is to show what is wrong."""
+    from vrag.agent.policies.chat import ChatPolicy
+    from vrag.assemble import chat_options, open_chat
+    from vrag.doctor import endpoint
+
+    connect = min(settings.connect_seconds, order.seconds / 2)
+    limits = dict.fromkeys(("first_token_seconds", "token_seconds", "call_seconds"), order.seconds)
+    limits = {**limits, "connect_seconds": connect}
+    asked = {"model": settings.model or UNNAMED, "model_retries": 0, **limits}
+    chat, profile = open_chat(settings.model_copy(update=asked)), _profile(settings)
+    yield Step("endpoint", lambda: endpoint.check_address(chat.base_url, connect))
+    yield Step("model", lambda: endpoint.check_models(chat, named=bool(settings.model)), "endpoint")
+    yield Step("reply", lambda: endpoint.check_completion(chat), "model", slow=True)
+    yield Step("token ids", lambda: endpoint.check_tokens(chat), "reply", slow=True)
+    yield Step("tools", lambda: endpoint.check_tools(chat), "reply", slow=True)
+    options = replace(chat_options(settings, profile), tools=(), logprobs=False, token_ids=False)
+    yield from _sight_steps(ChatPolicy(chat, options), profile, settings, order, after="reply")
+
+
+def _profile(settings: Settings) -> Profile:
+    """The profile in force; what is not known about a model is for a check to say, not for a log."""
+    from vrag.assemble import USUAL_PROFILE, open_profile
+    from vrag.profiles import profile_named, profile_of
+
+    if settings.profile == "auto" and profile_of(settings.model) is None:
+        return profile_named(USUAL_PROFILE)
+    return open_profile(settings)
+
+
+def _sight_steps(
+    policy: Policy, profile: Profile, settings: Settings, order: Order, after: str
+) -> Iterator[Step]:
+    from vrag.doctor import sight
+
+    count = min(settings.max_steps or MOST_PICTURES, MOST_PICTURES)
+    yield Step("profile", partial(sight.check_profile, settings, profile))
+    yield Step("pictures", partial(sight.check_pictures, policy, count), after, slow=True)
+    yield Step("picture cost", partial(sight.check_picture_cost, policy, profile), "pictures", slow=True)
+    if order.coords:
+        asked = partial(sight.check_coords, policy, profile, model=settings.model, seconds=order.seconds)
+        yield Step("coordinates", asked, "pictures", slow=True)

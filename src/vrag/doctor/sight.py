@@ -1,0 +1,335 @@
+"""Checks of what a model sees: whether it takes pictures, what they cost, and how it answers boxes."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import math
+from contextlib import aclosing
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from vrag.agent.policy import Message, Picture, Reply, Role, Text
+from vrag.agent.prompts import prompt
+from vrag.doctor.boxes import parse_box
+from vrag.doctor.conventions import Convention, Sample
+from vrag.doctor.coords import measure
+from vrag.doctor.examine import Check, Status
+from vrag.doctor.pages import draw, make_pages
+from vrag.errors import ModelError
+from vrag.geometry import Size, View
+from vrag.profiles import PROFILES, profile_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from PIL.Image import Image
+
+    from vrag.agent.policy import Policy
+    from vrag.doctor.coords import Measurement
+    from vrag.doctor.pages import Page
+    from vrag.profiles import Profile
+    from vrag.settings import Settings
+
+__all__ = [
+    "Answer",
+    "ask_pages",
+    "check_coords",
+    "check_picture_cost",
+    "check_pictures",
+    "check_profile",
+    "factor_of",
+    "fitting",
+]
+
+SMALL, LARGE = Size(448, 448), Size(896, 448)
+"""Sizes that every known family shows as they are, with 28 and with 32 pixels to a visual token."""
+TINY = Size(112, 112)
+SLACK = 2
+"""Tokens by which two prompts with the same words may differ beside their pictures."""
+AT_ONCE = 4
+"""Questions asked at a time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What came of asking for one rectangle."""
+
+    sample: Sample
+    color: str
+    text: str
+    """The reply; empty where there was none."""
+    failure: str = ""
+    """Why there was no reply."""
+    prompt_tokens: int | None = None
+
+
+async def _ask(policy: Policy, pictures: Iterable[Image], text: str) -> Reply:
+    shown = tuple(_picture(number, image) for number, image in enumerate(pictures, 1))
+    history = [Message(Role.USER, (*shown, Text(text)))]
+    async with aclosing(policy.reply(history)) as parts:
+        async for part in parts:
+            if isinstance(part, Reply):
+                return part
+    raise ModelError(f"{policy.name} ended without a reply.")
+
+
+def _picture(number: int, image: Image) -> Picture:
+    from vrag.agent.environment import encode_jpeg
+
+    size = Size(*image.size)
+    jpeg = encode_jpeg(image)
+    digest = hashlib.sha256(jpeg).hexdigest()
+    return Picture(number, f"doctor-{number}", View.whole(size, size), jpeg, digest, crop=False)
+
+
+def _blank(size: Size) -> Image:
+    from PIL import Image as Images
+
+    return Images.new("RGB", size, (214, 28, 28))
+
+
+def _replies(policy: Policy, asked: Sequence[tuple[Sequence[Size], str]]) -> list[Reply]:
+    """Replies to questions about blank pictures, one after the other."""
+
+    async def ask_all() -> list[Reply]:
+        try:
+            return [await _ask(policy, map(_blank, sizes), text) for sizes, text in asked]
+        finally:
+            await policy.aclose()
+
+    return asyncio.run(ask_all())
+
+
+def check_profile(settings: Settings, profile: Profile) -> Check:
+    """Which family the model is taken for, and why."""
+    known = profile_of(settings.model)
+    how = f"{profile.name}: boxes in {Convention(profile.boxes, profile.y_first)}"
+    details = {"profile": profile.name, "factor": profile.factor, "known": known and known.name}
+    if settings.profile != "auto" and known not in {None, profile}:
+        hint = f"Unless --coords says otherwise: VRAG_PROFILE={known.name}" if known else ""
+        return Check(
+            "", Status.WARNING, f"{how}, as set; the model's name says {details['known']}.", hint, details
+        )
+    if settings.profile == "auto" and known is None and ":" not in settings.model:
+        hint = "Measure it: vrag doctor --coords"
+        message = f"{how}, for want of better: the model's name is not known."
+        return Check("", Status.WARNING, message, hint, details)
+    why = "as set" if settings.profile != "auto" else "by the model's name" if known else "by its checkpoint"
+    return Check("", Status.OK, f"{how}, {why}.", details=details)
+
+
+def check_pictures(policy: Policy, count: int) -> Check:
+    """Whether the model takes a picture, and as many in one prompt as a run shows.
+
+    Raises:
+        ModelError: If it takes none.
+    """
+    question = "Which color is this? Answer with one word."
+    one = _replies(policy, [([SMALL], question)])[0]
+    said = " ".join(one.text.split())[-60:]
+    details = {"reply": one.text, "pictures": count}
+    try:
+        _replies(policy, [([TINY] * count, question)])
+    except ModelError as error:
+        message = f"One picture is taken, {count} in one prompt are not: {error.message}"
+        hint = "Let the server take more (vLLM: --limit-mm-per-prompt '{\"image\":10}'), or set fewer steps."
+        return Check("", Status.WARNING, message, hint, details | {"pictures": 1})
+    return Check(
+        "",
+        Status.OK,
+        f"Pictures are taken, {count} in one prompt too. Of a red one it says: {said}",
+        details=details,
+    )
+
+
+def check_picture_cost(policy: Policy, profile: Profile) -> Check:
+    """Whether a picture costs as many prompt tokens as the profile counts: two sizes tell."""
+    question = "Which color is this? Answer with one word."
+    replies = _replies(policy, [([size], question) for size in (SMALL, LARGE)])
+    tokens = {size: reply.tokens.prompt for size, reply in zip((SMALL, LARGE), replies, strict=True)}
+    details = {f"{size.width}x{size.height}": count for size, count in tokens.items()}
+    known = {size: count for size, count in tokens.items() if count is not None}
+    if len(known) < len(tokens):
+        message = "The server does not say how many tokens a prompt has: what pictures cost is only supposed."
+        return Check("", Status.WARNING, message, "Ask its operator to report usage.", details)
+    counted = profile.visual_tokens(LARGE) - profile.visual_tokens(SMALL)
+    real = known[LARGE] - known[SMALL]
+    cost = (
+        f"A picture of twice the size costs {real} tokens more; the profile {profile.name} counts {counted}"
+    )
+    if abs(real - counted) <= SLACK:
+        return Check("", Status.OK, f"{cost}.", details=details | {"factor": profile.factor})
+    factor = factor_of(known)
+    names = [one.name for one in PROFILES.values() if one.factor == factor]
+    hint = (
+        f"Of that kind: {', '.join(names)}. Which one, `--coords` tells. Then set VRAG_PROFILE."
+        if names
+        else "No known family counts so: the server shrinks pictures, or its model is of another kind. "
+        "Budgets of visual tokens will be off."
+    )
+    return Check("", Status.WARNING, f"{cost}.", hint, details | {"factor": factor})
+
+
+def factor_of(tokens: Mapping[Size, int]) -> int | None:
+    """The pixels per visual token and side that explain what prompts cost; None where none does.
+
+    Args:
+        tokens: Of the whole prompt, by size of its picture; all with the same words.
+    """
+    (small, least), *_, (large, most) = sorted(tokens.items(), key=lambda entry: entry[0].area)
+    if small.area == large.area:
+        return None
+    for factor in sorted({profile.factor for profile in PROFILES.values()}):
+        if abs(most - least - (large.area - small.area) / factor**2) <= SLACK:
+            return factor
+    return None
+
+
+async def ask_pages(policy: Policy, pages: Sequence[Page], seconds: float = math.inf) -> list[Answer]:
+    """Asks for every rectangle on every page, some at a time.
+
+    Args:
+        policy: Whom to ask.
+        pages: With rectangles.
+        seconds: Time limit per question.
+
+    Returns:
+        In the order of pages and rectangles. A question that fails is an answer without text.
+    """
+    places = asyncio.Semaphore(AT_ONCE)
+
+    async def ask_one(page: Page, image: Image, number: int) -> Answer:
+        drawn = page.rectangles[number]
+        question = prompt("coords.md", color=drawn.color)
+        try:
+            async with places:
+                limit = None if math.isinf(seconds) else seconds
+                reply = await asyncio.wait_for(_ask(policy, [image], question), limit)
+        except (ModelError, TimeoutError) as error:
+            reason = str(error) or f"No reply within {seconds:g} s."
+            return Answer(Sample(drawn.box, page.size, None), drawn.color, "", reason)
+        sample = Sample(drawn.box, page.size, parse_box(reply.text))
+        return Answer(sample, drawn.color, reply.text, prompt_tokens=reply.tokens.prompt)
+
+    try:
+        questions = [
+            ask_one(page, image, number)
+            for page, image in zip(pages, map(draw, pages), strict=True)
+            for number in range(len(page.rectangles))
+        ]
+        return list(await asyncio.gather(*questions))
+    finally:
+        await policy.aclose()
+
+
+def check_coords(
+    policy: Policy, profile: Profile, *, model: str = "", seconds: float = math.inf, seed: int = 0
+) -> Check:
+    """In which coordinate convention the model answers boxes, and which profile fits.
+
+    Args:
+        policy: Whom to ask.
+        profile: The one in force: its picture sizes are used.
+        model: What the server calls the model, where there is a server.
+        seconds: Time limit per question.
+        seed: Of the pages.
+
+    Raises:
+        ModelError: If no question was answered.
+    """
+    answers = asyncio.run(ask_pages(policy, make_pages(profile, seed=seed), seconds))
+    failures = [answer.failure for answer in answers if answer.failure]
+    if len(failures) == len(answers):
+        raise ModelError(f"None of {len(answers)} questions was answered: {failures[0]}")
+    found = measure([answer.sample for answer in answers])
+    details = _details(found, answers)
+    heard = f"{found.answered} of {found.asked} answers hold a box. {found.reason}"
+    if found.convention is None:
+        return Check("", Status.WARNING, f"Undecided. {heard}", _advice(found, answers), details)
+    names = fitting(found.convention, profile, model=model, factor=_factor(answers))
+    details = details | {"profiles": names}
+    message = f"Boxes are answered in {found.convention}. {heard}"
+    if profile.name in names:
+        return Check("", Status.OK, f"{message} VRAG_PROFILE={profile.name} fits.", details=details)
+    if not names:
+        hint = "No profile fits: crops of this model will miss. Choose another model."
+        return Check("", Status.WARNING, message, hint, details)
+    others = f" (or {', '.join(names[1:])})" if names[1:] else ""
+    hint = f"The profile {profile.name} reads them otherwise. Set VRAG_PROFILE={names[0]}{others}"
+    return Check("", Status.WARNING, message, hint, details)
+
+
+def fitting(
+    convention: Convention, current: Profile, *, model: str = "", factor: int | None = None
+) -> list[str]:
+    """Names of the profiles that read boxes in a convention, the best first.
+
+    Args:
+        convention: As it was measured.
+        current: The profile in force: kept where it fits.
+        model: What the server calls the model; a profile that knows it comes first otherwise.
+        factor: Pixels per visual token as they were measured; profiles of that factor come next.
+    """
+    known = profile_of(model)
+
+    def place(profile: Profile) -> tuple[bool, bool, bool]:
+        return profile != current, profile != known, factor is not None and profile.factor != factor
+
+    fit = [p for p in PROFILES.values() if Convention(p.boxes, p.y_first) == convention]
+    return [profile.name for profile in sorted(fit, key=place)]
+
+
+def _factor(answers: Sequence[Answer]) -> int | None:
+    """From what the questions cost, the names of colors aside."""
+    tokens: dict[Size, int] = {}
+    for answer in answers:
+        if answer.prompt_tokens is not None:
+            size = answer.sample.size
+            tokens[size] = min(answer.prompt_tokens, tokens.get(size, answer.prompt_tokens))
+    return factor_of(tokens) if tokens else None
+
+
+def _advice(found: Measurement, answers: Sequence[Answer]) -> str:
+    if found.scaled is not None and found.scaled.range is None:
+        return "Let the server show pictures as they are sent: raise its limit of pixels per picture."
+    if found.scaled is not None:
+        return "No profile counts so: crops of this model will miss. Choose another model."
+    if found.answered < found.asked / 2:
+        said = next(
+            (answer.text or answer.failure for answer in answers if answer.sample.numbers is None), ""
+        )
+        return f"See what it says instead, in --json. For example: {' '.join(said.split())[:120]}"
+    return "Crops of this model may miss. Choose a model that was trained to point at things (grounding)."
+
+
+def _details(found: Measurement, answers: Sequence[Answer]) -> dict[str, object]:
+    return {
+        "asked": found.asked,
+        "answered": found.answered,
+        "chance": found.chance,
+        "convention": str(found.convention) if found.convention else None,
+        "scores": [
+            {
+                "space": score.convention.space.value,
+                "y_first": score.convention.y_first,
+                "median_iou": round(score.overlap, 4),
+                "median_error": round(score.error, 4),
+            }
+            for score in found.scores
+        ],
+        "extents": None
+        if found.scaled is None
+        else {f"{size.width}x{size.height}": extent for size, extent in found.scaled.extents.items()},
+        "answers": [
+            {
+                "size": answer.sample.size,
+                "color": answer.color,
+                "drawn": answer.sample.box.as_tuple(),
+                "answered": answer.sample.numbers,
+                "text": answer.text,
+                "failure": answer.failure,
+            }
+            for answer in answers
+        ],
+    }

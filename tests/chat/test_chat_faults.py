@@ -1,0 +1,339 @@
+"""What goes wrong with a model: what passes is repeated, what does not is told."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from contextlib import aclosing
+
+import pytest
+from asking import ASK, QUICK, TEXT, ask, client, error_of, heard, parts_of, reply_of
+from chat_server import Asked, ChatServer, Cut, Hang, Raw, Refuse, Reply, Say
+
+from vrag.chat import (
+    ChatDelta,
+    ChatOptions,
+    ChatReply,
+    ChatRetries,
+    ChatRetry,
+    ChatTimeouts,
+    OpenAIChat,
+)
+from vrag.chat.faults import seconds_asked
+from vrag.errors import ContextTooLong, ModelError, SettingsError
+
+KEY = "sk-a-key-that-must-not-be-seen"
+
+
+# Failures that pass
+
+
+@pytest.mark.parametrize(
+    ("fault", "says"),
+    [
+        (Refuse(500, "out of memory"), "out of memory"),
+        (Refuse(503, body=b"<html>bad gateway</html>"), "503"),
+        (Refuse(429, "slow down", {"Retry-After": "0"}), "429"),
+        (Refuse(408), "408"),
+        (Refuse(409), "409"),
+        (Refuse(425), "425"),
+        (Cut(), "broke off"),
+        (Say(TEXT, cut=3), "broke off"),
+        (Say(TEXT, finish=None), "middle of a reply"),
+        (Say(TEXT, finish="abort"), "abort"),
+        (Say(TEXT, garbage=3), "no JSON"),
+        (Say(TEXT, error=3), "the engine died"),
+        (Say(TEXT, hang=3), "stopped writing"),
+        (Hang(), "wrote nothing"),
+        (Raw((b"data: [DONE]\n\n",)), "middle of a reply"),
+        (Raw((b"data: 7\n\n",)), "no JSON object"),
+        (Raw(()), "middle of a reply"),
+    ],
+)
+def test_a_fault_that_passes_costs_one_retry_and_nothing_of_the_reply(fault: Reply, says: str) -> None:
+    timeouts = ChatTimeouts(first_token_seconds=0.3, token_seconds=0.3)
+    with ChatServer([fault, Say(TEXT)]) as server:
+        parts = ask(client(server, timeouts=timeouts))
+        assert len(server.requests) == 2
+    retries = [part for part in parts if isinstance(part, ChatRetry)]
+    assert len(retries) == 1
+    assert says in retries[0].reason
+    assert 0 <= retries[0].seconds <= QUICK.longest_pause
+    assert reply_of(parts).text == heard(parts, thought=False) == TEXT
+
+
+def test_tries_are_bounded_and_then_the_last_failure_is_told() -> None:
+    with ChatServer([Refuse(500, "out of memory")]) as server:
+        error = error_of(client(server))
+        assert len(server.requests) == 1 + QUICK.times
+    assert "out of memory" in error.message
+
+
+def test_pauses_are_drawn_below_a_bound_that_doubles() -> None:
+    chat = OpenAIChat(
+        "http://127.0.0.1:9/v1", "m", retries=ChatRetries(times=4, first_pause=0.05, longest_pause=0.15)
+    )
+    seen: list[float] = []
+
+    async def fail() -> None:
+        async with aclosing(chat):
+            async for part in chat.stream(ASK):
+                assert isinstance(part, ChatRetry)
+                seen.append(part.seconds)
+
+    with pytest.raises(ModelError, match="cannot be reached"):
+        asyncio.run(fail())
+    assert all(0 <= pause <= bound for pause, bound in zip(seen, (0.05, 0.1, 0.15, 0.15), strict=True))
+    assert len(set(seen)) == 4
+
+
+@pytest.mark.parametrize("header", ["Retry-After", "retry-after-ms"])
+def test_a_server_is_left_alone_for_as_long_as_it_asks(header: str) -> None:
+    asked = {"Retry-After": "1", "retry-after-ms": "700"}[header]
+    with ChatServer([Refuse(429, headers={header: asked}), Say("yes")]) as server:
+        begun = time.monotonic()
+        parts = ask(client(server))
+        took = time.monotonic() - begun
+    wanted = {"Retry-After": 1.0, "retry-after-ms": 0.7}[header]
+    assert any(isinstance(part, ChatRetry) and part.seconds >= wanted for part in parts)
+    assert took >= wanted
+
+
+def test_a_server_that_asks_for_too_long_is_given_up_at_once() -> None:
+    with ChatServer([Refuse(429, headers={"Retry-After": "30"})]) as server:
+        begun = time.monotonic()
+        assert "429" in error_of(client(server)).message
+        assert time.monotonic() - begun < 2
+        assert len(server.requests) == 1
+
+
+@pytest.mark.parametrize(
+    ("headers", "seconds"),
+    [
+        ({"retry-after": "12"}, 12.0),
+        ({"retry-after": "1.5"}, 1.5),
+        ({"retry-after": "Thu, 01 Jan 1970 00:02:00 GMT"}, 20.0),
+        ({"retry-after": "Thu, 01 Jan 1970 00:00:00 GMT"}, 0.0),
+        ({"retry-after": "3", "retry-after-ms": "250"}, 0.25),
+        ({"retry-after": "soon"}, 0.0),
+        ({"retry-after": "-5"}, 0.0),
+        ({"retry-after": "nan"}, 0.0),
+        ({"retry-after": "inf"}, 0.0),
+        ({}, 0.0),
+    ],
+)
+def test_retry_after_is_read_in_all_its_forms(headers: dict[str, str], seconds: float) -> None:
+    assert seconds_asked(headers, now=100.0) == pytest.approx(seconds)
+
+
+def test_429_pauses_every_run_of_the_client() -> None:
+    """While one run is told to wait, the others do not call either."""
+    arrivals: list[float] = []
+
+    def script(asked: Asked) -> Say | Refuse:
+        arrivals.append(time.monotonic())
+        return Say("yes") if asked.index else Refuse(429, headers={"retry-after-ms": "500"})
+
+    async def both(chat: OpenAIChat) -> None:
+        async def late() -> None:
+            await asyncio.sleep(0.15)
+            await parts_of(chat)
+
+        await asyncio.gather(parts_of(chat), late())
+
+    with ChatServer(script) as server:
+        asyncio.run(both(client(server)))
+    assert len(arrivals) == 3
+    assert min(arrivals[1:]) - arrivals[0] >= 0.45
+
+
+def test_a_quota_that_is_used_up_is_not_waited_for() -> None:
+    with ChatServer([Refuse(429, "You exceeded your current quota", code="insufficient_quota")]) as server:
+        assert "account" in error_of(client(server)).hint
+        assert len(server.requests) == 1
+
+
+def test_after_the_model_has_stopped_a_fault_costs_only_the_usage() -> None:
+    end = b'data: {"choices": [{"delta": {"content": "yes"}, "finish_reason": "stop"}]}\n\n'
+    with ChatServer([Raw((end, b"data: {broken\n\n"))]) as server:
+        parts = ask(client(server))
+        assert len(server.requests) == 1
+    assert (reply_of(parts).text, reply_of(parts).prompt_tokens) == ("yes", None)
+
+
+# Failures that do not
+
+
+@pytest.mark.parametrize("status", [400, 401, 402, 403, 404, 413, 422, 302])
+def test_a_refusal_is_not_repeated(status: int) -> None:
+    with ChatServer([Refuse(status, "it cannot be", {"Location": "http://192.0.2.1/"})]) as server:
+        error = error_of(client(server))
+        assert len(server.requests) == 1
+    assert str(status) in error.message
+
+
+def test_a_missing_key_is_asked_for_by_its_variable_and_a_wrong_one_is_never_shown() -> None:
+    with ChatServer([Say("yes")], key="right") as server:
+        missing = error_of(client(server, key_variable="MY_KEY"))
+        wrong = error_of(client(server, api_key=KEY, key_variable="MY_KEY"))
+        right = reply_of(ask(client(server, api_key=" right\n")))
+    assert "No key" in missing.hint
+    assert "MY_KEY" in missing.hint
+    assert "not accepted" in wrong.hint
+    assert right.text == "yes"
+
+
+@pytest.mark.parametrize("status", [400, 401, 403, 404, 429, 500])
+def test_a_server_that_repeats_the_key_does_not_make_us_show_it(status: int) -> None:
+    with ChatServer([Refuse(status, f"your key {KEY} is bad")]) as server:
+        chat = client(server, api_key=KEY, retries=ChatRetries(times=0))
+        error = error_of(chat)
+    chain = f"{error!r} {error} {error.__cause__!r} {error.__context__!r} {chat!r} {vars(error)}"
+    assert KEY not in chain
+
+
+def test_what_a_server_says_to_a_wrong_key_is_not_repeated_as_it_holds_parts_of_it() -> None:
+    with ChatServer([Refuse(401, f"Incorrect API key provided: {KEY[:8]}***{KEY[-4:]}")]) as server:
+        error = error_of(client(server, api_key=KEY))
+    assert KEY[:8] not in str(error)
+
+
+def test_an_error_in_the_stream_does_not_show_the_key() -> None:
+    event = json.dumps({"error": f"bad key {KEY}"}).encode()
+    with ChatServer([Raw((b"data: " + event + b"\n\n",))]) as server:
+        assert KEY not in str(error_of(client(server, api_key=KEY, retries=ChatRetries(times=0))))
+
+
+@pytest.mark.parametrize("key", [f"{KEY}\nX-Other: 1", "schlüssel-€", f"{KEY} {KEY}"])
+def test_a_key_that_cannot_stand_in_a_header_is_refused_without_showing_it(key: str) -> None:
+    with pytest.raises(SettingsError) as caught:
+        OpenAIChat("http://localhost/v1", "m", api_key=key)
+    assert key not in str(caught.value)
+    assert KEY not in str(caught.value)
+
+
+def test_a_model_that_is_not_there_is_answered_with_those_that_are() -> None:
+    with ChatServer([Say("yes")], models=("qwen", "llava")) as server:
+        error = error_of(client(server))
+    assert "does not exist" in error.message
+    assert error.hint == "It offers: qwen, llava."
+
+
+def test_an_address_without_v1_is_answered_with_a_hint() -> None:
+    with ChatServer([Say("yes")]) as server:
+        address = server.url.removesuffix("/v1")
+        error = error_of(OpenAIChat(address, "scripted"))
+    assert f"{address}/v1" in error.hint
+
+
+def test_a_web_page_is_no_reply() -> None:
+    with ChatServer([Raw((b"<html>Welcome</html>",), "text/html; charset=utf-8")]) as server:
+        assert "web page" in error_of(client(server)).message
+        assert len(server.requests) == 1
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "This model's maximum context length is 4096 tokens. However, you requested 5000 tokens",
+        "The decoder prompt (length 5000) is longer than the maximum model length of 4096.",
+        "The input (5000 tokens) is longer than the model's context length (4096 tokens).",
+        "the request exceeds the available context size. try increasing the context size",
+        "Range of input length should be [1, 98304]",
+        "Your input exceeds the context window of this model.",
+        "'max_tokens' or 'max_completion_tokens' is too large: 4096. The model's maximum context length is 100",
+    ],
+)
+def test_a_conversation_that_does_not_fit_is_told_apart(message: str) -> None:
+    with ChatServer([Refuse(400, message, code="invalid_request_error")]) as server:
+        assert isinstance(error_of(client(server), ChatOptions(max_tokens=4096)), ContextTooLong)
+        assert len(server.requests) == 1
+
+
+def test_a_conversation_that_does_not_fit_is_told_apart_inside_a_stream() -> None:
+    problem = {"error": {"message": "longer than the maximum model length of 4096", "code": 400}}
+    with ChatServer([Raw((b"data: " + json.dumps(problem).encode() + b"\n\n",))]) as server:
+        assert isinstance(error_of(client(server)), ContextTooLong)
+
+
+@pytest.mark.parametrize(
+    ("script", "timeouts", "setting"),
+    [
+        (Hang(), {"first_token_seconds": 0.2}, "first_token_seconds"),
+        (Say(TEXT, first=5), {"first_token_seconds": 0.2}, "first_token_seconds"),
+        (Say(TEXT, hang=2), {"token_seconds": 0.2}, "token_seconds"),
+        (Say(TEXT, pause=0.1), {"call_seconds": 0.35}, "call_seconds"),
+        (Raw((b": alive\n\n",) * 40, pause=0.1), {"first_token_seconds": 0.3}, "first_token_seconds"),
+        (
+            Raw((b'data: {"choices": []}\n\n',) * 40, pause=0.1),
+            {"first_token_seconds": 0.3},
+            "first_token_seconds",
+        ),
+    ],
+)
+def test_each_time_out_names_the_setting_to_raise(
+    script: Reply, timeouts: dict[str, float], setting: str
+) -> None:
+    with ChatServer([script]) as server:
+        begun = time.monotonic()
+        error = error_of(client(server, timeouts=ChatTimeouts(**timeouts)))
+        assert time.monotonic() - begun < 3
+        assert len(server.requests) <= 2, "a time-out is tried again once at most"
+    assert f"`{setting}`" in error.hint
+
+
+def test_a_slow_reader_is_not_taken_for_a_slow_server() -> None:
+    async def read_slowly(chat: OpenAIChat) -> str:
+        async with aclosing(chat), aclosing(chat.stream(ASK)) as parts:
+            slowly: list[ChatDelta | ChatRetry | ChatReply] = []
+            async for part in parts:
+                slowly.append(part)
+                await asyncio.sleep(0.15)
+        return reply_of(slowly).text
+
+    with ChatServer([Say("a b c d e f", piece=2)]) as server:
+        chat = client(server, timeouts=ChatTimeouts(token_seconds=0.1), retries=ChatRetries(times=0))
+        assert asyncio.run(read_slowly(chat)) == "a b c d e f"
+
+
+@pytest.mark.parametrize("thought", [True, False])
+def test_a_reply_that_does_not_end_is_cut_off(thought: bool) -> None:
+    long = "word " * 1000
+    with ChatServer([Say("" if thought else long, thought=long if thought else "")]) as server:
+        error = error_of(client(server, max_characters=800))
+        assert server.requests[0].done.wait(5)
+        assert len(server.requests) == 1
+    assert "800" in error.message
+
+
+def test_a_line_that_does_not_end_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("vrag.chat.call._LINE_BYTES", 10_000)
+    with ChatServer([Raw((b"data: " + b"x" * 9_000, b"y" * 9_000))]) as server:
+        assert "10,000 bytes" in error_of(client(server)).message
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "http://user:secret@localhost/v1",
+        "http://user@localhost/v1",
+        "localhost:8002/v1",
+        "ftp://localhost/v1",
+        "http:///v1",
+        "http://localhost:99999/v1",
+        "http://localhost/v1?key=secret",
+        "http://localhost/v1#x",
+        "",
+    ],
+)
+def test_what_is_no_address_of_a_server_is_refused(address: str) -> None:
+    with pytest.raises(SettingsError) as caught:
+        OpenAIChat(address, "m")
+    assert "user:secret" not in str(caught.value)
+
+
+@pytest.mark.parametrize("tail", ["", "/", "/chat/completions", "/chat/completions/"])
+def test_an_address_is_taken_with_or_without_its_endpoint(tail: str) -> None:
+    with ChatServer([Say("yes")]) as server:
+        assert reply_of(ask(OpenAIChat(server.url + tail, "scripted"))).text == "yes"

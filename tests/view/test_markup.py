@@ -1,0 +1,125 @@
+"""Pages cannot be written unescaped, and pictures say what they show."""
+
+from __future__ import annotations
+
+from html.parser import HTMLParser
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from vrag.view.boxes import placed
+from vrag.view.lettering import text_width, wrapped
+from vrag.view.markup import element, number, stylesheet
+
+
+class Read(HTMLParser):
+    def __init__(self) -> None:
+        super().__init__()
+        self.tags: list[str] = []
+        self.attributes: list[tuple[str, str | None]] = []
+        self.text = ""
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        self.attributes += attrs
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+
+
+@given(st.text())
+def test_any_text_is_read_back_as_text_alone(text: str) -> None:
+    read = Read()
+    read.feed(str(element("p", text, title=text)))
+    read.close()
+    assert read.tags == ["p"]
+    assert [name for name, _ in read.attributes] == ["title"]
+    expected = "".join(c if c.isprintable() or c in "\n\t" or ord(c) > 159 else "�" for c in text)
+    kept = [(a, b) for a, b in zip(expected, read.text, strict=True) if b != "�"]
+    assert all(a == b for a, b in kept)
+
+
+@pytest.mark.parametrize(
+    "tag", ["script", "iframe", "object", "embed", "form", "base", "foreignObject", "p x"]
+)
+def test_tags_that_could_do_something_are_refused(tag: str) -> None:
+    with pytest.raises(ValueError, match="no page of ours"):
+        element(tag)
+
+
+@pytest.mark.parametrize("name", ["onclick", "onload", "src", "srcset", "action", "xlink:href", "a b"])
+def test_attributes_that_could_do_something_are_refused(name: str) -> None:
+    with pytest.raises(ValueError, match="no page of ours"):
+        element("p", **{name: "x"})
+
+
+@pytest.mark.parametrize(
+    "address", ["https://example.org", "//example.org", "javascript:alert(1)", "data:text/html,x", "#a b", ""]
+)
+def test_an_address_lies_inside_the_page_or_is_a_picture(address: str) -> None:
+    with pytest.raises(ValueError, match="href may not be"):
+        element("a", "x", href=address)
+
+
+@pytest.mark.parametrize("style", ["width:url(x)", "width:1px;color:red", "width:expression(1)", "x"])
+def test_a_style_of_an_element_is_one_length(style: str) -> None:
+    with pytest.raises(ValueError, match="style may not be"):
+        element("p", style=style)
+
+
+@pytest.mark.parametrize("css", ["</style>", "@import 'x'", "a{b:url(x)}"])
+def test_a_style_sheet_fetches_nothing(css: str) -> None:
+    with pytest.raises(ValueError, match="style sheet"):
+        stylesheet(css)
+
+
+def test_numbers_that_are_none_are_written_as_zero() -> None:
+    assert [number(value) for value in (float("inf"), float("nan"), -0.5, 1e-9)] == ["0", "0", "-0.5", "0"]
+
+
+SIDE = st.floats(0, 1)
+BOX = st.tuples(SIDE, SIDE, SIDE, SIDE)
+
+
+@given(BOX, BOX)
+def test_a_rectangle_lies_inside_its_picture(
+    box: tuple[float, float, float, float], outer: tuple[float, float, float, float]
+) -> None:
+    found = placed(box, outer)
+    if found is not None:
+        x1, y1, x2, y2 = found
+        assert 0 <= x1 < x2 <= 1
+        assert 0 <= y1 < y2 <= 1
+
+
+def test_a_rectangle_is_placed_by_the_part_that_a_picture_shows() -> None:
+    assert placed((0.25, 0.5, 0.5, 0.75), (0.0, 0.0, 1.0, 1.0)) == (0.25, 0.5, 0.5, 0.75)
+    assert placed((0.25, 0.5, 0.5, 0.75), (0.25, 0.5, 0.75, 1.0)) == (0.0, 0.0, 0.5, 0.5)
+
+
+def test_a_rectangle_around_all_or_nothing_is_not_drawn() -> None:
+    whole = (0.0, 0.0, 1.0, 1.0)
+    assert placed(whole, whole) is None
+    assert placed((0.0, 0.0, 0.2, 0.2), (0.5, 0.5, 1.0, 1.0)) is None
+    assert placed((0.0, 0.0, float("nan"), 0.2), whole) is None
+    assert placed(whole, (0.5, 0.5, 0.5, 0.5)) is None
+
+
+@given(st.text(max_size=200), st.floats(3, 30), st.integers(1, 4))
+def test_lines_are_no_longer_and_no_more_than_asked(text: str, ems: float, lines: int) -> None:
+    found = wrapped(text, ems, lines)
+    assert len(found) <= lines
+    assert all(text_width(line) <= ems + 1e-9 for line in found)
+
+
+@given(st.text(max_size=200))
+def test_lines_hold_the_whole_text_or_say_that_they_do_not(text: str) -> None:
+    found = wrapped(text, 12, 3)
+    plain = "".join(text.split())
+    whole = "".join("".join(line.split()) for line in found)
+    assert whole == plain or (whole.endswith("…") and plain.startswith(whole[:-1]))
+
+
+def test_chinese_is_broken_where_a_line_is_full() -> None:
+    assert wrapped("渡轮每年运送乘客四万八千人次", 6, 2) == ["渡轮每年运", "送乘客四…"]
