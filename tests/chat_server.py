@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import json
 import threading
+import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -186,6 +187,18 @@ class ChatServer:
         if self._thread.is_alive():
             self._loop.call_soon_threadsafe(self._loop.stop)
             self._thread.join(10)
+
+    def wait_for(self, calls: int, seconds: float = 10.0) -> None:
+        """Waits, from outside of any event loop, until so many calls have arrived.
+
+        Raises:
+            TimeoutError: If they do not.
+        """
+        ends = time.monotonic() + seconds
+        while len(self.requests) < calls:
+            if time.monotonic() > ends:
+                raise TimeoutError(f"{len(self.requests)} of {calls} calls arrived")
+            time.sleep(0.005)
 
     def cut(self) -> None:
         """Cuts every connection; the server goes on."""

@@ -130,10 +130,10 @@ def opened(argument, options=None):
     return HashEmbedder(VectorKind(kind), int(dimension), int(seed))
 """
     PRELUDE = """
-import vrag.compat
+import vrag.compat.search_engine
 from hash_plugin import opened
 
-vrag.compat._open = lambda model: opened("multi-128-0" if "colqwen2" in model else "single-64-0")
+vrag.compat.search_engine._open = lambda model: opened("multi-128-0" if "colqwen2" in model else "single-64-0")
 """
 
     @pytest.fixture(autouse=True)

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from vrag.agent.method import Method
     from vrag.agent.policy import Delta, Message, Reply
     from vrag.profiles import Profile
+    from vrag.search.engine import Searcher
 
 PROFILE = PROFILES["qwen2.5-vl"]
 QUESTION = "How many passengers?"
@@ -126,7 +127,7 @@ class Watching:
 
 
 def environment(
-    searcher: MemorySearcher | None = None, profile: Profile = PROFILE, **options: object
+    searcher: Searcher | None = None, profile: Profile = PROFILE, **options: object
 ) -> Environment:
     """An environment of the tiny corpus, three hits to a search."""
     chosen = EnvironmentOptions.model_validate({"hits": 3} | options)

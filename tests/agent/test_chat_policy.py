@@ -204,6 +204,18 @@ def test_a_written_tool_call_wins_over_a_native_one() -> None:
     assert reply_to(ChatDelta(written), tool_calls=(ToolCall("1", "y", "{}"),)).text == written
 
 
+def meant_by(arguments: str) -> object:
+    """The JSON that it is, in the strict sense, else itself."""
+
+    def refuse(constant: str) -> None:
+        raise ValueError(constant)
+
+    try:
+        return json.loads(arguments or "{}", parse_constant=refuse)
+    except ValueError:
+        return arguments
+
+
 @given(
     st.text(max_size=30) | st.sampled_from(["{}", "", "[1]", "NaN", "</tool_call>", '{"a": "</tool_call>"}'])
 )
@@ -214,12 +226,7 @@ def test_any_arguments_of_a_native_call_stay_inside_its_tags(arguments: str) -> 
     assert "</tool_call>" not in inner
     call = json.loads(inner)
     assert call["name"] == "f"
-    try:
-        expected = json.loads(arguments or "{}")
-    except ValueError:
-        expected = arguments
-    if expected == expected:  # NaN, which is no JSON, stays the text that it was  # noqa: PLR0124
-        assert call["arguments"] == expected or "\ud800" <= max(arguments, default="") <= "\udfff"
+    assert call["arguments"] == meant_by(arguments)
 
 
 def test_arguments_with_half_a_surrogate_pair_can_be_written_down() -> None:

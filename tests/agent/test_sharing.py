@@ -142,6 +142,13 @@ def test_frames_that_a_clip_lost_leave_room_for_others() -> None:
     ]
 
 
+def test_of_two_clips_the_one_of_lower_energy_loses_frames_first() -> None:
+    # 640 each. The second keeps two frames of 256: 512. The first gets 768, which is three frames; had it
+    # been the first to lose, 640 would have left it two.
+    allotment = shared(kept(1.0, 1.0, seconds={0: 5, 1: 5}), LARGE, Size(512, 512))
+    assert grid(allotment) == [("i0", 3, 16, 16), ("i1", 2, 16, 16)]
+
+
 def test_a_frame_takes_no_more_than_the_options_allow() -> None:
     # 401,408 pixels are 392 tokens; √392 = 19.8. Five frames share 1,280: 256 each.
     assert grid(shared(kept(1.0, seconds={0: 1}))) == [("i0", 1, 19, 19)]

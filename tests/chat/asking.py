@@ -48,7 +48,7 @@ async def parts_of(
 
 
 def ask(chat: OpenAIChat, options: ChatOptions | None = None) -> list[Part]:
-    return asyncio.run(asyncio.wait_for(parts_of(chat, options), 20))
+    return asyncio.run(asyncio.wait_for(parts_of(chat, options), 60))
 
 
 def reply_of(parts: Sequence[Part]) -> ChatReply:

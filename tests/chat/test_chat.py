@@ -212,7 +212,7 @@ def test_whoever_gives_up_a_reply_ends_it_on_the_server_too(way: str) -> None:
         async with aclosing(chat):
             if way == "cancel":
                 task = asyncio.create_task(parts_of(chat))
-                await asyncio.sleep(0.3)
+                await asyncio.to_thread(server.wait_for, 1)
                 task.cancel()
                 with pytest.raises(asyncio.CancelledError):
                     await task
@@ -235,7 +235,7 @@ def test_a_place_that_was_given_up_while_waiting_for_it_is_free_again() -> None:
         assert reply_of(done[7]).text == "yes"  # pyright: ignore[reportArgumentType]
 
     with ChatServer([Say("yes", first=0.2)]) as server:
-        asyncio.run(asyncio.wait_for(crowd(client(server, concurrency=1)), 10))
+        asyncio.run(asyncio.wait_for(crowd(client(server, concurrency=1)), 30))
 
 
 def test_threads_with_loops_of_their_own_share_one_client_and_its_places() -> None:
@@ -280,7 +280,7 @@ def test_64_calls_at_once_with_faults_all_end_and_none_gets_anothers_reply() -> 
 
     with ChatServer(script) as server:
         chat = client(server, retries=ChatRetries(times=8, first_pause=0.01, longest_pause=0.2))
-        replies = asyncio.run(asyncio.wait_for(crowd(chat), 30))
+        replies = asyncio.run(asyncio.wait_for(crowd(chat), 60))
         assert server.peak > 8
     assert replies == [f"<number {number}>" for number in range(64)]
 
@@ -324,7 +324,7 @@ def test_a_server_killed_in_mid_reply_is_a_model_error() -> None:
         ChatServer([Say("word " * 100, pause=0.05)]) as server,
         pytest.raises(ModelError, match="cannot be reached"),
     ):
-        asyncio.run(asyncio.wait_for(killed(client(server), server), 20))
+        asyncio.run(asyncio.wait_for(killed(client(server), server), 60))
 
 
 def test_a_gate_hands_places_on_in_order() -> None:

@@ -52,7 +52,8 @@ KEY = "sk-a-key-that-must-not-be-seen"
     ],
 )
 def test_a_fault_that_passes_costs_one_retry_and_nothing_of_the_reply(fault: Reply, says: str) -> None:
-    timeouts = ChatTimeouts(first_token_seconds=0.3, token_seconds=0.3)
+    hangs = isinstance(fault, Hang) or (isinstance(fault, Say) and fault.hang is not None)
+    timeouts = ChatTimeouts(first_token_seconds=1.0, token_seconds=1.0) if hangs else None
     with ChatServer([fault, Say(TEXT)]) as server:
         parts = ask(client(server, timeouts=timeouts))
         assert len(server.requests) == 2
@@ -104,7 +105,7 @@ def test_a_server_that_asks_for_too_long_is_given_up_at_once() -> None:
     with ChatServer([Refuse(429, headers={"Retry-After": "30"})]) as server:
         begun = time.monotonic()
         assert "429" in error_of(client(server)).message
-        assert time.monotonic() - begun < 2
+        assert time.monotonic() - begun < 15
         assert len(server.requests) == 1
 
 
@@ -242,7 +243,7 @@ def test_a_web_page_is_no_reply() -> None:
         "the request exceeds the available context size. try increasing the context size",
         "Range of input length should be [1, 98304]",
         "Your input exceeds the context window of this model.",
-        "'max_tokens' or 'max_completion_tokens' is too large: 4096. The model's maximum context length is 100",
+        "'max_tokens' or 'max_completion_tokens' is too large. The model's maximum context length is 100",
     ],
 )
 def test_a_conversation_that_does_not_fit_is_told_apart(message: str) -> None:
@@ -278,7 +279,7 @@ def test_each_time_out_names_the_setting_to_raise(
     with ChatServer([script]) as server:
         begun = time.monotonic()
         error = error_of(client(server, timeouts=ChatTimeouts(**timeouts)))
-        assert time.monotonic() - begun < 3
+        assert time.monotonic() - begun < 15
         assert len(server.requests) <= 2, "a time-out is tried again once at most"
     assert f"`{setting}`" in error.hint
 
@@ -289,12 +290,12 @@ def test_a_slow_reader_is_not_taken_for_a_slow_server() -> None:
             slowly: list[ChatDelta | ChatRetry | ChatReply] = []
             async for part in parts:
                 slowly.append(part)
-                await asyncio.sleep(0.15)
+                await asyncio.sleep(0.6)
         return reply_of(slowly).text
 
-    with ChatServer([Say("a b c d e f", piece=2)]) as server:
-        chat = client(server, timeouts=ChatTimeouts(token_seconds=0.1), retries=ChatRetries(times=0))
-        assert asyncio.run(read_slowly(chat)) == "a b c d e f"
+    with ChatServer([Say("a b c", piece=2)]) as server:
+        chat = client(server, timeouts=ChatTimeouts(token_seconds=0.5), retries=ChatRetries(times=0))
+        assert asyncio.run(read_slowly(chat)) == "a b c"
 
 
 @pytest.mark.parametrize("thought", [True, False])

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from vrag.doctor.conventions import CONVENTIONS, Convention, Numbers, Sample, separates
-from vrag.doctor.coords import Measurement, measure
+from vrag.doctor.coords import Fit, Measurement, measure
 from vrag.doctor.pages import COLORS, CONFUSION, Page, draw, make_pages
 from vrag.geometry import Box, Size, Space
 from vrag.profiles import PROFILES, Profile
@@ -165,6 +165,17 @@ def test_pixels_of_a_picture_that_the_server_resized_are_recognised(scale: float
         for size, extent in found.scaled.extents.items():
             assert np.allclose(extent, np.array(size) * scale, rtol=0.1)
         assert "The server resizes" in found.reason
+
+
+def test_a_scale_is_not_fitted_to_the_answer_that_it_reads() -> None:
+    boxes = [Box(x, 50, x + 100, 200, Space.SHOWN) for x in (100, 150, 200, 250)]
+    answers = [Numbers(*(2 * side for side in box.as_tuple())) for box in boxes]
+    answers[1] = Numbers(*(9 * side for side in boxes[1].as_tuple()))
+    size = Size(448, 672)
+    fit = Fit.of([Sample(*one) for one in zip(boxes, [size] * 4, answers, strict=True)], y_first=False)
+    factors = fit.read[:, 2] / [unit(box, size).x2 for box in boxes]
+    assert factors == pytest.approx([1, 4.5, 1, 1])
+    assert fit.extent == pytest.approx((2 * 448, 2 * 672))
 
 
 def test_a_grid_of_a_hundred_is_recognised_as_a_grid() -> None:

@@ -67,7 +67,7 @@ QUESTION = "How many passengers?"
 PLACEHOLDER, END = 3, 2
 """Tokens of the tiny model: one for each visual token, and the end of a turn."""
 THOUGHT = "<think>[a-z]{4,12}</think>"
-LONG = ChatOptions(temperature=0, max_tokens=12000, extra={"ignore_eos": True})
+LONG = ChatOptions(temperature=1, max_tokens=12000, extra={"ignore_eos": True})
 """A reply that takes most of a minute."""
 
 pytestmark = pytest.mark.skipif(not PYTHON, reason="VRAG_VLLM_PYTHON names no Python that has vLLM")
@@ -334,12 +334,21 @@ class TestRuns:
     def test_of_a_model_that_talks_nonsense_end_at_the_step_limit(
         self, server: VllmServer, method: str
     ) -> None:
-        policy = ChatPolicy(chat(server), ChatOptions(temperature=1, max_tokens=20))
+        policy = Formed(chat(server), ["[a-z ]{10,30}"] * 3)
         events, _ = events_of(agent(policy, method, steps=3))
         end = events[-1]
         assert isinstance(end, AnswerGiven)
         assert end.stop_reason is StopReason.OUT_OF_STEPS
         assert len(only(InvalidAction, events)) == 3
+
+    def test_whose_reply_is_cut_off_end_out_of_tokens(self, server: VllmServer, method: str) -> None:
+        policy = ChatPolicy(chat(server), ChatOptions(temperature=1, max_tokens=20))
+        events, _ = events_of(agent(policy, method))
+        called, end = only(ModelCalled, events)[0], events[-1]
+        assert isinstance(called, ModelCalled)
+        assert isinstance(end, AnswerGiven)
+        assert called.finish is FinishReason.LENGTH
+        assert end.stop_reason is StopReason.OUT_OF_TOKENS
 
     def test_eight_at_once_do_not_mix(self, server: VllmServer, method: str) -> None:
         async def together() -> list[StopReason | None]:

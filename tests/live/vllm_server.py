@@ -83,7 +83,17 @@ def serving(python: str, folder: Path, model: Path) -> Generator[VllmServer, Non
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
     limits = f'--limit-mm-per-prompt={{"image":{IMAGES},"video":0}}'
-    command = [python, "-m", "vllm.entrypoints.openai.api_server", "--model", str(model), f"--port={port}"]
+    command = [
+        "nice",
+        "-n",
+        "10",
+        python,
+        "-m",
+        "vllm.entrypoints.openai.api_server",
+        "--model",
+        str(model),
+        f"--port={port}",
+    ]
     log = folder / f"{port}.log"
     with log.open("wb") as out:
         process = subprocess.Popen(
@@ -92,7 +102,7 @@ def serving(python: str, folder: Path, model: Path) -> Generator[VllmServer, Non
             stderr=subprocess.STDOUT,
             cwd=folder,
             env=environment(python, folder),
-            start_new_session=True,
+            process_group=0,  # no session of its own: Linux gives those equal shares of the machine
         )
     server = VllmServer(f"http://127.0.0.1:{port}/v1", process, log)
     try:

@@ -174,8 +174,8 @@ class TestWhatIsShown:
         assert (item.kind, item.clip.start, item.clip.end) == (ItemKind.CLIP, 0.0, 3.0)
         frames = client.frames(hit.item, fps=1, most=9)
         assert [(frame.seconds, number_of(frame.image)) for frame in frames] == [(0, 0), (1, 10), (2, 20)]
-        with pytest.raises(SearchError, match="it is a clip"):
-            client.image(hit.item)
+        assert number_of(client.image(hit.item)) == 0
+        assert client.image(hit.item).size == item.size
 
     def test_of_a_server_that_knows_get_alone(self, root: Path) -> None:
         client = client_of(older("/data/img/report_12.jpg", "/data/img/photo.png", "gone_1.jpg"), root)

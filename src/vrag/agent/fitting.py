@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from math import isqrt
 from typing import TYPE_CHECKING
 
@@ -68,6 +69,7 @@ def _grid(native: Size, pixels: int, factor: int) -> tuple[int, int]:
     return isqrt(pixels * width // (height * factor**2)), isqrt(pixels * height // (width * factor**2))
 
 
+@lru_cache(4096)  # memory is shared out anew in every turn, among much the same pictures
 def _padded(native: Size, room: int, profile: Profile) -> Fitted:
     """On the canvas of at most `room` tokens that shows most of it; of equals the most fitting one."""
     canvases = (_canvas(native, high, room, profile) for high in range(1, room + 1))

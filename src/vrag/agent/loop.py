@@ -193,6 +193,7 @@ class _Run:
                 async for event in events:
                     yield event
         except _Cancelled:
+            self.record = self.record.alone()
             self._ended(None, (), (), StopReason.CANCELLED)
         except ContextTooLong as error:
             self._failed(error, StopReason.OUT_OF_TOKENS)
@@ -215,6 +216,7 @@ class _Run:
                         else:
                             yield part
         except _OutOfTime:
+            self.record = self.record.alone()
             self.stop = StopReason.OUT_OF_BUDGET
         assert self.stop is not None
         answer = outcome and outcome.answer

@@ -34,6 +34,8 @@ class Record:
     step: int = 0
     seq: int = 0
     waiting: list[Event] = field(default_factory=list[Event])
+    taken: int = 0
+    """Events that were given out."""
     hashes: dict[Message, str] = field(default_factory=dict["Message", str])
 
     def tell(self, kind: type[E], **values: Any) -> E:  # noqa: ANN401 - validated by the event itself
@@ -46,7 +48,14 @@ class Record:
     def take(self) -> list[Event]:
         """The events added since this was asked last."""
         taken, self.waiting = self.waiting, []
+        self.taken += len(taken)
         return taken
+
+    def alone(self) -> Record:
+        """The record of the same run from here on, when what a thread still tells no longer counts."""
+        waiting = list(self.waiting)
+        seq = self.taken + len(waiting)
+        return Record(self.run_id, self.save, self.step, seq, waiting, self.taken, self.hashes)
 
     def show(
         self, picture: Picture, item: Item, tokens: int, *, label: str, node: str | None = None

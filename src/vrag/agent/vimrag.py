@@ -305,7 +305,7 @@ class VimragEpisode:
                 yield from self.results.seen(label, None)
             return
         worth = {memo.label: memo.priority for memo in node.memory}
-        labels = [label for id, label in self.found if id == node.id]
+        labels = [label for id, label in tuple(self.found) if id == node.id]
         for label in sorted(labels, key=lambda label: -worth.get(label, _TEXT_WORTH)):
             yield from self.found[node.id, label]
 

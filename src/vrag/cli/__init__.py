@@ -8,7 +8,7 @@ import sys
 
 import typer
 
-from vrag.cli import ask, config, corpus, demo, evaluate, index, match, runs, search, serve
+from vrag.cli import ask, config, corpus, demo, doctor, evaluate, index, match, runs, search, serve
 from vrag.cli.display import complain, warn
 from vrag.errors import SettingsError, VragError
 from vrag.settings import unknown_variables
@@ -39,6 +39,7 @@ app.command("demo")(demo.demo)
 app.command("search")(search.search)
 app.command("match")(match.match)
 app.command("serve")(serve.serve)
+app.command("doctor")(doctor.doctor)
 app.add_typer(index.app, name="index")
 app.add_typer(corpus.app, name="corpus")
 app.add_typer(runs.app, name="runs")

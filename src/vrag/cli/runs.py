@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from vrag.cli.display import Collection, Json, emit_json, plain, say, show_table
+from vrag.cli.exporting import export
 from vrag.errors import RunError
 from vrag.settings import load_settings
 
@@ -16,7 +17,8 @@ if TYPE_CHECKING:
 
 __all__ = ["app"]
 
-app = typer.Typer(help="List, show and replay recorded runs.", no_args_is_help=True)
+app = typer.Typer(help="List, show, replay and export recorded runs.", no_args_is_help=True)
+app.command()(export)
 Run = typer.Argument("last", help="Id of the run, or the beginning of one; `last` for the newest.")
 
 

@@ -209,7 +209,7 @@ def _scaled(answered: Sequence[Sample], asked: int, seed: int) -> Scaled | None:
     if not groups:
         return None
     drawn = np.array([sample.unit.as_tuple() for group in groups.values() for sample in group])
-    fits = {order: {size: _Fit.of(group, order) for size, group in groups.items()} for order in (False, True)}
+    fits = {order: {size: Fit.of(group, order) for size, group in groups.items()} for order in (False, True)}
     overlaps = {
         order: _overlaps(drawn, np.concatenate([fit.read for fit in fitted.values()]))
         for order, fitted in fits.items()
@@ -221,7 +221,7 @@ def _scaled(answered: Sequence[Sample], asked: int, seed: int) -> Scaled | None:
     return Scaled(best, float(np.median(overlaps[best].diagonal())), extents)
 
 
-class _Fit(NamedTuple):
+class Fit(NamedTuple):
     """The scale of answers on pages of one size."""
 
     read: Floats
@@ -230,7 +230,7 @@ class _Fit(NamedTuple):
     """How far numbers reach on the page, along x and y, by all answers."""
 
     @classmethod
-    def of(cls, group: Sequence[Sample], y_first: bool) -> _Fit:
+    def of(cls, group: Sequence[Sample], y_first: bool) -> Fit:
         answers = [sample.numbers for sample in group if sample.numbers]
         numbers = np.array([one.swapped if y_first else one for one in answers])
         drawn = np.array([sample.unit.as_tuple() for sample in group])

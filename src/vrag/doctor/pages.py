@@ -32,7 +32,8 @@ GAP = 0.02
 """Least distance of rectangles from each other and from the border, as a fraction of the page's width."""
 CONFUSION = 0.25
 """Overlap that a rectangle may have with itself, written in one convention and read in another."""
-TRIES = 20_000
+TRIES = 500
+"""Pages that are begun before there is held to be no room."""
 
 
 @dataclass(frozen=True, slots=True)

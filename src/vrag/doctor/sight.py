@@ -44,7 +44,6 @@ __all__ = [
 
 SMALL, LARGE = Size(448, 448), Size(896, 448)
 """Sizes that every known family shows as they are, with 28 and with 32 pixels to a visual token."""
-TINY = Size(112, 112)
 SLACK = 2
 """Tokens by which two prompts with the same words may differ beside their pictures."""
 AT_ONCE = 4
@@ -130,7 +129,7 @@ def check_pictures(policy: Policy, count: int) -> Check:
     said = " ".join(one.text.split())[-60:]
     details = {"reply": one.text, "pictures": count}
     try:
-        _replies(policy, [([TINY] * count, question)])
+        _replies(policy, [([SMALL] * count, question)])
     except ModelError as error:
         message = f"One picture is taken, {count} in one prompt are not: {error.message}"
         hint = "Let the server take more (vLLM: --limit-mm-per-prompt '{\"image\":10}'), or set fewer steps."

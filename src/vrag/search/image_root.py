@@ -45,7 +45,7 @@ class ImageRoot:
     """Items made of the files below a directory. May be shared by threads.
 
     A picture is a page without text: `report_12.jpg` is page 12 of `report`, and a name without a number
-    page 1 of a document of that name. A video is a clip from its first frame to its last. Ids depend on the
+    page 1 of a document of that name. A video is a clip, and its picture the first frame. Ids depend on the
     path below the directory and nothing else, so that a new object over it knows them too. Passages are what
     the server sent; they are remembered for a while and known to this object only.
 
@@ -137,7 +137,8 @@ class ImageRoot:
             "ordinal": number,
         }
         if _is_video(name):
-            return Item(kind=ItemKind.CLIP, clip=Clip(name, 0.0, self._seconds(path)), **known)
+            clip, size = Clip(name, 0.0, self._seconds(path)), Size(*self._first_frame(name, path).size)
+            return Item(kind=ItemKind.CLIP, clip=clip, size=size, image=name, **known)
         return Item(kind=ItemKind.PAGE, size=self._size(path), image=name, **known)
 
     def image(self, id: str, *, least: Size | None = None) -> Image:
@@ -147,7 +148,11 @@ class ImageRoot:
             SearchError: If there is no such item, or it has no picture.
             CollectionError: If its file is missing or damaged, or too large.
         """
-        name, path = self._pictured(id)
+        if id in self._passages:
+            raise SearchError(f"The item {id!r} has no picture: it is a passage.")
+        name, path = self._file(id)
+        if _is_video(name):
+            return self._first_frame(name, path)
         try:
             with open_picture(path, MAX_PIXELS) as image:
                 if least is not None:
@@ -170,19 +175,17 @@ class ImageRoot:
         name, path = self._file(id)
         if not _is_video(name):
             raise SearchError(f"The item {id!r} has no frames: it is a page.")
+        return self._frames(name, path, fps, most)
+
+    def _first_frame(self, name: str, path: Path) -> Image:
+        return self._frames(name, path, 1.0, 1)[0].image
+
+    def _frames(self, name: str, path: Path, fps: float, most: int) -> list[Frame]:
         try:
             check_clip(path)
             return clip_frames(path, 0.0, fps=fps, most=most)
         except (OSError, CorpusError) as error:
             raise _damaged(name, error) from error
-
-    def _pictured(self, id: str) -> tuple[str, Path]:
-        if id in self._passages:
-            raise SearchError(f"The item {id!r} has no picture: it is a passage.")
-        name, path = self._file(id)
-        if _is_video(name):
-            raise SearchError(f"The item {id!r} has no picture: it is a clip.", "Ask for its frames.")
-        return name, path
 
     def _file(self, id: str) -> tuple[str, Path]:
         if not self.holds(id):

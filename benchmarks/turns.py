@@ -1,0 +1,293 @@
+"""What a turn costs beside the model: opening, cutting, resizing and encoding pictures, and the messages.
+
+The reference's steps are in `reference_turns.py`. Ours is the whole agent, from the question to the checked
+evidence: the loop, the environment over a collection, the conversation as JSON of a request, and every event
+of the run; only the server is missing. Both get the same pages, stored as the same JPEG files, search results
+that stand, and the same replies: for VRAG search, search, crop, search, answer; for VimRAG six times search
+and summarise, with two of three pages kept, then answer. They run in processes of their own with one thread,
+in turn, over other pages for each question. Time is that of the processor.
+
+Neither keeps files. Rows with "kept" are ours with the run written to disk, as `vrag ask` does. "Uncut" is the
+reference without its limit of 38,000 bytes for a picture.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import random
+import tempfile
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from benchmarks.contender import Contender, contest, medians
+from benchmarks.real_documents import PDFS, collected, pages_of
+from benchmarks.reference_turns import MOST_BYTES, VimragTurns, VragTurns
+from benchmarks.table import Comparison, compared, show
+from vrag.agent.actions import Answer, Crop, Search, render
+from vrag.agent.environment import Environment, EnvironmentOptions
+from vrag.agent.loop import Agent
+from vrag.agent.policies.chat import ChatPolicy
+from vrag.agent.prompts import prompt
+from vrag.agent.runs import RunStore
+from vrag.agent.toolcalls import AnswerNode, Memorize, Note, SearchNode, render_call
+from vrag.agent.vimrag import Vimrag
+from vrag.agent.vrag import Vrag
+from vrag.chat.base import ChatOptions, ChatReply
+from vrag.chat.request import request_body
+from vrag.index.store import Collection
+from vrag.profiles import PROFILES
+from vrag.types import Hit
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Iterator, Sequence
+
+    from PIL.Image import Image
+
+    from vrag.chat.base import ChatMessage
+    from vrag.corpus.video import Frame
+    from vrag.geometry import Size
+    from vrag.types import Item, Query
+
+__all__ = ["Ours", "Theirs", "main"]
+
+RUNS = 5
+QUESTIONS = 4
+"""Of a run."""
+SEARCHES = {"vrag": 3, "vimrag": 6}
+HITS = {"vrag": 10, "vimrag": 3}
+FILES = 6
+"""Of the documents, the smallest files."""
+QUESTION = "What do these documents say about revenue, members and certification?"
+THOUGHT = "The page lists members by year, but says nothing about fees. I need the page with prices."
+CASES = (
+    ("vrag", "a turn of VRAG"),
+    ("vimrag", "a turn of VimRAG"),
+    ("vimrag uncut", "a turn of VimRAG, theirs uncut"),
+    ("vrag kept", "a turn of VRAG, ours kept"),
+    ("vimrag kept", "a turn of VimRAG, ours kept"),
+)
+
+OURS = "from benchmarks.turns import Ours as Side"
+THEIRS = "from benchmarks.turns import Theirs as Side"
+LOOP = """
+side = Side(*sys.argv[1:])
+say()
+for line in sys.stdin:
+    what = line.strip()
+    (turns, size), cpu_ms, wall_ms = timed(lambda: side.do(what))
+    say(cpu=cpu_ms / turns, wall=wall_ms / turns, turns=turns, megabytes=size / turns / 1e6)
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What the searches of a question find: ids for us, and paths of the same pages for them."""
+
+    ids: list[list[str]]
+    paths: list[list[str]]
+
+
+class Theirs:
+    """The reference's steps.
+
+    Args:
+        plans: The file of the plans.
+    """
+
+    def __init__(self, plans: str) -> None:
+        self._plans = _read(plans)
+
+    def do(self, what: str) -> tuple[int, int]:
+        """Asks all questions; the number of turns, and the bytes of all requests."""
+        sizes = [len(body) for plan in self._plans[what.split()[0]] for body in _requests(what, plan)]
+        return len(sizes), sum(sizes)
+
+
+def _requests(what: str, plan: Plan) -> Iterator[bytes]:
+    if what.startswith("vrag"):
+        return VragTurns(prompt("vrag.md", actions=""), plan.paths).requests(QUESTION, vrag_replies())
+    most = None if "uncut" in what else MOST_BYTES
+    agent = VimragTurns(prompt("vimrag.md", actions=""), THOUGHT, plan.paths, most)
+    return agent.requests(QUESTION, vimrag_replies())
+
+
+class Ours:
+    """The agents of this package, each question with a new one, so that nothing is remembered.
+
+    Args:
+        plans: The file of the plans.
+        collection: Its directory.
+        runs: Where runs are kept.
+    """
+
+    def __init__(self, plans: str, collection: str, runs: str) -> None:
+        self._plans = _read(plans)
+        self._collection = Collection.open(Path(collection))
+        self._runs = RunStore(Path(runs))
+        self._runner = asyncio.Runner()
+
+    def do(self, what: str) -> tuple[int, int]:
+        """Asks all questions; the number of turns, and the bytes of all requests."""
+        name, *rest = what.split()
+        sizes: list[int] = []
+        for plan in self._plans[name]:
+            model = _Scripted(vrag_replies() if name == "vrag" else vimrag_replies())
+            agent = self._agent(name, model, plan)
+            self._runner.run(self._kept(agent) if "kept" in rest else self._run(agent))
+            sizes += model.sizes
+        return len(sizes), sum(sizes)
+
+    def _agent(self, name: str, model: _Scripted, plan: Plan) -> Agent:
+        searcher = _Fixed(self._collection, plan.ids)
+        options = EnvironmentOptions(hits=HITS[name])
+        environment = Environment(searcher, PROFILES["qwen2.5-vl"], options)
+        return Agent(ChatPolicy(model), environment, Vrag() if name == "vrag" else Vimrag())
+
+    async def _run(self, agent: Agent) -> None:
+        run = await agent.arun(QUESTION)
+        assert run.answer is not None, run.stop_reason
+
+    async def _kept(self, agent: Agent) -> None:
+        with self._runs.record() as recording:
+            async for event in agent.astream(QUESTION, run_id=recording.id, save=recording.save):
+                recording.write(event)
+
+
+class _Scripted:
+    """A model that is asked by JSON like a real one, and says what it was told to say."""
+
+    name = "benchmark"
+
+    def __init__(self, replies: Sequence[str]) -> None:
+        self._replies = iter(replies)
+        self.sizes: list[int] = []
+        """Bytes of each request."""
+
+    async def stream(
+        self,
+        messages: Sequence[ChatMessage],
+        options: ChatOptions = ChatOptions(),  # noqa: B008 - frozen
+    ) -> AsyncGenerator[ChatReply, None]:
+        """The next reply, in one piece."""
+        self.sizes.append(len(request_body(self.name, messages, options)))
+        yield ChatReply(text=next(self._replies))
+
+    async def aclose(self) -> None:
+        """Holds nothing."""
+
+
+class _Fixed:
+    """A `Searcher` whose searches find what was settled before, each the next of it."""
+
+    version = "benchmark"
+
+    def __init__(self, collection: Collection, found: Sequence[Sequence[str]]) -> None:
+        self._collection = collection
+        items = collection.items([id for ids in found for id in ids])
+        self._found = iter([[items[id] for id in ids] for ids in found])
+
+    def search(self, queries: Sequence[Query], top_k: int) -> list[list[Hit]]:
+        """What the next search finds."""
+        return [[_hit(item, rank) for rank, item in enumerate(next(self._found), 1)] for _ in queries]
+
+    def item(self, id: str) -> Item:
+        """Of the collection."""
+        return self._collection.item(id)
+
+    def image(self, id: str, *, least: Size | None = None) -> Image:
+        """Of the collection."""
+        return self._collection.image(self._collection.item(id), least=least)
+
+    def frames(self, id: str, *, fps: float, most: int) -> list[Frame]:
+        """Of the collection."""
+        return self._collection.frames(self._collection.item(id), fps=fps, most=most)
+
+
+def _hit(item: Item, rank: int) -> Hit:
+    return Hit(item.id, 1 / rank, rank, item.document, item.document_name, item.ordinal, item.kind)
+
+
+def vrag_replies() -> list[str]:
+    """Search, search, crop, search, answer."""
+    search = [render(Search(f"revenue and members, part {number}")) for number in (1, 2, 3)]
+    crop, answer = render(Crop((60, 80, 420, 380))), render(Answer("48,200"))
+    return [f"<think>{THOUGHT}</think>{action}" for action in (*search[:2], crop, search[2], answer)]
+
+
+def vimrag_replies() -> list[str]:
+    """Searches, each summarised with two of three pages kept, then the answer."""
+    said: list[str] = []
+    parent = "root"
+    notes = (Note("Picture 1", useful=True, priority=5), Note("Picture 2", useful=False))
+    notes += (Note("Picture 3", useful=True, priority=3),)
+    for number in range(1, SEARCHES["vimrag"] + 1):
+        search = SearchNode(f"node_{number}", (parent,), f"revenue and members, part {number}")
+        said += [render_call(search), render_call(Memorize(THOUGHT, notes))]
+        parent = search.id if number % 2 else parent
+    said.append(render_call(AnswerNode((parent,), "48,200")))
+    return [f"<think>{THOUGHT}</think>{call}" for call in said]
+
+
+def plans(collection: Collection) -> dict[str, list[Plan]]:
+    """For each agent the questions, over pages drawn from all documents."""
+    chance = random.Random(0)
+    pages = [item for item in pages_of(collection) if item.image]
+    made: dict[str, list[Plan]] = {}
+    for agent, searches in SEARCHES.items():
+        made[agent] = []
+        for _ in range(QUESTIONS):
+            drawn = chance.sample(pages, searches * HITS[agent])
+            found = [drawn[at : at + HITS[agent]] for at in range(0, len(drawn), HITS[agent])]
+            paths = [[_path(collection, item) for item in items] for items in found]
+            made[agent].append(Plan([[item.id for item in items] for items in found], paths))
+    return made
+
+
+def _path(collection: Collection, item: Item) -> str:
+    assert item.image is not None
+    with collection.stored(item.image) as file:
+        return str(file.name)
+
+
+def _read(file: str) -> dict[str, list[Plan]]:
+    stored = json.loads(Path(file).read_text(encoding="utf-8"))
+    return {agent: [Plan(**plan) for plan in made] for agent, made in stored.items()}
+
+
+def main(pdfs: Path = PDFS, runs: int = RUNS) -> list[Comparison]:
+    """Has both sides ask the same questions, in turn."""
+    if not pdfs.is_dir():
+        print(f"turns: skipped, there is no folder {pdfs}")
+        return []
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = Path(scratch)
+        files = sorted(pdfs.glob("*.pdf"), key=lambda file: file.stat().st_size)[:FILES]
+        made = plans(collected(folder / "collection", files))
+        stored = folder / "plans.json"
+        stored.write_text(json.dumps({a: [asdict(plan) for plan in ps] for a, ps in made.items()}))
+        sides = (
+            Contender(OURS + LOOP, [stored, folder / "collection", folder / "runs"]),
+            Contender(THEIRS + LOOP, [stored]),
+        )
+        with contest(*sides):
+            return [_row(what, name, sides, runs) for what, name in CASES]
+
+
+def _row(what: str, name: str, sides: Sequence[Contender], runs: int) -> Comparison:
+    ours, theirs = medians(sides, what, runs)
+    print(
+        f"{what}: ours {ours['cpu']:.1f} ms ({ours['wall']:.1f} by the clock), {ours['megabytes']:.2f} MB; "
+        f"theirs {theirs['cpu']:.1f} ms ({theirs['wall']:.1f}), {theirs['megabytes']:.2f} MB"
+    )
+    return compared(name, ours["cpu"], theirs["cpu"], "CPU ms", runs)
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--pdfs", type=Path, default=PDFS)
+    parser.add_argument("--runs", type=int, default=RUNS)
+    arguments = parser.parse_args()
+    show(main(arguments.pdfs, arguments.runs))

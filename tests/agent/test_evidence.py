@@ -1,0 +1,274 @@
+"""Evidence: only what the collection still shows as the model saw it, with its words, place and time."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+from agent_scripts import (
+    PROFILE,
+    WAYS,
+    Way,
+    answers,
+    environment,
+    events_of,
+    film_corpus,
+    memorizes,
+    note,
+    of,
+    searches,
+    way_name,
+)
+from PIL import Image
+
+from vrag.agent.environment import Environment
+from vrag.agent.events import AnswerGiven, ImageShown, MemoryUpdated
+from vrag.agent.evidence import (
+    QUOTE_LENGTH,
+    Evidence,
+    Seen,
+    checked,
+    passage_seen,
+    picture_seen,
+    words_inside,
+)
+from vrag.agent.loop import Agent
+from vrag.agent.memory import MemoryOptions
+from vrag.agent.vimrag import Vimrag
+from vrag.errors import CollectionError, SearchError
+from vrag.geometry import Box, Size, Space, View
+from vrag.testing import MemorySearcher, ScriptedPolicy, page, passage, tiny_corpus
+from vrag.types import Item, ItemKind
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from vrag.agent.events import Event
+
+both = pytest.mark.parametrize("way", WAYS, ids=way_name)
+CORPUS = tiny_corpus()
+PAGE, TEXT = CORPUS.items[1], CORPUS.items[3]
+WHERE = environment(CORPUS)
+
+
+def whole_page() -> Seen:
+    return picture_seen(WHERE.whole(PAGE, number=1), PAGE, "Image 1")
+
+
+def cropped(region: tuple[float, float, float, float]) -> Seen:
+    view = View.whole(Size(1000, 1400), Size(532, 728))
+    picture = WHERE.closer(PAGE.id, view, Box(*region, Space.ITEM), number=2)
+    return picture_seen(picture, PAGE, "Image 2")
+
+
+def text_seen() -> Seen:
+    return passage_seen(TEXT, "Passage 1")
+
+
+def changed(seen: Seen, **values: object) -> Seen:
+    return replace(seen, evidence=seen.evidence.model_copy(update=values))
+
+
+# What it says
+
+
+def test_of_a_page_it_is_the_whole_and_of_a_crop_the_part_with_its_words() -> None:
+    page_of, part = whole_page().evidence, cropped((0, 60, 500, 110)).evidence
+    assert (page_of.box, page_of.quote, page_of.page, page_of.kind) == ((0, 0, 1, 1), "", 2, ItemKind.PAGE)
+    assert part.box == (0, 60 / 1400, 0.5, 110 / 1400)
+    assert part.quote == "The ferry carried 48,200 passengers in 2024."
+    assert (part.document, part.document_id) == ("ferry.pdf", PAGE.document)
+    assert part.crop_sha256 != page_of.crop_sha256
+
+
+def test_of_a_passage_it_is_the_text_without_a_box() -> None:
+    told = text_seen().evidence
+    assert (told.box, told.crop_sha256, told.quote) == (None, None, TEXT.text)
+    long = passage_seen(passage("a.md", 1, "ferry " * 400), "Passage 1").evidence
+    assert len(long.quote) == QUOTE_LENGTH
+
+
+def test_words_belong_to_a_box_that_covers_their_middle() -> None:
+    """By hand: characters are 10 pixels wide, from x = 40; the first line stands at y = 40 to 64 of 1,400."""
+    item = page("a.pdf", 1, "one three")  # one: 40 to 70, three: 80 to 130
+    unit = [(54, 0), (56, 0), (104, 0), (106, 0)]
+    found = [words_inside(item, Box.unit(0, 0, right / 1000, 1)) for right, _ in unit]
+    assert found == ["", "one", "one", "one three"]
+    assert words_inside(item, Box.unit(0, 0, 1, 51 / 1400)) == ""
+    assert words_inside(item, Box.unit(0, 0, 1, 53 / 1400)) == "one three"
+
+
+def test_a_clip_without_moments_is_evidence_as_long_as_it_lasts() -> None:
+    film = film_corpus()
+    clip, where = film.items[-1], environment(film)
+    assert picture_seen(where.whole(clip), clip, "Image 1").evidence.seconds == (30.0, 40.0)
+    named = picture_seen(where.whole(clip), clip, "Image 1", seconds=(33.0, 35.0))
+    assert named.evidence.seconds == (33.0, 35.0)
+
+
+@both
+def test_a_frame_of_a_clip_shows_where_and_when_it_was_seen(way: Way) -> None:
+    events, _ = events_of(
+        way.method, way.search("lands"), answers("found") if way.method.memory else way.answer("x"),
+        where=environment(film_corpus()),
+    )  # fmt: skip
+    end = events[-1]
+    assert isinstance(end, AnswerGiven)
+    (evidence,) = end.evidence
+    assert (evidence.kind, evidence.page, evidence.seconds) == (ItemKind.CLIP, 2, (30.0, 40.0))
+    assert evidence.crop_sha256 in {shown.sha256 for shown in of(ImageShown, events)}
+
+
+# What is checked
+
+
+def test_what_agrees_with_the_collection_is_kept_in_order_and_once() -> None:
+    seen = [cropped((0, 60, 500, 110)), whole_page(), text_seen(), whole_page()]
+    evidence, faults = checked(seen, WHERE)
+    assert evidence == tuple(one.evidence for one in seen[:3])
+    assert faults == ()
+
+
+@pytest.mark.parametrize(
+    ("values", "reason"),
+    [
+        ({"item": "0000000000000000-1"}, "no longer in the collection"),
+        ({"document_id": "f" * 64}, "something else under its name"),
+        ({"page": 3}, "something else under its name"),
+        ({"box": (0.0, 0.0, 1.1, 1.0)}, "outside of the page"),
+        ({"box": (-0.1, 0.0, 1.0, 1.0)}, "outside of the page"),
+        ({"box": (0.5, 0.0, 0.5, 1.0)}, "outside of the page"),
+        ({"box": (0.0, 0.9, 1.0, 0.1)}, "outside of the page"),
+    ],
+)
+def test_what_does_not_agree_is_left_out_with_its_reason(values: dict[str, object], reason: str) -> None:
+    evidence, (fault,) = checked([changed(whole_page(), **values), text_seen()], WHERE)
+    assert evidence == (text_seen().evidence,)
+    assert reason in fault
+    assert fault.startswith("Image 1 (ferry.pdf, ")
+
+
+def test_a_box_may_reach_the_edge_but_for_rounding() -> None:
+    evidence, faults = checked([changed(whole_page(), box=(-1e-12, 0.0, 1.0 + 1e-12, 1.0))], WHERE)
+    assert (len(evidence), faults) == (1, ())
+
+
+class Repainted(MemorySearcher):
+    """The same items, of which one looks otherwise now."""
+
+    def image(self, id: str, *, least: Size | None = None) -> Image.Image:
+        return Image.new("RGB", (1000, 1400), "red") if id == PAGE.id else super().image(id, least=least)
+
+
+class Unreadable(MemorySearcher):
+    def image(self, id: str, *, least: Size | None = None) -> Image.Image:
+        raise CollectionError("The disk is gone.")
+
+
+class Emptied(MemorySearcher):
+    def item(self, id: str) -> Item:
+        raise SearchError("There is nothing.")
+
+
+@pytest.mark.parametrize(
+    ("searcher", "kept", "reason"),
+    [
+        (Repainted(CORPUS.items), 1, "no longer looks as it was shown"),
+        (Unreadable(CORPUS.items), 1, "no longer looks as it was shown"),
+        (Emptied(CORPUS.items), 0, "no longer in the collection"),
+        (MemorySearcher((replace(PAGE, id=TEXT.id), TEXT)), 0, "no longer in the collection"),
+    ],
+)
+def test_evidence_is_checked_against_the_collection_of_now(
+    searcher: MemorySearcher, kept: int, reason: str
+) -> None:
+    seen = [whole_page(), text_seen()]
+    evidence, faults = checked(seen, Environment(searcher, PROFILE))
+    assert len(evidence) == kept
+    assert len(faults) == 2 - kept
+    assert reason in faults[0]
+
+
+@both
+def test_an_answer_lists_only_what_still_looks_as_it_was_shown(way: Way) -> None:
+    """The page is painted over between the search and the answer."""
+    painted: list[str] = []
+
+    class Painted(MemorySearcher):
+        def image(self, id: str, *, least: Size | None = None) -> Image.Image:
+            image = super().image(id, least=least)
+            return Image.new("RGB", image.size, "red") if painted else image
+
+    events: list[Event] = []
+    script = way.search("annual"), answers("found") if way.method.memory else way.answer("x")
+    for event in Agent(ScriptedPolicy(script), environment(Painted(CORPUS.items)), way.method).stream("?"):
+        events.append(event)
+        painted += [shown.item for shown in of(ImageShown, [event])]
+    end = events[-1]
+    assert isinstance(end, AnswerGiven)
+    assert (end.text is not None, end.evidence) == (True, ())
+    assert len(end.unsupported) == 1
+
+
+@both
+def test_every_answer_names_pictures_that_were_shown_and_items_that_exist(way: Way) -> None:
+    files: dict[str, bytes] = {}
+    script = way.search("ferry passengers"), answers("found") if way.method.memory else way.answer("x")
+    events = list(
+        Agent(ScriptedPolicy(script), environment(), way.method).stream("?", save=files.__setitem__)
+    )
+    end = events[-1]
+    assert isinstance(end, AnswerGiven)
+    assert end.evidence
+    for evidence in end.evidence:
+        assert CORPUS.item(evidence.item).document_name == evidence.document
+        assert evidence.crop_sha256 is None or f"{evidence.crop_sha256}.jpg" in files
+        assert (evidence.node is None) == (way.method.memory is None)
+
+
+# Of the graph
+
+
+def graph_evidence(*script: str) -> Sequence[Evidence]:
+    method = Vimrag(memory=MemoryOptions(items=1))
+    events, _ = events_of(method, *script, where=environment(film_corpus()))
+    assert of(MemoryUpdated, events)
+    assert isinstance(events[-1], AnswerGiven)
+    return events[-1].evidence
+
+
+def test_evidence_of_a_node_comes_by_worth_and_texts_in_the_middle() -> None:
+    """Also of what memory had no room to show: it was useful, and it was seen."""
+    script = (
+        searches("report", "ferry 2024 ice"),
+        memorizes(note("Text 1", 1), note("Picture 1", 2), note("Picture 2", 5)),
+        answers("report"),
+    )
+    assert [(one.document, one.page) for one in graph_evidence(*script)] == [
+        ("ferry.pdf", 2),
+        ("notes.md", 1),
+        ("ferry.pdf", 1),
+    ]
+
+
+def test_a_text_that_was_called_useless_is_no_evidence() -> None:
+    script = (
+        searches("report", "ferry 2024 ice"),
+        memorizes(note("Text 1", 0), note("Picture 1", 0), note("Picture 2", 1)),
+        answers("report"),
+    )
+    assert [(one.document, one.page) for one in graph_evidence(*script)] == [("ferry.pdf", 2)]
+
+
+def test_a_diamond_names_each_node_once() -> None:
+    script = (
+        searches("top", "ferry 2024"),
+        memorizes(note("Text 1", 0), note("Picture 1", 5), note("Picture 2", 0)),
+        searches("left", "prices", ["top"]),
+        memorizes(note("Picture 1", 5)),
+        searches("right", "january", ["top"]),
+        memorizes(note("Text 1", 5)),
+        answers("left", "right"),
+    )
+    assert [one.node for one in graph_evidence(*script)] == ["right", "left", "top"]
