@@ -7,8 +7,8 @@ that stand, and the same replies: for VRAG search, search, crop, search, answer;
 and summarise, with two of three pages kept, then answer. They run in processes of their own with one thread,
 in turn, over other pages for each question. Time is that of the processor.
 
-Neither keeps files. Rows with "kept" are ours with the run written to disk, as `vrag ask` does. "Uncut" is the
-reference without its limit of 38,000 bytes for a picture.
+Neither keeps files. Rows with "kept" are ours with the run written to disk, as `vrag ask` does. "Uncut" is
+the reference without its limit of 38,000 bytes for a picture.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from vrag.agent.runs import RunStore
 from vrag.agent.toolcalls import AnswerNode, Memorize, Note, SearchNode, render_call
 from vrag.agent.vimrag import Vimrag
 from vrag.agent.vrag import Vrag
-from vrag.chat.base import ChatOptions, ChatReply
+from vrag.chat.base import ChatDelta, ChatOptions, ChatReply
 from vrag.chat.request import request_body
 from vrag.index.store import Collection
 from vrag.profiles import PROFILES
@@ -102,7 +102,8 @@ class Theirs:
 
     def do(self, what: str) -> tuple[int, int]:
         """Asks all questions; the number of turns, and the bytes of all requests."""
-        sizes = [len(body) for plan in self._plans[what.split()[0]] for body in _requests(what, plan)]
+        name, *_ = what.split()
+        sizes = [len(body) for plan in self._plans[name] for body in _requests(what, plan)]
         return len(sizes), sum(sizes)
 
 
@@ -170,10 +171,12 @@ class _Scripted:
         self,
         messages: Sequence[ChatMessage],
         options: ChatOptions = ChatOptions(),  # noqa: B008 - frozen
-    ) -> AsyncGenerator[ChatReply, None]:
+    ) -> AsyncGenerator[ChatDelta | ChatReply, None]:
         """The next reply, in one piece."""
         self.sizes.append(len(request_body(self.name, messages, options)))
-        yield ChatReply(text=next(self._replies))
+        text = next(self._replies)
+        yield ChatDelta(text)
+        yield ChatReply(text=text)
 
     async def aclose(self) -> None:
         """Holds nothing."""
@@ -191,7 +194,8 @@ class _Fixed:
 
     def search(self, queries: Sequence[Query], top_k: int) -> list[list[Hit]]:
         """What the next search finds."""
-        return [[_hit(item, rank) for rank, item in enumerate(next(self._found), 1)] for _ in queries]
+        found = [next(self._found)[:top_k] for _ in queries]
+        return [[_hit(item, rank) for rank, item in enumerate(items, 1)] for items in found]
 
     def item(self, id: str) -> Item:
         """Of the collection."""

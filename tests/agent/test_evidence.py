@@ -232,7 +232,7 @@ def test_every_answer_names_pictures_that_were_shown_and_items_that_exist(way: W
 
 def graph_evidence(*script: str) -> Sequence[Evidence]:
     method = Vimrag(memory=MemoryOptions(items=1))
-    events, _ = events_of(method, *script, where=environment(film_corpus()))
+    events, _ = events_of(method, *script)
     assert of(MemoryUpdated, events)
     assert isinstance(events[-1], AnswerGiven)
     return events[-1].evidence

@@ -22,17 +22,26 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
+from vrag.agent.environment import Environment
+from vrag.agent.events import AnswerGiven, ModelCalled, RunFailed, StopReason, UsageReported
+from vrag.agent.limits import Limits
+from vrag.agent.loop import Agent
 from vrag.agent.policies.local import LocalOptions, LocalPolicy, open_local
 from vrag.agent.policies.writing import Writing
 from vrag.agent.policy import Delta, FinishReason, Message, Picture, Reply, Role, Text
+from vrag.agent.vimrag import Vimrag
+from vrag.agent.vrag import Vrag
 from vrag.errors import ContextTooLong, ModelError, SettingsError
 from vrag.geometry import Size, View
 from vrag.profiles import PROFILES
+from vrag.testing import tiny_corpus
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from numpy.typing import NDArray
+
+    from vrag.agent.method import Method
 
 for library in ("torch", "transformers"):
     pytest.importorskip(library, reason="the extra `models` is not installed")
@@ -341,6 +350,30 @@ class TestManyRuns:
         for thread in threads:
             thread.join()
         assert [found[number] for number in range(4)] == right
+
+
+class TestWithTheAgents:
+    @pytest.mark.parametrize("method", [Vrag(), Vimrag()], ids=lambda method: method.name)
+    def test_nonsense_ends_in_order_and_is_accounted_for(self, checkpoints: Path, method: Method) -> None:
+        policy = open_local(str(checkpoints / "qwen2_5_vl"), options=LocalOptions(max_tokens=30))
+        agent = Agent(policy, Environment(tiny_corpus(), policy.profile), method, Limits(steps=2))
+        events = list(agent.stream("How many passengers?"))
+        calls = [event for event in events if isinstance(event, ModelCalled)]
+        usages = [event for event in events if isinstance(event, UsageReported)]
+        assert isinstance(events[-1], AnswerGiven)
+        assert events[-1].stop_reason in {StopReason.OUT_OF_STEPS, StopReason.OUT_OF_TOKENS}
+        assert calls
+        for called, usage in zip(calls, usages, strict=True):
+            assert usage.prompt_tokens == len(called.prompt_ids)
+            assert usage.completion_tokens == len(called.ids) == len(called.logprobs)
+            assert called.sampling == {"temperature": 0.0, "max_tokens": 30}
+
+    def test_a_question_beyond_the_context_ends_out_of_tokens(self, checkpoints: Path) -> None:
+        policy = open_local(str(checkpoints / "qwen2_5_vl"))
+        agent = Agent(policy, Environment(tiny_corpus(), policy.profile), Vrag())
+        end = list(agent.stream("x" * 5000))[-1]
+        assert isinstance(end, RunFailed)
+        assert end.stop_reason is StopReason.OUT_OF_TOKENS
 
 
 def writers() -> list[threading.Thread]:

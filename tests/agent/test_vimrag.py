@@ -455,6 +455,19 @@ def test_what_there_is_no_room_for_is_told() -> None:
     assert [shown.label for shown in of(ImageShown, events)] == ["Picture 1"]
 
 
+def test_a_clip_that_is_thinned_is_shown_in_part() -> None:
+    """By hand: 640 × 360 pixels are 22 × 12 tokens, so that 2,000 hold seven of ten frames."""
+    events = said(
+        searches("film", "lands"),
+        answers("film"),
+        method=Vimrag(memory=MemoryOptions(fresh_tokens=2_000)),
+        where=environment(film_corpus()),
+    )
+    (returned,) = of(SearchReturned, events)
+    assert returned.damaged == ("Video 1 is shown in part: There is room for 7 of 10 frames.",)
+    assert len(of(ImageShown, events)) == 7
+
+
 def test_usage_tells_memory_from_fresh_results() -> None:
     usage = of(UsageReported, said(SEARCH, KEEP, searches("more", "prices"), answers("more")))
     fresh = 2 * 30 * 42  # two pages of 1,000 × 1,400 within 1,003,520 pixels

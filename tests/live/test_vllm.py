@@ -18,6 +18,7 @@ from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+import httpx
 import pytest
 import vllm_server
 from PIL import Image
@@ -274,6 +275,14 @@ class TestProtocol:
     def test_a_prompt_longer_than_the_model_takes_is_told_apart(self, server: VllmServer) -> None:
         with pytest.raises(ContextTooLong):
             ask(ChatPolicy(chat(server), ChatOptions(max_tokens=1)), Text("x" * 20000))
+
+    @pytest.mark.xfail(reason="vLLM joins the texts of a message without anything between them")
+    def test_texts_in_a_row_do_not_run_together(self, server: VllmServer) -> None:
+        policy = ChatPolicy(chat(server), ChatOptions(max_tokens=1, token_ids=True))
+        _, reply = ask(policy, Text("The question:"), Text("How many?"))
+        body = {"model": vllm_server.MODEL, "tokens": reply.sampled.prompt_ids}
+        prompt = httpx.post(server.url.replace("/v1", "/detokenize"), json=body, timeout=30).json()["prompt"]
+        assert "The question:\nHow many?" in prompt
 
     def test_native_tool_calls_become_those_of_the_grammar(self, server: VllmServer) -> None:
         schema = {"type": "object", "properties": {"query": {"type": "string"}}}

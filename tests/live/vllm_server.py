@@ -112,6 +112,15 @@ def serving(python: str, folder: Path, model: Path) -> Generator[VllmServer, Non
         server.send(signal.SIGCONT)
         server.send(signal.SIGKILL)
         process.wait(timeout=60)
+        _wait_for_the_last_of(process.pid)
+
+
+def _wait_for_the_last_of(group: int) -> None:
+    """Killed processes take a moment to go."""
+    with contextlib.suppress(ProcessLookupError):
+        for _ in range(300):
+            os.killpg(group, 0)
+            time.sleep(0.1)
 
 
 def _wait_for(server: VllmServer) -> None:

@@ -200,6 +200,7 @@ class TestNothingOutside:
             "../secret_1.jpg",
             "img/../../secret_1.jpg",
             "img/../report_12.jpg",
+            "img/../img/report_12.jpg",
             "..\\secret_1.jpg",
             "/secret_1.jpg",
             "secret_1.jpg",

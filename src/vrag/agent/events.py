@@ -23,6 +23,7 @@ from vrag.types import Hit
 __all__ = [
     "SCHEMA_VERSION",
     "ActionRequested",
+    "ActionReturned",
     "AnswerGiven",
     "CropRequested",
     "Event",
@@ -253,6 +254,18 @@ class ActionRequested(EventBase):
     """The node that it makes, in a graph."""
 
 
+class ActionReturned(EventBase):
+    """An action of others came back (AG-UI: TOOL_CALL_RESULT)."""
+
+    type: Literal["action_returned"] = "action_returned"
+    items: tuple[str, ...]
+    """Ids of the items that it named."""
+    texts: tuple[str, ...]
+    """What it told."""
+    damaged: tuple[str, ...] = ()
+    """Why items that it named could not be opened."""
+
+
 class MemoryEntry(_Frozen):
     """An item that the model is shown from memory, or that there was no room for."""
 
@@ -363,6 +376,7 @@ Event = Annotated[
     | PassageShown
     | CropRequested
     | ActionRequested
+    | ActionReturned
     | MemoryUpdated
     | GraphChanged
     | InvalidAction

@@ -12,13 +12,22 @@ from vrag.geometry import Box, Space
 from vrag.types import ItemKind
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from vrag.agent.environment import Environment
     from vrag.agent.policy import Picture
     from vrag.types import Item
 
-__all__ = ["BoxSides", "Evidence", "Seen", "checked", "passage_seen", "picture_seen", "words_inside"]
+__all__ = [
+    "BoxSides",
+    "Evidence",
+    "Seen",
+    "checked",
+    "passage_seen",
+    "picture_seen",
+    "selected",
+    "words_inside",
+]
 
 BoxSides = tuple[float, float, float, float]
 """x1, y1, x2, y2."""
@@ -91,6 +100,15 @@ def picture_seen(
 def passage_seen(item: Item, label: str, *, node: str | None = None) -> Seen:
     """A passage, as evidence."""
     return Seen(_evidence(item, None, item.text[:QUOTE_LENGTH], None, node), label)
+
+
+def selected(listed: Sequence[Seen], numbers: Sequence[int]) -> tuple[Seen, ...] | None:
+    """What of a list the model chose by numbers from 1; None when none of them is in the list.
+
+    No numbers at all choose nothing: then none of it holds the answer.
+    """
+    chosen = tuple(listed[number - 1] for number in numbers if number <= len(listed))
+    return chosen if chosen or not numbers else None
 
 
 def checked(seen: Iterable[Seen], environment: Environment) -> tuple[tuple[Evidence, ...], tuple[str, ...]]:

@@ -35,12 +35,13 @@ from vrag.errors import CollectionError, ContextTooLong, CorpusError, MissingExt
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Iterator, Sequence
 
-    from vrag.agent.actions import Turn
+    from vrag.agent.actions import Answer, Turn
     from vrag.agent.environment import Environment
     from vrag.agent.evidence import Evidence
     from vrag.agent.method import Context, Episode, Method
     from vrag.agent.policy import Picture, Policy
     from vrag.agent.record import SaveFile
+    from vrag.agent.toolcalls import AnswerNode
     from vrag.errors import VragError
 
 __all__ = ["Agent"]
@@ -218,8 +219,15 @@ class _Run:
         except _OutOfTime:
             self.record = self.record.alone()
             self.stop = StopReason.OUT_OF_BUDGET
+        except ModelError:
+            outcome = episode.conclude(self.record)
+            if outcome.answer is None:
+                raise
+        if outcome is None or outcome.answer is None:
+            outcome = episode.conclude(self.record)
+        answer = outcome.answer
+        self.stop = _reason(answer) or self.stop
         assert self.stop is not None
-        answer = outcome and outcome.answer
         text = None if answer is None or answer.abstains else answer.text
         seen = await asyncio.to_thread(episode.evidence, answer and answer.text)
         evidence, faults = await asyncio.to_thread(checked, seen, self.agent.environment)
@@ -388,9 +396,15 @@ class _Call:
         return self.reply
 
 
+def _reason(answer: Answer | AnswerNode | None) -> StopReason | None:
+    if answer is None:
+        return None
+    return StopReason.ABSTAINED if answer.abstains else StopReason.ANSWERED
+
+
 def _stop_after(outcome: Outcome, reply: Reply, more: bool) -> StopReason | None:
-    if outcome.answer is not None:
-        return StopReason.ABSTAINED if outcome.answer.abstains else StopReason.ANSWERED
+    if (reason := _reason(outcome.answer)) is not None:
+        return reason
     if outcome.refused and reply.finish is FinishReason.LENGTH:
         return StopReason.OUT_OF_TOKENS
     return None if more else StopReason.OUT_OF_STEPS

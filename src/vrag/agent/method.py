@@ -80,6 +80,10 @@ class Episode(Protocol):
         """
         ...
 
+    def conclude(self, record: Record) -> Outcome:
+        """Gives the answer that stands while the model is asked something more, where there is one."""
+        ...
+
     def evidence(self, answer: str | None) -> Sequence[Seen]:
         """What the answer rests on; without an answer, where it was looked for. May block."""
         ...

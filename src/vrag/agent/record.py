@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from vrag.agent.events import Event, EventBase, ImageShown, PassageShown
+from vrag.agent.events import Event, EventBase, ImageShown, InvalidAction, PassageShown
 from vrag.agent.policy import Picture, Text
 from vrag.geometry import Space
 
@@ -56,6 +56,12 @@ class Record:
         waiting = list(self.waiting)
         seq = self.taken + len(waiting)
         return Record(self.run_id, self.save, self.step, seq, waiting, self.taken, self.hashes)
+
+    def refuse(self, reason: str) -> str:
+        """Adds that a turn was not carried out; the reason as a sentence."""
+        sentence = f"{reason[:1].upper()}{reason[1:].rstrip('.')}."
+        self.tell(InvalidAction, reason=sentence)
+        return sentence
 
     def show(
         self, picture: Picture, item: Item, tokens: int, *, label: str, node: str | None = None

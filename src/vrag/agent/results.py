@@ -93,7 +93,9 @@ class Results:
         for item, visual in visuals:
             if visual.label in places:
                 self._look(item, places[visual.label])
-        self.damaged += tuple(f"{lost.visual.label} is not shown: {lost.reason}" for lost in plan.dropped)
+        for lost in plan.dropped:
+            how = "shown in part" if lost.visual.label in places else "not shown"
+            self.damaged += (f"{lost.visual.label} is {how}: {lost.reason}",)
 
     def enlarge(self, node: str, item: str, source: View, region: Box) -> None:
         """Shows a part of an item closer.

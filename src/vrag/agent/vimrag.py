@@ -16,17 +16,17 @@ from vrag.agent import actions
 from vrag.agent.actions import Extend, Invalid, Select, Turn
 from vrag.agent.events import (
     ActionRequested,
+    ActionReturned,
     CropRequested,
     GraphChanged,
-    InvalidAction,
     MemoryEntry,
     MemoryUpdated,
     SearchRequested,
     SearchReturned,
 )
-from vrag.agent.evidence import Seen
+from vrag.agent.evidence import Seen, selected
 from vrag.agent.graph import Graph, NodeKind
-from vrag.agent.material import material
+from vrag.agent.material import material, spoken
 from vrag.agent.memory import MemoryOptions
 from vrag.agent.method import Context, Outcome
 from vrag.agent.policy import Message, Part, Picture, Role, Text
@@ -109,7 +109,7 @@ class VimragEpisode:
     """Of every clip that is remembered: the frames, by their moments."""
     seen: list[str] = field(default_factory=list[str])
     """Ids of the items shown, in order."""
-    asked: AnswerNode | None = None
+    standing: AnswerNode | None = None
     """The answer that stands while the model is asked which evidence counts."""
     chosen: tuple[Seen, ...] | None = None
     """What it said counts; None where it was not asked, or did not say."""
@@ -121,7 +121,7 @@ class VimragEpisode:
     def context(self, *, last: bool) -> Context:
         """Instruction, graph and memory, and what came since; see `Episode`."""
         if self.pending:
-            urge = [Text(prompt("graph_answer_now.md"))] if last else []
+            urge = [Text(prompt("graph_answer_now.md"))] if last and self.standing is None else []
             self.messages.append(Message(Role.USER, (*self.pending, *urge)))
             self.pending = []
         memory = tuple(picture for pictures in self.remembered.values() for picture in pictures)
@@ -129,7 +129,7 @@ class VimragEpisode:
 
     def parse(self, reply: str) -> Turn[Any]:
         """Takes a reply apart."""
-        if self.asked is not None:
+        if self.standing is not None:
             turn = actions.parse(reply, selecting=True)
             if isinstance(turn.action, Select):
                 return turn
@@ -149,25 +149,28 @@ class VimragEpisode:
 
     def step(self, turn: Turn[Any], record: Record, *, more: bool) -> Outcome:
         """Does it; see `Episode`."""
-        self.messages.append(Message(Role.ASSISTANT, (Text(turn.executed),)))
-        stands, action = self.asked, turn.action
-        if stands is not None and isinstance(action, Select | Invalid | AnswerNode):
+        self.messages.append(Message(Role.ASSISTANT, (Text(spoken(turn.executed)),)))
+        stands, action = self.standing, turn.action
+        if stands is not None and isinstance(action, Select | Invalid):
             if isinstance(action, Select):
-                listed = self._candidates(stands.parents)
-                self.chosen = tuple(listed[number - 1] for number in action.numbers if number <= len(listed))
+                self.chosen = selected(self._candidates(self._parents(stands)), action.numbers)
             return self._answered(stands, record)
-        self.asked = None
         try:
             if isinstance(action, Invalid):
                 raise ValueError(action.reason)  # noqa: TRY004, TRY301 - a sentence, refused like what follows
             if fault := self.graph.fault_of(action, self.results.labels):
                 raise ValueError(fault)  # noqa: TRY301
+            if not isinstance(action, AnswerNode):
+                self.standing = None
             return self._act(action, record, more)
         except ValueError as error:
-            reason = _sentence(str(error))
-            record.tell(InvalidAction, reason=reason)
-            self.pending = [Text(prompt("graph_invalid.md", reason=reason))]
+            reason = record.refuse(str(error))
+            self.pending = [Text(prompt("graph_invalid.md", reason=material(reason)))]
             return Outcome(refused=True)
+
+    def conclude(self, record: Record) -> Outcome:
+        """Gives the answer that stands; see `Episode`."""
+        return Outcome() if self.standing is None else self._answered(self.standing, record)
 
     def evidence(self, answer: str | None) -> Sequence[Seen]:
         """What the ancestors of the answer hold, the nearest first; without an answer, all that was found."""
@@ -211,6 +214,7 @@ class VimragEpisode:
     def _extend(self, call: ToolNode, record: Record) -> None:
         given = self.environment.extend(Extend(call.name, call.text), self.seen)
         self.results.gather(call.id, given.items, given.texts)
+        record.tell(ActionReturned, items=given.items, texts=given.texts, damaged=self.results.damaged)
         self._grow(call, NodeKind.TOOL, call.text, record, tool=call.name)
 
     def _crop(self, call: CropNode, record: Record) -> None:
@@ -266,10 +270,11 @@ class VimragEpisode:
         )
 
     def _answer(self, call: AnswerNode, record: Record, more: bool) -> Outcome:
-        listed = self._candidates(call.parents)
-        if not self.reselect or not more or call.abstains or len(listed) < 2:
+        listed = self._candidates(self._parents(call))
+        asked = self.standing is not None
+        if asked or not self.reselect or not more or call.abstains or len(listed) < 2:
             return self._answered(call, record)
-        self.asked = call
+        self.standing = call
         lines = (f"{number}. {one.label}" for number, one in enumerate(listed, 1))
         self.pending = [Text(prompt("graph_reselect.md", listed=material("\n".join(lines))))]
         return Outcome()
@@ -277,9 +282,14 @@ class VimragEpisode:
     def _answered(self, call: AnswerNode, record: Record) -> Outcome:
         memory = unreviewed(self.results.listed) if self.graph.pending else ()
         self._keep(memory, set(self.results.texts))
-        self.graph = self.graph.answer(call.parents, call.text, memory)
+        self.graph = self.graph.answer(self._parents(call), call.text, memory)
         record.tell(GraphChanged, graph=self.graph)
         return Outcome(call)
+
+    def _parents(self, call: AnswerNode) -> tuple[str, ...]:
+        """The nodes on which an answer rests: those named, and the one whose results are in sight."""
+        pending = self.graph.pending
+        return call.parents if pending is None else tuple(dict.fromkeys((*call.parents, pending.id)))
 
     def _keep(self, memory: tuple[Memo, ...], texts: set[str]) -> None:
         """Keeps of the results what is useful: for evidence, and to be shown from memory."""
@@ -380,8 +390,3 @@ def _dropped(lost: Lost) -> MemoryEntry:
         seconds=lost.seconds,
         reason=lost.reason,
     )
-
-
-def _sentence(text: str) -> str:
-    """The text with a capital and a full stop."""
-    return f"{text[:1].upper()}{text[1:].rstrip('.')}."

@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING
 from vrag.agent.actions import Action, Answer, Crop, Extend, Invalid, Search, Select, Turn, parse
 from vrag.agent.events import (
     ActionRequested,
+    ActionReturned,
     CropRequested,
-    InvalidAction,
     PassageShown,
     SearchRequested,
     SearchReturned,
 )
-from vrag.agent.evidence import Seen, passage_seen, picture_seen
-from vrag.agent.material import material
+from vrag.agent.evidence import Seen, passage_seen, picture_seen, selected
+from vrag.agent.material import material, spoken
 from vrag.agent.method import Context, Outcome
 from vrag.agent.policy import Message, Part, Picture, Role, Text
 from vrag.agent.prompts import prompt, worded
@@ -31,6 +31,9 @@ if TYPE_CHECKING:
     from vrag.agent.memory import MemoryOptions
     from vrag.agent.record import Record
     from vrag.types import Item
+
+_OPENING = 40
+"""Characters by which a passage is called, which has no number."""
 
 __all__ = ["Vrag", "VragEpisode"]
 
@@ -73,7 +76,7 @@ class VragEpisode:
     """By id, what was opened."""
     pictures: list[Picture] = field(default_factory=list[Picture])
     fresh: tuple[Picture, ...] = ()
-    asked: Answer | None = None
+    standing: Answer | None = None
     """The answer that stands while the model is asked which evidence counts."""
     chosen: tuple[Seen, ...] | None = None
     """What it said counts; None where it was not asked, or did not say."""
@@ -82,7 +85,7 @@ class VragEpisode:
         """The conversation so far; see `Episode`."""
         if self.pending:
             *observed, end = self.pending
-            urge = [Text(prompt("answer_now.md"))] if last else []
+            urge = [Text(prompt("answer_now.md"))] if last and self.standing is None else []
             opening = not self.history
             parts = [*observed, *urge, end] if opening else [*observed, end, *urge]
             self.history.append(Message(Role.USER, tuple(parts)))
@@ -92,7 +95,7 @@ class VragEpisode:
 
     def parse(self, reply: str) -> Turn[Action]:
         """Takes a reply apart."""
-        return parse(reply, frozenset(self.environment.extensions), selecting=self.asked is not None)
+        return parse(reply, frozenset(self.environment.extensions), selecting=self.standing is not None)
 
     def announce(self, turn: Turn[Action], record: Record) -> None:
         """Says what is about to be done."""
@@ -108,20 +111,23 @@ class VragEpisode:
 
     def step(self, turn: Turn[Action], record: Record, *, more: bool) -> Outcome:
         """Does it; see `Episode`."""
-        self.history.append(Message(Role.ASSISTANT, (Text(turn.executed),)))
-        stands = self.asked
+        self.history.append(Message(Role.ASSISTANT, (Text(spoken(turn.executed)),)))
+        stands = self.standing
         match turn.action:
             case Answer() as answer:
                 return self._answer(answer, more)
             case Select(numbers) if stands is not None:
-                listed = self._candidates()
-                self.chosen = tuple(listed[number - 1] for number in numbers if number <= len(listed))
+                self.chosen = selected(self._candidates(), numbers)
                 return Outcome(stands)
             case Invalid() if stands is not None:
                 return Outcome(stands)
             case action:
-                self.asked = None
+                self.standing = None
                 return self._act(action, record)
+
+    def conclude(self, record: Record) -> Outcome:  # noqa: ARG002 - nothing changes by it
+        """Gives the answer that stands; see `Episode`."""
+        return Outcome(self.standing)
 
     def evidence(self, answer: str | None) -> Sequence[Seen]:
         """The last crop first, then pages and passages, those that hold the answer word for word leading."""
@@ -135,9 +141,9 @@ class VragEpisode:
 
     def _answer(self, answer: Answer, more: bool) -> Outcome:
         listed = self._candidates()
-        if not (self.reselect and more and self.asked is None and len(listed) > 1 and not answer.abstains):
+        if not (self.reselect and more and self.standing is None and len(listed) > 1 and not answer.abstains):
             return Outcome(answer)
-        self.asked = answer
+        self.standing = answer
         lines = (f"{number}. {one.label}" for number, one in enumerate(listed, 1))
         self.pending = [Text(prompt("reselect.md", listed="\n".join(lines)))]
         return Outcome()
@@ -155,9 +161,8 @@ class VragEpisode:
                     assert isinstance(action, Invalid)
                     raise ValueError(action.reason)  # noqa: TRY301 - refused like what is found to be wrong later
         except ValueError as error:
-            reason = _sentence(str(error))
-            record.tell(InvalidAction, reason=reason)
-            self.pending = [Text(prompt("invalid.md", reason=reason))]
+            reason = record.refuse(str(error))
+            self.pending = [Text(prompt("invalid.md", reason=material(reason)))]
             return Outcome(refused=True)
         return Outcome()
 
@@ -170,7 +175,8 @@ class VragEpisode:
 
     def _extend(self, action: Extend, record: Record) -> None:
         found = self.environment.extend(action, self.seen)
-        shown, _ = self._first_new(found.items, len(found.items), again=True)
+        shown, damaged = self._first_new(found.items, len(found.items), again=True)
+        record.tell(ActionReturned, items=found.items, texts=found.texts, damaged=tuple(damaged))
         told: list[Part] = [Text(prompt("passage.md", text=material(text))) for text in found.texts]
         self.pending = told + self._tell(shown, record) or [Text(prompt("nothing_found.md"))]
 
@@ -243,16 +249,11 @@ class VragEpisode:
         whole = [
             picture_seen(pages[id], items[id], f"Image {pages[id].number}")
             if id in pages
-            else passage_seen(items[id], f"Passage {number}")
-            for number, id in enumerate(self.seen, 1)
+            else passage_seen(items[id], f"The passage “{material(items[id].text[:_OPENING])} …”")
+            for id in self.seen
         ]
         return crops + whole
 
 
 def _pictures(parts: Iterable[Part]) -> int:
     return sum(isinstance(part, Picture) for part in parts)
-
-
-def _sentence(text: str) -> str:
-    """The text with a capital and a full stop."""
-    return f"{text[:1].upper()}{text[1:].rstrip('.')}."

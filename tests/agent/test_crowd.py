@@ -1,0 +1,259 @@
+"""Sixty-four runs at once over one agent, with faults in model and search: all end, none meets another.
+
+The model is behind a real HTTP server. What it answers is a digest of all that it was told, so that a word or
+a pixel of another run would show in the answer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import re
+import time
+from collections import Counter
+from dataclasses import dataclass, field
+from enum import Enum, auto
+from typing import TYPE_CHECKING
+
+import pytest
+from agent_scripts import PROFILE, VRAG, WAYS, Way, memorizes, note, of, searches, way_name
+from chat_server import Asked, ChatServer, Cut, Hang, Raw, Refuse, Reply, Say
+
+from vrag.agent.environment import Environment, EnvironmentOptions
+from vrag.agent.events import AnswerGiven, Event, ImageShown, ModelRetried, RunFailed, StopReason
+from vrag.agent.limits import Limits
+from vrag.agent.loop import Agent
+from vrag.agent.policies.chat import ChatPolicy
+from vrag.chat import ChatRetries, ChatTimeouts, OpenAIChat
+from vrag.errors import CollectionError, SearchError
+from vrag.geometry import Size
+from vrag.testing import MemorySearcher, page
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from PIL.Image import Image
+
+    from vrag.types import Hit, Query
+
+RUNS = 64
+SECONDS = 90.0
+"""After which a run counts as hanging; all of them take a few seconds on a quiet machine."""
+
+
+class Fault(Enum):
+    """What goes wrong in a run: question n has the fault n modulo their number."""
+
+    NONE = auto()
+    BUSY = auto()
+    BROKEN_ONCE = auto()
+    HALF_A_STREAM = auto()
+    HALF_WITHOUT_END = auto()
+    CUT_BEFORE_HEADERS = auto()
+    SILENT_ONCE = auto()
+    SILENT_IN_MID_REPLY = auto()
+    GARBAGE_IN_STREAM = auto()
+    ERROR_IN_STREAM = auto()
+    WEB_PAGE = auto()
+    BROKEN_FOR_EVER = auto()
+    NO_ACTION = auto()
+    NOTHING_FOUND = auto()
+    SEARCH_FAILS = auto()
+    PICTURE_DAMAGED = auto()
+
+
+FAULTS = list(Fault)
+CONTENT = {Fault.NO_ACTION, Fault.NOTHING_FOUND, Fault.PICTURE_DAMAGED}
+"""Faults that the model sees: they stand in the prompts of a run alone as well."""
+ENDS = {Fault.BROKEN_FOR_EVER: StopReason.MODEL_ERROR, Fault.SEARCH_FAILS: StopReason.SEARCH_ERROR}
+"""Every other fault passes, and the run is answered."""
+assert RUNS % len(FAULTS) == 0
+
+
+def fault_of(number: int) -> Fault:
+    return FAULTS[number % len(FAULTS)]
+
+
+def mark_of(text: str) -> int:
+    """The number of the question that a text is about; it must be about one."""
+    (number,) = set(re.findall(r"mark(\d+)", text))
+    return int(number)
+
+
+@dataclass(frozen=True, slots=True)
+class Searching(MemorySearcher):
+    """One page for every question, and the faults of searching."""
+
+    faults: frozenset[Fault] = frozenset(Fault)
+
+    def search(self, queries: Sequence[Query], top_k: int) -> list[list[Hit]]:
+        fault = fault_of(mark_of(queries[0].text))
+        if fault in self.faults and fault is Fault.SEARCH_FAILS:
+            raise SearchError("The index is gone.")
+        if fault in self.faults and fault is Fault.NOTHING_FOUND:
+            return [[]]
+        time.sleep(0.01)
+        return MemorySearcher.search(self, queries, top_k)
+
+    def image(self, id: str, *, least: Size | None = None) -> Image:
+        if (
+            fault_of(mark_of(self.item(id).text)) is Fault.PICTURE_DAMAGED
+            and Fault.PICTURE_DAMAGED in self.faults
+        ):
+            raise CollectionError("The picture cannot be opened.")
+        return MemorySearcher.image(self, id, least=least)
+
+
+def corpus(faults: frozenset[Fault]) -> Searching:
+    pages = (page(f"d{number}.pdf", 1, f"mark{number}", size=Size(500, 400)) for number in range(RUNS))
+    return Searching(tuple(pages), faults=faults)
+
+
+@dataclass
+class Model:
+    """Says what is to be said next, from the conversation alone; and the faults of being served."""
+
+    way: Way
+    faults: frozenset[Fault]
+    asked: Counter[tuple[int, int]] = field(default_factory=Counter[tuple[int, int]])
+    """How often each call was made: by question and length of the conversation."""
+
+    def __call__(self, asked: Asked) -> Reply:
+        number = mark_of(asked.text)
+        place = number, len(asked.body["messages"])
+        self.asked[place] += 1
+        fault = fault_of(number)
+        said = self.next(asked, number)
+        if fault not in self.faults or (self.asked[place] > 1 and fault is not Fault.BROKEN_FOR_EVER):
+            return said
+        return faulty(fault, said)
+
+    def next(self, asked: Asked, number: int) -> Say:
+        text = asked.text
+        if fault_of(number) is Fault.NO_ACTION and asked.turn == 0 and "not carried out" not in text:
+            return Say('<think>Hm.</think><tool_call>{"name": "add_search_node", "arg')
+        digest = hashlib.sha256(json.dumps(asked.body["messages"]).encode()).hexdigest()
+        if self.way is VRAG:
+            said = self.way.search(f"mark{number}") if "<search>mark" not in text else self.way.answer(digest)
+        elif "with an entry for each of" in text:
+            said = memorizes(note("Picture 1"), summary=f"mark{number} was seen.")
+        elif '"memorize", or answer' in text:
+            said = memorizes(summary=f"mark{number} was not found.")
+        else:
+            found = '"kind":"search"' in text
+            said = self.way.answer(digest) if found else searches("found", f"mark{number}")
+        return native(said) if number % 3 == 0 and self.way is not VRAG else Say(said, piece=16)
+
+
+def native(said: str) -> Say:
+    """The same as a tool call of the server's own, after a thought in a field of its own."""
+    call = json.loads(said[said.index("{") : said.rindex("}") + 1])
+    return Say(thought="So.", calls=((call["name"], json.dumps(call["arguments"])),), finish="tool_calls")
+
+
+def faulty(fault: Fault, said: Say) -> Reply:
+    """What is sent in its place."""
+    match fault:
+        case Fault.BUSY:
+            return Refuse(429, "slow down", {"Retry-After": "0.1"})
+        case Fault.BROKEN_ONCE | Fault.BROKEN_FOR_EVER:
+            return Refuse(500, "boom")
+        case Fault.HALF_A_STREAM:
+            return Say(said.text, said.thought, said.calls, cut=3)
+        case Fault.HALF_WITHOUT_END:
+            return Say(said.text[: len(said.text) // 2], said.thought, finish=None)
+        case Fault.CUT_BEFORE_HEADERS:
+            return Cut()
+        case Fault.SILENT_ONCE:
+            return Hang()
+        case Fault.SILENT_IN_MID_REPLY:
+            return Say(said.text, said.thought, said.calls, hang=3)
+        case Fault.GARBAGE_IN_STREAM:
+            return Say(said.text, said.thought, said.calls, garbage=2)
+        case Fault.ERROR_IN_STREAM:
+            return Say(said.text, said.thought, said.calls, error=2)
+        case Fault.WEB_PAGE:
+            return Raw((b"<html>Bad gateway</html>",), "text/html")
+        case _:
+            return said
+
+
+@dataclass
+class Told:
+    """What one run said, and the messages that it kept."""
+
+    number: int
+    events: list[Event] = field(default_factory=list[Event])
+    files: dict[str, bytes] = field(default_factory=dict[str, bytes])
+
+    @property
+    def end(self) -> AnswerGiven | RunFailed:
+        last = self.events[-1]
+        assert isinstance(last, AnswerGiven | RunFailed)
+        return last
+
+    @property
+    def answer(self) -> str | None:
+        return self.end.text if isinstance(self.end, AnswerGiven) else None
+
+
+def agent_over(url: str, way: Way, faults: frozenset[Fault]) -> Agent:
+    timeouts = ChatTimeouts(connect_seconds=20, first_token_seconds=3, token_seconds=3, call_seconds=30)
+    retries = ChatRetries(times=3, first_pause=0.05, longest_pause=1)
+    policy = ChatPolicy(OpenAIChat(url, "scripted", timeouts=timeouts, retries=retries))
+    where = Environment(corpus(faults), PROFILE, EnvironmentOptions(hits=3))
+    return Agent(policy, where, way.method, Limits(steps=8))
+
+
+async def told(agent: Agent, number: int) -> Told:
+    run = Told(number)
+    async with asyncio.timeout(SECONDS):
+        async for event in agent.astream(f"What of mark{number}?", save=run.files.__setitem__):
+            run.events.append(event)
+    return run
+
+
+async def one_after_the_other(agent: Agent) -> list[Told]:
+    runs = [await told(agent, number) for number in range(RUNS)]
+    await agent.aclose()
+    return runs
+
+
+async def all_at_once(agent: Agent) -> list[Told]:
+    runs = await asyncio.gather(*(told(agent, number) for number in range(RUNS)))
+    await agent.aclose()
+    return list(runs)
+
+
+@pytest.mark.parametrize("way", WAYS, ids=way_name)
+def test_all_of_many_runs_at_once_end_as_they_would_alone(way: Way) -> None:
+    quiet = frozenset(CONTENT)
+    with ChatServer(Model(way, quiet)) as server:
+        alone = asyncio.run(one_after_the_other(agent_over(server.url, way, quiet)))
+    faults = frozenset(Fault)
+    with ChatServer(Model(way, faults)) as server:
+        crowd = asyncio.run(all_at_once(agent_over(server.url, way, faults)))
+        peak, images = server.peak, [url for asked in server.requests for url in asked.images]
+    for one, many in zip(alone, crowd, strict=True):
+        fault = fault_of(many.number)
+        assert many.end.stop_reason is ENDS.get(fault, StopReason.ANSWERED), (fault, many.end)
+        assert one.answer is not None
+        assert many.answer == (None if fault in ENDS else one.answer), fault
+        speaks_of_itself_alone(many)
+    retried = {fault_of(run.number) for run in crowd if of(ModelRetried, run.events)}
+    assert retried == set(Fault) - CONTENT - {Fault.NONE, Fault.SEARCH_FAILS}
+    assert len({run.answer for run in crowd if run.answer}) == RUNS - len(ENDS) * RUNS // len(Fault)
+    assert peak > RUNS // 2
+    assert images
+    assert all(url.startswith("data:image/jpeg;base64,") for url in images)
+
+
+def speaks_of_itself_alone(run: Told) -> None:
+    assert [event.seq for event in run.events] == list(range(len(run.events)))
+    assert len(of(AnswerGiven, run.events)) + len(of(RunFailed, run.events)) == 1
+    assert len({event.run_id for event in run.events}) == 1
+    said = "\n".join(event.model_dump_json() for event in run.events)
+    messages = b"\n".join(data for name, data in run.files.items() if name.endswith(".json")).decode()
+    assert mark_of(said) == mark_of(messages) == run.number
+    assert {shown.document for shown in of(ImageShown, run.events)} <= {f"d{run.number}.pdf"}
