@@ -224,6 +224,8 @@ def test_what_is_not_useful_has_no_priority_and_no_times_whatever_is_said_of_the
         ("<think>never", "never closed"),
         ("<think>done</think>", "no complete tool call"),
         (f"well: {BARE}", "no complete tool call"),
+        (f"First this. <think>t</think>{BARE}", "no complete tool call"),
+        (f"{BARE} and more", "no complete tool call"),
         (search()[:-15], "not complete"),
         ("<tool_call>search</tool_call>", "does not begin with {"),
         ('<tool_call>{"a": [}</tool_call>', "cannot be read|can be read"),

@@ -367,3 +367,13 @@ def test_a_full_disk_is_no_fault_of_the_video(
     timeline = scan(path)
     with pytest.raises(OSError, match="No space"):
         write_stretch(path, timeline, (timeline.first, None), Path("/dev/full"), kind)
+
+
+def test_large_frames_can_be_had_smaller_with_their_proportions(tmp_path: Path) -> None:
+    path = tmp_path / "a.mp4"
+    path.write_bytes(film_bytes(Film(times=range(0, 3000, 100), size=(640, 320))))
+    full, small = sample_frames(path), sample_frames(path, pixels=20_000)
+    assert [frame.seconds for frame in small] == [frame.seconds for frame in full]
+    assert {frame.image.size for frame in full} == {(640, 320)}
+    assert {frame.image.size for frame in small} == {(200, 100)}
+    assert [number_of(frame.image) for frame in small] == [number_of(frame.image) for frame in full]

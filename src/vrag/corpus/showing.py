@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 __all__ = [
     "MOST_FRAMES",
     "MOST_FRAME_PIXELS",
+    "SHOWN_FRAME_PIXELS",
     "check_clip",
     "clip_frames",
     "decode_as_small_as",
@@ -31,6 +32,8 @@ __all__ = [
     "rgb",
 ]
 
+SHOWN_FRAME_PIXELS = 1280 * 720
+"""Of a frame as it is given: more than any model here is shown of one."""
 MOST_FRAME_PIXELS = 36_000_000
 """Of a frame of a clip that came from elsewhere: those of 8K video have 33 million."""
 MOST_FRAMES = 200_000
@@ -71,7 +74,7 @@ def clip_frames(path: Path, start: float, *, fps: float, most: int) -> list[Fram
         most: Frames beyond which they are spread evenly from the first to the last.
 
     Returns:
-        In the order in which they are shown, `Frame.seconds` counted from the first frame of the video;
+        In the order in which they are shown, with at most `SHOWN_FRAME_PIXELS` each, `Frame.seconds` counted from the first frame of the video;
         damaged frames are left out.
 
     Raises:
@@ -80,7 +83,7 @@ def clip_frames(path: Path, start: float, *, fps: float, most: int) -> list[Fram
         ValueError: If `fps` or `most` is not positive.
         OSError: If it cannot be read.
     """
-    found = sample_frames(path, fps, most, least=1)
+    found = sample_frames(path, fps, most, least=1, pixels=SHOWN_FRAME_PIXELS)
     return [Frame(frame.image, round(start + frame.seconds, 6)) for frame in found]
 
 

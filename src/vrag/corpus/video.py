@@ -301,7 +301,7 @@ def _representative(path: Path) -> Image:
     wanted = sorted(
         {nearest, *keys[step // 2 :: step][:CANDIDATES]}, key=lambda pts: (abs(pts - middle), pts)
     )
-    found = dict(decode(path, timeline, wanted))
+    found = {pts: _within(image, pixels) for pts, image in decode(path, timeline, wanted)}
     pictures = [found[pts] for pts in wanted if pts in found]
     if not pictures:
         raise CorpusError("None of its frames can be decoded.")
@@ -317,7 +317,9 @@ def _contrast(picture: Image) -> float:
     return float(high - low)
 
 
-def sample_frames(path: Path, fps: float = 1.0, most: int = 32, least: int = 4) -> list[Frame]:
+def sample_frames(
+    path: Path, fps: float = 1.0, most: int = 32, least: int = 4, *, pixels: int | None = None
+) -> list[Frame]:
     """Frames of a video for a model to look at: `fps` a second, or evenly spread when that is too many.
 
     Args:
@@ -326,6 +328,8 @@ def sample_frames(path: Path, fps: float = 1.0, most: int = 32, least: int = 4) 
         most: Frames beyond which they are spread evenly from the first to the last.
         least: Frames of a video that is shorter than that, as far as it has so many. The reference asks
             for at least 32 and at most 8 and so always takes eight.
+        pixels: Larger frames are made smaller to that many, one after the other: 32 of them in 4K would
+            take 800 MB. None for frames in full.
 
     Returns:
         In the order in which they are shown, each once; damaged frames are left out.
@@ -344,6 +348,13 @@ def sample_frames(path: Path, fps: float = 1.0, most: int = 32, least: int = 4) 
     if not found:
         raise CorpusError("None of its frames can be decoded.")
     return [Frame(found[pts], timeline.seconds(pts)) for pts in sorted(found)]
+
+
+def _within(image: Image, pixels: int | None) -> Image:
+    if pixels is None or image.width * image.height <= pixels:
+        return image
+    by = (pixels / (image.width * image.height)) ** 0.5
+    return image.resize((max(1, int(image.width * by)), max(1, int(image.height * by))), reducing_gap=2.0)
 
 
 def _sample(timeline: Timeline, fps: float, most: int, least: int) -> list[int]:

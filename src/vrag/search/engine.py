@@ -86,7 +86,7 @@ class Searcher(Protocol):
         ...
 
     def frames(self, id: str, *, fps: float, most: int) -> list[Frame]:
-        """Frames of the clip that an item is, RGB, upright, in full.
+        """Frames of the clip that an item is, RGB, upright; large ones made smaller, with their proportions.
 
         Args:
             id: Of the item.
