@@ -74,7 +74,8 @@ def clip_frames(path: Path, start: float, *, fps: float, most: int) -> list[Fram
         most: Frames beyond which they are spread evenly from the first to the last.
 
     Returns:
-        In the order in which they are shown, with at most `SHOWN_FRAME_PIXELS` each, `Frame.seconds` counted from the first frame of the video;
+        In the order in which they are shown, with at most `SHOWN_FRAME_PIXELS` each, and `Frame.seconds`
+        counted from the first frame of the video;
         damaged frames are left out.
 
     Raises:

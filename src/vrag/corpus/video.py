@@ -301,7 +301,7 @@ def _representative(path: Path) -> Image:
     wanted = sorted(
         {nearest, *keys[step // 2 :: step][:CANDIDATES]}, key=lambda pts: (abs(pts - middle), pts)
     )
-    found = {pts: _within(image, pixels) for pts, image in decode(path, timeline, wanted)}
+    found = dict(decode(path, timeline, wanted))
     pictures = [found[pts] for pts in wanted if pts in found]
     if not pictures:
         raise CorpusError("None of its frames can be decoded.")
@@ -344,7 +344,7 @@ def sample_frames(
         raise ValueError(f"Not 0 < least ({least}) <= most ({most}), or not 0 < fps ({fps}).")
     timeline = scan(path)
     wanted = _sample(timeline, fps, most, least)
-    found = dict(decode(path, timeline, wanted))
+    found = {pts: _within(image, pixels) for pts, image in decode(path, timeline, wanted)}
     if not found:
         raise CorpusError("None of its frames can be decoded.")
     return [Frame(found[pts], timeline.seconds(pts)) for pts in sorted(found)]
