@@ -12,7 +12,7 @@ export OMP_NUM_THREADS ?= 1
 .PHONY: system help demo test test-live check bench format lock clean
 
 help: ## Say what can be done
-	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 10
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 10
 
 demo: ## Ask the sample documents a question, offline
 	./run_demo.sh

@@ -125,8 +125,10 @@ class Ours:
     """
 
     def __init__(self, plans: str, collection: str, runs: str) -> None:
-        self._plans = _read(plans)
         self._collection = Collection.open(Path(collection))
+        self._found = {
+            agent: [_hits(self._collection, plan) for plan in made] for agent, made in _read(plans).items()
+        }
         self._runs = RunStore(Path(runs))
         self._runner = asyncio.Runner()
 
@@ -134,15 +136,15 @@ class Ours:
         """Asks all questions; the number of turns, and the bytes of all requests."""
         name, *rest = what.split()
         sizes: list[int] = []
-        for plan in self._plans[name]:
+        for found in self._found[name]:
             model = _Scripted(vrag_replies() if name == "vrag" else vimrag_replies())
-            agent = self._agent(name, model, plan)
+            agent = self._agent(name, model, found)
             self._runner.run(self._kept(agent) if "kept" in rest else self._run(agent))
             sizes += model.sizes
         return len(sizes), sum(sizes)
 
-    def _agent(self, name: str, model: _Scripted, plan: Plan) -> Agent:
-        searcher = _Fixed(self._collection, plan.ids)
+    def _agent(self, name: str, model: _Scripted, found: Sequence[Sequence[Hit]]) -> Agent:
+        searcher = _Fixed(self._collection, found)
         options = EnvironmentOptions(hits=HITS[name])
         environment = Environment(searcher, PROFILES["qwen2.5-vl"], options)
         return Agent(ChatPolicy(model), environment, Vrag() if name == "vrag" else Vimrag())
@@ -187,15 +189,13 @@ class _Fixed:
 
     version = "benchmark"
 
-    def __init__(self, collection: Collection, found: Sequence[Sequence[str]]) -> None:
+    def __init__(self, collection: Collection, found: Sequence[Sequence[Hit]]) -> None:
         self._collection = collection
-        items = collection.items([id for ids in found for id in ids])
-        self._found = iter([[items[id] for id in ids] for ids in found])
+        self._found = iter(found)
 
     def search(self, queries: Sequence[Query], top_k: int) -> list[list[Hit]]:
         """What the next search finds."""
-        found = [next(self._found)[:top_k] for _ in queries]
-        return [[_hit(item, rank) for rank, item in enumerate(items, 1)] for items in found]
+        return [list(next(self._found)[:top_k]) for _ in queries]
 
     def item(self, id: str) -> Item:
         """Of the collection."""
@@ -208,6 +208,11 @@ class _Fixed:
     def frames(self, id: str, *, fps: float, most: int) -> list[Frame]:
         """Of the collection."""
         return self._collection.frames(self._collection.item(id), fps=fps, most=most)
+
+
+def _hits(collection: Collection, plan: Plan) -> list[list[Hit]]:
+    items = collection.items([id for ids in plan.ids for id in ids])
+    return [[_hit(items[id], rank) for rank, id in enumerate(ids, 1)] for ids in plan.ids]
 
 
 def _hit(item: Item, rank: int) -> Hit:

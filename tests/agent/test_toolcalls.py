@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+import time
 from typing import Any, cast
 
 import pytest
@@ -350,15 +351,28 @@ def test_what_could_not_be_read_back_cannot_be_constructed(make: Any) -> None:  
         make()
 
 
-def test_a_hostile_reply_takes_time_in_proportion_to_its_length() -> None:
-    many = 20_000
-    for reply in [
-        "<think></think>" * many,
-        "<tool_call>{" * many,
-        "<think>" * many,
-        '<tool_call>{"a":"' * many,
-    ]:
-        assert isinstance(parse_call(reply).action, Invalid)
+@pytest.mark.parametrize(
+    "piece",
+    [
+        "<think></think>",
+        "<think>",
+        "</think>",
+        "<tool_call>",
+        "<tool_call>{",
+        '<tool_call>{"a":"',
+        "{",
+        "```",
+    ],
+)
+def test_a_hostile_reply_does_not_take_time_with_the_square_of_its_length(piece: str) -> None:
+    reply = piece * 100_000
+    start = time.process_time()
+    assert isinstance(parse_call(reply).action, Invalid)
+    assert time.process_time() - start < 5  # some tenths of a second; with the square, half a minute
+
+
+def test_a_call_after_a_few_that_hold_none_is_found() -> None:
+    assert parse_call("<tool_call>{ " * 60 + search()).action == SearchNode("a", ("root",), "q")
 
 
 def test_a_deep_stack_does_not_make_parsing_raise() -> None:

@@ -276,7 +276,6 @@ class TestProtocol:
         with pytest.raises(ContextTooLong):
             ask(ChatPolicy(chat(server), ChatOptions(max_tokens=1)), Text("x" * 20000))
 
-    @pytest.mark.xfail(reason="vLLM joins the texts of a message without anything between them")
     def test_texts_in_a_row_do_not_run_together(self, server: VllmServer) -> None:
         policy = ChatPolicy(chat(server), ChatOptions(max_tokens=1, token_ids=True))
         _, reply = ask(policy, Text("The question:"), Text("How many?"))

@@ -245,9 +245,12 @@ class _Run:
         for event in self.record.take():
             yield event
         call = _Call(time.perf_counter())
-        async with aclosing(self._reply(context, call)) as events:
-            async for event in events:
-                yield event
+        try:
+            async with aclosing(self._reply(context, call)) as events:
+                async for event in events:
+                    yield event
+        except MissingExtra as error:
+            raise ModelError(error.message, error.hint) from error
         reply, waited = call.done(self.agent.policy.name), time.perf_counter() - call.began
         turn = episode.parse(reply.text)
         self._called(context, reply, turn, call.chunks)

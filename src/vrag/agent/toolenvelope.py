@@ -14,6 +14,9 @@ from vrag.agent.actions import Flag
 
 __all__ = ["Envelope", "json_object", "read_envelope"]
 
+_MOST_OPENINGS = 64
+"""Tool calls that are opened and hold none, after which no more is looked for: to find out what is wrong with
+each takes time in proportion to the length of the reply."""
 _NO_CALL = "The reply contains no complete tool call."
 _TAG = re.compile(r"<(?P<close>/?)(?P<name>think|tool_call)\b[^<>]*>", re.IGNORECASE)
 _OPENING = re.compile(r"\s*(?:```[a-z]*\s*)?(?=\{)", re.IGNORECASE)
@@ -55,6 +58,8 @@ class _Reader:
         self.thoughts: list[str] = []
         self.spoken = ""
         """What stood outside think blocks before `self.at`."""
+        self.opened = 0
+        """Tool calls opened so far that hold none."""
         self.fault = _NO_CALL
         """Why there is no call, as far as is known."""
         self.at = self._inside_thought()
@@ -76,6 +81,10 @@ class _Reader:
                     return self._without(self.reply[tag.end() :].strip(), "The think block is never closed.")
             elif found := self._called(place):
                 return found
+            else:
+                self.opened += 1
+                if self.opened == _MOST_OPENINGS:
+                    break
         return self._bare() or self._without(self._thought(), self.fault)
 
     def _think(self, place: int) -> bool:

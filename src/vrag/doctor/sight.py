@@ -126,7 +126,7 @@ def check_pictures(policy: Policy, count: int) -> Check:
     """
     question = "Which color is this? Answer with one word."
     one = _replies(policy, [([SMALL], question)])[0]
-    said = " ".join(one.text.split())[-60:]
+    said = " ".join(one.text.split())[-60:] or "nothing"
     details = {"reply": one.text, "pictures": count}
     try:
         _replies(policy, [([SMALL] * count, question)])
@@ -295,10 +295,9 @@ def _advice(found: Measurement, answers: Sequence[Answer]) -> str:
     if found.scaled is not None:
         return "No profile counts so: crops of this model will miss. Choose another model."
     if found.answered < found.asked / 2:
-        said = next(
-            (answer.text or answer.failure for answer in answers if answer.sample.numbers is None), ""
-        )
-        return f"See what it says instead, in --json. For example: {' '.join(said.split())[:120]}"
+        boxless = (answer.text or answer.failure for answer in answers if answer.sample.numbers is None)
+        said = next((words for text in boxless if (words := " ".join(text.split()))), "nothing")
+        return f"See what it says in place of boxes, with --json. For example: {said[:120]}"
     return "Crops of this model may miss. Choose a model that was trained to point at things (grounding)."
 
 

@@ -17,7 +17,7 @@ from vrag.errors import ModelError
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Sequence
 
-    from vrag.agent.policy import Message, Part
+    from vrag.agent.policy import Message
     from vrag.chat.base import ChatModel, ChatPart, ChatReply, ToolCall
 
 __all__ = ["ChatPolicy"]
@@ -103,10 +103,16 @@ class ChatPolicy:
         await self._model.aclose()
 
     def _message(self, message: Message) -> ChatMessage:
-        return ChatMessage(message.role.value, tuple(self._part(part) for part in message.parts))
-
-    def _part(self, part: Part) -> ChatPart:
-        return ChatImage(self._urls.of(part)) if isinstance(part, Picture) else ChatText(part.text)
+        """A message; texts in a row are one, since servers put nothing between them."""
+        parts: list[ChatPart] = []
+        for part in message.parts:
+            if isinstance(part, Picture):
+                parts.append(ChatImage(self._urls.of(part)))
+            elif parts and isinstance(before := parts[-1], ChatText):
+                parts[-1] = ChatText(f"{before.text}\n{part.text}")
+            else:
+                parts.append(ChatText(part.text))
+        return ChatMessage(message.role.value, tuple(parts))
 
 
 class _DataUrls:
