@@ -3,9 +3,9 @@
 Five spaces exist. An *item* is the stored full-resolution picture of a page. The model is *shown*
 a resized copy of the item or of a part of it. *Unit* coordinates are fractions of the item and are
 what leaves the system as evidence. *Mille* coordinates are fractions of the shown picture in
-thousandths, and *relative* ones are plain fractions of it: the conventions of some model families. A `View` says which part of which item a shown
-picture is, and maps between the spaces. Maps are exact in real numbers; rounding happens once, at
-the final cut of pixels.
+thousandths, and *relative* ones are plain fractions of it: the conventions of some model families. A
+`View` says which part of which item a shown picture is, and maps between the spaces. Maps are exact in
+real numbers; rounding happens once, at the final cut of pixels.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from PIL.Image import Image
 
-__all__ = ["Box", "Size", "Space", "View", "draw_view", "iou", "smart_resize"]
+__all__ = ["NO_MARGIN", "Box", "Size", "Space", "View", "draw_view", "iou", "smart_resize"]
 
 MAX_ASPECT = 200.0
 """Longest side over shortest side beyond which no model family accepts a picture."""
@@ -190,6 +190,9 @@ def smart_resize(size: Size, *, factor: int, min_pixels: int, max_pixels: int) -
     return Size(width, height)
 
 
+NO_MARGIN = Size(0, 0)
+
+
 @dataclass(frozen=True, slots=True)
 class View:
     """Which part of an item a shown picture is.
@@ -204,7 +207,7 @@ class View:
     """The part shown, in `Space.ITEM`."""
     shown: Size
     """Size in pixels at which the part is shown."""
-    margin: Size = Size(0, 0)
+    margin: Size = NO_MARGIN
     """White pixels added on the right and at the bottom, for a part smaller than a model accepts."""
 
     @property

@@ -36,6 +36,13 @@ CONTROL = [
     "<<SYS>>",
     "<start_of_turn>",
     "<end_of_turn>",
+    "<image_soft_token>",
+    "<IMG_CONTEXT>",
+    "<｜begin▁of▁sentence｜>",
+    '<bbox image="2">',
+    '<tool_call id="1">',
+    '<img src="http://x.example/">',
+    "＜passage＞",
     *(f"<{tag}>" for tag in TAGS),
     *(f"</{tag}>" for tag in TAGS),
 ]

@@ -18,7 +18,7 @@ from pydantic import BaseModel, ConfigDict, Field, field_serializer
 from vrag.agent.extension import Found, Scene
 from vrag.agent.policy import Picture
 from vrag.errors import CollectionError, SearchError, VragError
-from vrag.geometry import MAX_ASPECT, Box, Size, View, draw_view
+from vrag.geometry import MAX_ASPECT, NO_MARGIN, Box, Size, View, draw_view
 from vrag.types import Hit, Query
 
 if TYPE_CHECKING:
@@ -38,8 +38,6 @@ MIN_CROP_SIDE = 8
 """Raw pixels under which a crop shows nothing worth enlarging."""
 JPEG_QUALITY = 95
 """Letters keep their edges; five times as fast as PNG, and a third of its size for scans and photographs."""
-
-NO_MARGIN = Size(0, 0)
 
 log = logging.getLogger("vrag.agent")
 

@@ -12,7 +12,7 @@ from vrag.agent.prompts import prompt
 from vrag.agent.review import Result
 from vrag.agent.sharing import Visual, fit_fresh
 from vrag.errors import CollectionError, SearchError
-from vrag.geometry import Size
+from vrag.geometry import Size, View
 from vrag.types import ItemKind
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from vrag.agent.memory import MemoryOptions
     from vrag.agent.record import Record
     from vrag.agent.sharing import Fresh
-    from vrag.geometry import Box, View
+    from vrag.geometry import Box
     from vrag.types import Item
 
 __all__ = ["Results", "frame_parts"]
@@ -108,7 +108,8 @@ class Results:
         picture = self.environment.closer(item, source, region)
         self.natives[item] = source.item
         self.shown["Picture 1"] = (picture,)
-        self.listed.append(Result(label="Picture 1", item=item, region=region.as_tuple()))
+        part = None if region == View.whole(source.item, source.item).region else region.as_tuple()
+        self.listed.append(Result(label="Picture 1", item=item, region=part))
 
     def parts(self) -> list[Part]:
         """What the model is told of it, and asked to do with it."""
