@@ -280,19 +280,20 @@ def draw_view(image: Image, view: View) -> Image:
     """The picture a view shows: the region cut from the item, resized once, on its canvas.
 
     Args:
-        image: The stored item, RGB; of size `view.item`, or a smaller copy of the whole of it.
+        image: The stored item, RGB; of size `view.item`, or for a whole item a smaller copy.
         view: What to show of it.
+
+    Raises:
+        ValueError: If a part is to be cut from a smaller copy.
     """
     from PIL import Image as Images
 
-    x, y = image.width / view.item.width, image.height / view.item.height
-    left, top, right, bottom = view.region.as_tuple()
-    drawn = image.resize(
-        view.shown,
-        Images.Resampling.BICUBIC,
-        box=(left * x, top * y, right * x, bottom * y),
-        reducing_gap=2.0,
-    )
+    part = image
+    if view.region.as_tuple() != (0, 0, *view.item):  # cut first: a filter would look beyond the edge
+        if image.size != view.item:
+            raise ValueError("a part is cut from the item in full")
+        part = image.crop(tuple(int(side) for side in view.region.as_tuple()))  # pyright: ignore[reportArgumentType]
+    drawn = part.resize(view.shown, Images.Resampling.BICUBIC, reducing_gap=2.0)
     if view.canvas == view.shown:
         return drawn
     canvas = Images.new("RGB", view.canvas, "white")
