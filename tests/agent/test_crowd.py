@@ -17,7 +17,7 @@ from enum import Enum, auto
 from typing import TYPE_CHECKING
 
 import pytest
-from agent_scripts import PROFILE, VRAG, WAYS, Way, memorizes, note, of, searches, way_name
+from agent_scripts import PROFILE, VRAG, WAYS, Way, answers, memorizes, note, of, searches, way_name
 from chat_server import Asked, ChatServer, Cut, Hang, Raw, Refuse, Reply, Say
 
 from vrag.agent.environment import Environment, EnvironmentOptions
@@ -146,7 +146,7 @@ class Model:
             said = memorizes(summary=f"mark{number} was not found.")
         else:
             found = '"kind":"search"' in text
-            said = self.way.answer(digest) if found else searches("found", f"mark{number}")
+            said = answers("found", text=digest) if found else searches("found", f"mark{number}")
         return native(said) if number % 3 == 0 and self.way is not VRAG else Say(said, piece=16)
 
 
@@ -252,4 +252,8 @@ def speaks_of_itself_alone(run: Told) -> None:
     said = "\n".join(event.model_dump_json() for event in run.events)
     messages = b"\n".join(data for name, data in run.files.items() if name.endswith(".json")).decode()
     assert mark_of(said + messages) == run.number
-    assert {shown.document for shown in of(ImageShown, run.events)} <= {f"d{run.number}.pdf"}
+    shown = {image.document for image in of(ImageShown, run.events)}
+    assert shown <= {f"d{run.number}.pdf"}
+    if run.answer is not None:
+        assert isinstance(run.end, AnswerGiven)
+        assert {evidence.document for evidence in run.end.evidence} == shown

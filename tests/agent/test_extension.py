@@ -15,6 +15,7 @@ from agent_scripts import PROFILE, VRAG, WAYS, Watching, Way, call, of, way_name
 from vrag.agent.environment import Environment, EnvironmentOptions
 from vrag.agent.events import (
     ActionRequested,
+    ActionReturned,
     AnswerGiven,
     GraphChanged,
     ImageShown,
@@ -157,6 +158,8 @@ def test_an_action_of_others_works_in_both_agents(way: Way) -> None:
     assert shown(events) == [2, 3]
     (asked,) = of(ActionRequested, events)
     assert (asked.name, asked.text) == ("next_page", "last")
+    (returned,) = of(ActionReturned, events)
+    assert (returned.items, returned.texts) == ((tiny_corpus().items[2].id,), ())
     end = events[-1]
     assert isinstance(end, AnswerGiven)
     assert end.stop_reason is StopReason.ANSWERED
@@ -284,13 +287,24 @@ def test_it_cannot_show_documents_outside_the_filter(way: Way) -> None:
 
 
 @both
-@pytest.mark.parametrize("documents", [None, [tiny_corpus().items[0].document]])
-def test_an_item_that_it_invents_does_not_end_the_run(way: Way, documents: list[str] | None) -> None:
+def test_an_item_that_it_invents_is_told_and_the_others_are_shown(way: Way) -> None:
     real = tiny_corpus().items[0].id
-    events = giving(way, Giving(Found(items=("invented-1", real))), tiny_corpus(), documents=documents)
+    events = giving(way, Giving(Found(items=("invented-1", real))), tiny_corpus())
+    (returned,) = of(ActionReturned, events)
+    assert returned.items == ("invented-1", real)
+    assert returned.damaged == ("There is no item 'invented-1'.",)
+    assert shown(events) == [1]
     assert isinstance(events[-1], AnswerGiven)
     assert events[-1].text == "12"
-    assert shown(events) in ([1], [])
+
+
+@both
+def test_an_item_that_it_invents_does_not_pass_the_filter(way: Way) -> None:
+    found = Found(items=("invented-1",))
+    events = giving(way, Giving(found), tiny_corpus(), documents=[tiny_corpus().items[0].document])
+    assert shown(events) == []
+    assert isinstance(events[-1], AnswerGiven)
+    assert events[-1].text == "12"
 
 
 @both

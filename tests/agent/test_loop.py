@@ -261,20 +261,26 @@ def test_without_limits_a_run_has_the_steps_of_its_method(way: Way) -> None:
     assert len(of(ModelCalled, events)) == way.method.steps
 
 
-@both
-def test_a_reply_that_was_cut_off_before_its_action_ends_the_run(way: Way) -> None:
-    class Cut(Faltering):
-        async def reply(
-            self, history: Sequence[Message], turn: int = 1
-        ) -> AsyncGenerator[Delta | Retry | Reply, None]:
-            yield Reply(self.replies[0], FinishReason.LENGTH)
+class CutOff(Faltering):
+    """Runs out of tokens in every reply."""
 
-    whole, half = (
-        list(Agent(Cut((text,)), environment(), way.method).stream("?")) for text in ("x", "<think>")
-    )
-    assert reason_of(whole) is reason_of(half) is StopReason.OUT_OF_TOKENS
-    whole = list(Agent(Cut((way.answer("9"),)), environment(), way.method).stream("?"))
-    assert end_of(whole).stop_reason is StopReason.ANSWERED
+    async def reply(
+        self, history: Sequence[Message], turn: int = 1
+    ) -> AsyncGenerator[Delta | Retry | Reply, None]:
+        yield Reply(self.replies[turn - 1], FinishReason.LENGTH)
+
+
+@both
+@pytest.mark.parametrize("reply", ["x", "<think>", "<think>So.</think>"])
+def test_a_reply_that_was_cut_off_before_its_action_ends_the_run(way: Way, reply: str) -> None:
+    events = list(Agent(CutOff((reply,)), environment(), way.method).stream("?"))
+    assert reason_of(events) is StopReason.OUT_OF_TOKENS
+
+
+@both
+def test_a_reply_that_was_cut_off_after_its_action_is_carried_out(way: Way) -> None:
+    events = list(Agent(CutOff(way.script()), environment(), way.method).stream("?"))
+    assert reason_of(events) is StopReason.ANSWERED
 
 
 @both

@@ -30,6 +30,7 @@ from vrag.agent.events import (
     ModelRetried,
     RunStarted,
     StopReason,
+    ThoughtDelta,
     UsageReported,
 )
 from vrag.agent.limits import Limits, Prices
@@ -198,6 +199,26 @@ def test_every_failure_of_a_model_is_replayed_as_the_failure_it_was(
     agent = Agent(ScriptedPolicy((way.search("ferry"), error)), environment(), way.method)
     run = kept(RunStore(tmp_path), agent)
     assert run.trajectory.failure == str(error)
+    assert changed(run, tiny_corpus()) == []
+
+
+@pytest.mark.parametrize("way", WAYS, ids=way_name)
+def test_a_call_that_failed_for_good_in_mid_thought_is_replayed_with_its_thought(
+    tmp_path: Path, way: Way
+) -> None:
+    class Breaking(Rich):
+        async def reply(
+            self, history: Sequence[Message], turn: int = 1
+        ) -> AsyncGenerator[Delta | Retry | Reply, None]:
+            yield Delta("<think>first try")
+            yield Retry("The connection was cut.")
+            for piece in ("\n<thi", "nk>The a", " < b and", " c > d", " then </th"):
+                yield Delta(piece)
+            raise ModelError("The connection was cut again.")
+
+    run = kept(RunStore(tmp_path), Agent(Breaking(()), environment(), way.method))
+    told = [event.text for event in of(ThoughtDelta, run.events)]
+    assert told == ["first try", "The a", " ", "< b and c > d", " then "]
     assert changed(run, tiny_corpus()) == []
 
 

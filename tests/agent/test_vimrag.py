@@ -559,6 +559,7 @@ RESELECTING = Vimrag(reselect=True)
         ("<evidence>2, 1</evidence>", [1, 2]),
         ("<evidence></evidence>", []),
         ("<evidence>77, 2</evidence>", [1]),
+        ("<evidence>77</evidence>", [2, 1]),
         ("I cannot say.", [2, 1]),
         (answers("report"), [2, 1]),
     ],

@@ -382,6 +382,7 @@ def selected(*replies: str, steps: int = 10) -> tuple[AnswerGiven, Watching]:
         ("<evidence>2, 1</evidence>", [1, 2]),
         ("<evidence></evidence>", []),
         ("<evidence>2, 77</evidence>", [1]),
+        ("<evidence>77</evidence>", [2, 1]),
         ("I cannot say.", [2, 1]),
         (ANSWER, [2, 1]),
     ],

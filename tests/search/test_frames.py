@@ -176,6 +176,15 @@ class TestFrames:
         found = searcher.frames(items(collection, ItemKind.CLIP)[1].id, fps=10, most=4)
         assert [frame.seconds for frame in found] == [4.0, 5.3, 6.6, 7.9]
 
+    def test_that_are_large_come_smaller_with_their_proportions(
+        self, searcher: Searcher, collection: Collection, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """32 frames in 4K would take 800 MB, and no model is shown so much of one."""
+        monkeypatch.setattr("vrag.corpus.showing.SHOWN_FRAME_PIXELS", 2500)
+        found = searcher.frames(items(collection, ItemKind.CLIP)[1].id, fps=1, most=4)
+        assert {frame.image.size for frame in found} == {(75, 33)}
+        assert [number_of(frame.image) for frame in found] == [40, 50, 60, 70]
+
     def test_one_is_the_first(self, searcher: Searcher, collection: Collection) -> None:
         found = searcher.frames(items(collection, ItemKind.CLIP)[2].id, fps=1, most=1)
         assert [(frame.seconds, number_of(frame.image)) for frame in found] == [(8.0, 80)]

@@ -20,6 +20,7 @@ from vrag.agent.events import (
     RunSettings,
     RunStarted,
     StopReason,
+    ThoughtDelta,
     UsageReported,
 )
 from vrag.agent.extension import load_extensions
@@ -68,6 +69,7 @@ class RecordedPolicy:
                 calls.setdefault(event.step, []).extend(_pieces(event.reply, event.chunks))
                 calls[event.step].append(_reply(event, tokens.get(event.step)))
         started, last = events[0], events[-1]
+        calls.setdefault(last.step, []).extend(_unfinished(events))
         assert isinstance(started, RunStarted)
         failure = ModelError(NO_FURTHER_REPLY)
         if isinstance(last, RunFailed):
@@ -101,6 +103,17 @@ def _pieces(text: str, lengths: Sequence[int]) -> Iterator[Delta]:
     for length in lengths:
         yield Delta(text[at : at + length])
         at += length
+
+
+def _unfinished(events: Sequence[Event]) -> list[Delta]:
+    """What came of a last call that failed for good: its thought, which is all that was told of it."""
+    thoughts: list[str] = []
+    for event in events:
+        if isinstance(event, ModelRetried | ModelCalled):
+            thoughts = []
+        elif isinstance(event, ThoughtDelta):
+            thoughts.append(event.text)
+    return [Delta(f"<think>{text}" if number == 0 else text) for number, text in enumerate(thoughts)]
 
 
 def _reply(call: ModelCalled, used: UsageReported | None) -> Reply:

@@ -170,7 +170,9 @@ class VimragEpisode:
 
     def conclude(self, record: Record) -> Outcome:
         """Gives the answer that stands; see `Episode`."""
-        return Outcome() if self.standing is None else self._answered(self.standing, record)
+        if self.standing is None or self.graph.answered:
+            return Outcome(self.standing)
+        return self._answered(self.standing, record)
 
     def evidence(self, answer: str | None) -> Sequence[Seen]:
         """What the ancestors of the answer hold, the nearest first; without an answer, all that was found."""

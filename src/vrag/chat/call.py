@@ -264,7 +264,7 @@ class Call:
             )
         if isinstance(error, httpx.ConnectError):
             return Passing(ModelError(f"{self.server} cannot be reached: {reason}.", "Is it running?"))
-        return Passing(ModelError(f"The connection to {self.server} broke off: {reason}."))
+        return Passing(ModelError(f"The connection to {self.server} broke off: {reason.rstrip(chr(46))}."))
 
     def _broken(self, failure: Exception) -> Exception:
         """What a stream that cannot be read on means."""
