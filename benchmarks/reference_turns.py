@@ -159,9 +159,9 @@ class VimragTurns:
         """The messages with every picture as a data URL: those in memory are that already."""
         made: list[dict[str, Any]] = []
         for message in messages:
-            content = message["content"]
-            if isinstance(content, list):
-                content = [self._part(part) for part in content]  # pyright: ignore[reportUnknownVariableType]
+            content: str | list[dict[str, Any]] = message["content"]
+            if not isinstance(content, str):
+                content = [self._part(part) for part in content]
             made.append({"role": message["role"], "content": content})
         return made
 

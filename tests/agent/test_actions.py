@@ -16,7 +16,6 @@ from vrag.agent.actions import (
     Turn,
     parse,
     render,
-    thought_so_far,
 )
 
 PIECES = [
@@ -70,16 +69,6 @@ def test_what_is_executed_reads_the_same_without_what_was_dropped(reply: str) ->
         again = parse(turn.executed)
         assert again.action == turn.action
         assert Flag.TRAILING_TEXT not in again.flags
-
-
-@given(st.text(), st.text())
-def test_a_streamed_thought_only_grows(start: str, end: str) -> None:
-    reply = f"<think>{start}</think>{end}"
-    seen = ""
-    for length in range(len(reply) + 1):
-        now = thought_so_far(reply[:length])
-        assert now.startswith(seen)
-        seen = now
 
 
 @pytest.mark.parametrize(

@@ -89,7 +89,7 @@ def test_sequence_numbers_have_no_gaps_and_events_survive_json(way: Way) -> None
 
 @both
 def test_the_first_event_says_all_that_a_replay_must_know(way: Way) -> None:
-    first = next(iter(agent(way, limits=Limits(steps=4, cost=2.0)).stream(f" {QUESTION} ")))
+    first = next(iter(agent(way, limits=Limits(steps=4, seconds=20.0)).stream(f" {QUESTION} ")))
     assert isinstance(first, RunStarted)
     assert (first.question, first.collection) == (QUESTION, "memory")
     assert (first.settings.agent, first.settings.limits.steps) == (way.method.name, 4)
@@ -231,8 +231,9 @@ def test_a_collection_that_cannot_be_opened_at_all_is_an_event_too(way: Way) -> 
     where = environment()
     broken: Any = Gone()
     events, _ = events_of(way.method, *way.script(), where=type(where)(broken, where.profile))
-    assert [type(event) for event in events] == [RunFailed]
+    assert [type(event) for event in events] == [RunStarted, RunFailed]
     assert reason_of(events) is StopReason.SEARCH_ERROR
+    assert Trajectory.of(events).failure == "There is nothing there."
 
 
 @both

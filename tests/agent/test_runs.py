@@ -218,7 +218,7 @@ def test_a_call_that_failed_for_good_in_mid_thought_is_replayed_with_its_thought
 
     run = kept(RunStore(tmp_path), Agent(Breaking(()), environment(), way.method))
     told = [event.text for event in of(ThoughtDelta, run.events)]
-    assert told == ["first try", "The a", " ", "< b and c > d", " then "]
+    assert told == ["first try", "The a", " < b and", " c > d", " then "]
     assert changed(run, tiny_corpus()) == []
 
 

@@ -29,7 +29,6 @@ __all__ = [
     "Turn",
     "parse",
     "render",
-    "thought_so_far",
 ]
 
 ABSTENTION = "Not answerable"
@@ -248,25 +247,6 @@ def parse(reply: str, names: frozenset[str] = frozenset(), *, selecting: bool = 
         else:
             thoughts.append(reply[tag.end() : tags[close].start()].strip())
     return Turn(_joined(thoughts), Invalid("The reply contains no complete action."), reply)
-
-
-def thought_so_far(reply: str) -> str:
-    """The part of an unfinished reply's first think block that is certain already.
-
-    Letters that may be the beginning of the closing tag are held back, so that what this returns
-    for a growing reply only ever grows.
-
-    >>> thought_so_far("<think>two pages</thi")
-    'two pages'
-    """
-    opening = re.match(r"\s*<think>", reply, re.IGNORECASE)
-    if opening is None:
-        return ""
-    body = reply[opening.end() :]
-    if close := re.search(r"</think\b[^<>]*>", body, re.IGNORECASE):
-        return body[: close.start()]
-    tail = body.rfind("<")
-    return body[:tail] if tail >= 0 and ">" not in body[tail:] else body
 
 
 def _skip_open_thought(reply: str, tags: list[re.Match[str]], thoughts: list[str]) -> int:

@@ -62,7 +62,7 @@ class StopReason(StrEnum):
     OUT_OF_STEPS = "out_of_steps"
     """The step limit was reached without an answer."""
     OUT_OF_TOKENS = "out_of_tokens"
-    """The model's context or the token limit was exhausted."""
+    """The model's context was exhausted, or a reply was cut off before it came to an action."""
     OUT_OF_BUDGET = "out_of_budget"
     """The run's budget was spent."""
     CANCELLED = "cancelled"
@@ -119,7 +119,7 @@ class RunStarted(EventBase):
     question: str
     settings: RunSettings
     collection: str
-    """Version of the collection's content; a replay needs the same."""
+    """Version of the collection's content; a replay needs the same. Empty when it could not be had."""
 
 
 class ThoughtDelta(EventBase):
@@ -188,7 +188,7 @@ class SearchReturned(EventBase):
     type: Literal["search_returned"] = "search_returned"
     hits: tuple[Hit, ...]
     damaged: tuple[str, ...] = ()
-    """Why items were found and could not be opened; the next best were shown instead."""
+    """Why items that were found are not shown: they cannot be opened, or there is no room for them."""
 
 
 class ImageShown(EventBase):

@@ -15,7 +15,12 @@ class Limits(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     steps: int = Field(default=10, ge=1, description="Model calls, refused replies included.")
-    tokens: int | None = Field(default=None, ge=1, description="Tokens of prompts and replies together.")
+    tokens: int | None = Field(
+        default=None,
+        ge=1,
+        description="Tokens of prompts and replies together; where a policy does not tell them, at least its "
+        "visual tokens and the pieces of its replies.",
+    )
     visual_tokens: int | None = Field(
         default=None, ge=1, description="Visual tokens of all prompts together."
     )

@@ -1,0 +1,323 @@
+"""One run: the loop around a model, the same for every method.
+
+What it is told, what it says, what comes of that, until something stops it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from contextlib import aclosing
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from vrag.agent.actions import Invalid
+from vrag.agent.aside import aside
+from vrag.agent.events import (
+    AnswerGiven,
+    Event,
+    ModelCalled,
+    ModelRetried,
+    RunFailed,
+    RunStarted,
+    StopReason,
+    ThoughtDelta,
+    ThoughtGiven,
+    UsageReported,
+)
+from vrag.agent.evidence import checked
+from vrag.agent.incoming import Incoming
+from vrag.agent.limits import Spent
+from vrag.agent.method import Outcome
+from vrag.agent.policy import FinishReason, Reply, Retry
+from vrag.errors import CollectionError, ContextTooLong, CorpusError, MissingExtra, ModelError, SearchError
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Awaitable, Sequence
+
+    from vrag.agent.actions import Answer, Turn
+    from vrag.agent.evidence import Evidence
+    from vrag.agent.loop import Agent
+    from vrag.agent.method import Context, Episode
+    from vrag.agent.policy import Picture
+    from vrag.agent.record import Record
+    from vrag.agent.toolcalls import AnswerNode
+    from vrag.errors import VragError
+
+__all__ = ["Run", "encodable"]
+
+T = TypeVar("T")
+GRACE_SECONDS = 5.0
+"""For checking the evidence of an answer, once the seconds of a run are used up."""
+
+
+class _Cancelled(Exception):
+    """The run is to end now."""
+
+
+class _OutOfTime(Exception):
+    """The run has used up its seconds."""
+
+
+@dataclass(slots=True)
+class Run:
+    """The state of one run."""
+
+    agent: Agent
+    question: str
+    record: Record
+    cancel: asyncio.Event
+    stop: StopReason | None = None
+    spent: Spent = field(default_factory=Spent)
+    started: float = field(default_factory=time.perf_counter)
+    cancelling: asyncio.Future[Any] | None = None
+
+    async def events(self) -> AsyncGenerator[Event, None]:
+        """Everything from the start to the end."""
+        self.cancelling = asyncio.ensure_future(self.cancel.wait())
+        try:
+            async with aclosing(self._guarded()) as events:
+                async for event in events:
+                    yield event
+        finally:
+            self.cancelling.cancel()
+            await asyncio.gather(self.cancelling, return_exceptions=True)
+
+    async def _guarded(self) -> AsyncGenerator[Event, None]:
+        """The same, with failures as events."""
+        try:
+            await self._start()
+            for event in self.record.take():
+                yield event
+            async with aclosing(self._steps()) as events:
+                async for event in events:
+                    yield event
+        except _Cancelled:
+            self.record = self.record.alone()
+            self._ended(None, (), (), StopReason.CANCELLED)
+        except _OutOfTime:
+            self._ended(None, (), (), StopReason.OUT_OF_BUDGET)
+        except ContextTooLong as error:
+            self._failed(error, StopReason.OUT_OF_TOKENS)
+        except ModelError as error:
+            self._failed(error, StopReason.MODEL_ERROR)
+        except (SearchError, CollectionError, CorpusError, MissingExtra) as error:
+            self._failed(error, StopReason.SEARCH_ERROR)
+        for event in self.record.take():
+            yield event
+
+    async def _start(self) -> None:
+        """Says that the run begins, also when what it searches cannot be reached."""
+        version, searcher = "", self.agent.environment.searcher
+        try:
+            version = await self._meanwhile(aside(lambda: searcher.version))
+        finally:
+            self.record.tell(
+                RunStarted, question=self.question, settings=self.agent.settings, collection=version
+            )
+
+    async def _steps(self) -> AsyncGenerator[Event, None]:
+        episode = self.agent.method.begin(self.agent.environment, self.question)
+        outcome: Outcome | None = None
+        try:
+            while self.stop is None:
+                async with aclosing(self._turn(episode)) as parts:
+                    async for part in parts:
+                        if isinstance(part, Outcome):
+                            outcome = part
+                        else:
+                            yield part
+        except _OutOfTime:
+            self.record = self.record.alone()
+            self.stop = StopReason.OUT_OF_BUDGET
+        except ModelError:
+            outcome = episode.conclude(self.record)
+            if outcome.answer is None:
+                raise
+        if outcome is None or outcome.answer is None:
+            outcome = episode.conclude(self.record)
+        await self._conclude(episode, outcome.answer)
+
+    async def _conclude(self, episode: Episode, answer: Answer | AnswerNode | None) -> None:
+        """Says the answer with its evidence, as far as that can be checked in the time there is."""
+        self.stop = _reason(answer) or self.stop
+        assert self.stop is not None
+        text = None if answer is None or answer.abstains else answer.text
+        environment = self.agent.environment
+        seeing = aside(lambda: checked(episode.evidence(answer and answer.text), environment))
+        try:
+            evidence, faults = await self._meanwhile(seeing, grace=GRACE_SECONDS)
+        except _OutOfTime:
+            evidence, faults = (), ("There was no time left to check the evidence.",)
+        self._ended(text, evidence, faults, self.stop)
+
+    async def _turn(self, episode: Episode) -> AsyncGenerator[Event | Outcome, None]:
+        """One model call and what comes of it; sets `stop` when it was the last."""
+        began = time.perf_counter()
+        more = self.record.step + 1 < self.agent.bounds.steps
+        context = await self._meanwhile(aside(lambda: episode.context(last=not more)))
+        if not self.spent.allows(self.agent.bounds, self._tokens(context.pictures)):
+            self.stop = StopReason.OUT_OF_BUDGET
+            return
+        self.record.step += 1
+        for event in self.record.take():
+            yield event
+        call = Incoming()
+        async with aclosing(self._reply(context, call)) as events:
+            async for event in events:
+                yield event
+        reply, waited = call.done(self.agent.policy.name), call.seconds
+        turn = episode.parse(reply.text)
+        try:
+            await self._meanwhile(aside(lambda: self._called(context, reply, turn, call.lengths)))
+            if turn.thought:
+                self.record.tell(ThoughtGiven, text=turn.thought)
+            episode.announce(turn, self.record)
+            for event in self.record.take():
+                yield event
+            outcome = await self._meanwhile(aside(lambda: episode.step(turn, self.record, more=more)))
+        finally:  # it was paid for, whatever comes of it
+            self._used(context, reply, time.perf_counter() - began, waited, len(call.chunks))
+        for event in self.record.take():
+            yield event
+        yield outcome
+        self.stop = _stop_after(outcome, turn, reply, more)
+
+    async def _reply(self, context: Context, call: Incoming) -> AsyncGenerator[Event, None]:
+        """Asks the policy; what it says is added to `call`.
+
+        Raises:
+            ModelError: If no reply can be had.
+        """
+        parts = self.agent.policy.reply(context.messages, self.record.step)
+        async with aclosing(parts):
+            while (part := await self._meanwhile(_next(parts))) is not None:
+                match part:
+                    case Reply():
+                        call.reply = replace(part, text=encodable(part.text))
+                        return
+                    case Retry(reason, seconds):
+                        self.record.tell(
+                            ModelRetried,
+                            reason=reason,
+                            seconds=seconds,
+                            partial="".join(call.chunks),
+                            chunks=call.lengths,
+                        )
+                        call.again()
+                    case _ if new := call.add(encodable(part.text)):
+                        self.record.tell(ThoughtDelta, text=new)
+                    case _:
+                        continue
+                for event in self.record.take():
+                    yield event
+
+    async def _meanwhile(self, work: Awaitable[T], *, grace: float = 0.0) -> T:
+        """The result of some work.
+
+        Args:
+            work: Cancelled when it is not waited for any longer; work in a thread is left behind.
+            grace: Seconds that it gets at least.
+
+        Raises:
+            _Cancelled: As soon as the run is cancelled.
+            _OutOfTime: As soon as the run has used up its seconds.
+        """
+        assert self.cancelling is not None
+        doing = asyncio.ensure_future(work)
+        try:
+            await asyncio.wait(
+                {doing, self.cancelling}, timeout=self._left(grace), return_when=asyncio.FIRST_COMPLETED
+            )
+            if self.cancelling.done():
+                raise _Cancelled
+            if not doing.done():
+                raise _OutOfTime
+            return doing.result()
+        finally:
+            if not doing.done():
+                doing.cancel()
+                await asyncio.gather(doing, return_exceptions=True)
+
+    def _left(self, grace: float) -> float | None:
+        """Seconds that the run has left, but at least so many; None without a limit."""
+        seconds = self.agent.bounds.seconds
+        return None if seconds is None else max(grace, seconds - (time.perf_counter() - self.started))
+
+    def _called(self, context: Context, reply: Reply, turn: Turn[Any], chunks: tuple[int, ...]) -> None:
+        self.record.tell(
+            ModelCalled,
+            messages=tuple(self.record.message(message) for message in context.messages),
+            reply=reply.text,
+            executed=len(turn.executed),
+            chunks=chunks,
+            finish=reply.finish,
+            flags=tuple(sorted(turn.flags)),
+            prompt_ids=reply.sampled.prompt_ids,
+            ids=reply.sampled.ids,
+            logprobs=reply.sampled.logprobs,
+            sampling=dict(self.agent.policy.sampling),
+        )
+
+    def _used(self, context: Context, reply: Reply, seconds: float, waited: float, pieces: int) -> None:
+        """Says what a call cost; where tokens are not told, at least its visual tokens and pieces count."""
+        tokens = reply.tokens
+        cost = self.agent.prices.cost(tokens.prompt, tokens.completion, tokens.cached)
+        visual = self._tokens(context.pictures)
+        self.spent.add(
+            tokens=(visual if tokens.prompt is None else tokens.prompt)
+            + (pieces if tokens.completion is None else tokens.completion),
+            visual_tokens=visual,
+            cost=cost or 0.0,
+        )
+        self.record.tell(
+            UsageReported,
+            prompt_tokens=tokens.prompt,
+            completion_tokens=tokens.completion,
+            cached_tokens=tokens.cached,
+            visual_tokens=visual,
+            memory_tokens=self._tokens(context.remembered),
+            fresh_tokens=self._tokens(context.fresh),
+            pixels=sum(picture.view.canvas.area for picture in context.pictures),
+            seconds=seconds,
+            model_seconds=waited,
+            cost=cost,
+        )
+
+    def _tokens(self, pictures: Sequence[Picture]) -> int:
+        profile = self.agent.environment.profile
+        return sum(profile.visual_tokens(picture.view.canvas) for picture in pictures)
+
+    def _ended(
+        self, text: str | None, evidence: tuple[Evidence, ...], faults: tuple[str, ...], reason: StopReason
+    ) -> None:
+        self.record.tell(AnswerGiven, text=text, evidence=evidence, unsupported=faults, stop_reason=reason)
+
+    def _failed(self, error: VragError, reason: StopReason) -> None:
+        self.record.tell(RunFailed, boundary=type(error).__name__, message=str(error), stop_reason=reason)
+
+
+async def _next(parts: AsyncGenerator[T, None]) -> T | None:
+    try:
+        return await anext(parts, None)
+    except MissingExtra as error:
+        raise ModelError(error.message, error.hint) from error
+
+
+def _reason(answer: Answer | AnswerNode | None) -> StopReason | None:
+    if answer is None:
+        return None
+    return StopReason.ABSTAINED if answer.abstains else StopReason.ANSWERED
+
+
+def _stop_after(outcome: Outcome, turn: Turn[Any], reply: Reply, more: bool) -> StopReason | None:
+    if (reason := _reason(outcome.answer)) is not None:
+        return reason
+    if reply.finish is FinishReason.LENGTH and isinstance(turn.action, Invalid):
+        return StopReason.OUT_OF_TOKENS  # it was cut off before it came to an action
+    return None if more else StopReason.OUT_OF_STEPS
+
+
+def encodable(text: str) -> str:
+    """The text with lone surrogates replaced, which no file and no connection can carry."""
+    return text.encode("utf-8", "replace").decode("utf-8")
