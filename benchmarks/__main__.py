@@ -1,12 +1,12 @@
 """`python -m benchmarks`: every comparison of speed in one table, kept in `benchmarks/results.json`.
 
 Studies of quality, safety and size are run by themselves: `benchmarks/retrieval.py`, `grounding.py`,
-`kills.py`, `pooling.py`, `scale.py`.
+`injection.py`, `kills.py`, `pooling.py`, `scale.py`, `tokens.py`.
 """
 
 from __future__ import annotations
 
-from benchmarks import dense, imports, maxsim, ocr, opening, rendering, serving
+from benchmarks import crowd, dense, imports, maxsim, ocr, opening, rendering, serving, turns
 from benchmarks.table import keep, show
 
 
@@ -20,6 +20,8 @@ def main() -> None:
         *maxsim.main(),
         *opening.main(),
         *serving.main(),
+        *turns.main(),
+        *crowd.main(),
     ]
     show(rows)
     keep(rows)

@@ -1,14 +1,15 @@
 """What a turn costs beside the model: opening, cutting, resizing and encoding pictures, and the messages.
 
-The reference's steps are in `reference_turns.py`. Ours is the whole agent, from the question to the checked
-evidence: the loop, the environment over a collection, the conversation as JSON of a request, and every event
-of the run; only the server is missing. Both get the same pages, stored as the same JPEG files, search results
+The reference's steps are in `reference_turns.py`. Ours is the whole agent from the question to the answer:
+the loop, the environment over a collection, the conversation as JSON of a request, and every event of the
+run; only the server is missing. Both get the same pages, stored as the same JPEG files, search results
 that stand, and the same replies: for VRAG search, search, crop, search, answer; for VimRAG six times search
 and summarise, with two of three pages kept, then answer. They run in processes of their own with one thread,
 in turn, over other pages for each question. Time is that of the processor.
 
-Neither keeps files. Rows with "kept" are ours with the run written to disk, as `vrag ask` does. "Uncut" is
-the reference without its limit of 38,000 bytes for a picture.
+Neither keeps files. Rows with "kept" are ours with the run written to disk, as `vrag ask` does; those with
+"checked" are ours with what comes after the answer and the reference has not: all evidence is drawn again and
+compared with what was shown. "Uncut" is the reference without its limit of 38,000 bytes for a picture.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import asyncio
 import json
 import random
 import tempfile
+import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -28,9 +30,9 @@ from benchmarks.reference_turns import MOST_BYTES, VimragTurns, VragTurns
 from benchmarks.table import Comparison, compared, show
 from vrag.agent.actions import Answer, Crop, Search, render
 from vrag.agent.environment import Environment, EnvironmentOptions
+from vrag.agent.events import AnswerGiven, InvalidAction, UsageReported
 from vrag.agent.loop import Agent
 from vrag.agent.policies.chat import ChatPolicy
-from vrag.agent.prompts import prompt
 from vrag.agent.runs import RunStore
 from vrag.agent.toolcalls import AnswerNode, Memorize, Note, SearchNode, render_call
 from vrag.agent.vimrag import Vimrag
@@ -46,6 +48,7 @@ if TYPE_CHECKING:
 
     from PIL.Image import Image
 
+    from vrag.agent.events import Event
     from vrag.chat.base import ChatMessage
     from vrag.corpus.video import Frame
     from vrag.geometry import Size
@@ -62,10 +65,14 @@ FILES = 6
 """Of the documents, the smallest files."""
 QUESTION = "What do these documents say about revenue, members and certification?"
 THOUGHT = "The page lists members by year, but says nothing about fees. I need the page with prices."
+INSTRUCTION = 20 * THOUGHT
+"""In place of theirs, and about as long."""
 CASES = (
     ("vrag", "a turn of VRAG"),
     ("vimrag", "a turn of VimRAG"),
     ("vimrag uncut", "a turn of VimRAG, theirs uncut"),
+    ("vrag checked", "a turn of VRAG, ours checked"),
+    ("vimrag checked", "a turn of VimRAG, ours checked"),
     ("vrag kept", "a turn of VRAG, ours kept"),
     ("vimrag kept", "a turn of VimRAG, ours kept"),
 )
@@ -76,9 +83,7 @@ LOOP = """
 side = Side(*sys.argv[1:])
 say()
 for line in sys.stdin:
-    what = line.strip()
-    (turns, size), cpu_ms, wall_ms = timed(lambda: side.do(what))
-    say(cpu=cpu_ms / turns, wall=wall_ms / turns, turns=turns, megabytes=size / turns / 1e6)
+    say(**side.do(line.strip()))
 """
 
 
@@ -88,6 +93,36 @@ class Plan:
 
     ids: list[list[str]]
     paths: list[list[str]]
+
+
+@dataclass(slots=True)
+class Meter:
+    """Time of this process between `begin` and `end`, and the requests that were made."""
+
+    cpu: float = 0.0
+    wall: float = 0.0
+    turns: int = 0
+    size: int = 0
+    """Bytes of all requests."""
+
+    def begin(self) -> None:
+        """Starts both clocks."""
+        self.cpu -= time.process_time()
+        self.wall -= time.perf_counter()
+
+    def end(self) -> None:
+        """Stops them."""
+        self.cpu += time.process_time()
+        self.wall += time.perf_counter()
+
+    def per_turn(self) -> dict[str, float]:
+        """Milliseconds and megabytes of a turn."""
+        turns = self.turns
+        return {
+            "cpu": 1000 * self.cpu / turns,
+            "wall": 1000 * self.wall / turns,
+            "megabytes": self.size / turns / 1e6,
+        }
 
 
 class Theirs:
@@ -100,18 +135,24 @@ class Theirs:
     def __init__(self, plans: str) -> None:
         self._plans = _read(plans)
 
-    def do(self, what: str) -> tuple[int, int]:
-        """Asks all questions; the number of turns, and the bytes of all requests."""
+    def do(self, what: str) -> dict[str, float]:
+        """Asks all questions."""
         name, *_ = what.split()
-        sizes = [len(body) for plan in self._plans[name] for body in _requests(what, plan)]
-        return len(sizes), sum(sizes)
+        meter = Meter()
+        for plan in self._plans[name]:
+            meter.begin()
+            for body in _requests(what, plan):
+                meter.turns += 1
+                meter.size += len(body)
+            meter.end()
+        return meter.per_turn()
 
 
 def _requests(what: str, plan: Plan) -> Iterator[bytes]:
     if what.startswith("vrag"):
-        return VragTurns(prompt("vrag.md", actions=""), plan.paths).requests(QUESTION, vrag_replies())
+        return VragTurns(INSTRUCTION, plan.paths).requests(QUESTION, vrag_replies())
     most = None if "uncut" in what else MOST_BYTES
-    agent = VimragTurns(prompt("vimrag.md", actions=""), THOUGHT, plan.paths, most)
+    agent = VimragTurns(INSTRUCTION, THOUGHT, plan.paths, most)
     return agent.requests(QUESTION, vimrag_replies())
 
 
@@ -132,16 +173,17 @@ class Ours:
         self._runs = RunStore(Path(runs))
         self._runner = asyncio.Runner()
 
-    def do(self, what: str) -> tuple[int, int]:
-        """Asks all questions; the number of turns, and the bytes of all requests."""
+    def do(self, what: str) -> dict[str, float]:
+        """Asks all questions."""
         name, *rest = what.split()
-        sizes: list[int] = []
+        meter = Meter()
         for found in self._found[name]:
             model = _Scripted(vrag_replies() if name == "vrag" else vimrag_replies())
             agent = self._agent(name, model, found)
-            self._runner.run(self._kept(agent) if "kept" in rest else self._run(agent))
-            sizes += model.sizes
-        return len(sizes), sum(sizes)
+            self._runner.run(self._kept(agent, meter) if "kept" in rest else self._run(agent, meter, rest))
+            meter.turns += len(model.sizes)
+            meter.size += sum(model.sizes)
+        return meter.per_turn()
 
     def _agent(self, name: str, model: _Scripted, found: Sequence[Sequence[Hit]]) -> Agent:
         searcher = _Fixed(self._collection, found)
@@ -149,14 +191,27 @@ class Ours:
         environment = Environment(searcher, PROFILES["qwen2.5-vl"], options)
         return Agent(ChatPolicy(model), environment, Vrag() if name == "vrag" else Vimrag())
 
-    async def _run(self, agent: Agent) -> None:
-        run = await agent.arun(QUESTION)
-        assert run.answer is not None, run.stop_reason
+    async def _run(self, agent: Agent, meter: Meter, rest: Sequence[str]) -> None:
+        """To the last event of the last turn, or to the end."""
+        steps = len(vrag_replies() if agent.method.name == "vrag" else vimrag_replies())
+        events: list[Event] = []
+        meter.begin()
+        async for event in agent.astream(QUESTION):
+            events.append(event)
+            if "checked" not in rest and isinstance(event, UsageReported) and event.step == steps:
+                meter.end()
+        if "checked" in rest:
+            meter.end()
+        assert isinstance(events[-1], AnswerGiven), events[-1]
+        assert not any(isinstance(event, InvalidAction) for event in events)
 
-    async def _kept(self, agent: Agent) -> None:
+    async def _kept(self, agent: Agent, meter: Meter) -> None:
+        """To the end, on disk."""
+        meter.begin()
         with self._runs.record() as recording:
             async for event in agent.astream(QUESTION, run_id=recording.id, save=recording.save):
                 recording.write(event)
+        meter.end()
 
 
 class _Scripted:
@@ -288,7 +343,7 @@ def main(pdfs: Path = PDFS, runs: int = RUNS) -> list[Comparison]:
 def _row(what: str, name: str, sides: Sequence[Contender], runs: int) -> Comparison:
     ours, theirs = medians(sides, what, runs)
     print(
-        f"{what}: ours {ours['cpu']:.1f} ms ({ours['wall']:.1f} by the clock), {ours['megabytes']:.2f} MB; "
+        f"{what}: ours {ours['cpu']:.2f} ms ({ours['wall']:.1f} by the clock), {ours['megabytes']:.2f} MB; "
         f"theirs {theirs['cpu']:.1f} ms ({theirs['wall']:.1f}), {theirs['megabytes']:.2f} MB"
     )
     return compared(name, ours["cpu"], theirs["cpu"], "CPU ms", runs)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import gc
 import re
+import weakref
 from typing import TYPE_CHECKING
 
 import pytest
+from pydantic import SecretStr
 
 from vrag.agent.environment import EnvironmentOptions
 from vrag.agent.limits import Limits, Prices
@@ -15,19 +18,25 @@ from vrag.agent.policies.extractive import ExtractivePolicy
 from vrag.agent.policies.extractive_graph import ExtractiveGraphPolicy
 from vrag.assemble import (
     USUAL_PROFILE,
+    chat_options,
     corpus_options,
     documents_under,
+    load_embedder,
     open_agent,
+    open_chat,
+    open_client,
     open_for_adding,
     open_profile,
     open_workbench,
     vector_options,
 )
+from vrag.chat import ChatOptions
 from vrag.corpus.options import CorpusOptions
 from vrag.embed import registry
 from vrag.embed.base import VectorKind
 from vrag.errors import EmbedError, FingerprintMismatch, SettingsError, VragError
 from vrag.index.build import add
+from vrag.profiles import profile_named
 from vrag.settings import load_settings
 from vrag.testing import HashEmbedder, tiny_corpus
 from vrag.types import Query
@@ -35,7 +44,7 @@ from vrag.types import Query
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from vrag.settings import SettingsReport
+    from vrag.settings import Settings, SettingsReport
 
 
 def test_the_defaults_of_settings_are_those_of_the_parts(tmp_path: Path) -> None:
@@ -52,6 +61,8 @@ def test_the_defaults_of_settings_are_those_of_the_parts(tmp_path: Path) -> None
     assert graph.limits == Limits(steps=20)
     assert graph.environment.options == EnvironmentOptions(hits=3)
     assert isinstance(graph.policy, ExtractiveGraphPolicy)
+    switch = chat_options(report.settings, profile_named(USUAL_PROFILE)).thinking_switch
+    assert switch is ChatOptions().thinking_switch
 
 
 class TestAnswering:
@@ -106,6 +117,7 @@ class TestAnswering:
             ({"instruction": "no/such/file.md"}, "cannot be read"),
             ({"actions": "no_such_action"}, "no action 'no_such_action'"),
             ({"model": "m", "base_url": "http://user:secret@localhost/v1"}, "user name"),
+            ({"base_url": "http://user:secret@localhost/v1"}, "user name"),
             ({"model": "local:no/such/checkpoint"}, "no/such/checkpoint"),
         ],
     )
@@ -116,6 +128,41 @@ class TestAnswering:
             open_agent(load_settings(**settings).settings, tiny_corpus())
         assert caught.value.hint or caught.value.message
         assert "secret" not in str(caught.value)
+
+    def test_agents_that_ask_a_model_alike_share_its_places_and_pauses(self) -> None:
+        settings = load_settings(model="m", base_url="http://localhost:1/v1", model_key="k").settings
+        first, second = open_chat(settings), open_chat(settings.model_copy(update={"agent": "vimrag"}))
+        assert first is second
+        for other in ({"model": "n"}, {"model_key": SecretStr("l")}, {"base_url": "http://localhost:2/v1"}):
+            assert open_chat(settings.model_copy(update=other)) is not first
+
+    def test_a_model_that_nobody_asks_any_more_is_not_kept(self) -> None:
+        settings = load_settings(model="m", base_url="http://localhost:1/v1").settings
+        seen = weakref.ref(open_chat(settings))
+        gc.collect()
+        assert seen() is None
+
+    def test_a_key_of_the_user_goes_to_no_server_that_a_folder_names(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """An error where the server is opened, and nowhere else."""
+        monkeypatch.chdir(tmp_path)
+        (tmp_path / ".env").write_text(
+            "VRAG_BASE_URL=http://evil.example/v1\nVRAG_SEARCH_URL=http://evil.example\n"
+            "VRAG_EMBEDDER=remote:m@http://evil.example\n"
+        )
+        for name in ("MODEL", "SEARCH", "EMBED"):
+            monkeypatch.setenv(f"VRAG_{name}_KEY", "secret")
+        settings = load_settings(model="m").settings
+
+        def open_its_embedder(settings: Settings) -> object:
+            return load_embedder(settings, settings.embedder)
+
+        for opened in (open_chat, open_client, open_its_embedder):
+            with pytest.raises(SettingsError, match="not sent to") as caught:
+                opened(settings)
+            assert "Name the address yourself: VRAG_" in caught.value.hint
+        open_agent(settings.model_copy(update={"model": "", "base_url": ""}), tiny_corpus())
 
     def test_an_instruction_of_ones_own_takes_the_place_of_ours(self, tmp_path: Path) -> None:
         path = tmp_path / "mine.md"

@@ -12,7 +12,7 @@ from chat_server import Asked, ChatServer, Refuse, Say
 from PIL import Image
 
 from vrag.compat import VRAG, VimRAG
-from vrag.errors import ModelError, SearchError
+from vrag.errors import ModelError, SearchError, SettingsError
 from vrag.server.app import create_app
 from vrag.server.options import ServerOptions
 from vrag.server.running import listen, make_server
@@ -28,8 +28,15 @@ ANSWER = "<think>Seen.</think><answer>48,200</answer>"
 
 @pytest.fixture(scope="module")
 def search_url() -> Generator[str]:
-    """A search server over the tiny corpus."""
-    options, ready = ServerOptions(), threading.Event()
+    """Of a search server over the tiny corpus."""
+    with searching(ServerOptions()) as url:
+        yield url
+
+
+@contextlib.contextmanager
+def searching(options: ServerOptions) -> Generator[str]:
+    """The address of one."""
+    ready = threading.Event()
     server = make_server(create_app(tiny_corpus(), options), options, ready.set)
     with listen("127.0.0.1", 0) as listening:
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
@@ -103,6 +110,18 @@ class TestVrag:
             agent = VRAG(server.url, "http://127.0.0.1:9/search", generator=False, model_name="scripted")
             with pytest.raises(SearchError, match="cannot be reached"):
                 agent.run("?")
+
+
+def test_the_search_server_is_asked_as_the_settings_say(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the token, and with the folder of its pictures where the caller names none."""
+    with searching(ServerOptions(token="geheim")) as url, model(SEARCH, ANSWER) as server:
+        monkeypatch.setenv("VRAG_SEARCH_KEY", "geheim")
+        assert VRAG(server.url, url, generator=False, model_name="scripted").run("?") == "48,200"
+    monkeypatch.setenv("VRAG_IMAGE_ROOT", "no/such/folder")
+    with pytest.raises(SettingsError, match="no/such/folder"):
+        VRAG("http://localhost:1/v1", "http://localhost:1", model_name="scripted")
+    with pytest.raises(SettingsError, match="another/one"):
+        VimRAG("http://localhost:1/v1", "http://localhost:1", "m", "k", image_root="another/one")
 
 
 class TestVimrag:

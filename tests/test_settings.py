@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import re
+from typing import TYPE_CHECKING, ClassVar
 
 import pytest
 
@@ -11,6 +12,8 @@ from vrag.settings import DASHSCOPE, Settings, load_settings, unknown_variables
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from vrag.settings import Key
 
 
 @pytest.fixture
@@ -158,3 +161,89 @@ class TestVariablesOfOtherPrograms:
         report = load_settings(model="some-model")
         assert report.settings.base_url == "http://evil.example/v1"
         assert report.settings.model_key.get_secret_value() == ""
+
+
+class TestKeysOfTheUser:
+    """They go to an address that the user named, and not to one that came with a folder."""
+
+    PLACES: ClassVar = [
+        ("model_key", "base_url", "http://evil.example/v1"),
+        ("search_key", "search_url", "http://evil.example/search"),
+        ("embed_key", "embedder", "remote:m@http://evil.example/v1"),
+    ]
+
+    @staticmethod
+    def brought(here: Path, file: str, **settings: str) -> None:
+        """Writes settings into a file of the current folder."""
+        form = "VRAG_{}={}\n" if file == ".env" else '{} = "{}"\n'
+        lines = (form.format(n.upper() if file == ".env" else n, v) for n, v in settings.items())
+        (here / file).write_text("".join(lines))
+
+    @pytest.mark.parametrize("file", ["vrag.toml", ".env"])
+    @pytest.mark.parametrize(("key", "place", "address"), PLACES)
+    def test_one_is_not_sent_to_an_address_that_a_folder_brings_along(
+        self, here: Path, monkeypatch: pytest.MonkeyPatch, file: str, key: Key, place: str, address: str
+    ) -> None:
+        self.brought(here, file, **{place: address})
+        monkeypatch.setenv(f"VRAG_{key.upper()}", "geheim")
+        report = load_settings()
+        assert getattr(report.settings, key).get_secret_value() == ""
+        assert report.origins[key] == f"environment, withheld: {file} names the address"
+        for settings in (report.settings, report.settings.model_copy(update={"dpi": 100.0})):
+            with pytest.raises(
+                SettingsError, match=re.escape(f"not sent to {address}: only {file}")
+            ) as caught:
+                settings.key(key)
+            assert f"VRAG_{place.upper()}=" in caught.value.hint
+            assert "geheim" not in str(caught.value)
+
+    @pytest.mark.parametrize(("key", "place", "address"), PLACES)
+    def test_it_is_sent_to_an_address_that_the_user_named(
+        self, here: Path, monkeypatch: pytest.MonkeyPatch, key: Key, place: str, address: str
+    ) -> None:
+        self.brought(here, ".env", **{place: address})
+        monkeypatch.setenv(f"VRAG_{key.upper()}", "geheim")
+        assert load_settings(**{place: address}).settings.key(key) == "geheim"
+        monkeypatch.setenv(f"VRAG_{place.upper()}", address)
+        assert load_settings().settings.key(key) == "geheim"
+
+    @pytest.mark.parametrize(("key", "place", "address"), PLACES)
+    def test_a_folders_own_key_goes_to_its_own_address(
+        self, here: Path, key: Key, place: str, address: str
+    ) -> None:
+        self.brought(here, ".env", **{key: "its-own"})
+        self.brought(here, "vrag.toml", **{place: address})
+        assert load_settings().settings.key(key) == "its-own"
+
+    def test_a_key_in_the_users_settings_file_is_the_users(
+        self, here: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        (here / "mine").mkdir()
+        (here / "mine" / "own.toml").write_text('model_key = "geheim"\n')
+        monkeypatch.setenv("VRAG_CONFIG", str(here / "mine" / "own.toml"))
+        self.brought(here, ".env", base_url="http://evil.example/v1")
+        with pytest.raises(SettingsError, match=r"own\.toml"):
+            load_settings().settings.key("model_key")
+
+    def test_a_model_in_this_process_needs_no_key_and_withholds_none(
+        self, here: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        self.brought(here, ".env", embedder="sentence:some/model")
+        monkeypatch.setenv("VRAG_EMBED_KEY", "geheim")
+        assert load_settings().settings.key("embed_key") == "geheim"
+
+
+def test_user_names_and_passwords_in_addresses_are_not_shown() -> None:
+    with_password = "http://user:ge@heim@host:1/x"
+    names = ("base_url", "search_url", "qdrant", "ray_address", "collection")
+    given: dict[str, object] = dict.fromkeys(names, with_password)
+    given |= {"embedder": f"remote:m@{with_password}", "collections": ("plain", with_password)}
+    settings = load_settings(**given).settings
+    assert "heim" not in settings.model_dump_json()
+    shown = settings.model_dump(mode="json")
+    assert shown["search_url"] == "http://***@host:1/x"
+    assert shown["embedder"] == "remote:m@http://***@host:1/x"
+    assert shown["collections"][0] == "plain"
+    assert settings.model_dump()["search_url"] == with_password
+    plain = load_settings(embedder="remote:m@http://host/v1", base_url="http://host/v1").settings
+    assert plain.model_dump(mode="json")["embedder"] == "remote:m@http://host/v1"

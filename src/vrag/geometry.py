@@ -279,6 +279,9 @@ class View:
 def draw_view(image: Image, view: View) -> Image:
     """The picture a view shows: the region cut from the item, resized once, on its canvas.
 
+    Smaller with Hamming's window, which keeps letters sharp in two thirds of the time; larger with bicubic
+    interpolation.
+
     Args:
         image: The stored item, RGB; of size `view.item`, or for a whole item a smaller copy.
         view: What to show of it.
@@ -293,7 +296,9 @@ def draw_view(image: Image, view: View) -> Image:
         if image.size != view.item:
             raise ValueError("a part is cut from the item in full")
         part = image.crop(tuple(int(side) for side in view.region.as_tuple()))  # pyright: ignore[reportArgumentType]
-    drawn = part.resize(view.shown, Images.Resampling.BICUBIC, reducing_gap=2.0)
+    smaller = view.shown.area < part.width * part.height
+    kernel = Images.Resampling.HAMMING if smaller else Images.Resampling.BICUBIC
+    drawn = part.resize(view.shown, kernel, reducing_gap=2.0)
     if view.canvas == view.shown:
         return drawn
     canvas = Images.new("RGB", view.canvas, "white")

@@ -10,9 +10,17 @@ from vrag.geometry import Box, Size, Space, smart_resize
 __all__ = ["PROFILES", "Profile", "profile_named", "profile_of"]
 
 
+_ANSWERED = frozenset({Space.SHOWN, Space.MILLE, Space.RELATIVE})
+"""Spaces in which models answer."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Profile:
-    """What one family of vision-language models expects."""
+    """What one family of vision-language models expects.
+
+    Raises:
+        ValueError: If boxes are in a space that no picture shown has: of the stored item.
+    """
 
     name: str
     factor: int
@@ -35,6 +43,20 @@ class Profile:
     """`model_type` of the checkpoints of this family."""
     models: tuple[str, ...] = ()
     """Names under which servers are known to have models of this family, in lower case."""
+
+    def __post_init__(self) -> None:
+        if self.boxes not in _ANSWERED:
+            raise ValueError(f"a model does not answer boxes in the space {self.boxes}")
+
+    @property
+    def written_sides(self) -> str:
+        """How the four numbers of a box are named, in its order."""
+        return "[y1, x1, y2, x2]" if self.y_first else "[x1, y1, x2, y2]"
+
+    @property
+    def box_prompts(self) -> tuple[str, str]:
+        """Files in `vrag/agent/prompts` that say in which order and in which unit boxes are written."""
+        return "box_yx.md" if self.y_first else "box_xy.md", f"box_{self.boxes}.md"
 
     def box(self, sides: tuple[float, float, float, float]) -> Box:
         """Four numbers as the model wrote them, as a box of its space."""

@@ -10,14 +10,15 @@ from __future__ import annotations
 
 import difflib
 import os
+import re
 import tomllib
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 from urllib.parse import urlsplit
 
 from platformdirs import user_config_path, user_data_path
-from pydantic import BeforeValidator, Field, SecretStr, ValidationError
+from pydantic import BeforeValidator, Field, PrivateAttr, SecretStr, ValidationError, field_serializer
 from pydantic_settings import (
     BaseSettings,
     DotEnvSettingsSource,
@@ -30,6 +31,9 @@ from pydantic_settings import (
 from pydantic_settings import SettingsError as EnvironmentFault
 
 from vrag.errors import SettingsError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 __all__ = ["DASHSCOPE", "Settings", "SettingsReport", "load_settings", "settings_file", "unknown_variables"]
 
@@ -60,6 +64,17 @@ Names: TypeAlias = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_as_list
 """Several, in the environment with commas between them."""
 DASHSCOPE = "https://dashscope.aliyuncs.com/compatible-mode/v1"
 """Where models are that `DASHSCOPE_API_KEY` is for."""
+Key: TypeAlias = Literal["model_key", "search_key", "embed_key"]
+"""The settings that are keys."""
+_ADDRESSES: dict[Key, tuple[str, str]] = {
+    "model_key": ("base_url", "VRAG_BASE_URL=… or --base-url"),
+    "search_key": ("search_url", "VRAG_SEARCH_URL=… or --search-url"),
+    "embed_key": ("embedder", "VRAG_EMBEDDER=… or --embedder"),
+}
+"""The setting that says where a key is sent, and how people name that address themselves."""
+_BROUGHT = frozenset({".env", "vrag.toml"})
+"""Origins in the current folder, which may come from elsewhere."""
+_USER_INFO = re.compile(r"(?<=://)\S*@")
 
 
 class Settings(BaseSettings):
@@ -229,6 +244,42 @@ class Settings(BaseSettings):
         default="", description="Folder of the pictures that a search server of the reference names by path."
     )
 
+    _withheld: dict[Key, str] = PrivateAttr(default_factory=dict[Key, str])
+    """Keys that were dropped, and what to say to whoever needs them."""
+
+    def key(self, name: Key) -> str | None:
+        """A key to send to the server that the settings name; None where there is none.
+
+        Raises:
+            SettingsError: If there is one and it does not go there, because nobody but a file in the current
+                folder names the server.
+        """
+        if reason := self._withheld.get(name):
+            raise SettingsError(reason, f"Name the address yourself: {_ADDRESSES[name][1]}.")
+        key: SecretStr = getattr(self, name)
+        return key.get_secret_value() or None
+
+    def withholding(self, reasons: Mapping[Key, str]) -> Settings:
+        """The same without some keys.
+
+        Args:
+            reasons: What `key` says of each.
+        """
+        copy = self.model_copy(update=dict.fromkeys(reasons, SecretStr("")))
+        copy._withheld = dict(reasons)  # noqa: SLF001 - of this class
+        return copy
+
+    @field_serializer(
+        "base_url", "search_url", "embedder", "qdrant", "ray_address", "collection", when_used="json"
+    )
+    def _shown(self, address: str) -> str:
+        """An address as it is shown: without user name and password."""
+        return _USER_INFO.sub("***@", address)
+
+    @field_serializer("collections", when_used="json")
+    def _all_shown(self, addresses: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple(map(self._shown, addresses))
+
     @property
     def places(self) -> tuple[str, ...]:
         """The collections that are searched; runs are recorded in the first of them."""
@@ -253,7 +304,8 @@ class SettingsReport:
 
     settings: Settings
     origins: dict[str, str]
-    """By name: `flag`, `environment`, `.env`, `default` or the path of the settings file."""
+    """By name: `flag`, `environment`, `.env`, `default` or the path of the settings file; of a key that was
+    dropped, that it was withheld and why."""
     file: Path | None
     """The settings file that was read."""
 
@@ -294,9 +346,10 @@ def load_settings(**flags: Any) -> SettingsReport:  # noqa: ANN401 - validated b
         origins |= dict.fromkeys(layer, origin)
     _add_known_variables(values, origins)
     try:
-        return SettingsReport(Settings(**values), origins, file)
+        settings = Settings(**values)
     except ValidationError as error:
         raise SettingsError(_first_fault(error, origins)) from None
+    return SettingsReport(settings.withholding(_withheld_keys(settings, origins)), origins, file)
 
 
 def _sources(file: Path | None) -> list[tuple[str, dict[str, Any]]]:
@@ -332,12 +385,30 @@ def _add_known_variables(values: dict[str, Any], origins: dict[str, str]) -> Non
             values["base_url"], origins["base_url"] = address, "OPENAI_BASE_URL"
         elif values.get("model") and os.environ.get(dashscope) and not os.environ.get("OPENAI_API_KEY"):
             values["base_url"], origins["base_url"] = DASHSCOPE, dashscope
-    if values.get("model_key") or origins["base_url"] in {".env", "vrag.toml"}:
+    if values.get("model_key") or origins["base_url"] in _BROUGHT:
         return
     host = urlsplit(str(values.get("base_url", ""))).hostname or ""
     variable = dashscope if host.endswith(".aliyuncs.com") else "OPENAI_API_KEY"
     if values.get("base_url") and (key := os.environ.get(variable)):
         values["model_key"], origins["model_key"] = key, variable
+
+
+def _withheld_keys(settings: Settings, origins: dict[str, str]) -> dict[Key, str]:
+    """The keys of the user whose address a file in the current folder brought along; why not, by name.
+
+    A key that the folder brought along too is the folder's own.
+    """
+    reasons: dict[Key, str] = {}
+    for key, (place, _) in _ADDRESSES.items():
+        source, address, given = origins[key], origins[place], str(getattr(settings, place))
+        if not getattr(settings, key) or source in _BROUGHT or address not in _BROUGHT or not given:
+            continue
+        if key == "embed_key" and "://" not in given:
+            continue  # a model in this process, which is sent no key
+        origins[key] = f"{source}, withheld: {address} names the address"
+        shown = _USER_INFO.sub("***@", given)
+        reasons[key] = f"{key} ({source}) is not sent to {shown}: only {address} of this folder names it."
+    return reasons
 
 
 def _first_fault(error: ValidationError, origins: dict[str, str]) -> str:

@@ -204,6 +204,16 @@ def test_a_written_tool_call_wins_over_a_native_one() -> None:
     assert reply_to(ChatDelta(written), tool_calls=(ToolCall("1", "y", "{}"),)).text == written
 
 
+@pytest.mark.parametrize("inline", [False, True])
+def test_a_thought_that_mentions_the_tag_of_a_tool_call_loses_no_native_one(inline: bool) -> None:
+    thought = 'I could write <tool_call>{"name": "x"}</tool_call> or call it.'
+    said = ChatDelta(f"<think>{thought}</think>\n") if inline else think(thought)
+    arguments = json.dumps({"id": "prices", "parent_ids": ["root"], "query": "ferry prices"})
+    turn = parse_call(reply_to(said, tool_calls=(ToolCall("1", "add_search_node", arguments),)).text)
+    assert turn.action == SearchNode("prices", ("root",), "ferry prices")
+    assert turn.thought == thought
+
+
 def meant_by(arguments: str) -> object:
     """The JSON that it is, in the strict sense, else itself."""
 

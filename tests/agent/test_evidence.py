@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -23,7 +23,7 @@ from agent_scripts import (
 from PIL import Image
 
 from vrag.agent.environment import Environment
-from vrag.agent.events import AnswerGiven, ImageShown, MemoryUpdated
+from vrag.agent.events import AnswerGiven, ImageShown, MemoryUpdated, UsageReported
 from vrag.agent.evidence import (
     QUOTE_LENGTH,
     Evidence,
@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from vrag.agent.events import Event
+    from vrag.corpus.video import Frame
 
 both = pytest.mark.parametrize("way", WAYS, ids=way_name)
 CORPUS = tiny_corpus()
@@ -272,3 +273,82 @@ def test_a_diamond_names_each_node_once() -> None:
         answers("left", "right"),
     )
     assert [one.node for one in graph_evidence(*script)] == ["right", "left", "top"]
+
+
+# Of clips
+
+
+@dataclass(frozen=True)
+class Film(MemorySearcher):
+    """Two clips, of which the test says what has become of them; it notes which are opened."""
+
+    now: list[str] = field(default_factory=list[str])
+    opened: list[str] = field(default_factory=list[str])
+
+    def frames(self, id: str, *, fps: float, most: int) -> list[Frame]:
+        self.opened.append(id)
+        found = MemorySearcher.frames(self, id, fps=fps, most=most)
+        if "inverted" in self.now:
+            return [replace(one, image=one.image.point(lambda value: 255 - value)) for one in found]
+        if "shifted" in self.now:
+            return [replace(one, seconds=one.seconds + 0.25) for one in found]
+        if "smaller" in self.now:
+            return [replace(one, image=one.image.resize((300, 200))) for one in found]
+        if "missing" in self.now:
+            raise CollectionError("The clip is gone.")
+        return found
+
+
+def watched(now: str, *script: str) -> tuple[AnswerGiven, int]:
+    """What a run answers whose clips are other ones from its last search on, and how often it then looks."""
+    film, last = Film(film_corpus().items), len(script)
+    for event in Agent(ScriptedPolicy(script), environment(film, hits=4), Vimrag()).stream("?"):
+        if isinstance(event, UsageReported) and event.step == last - 1:
+            film.now.append(now)
+            film.opened.clear()
+        if isinstance(event, AnswerGiven):
+            return event, len(film.opened)
+    raise AssertionError
+
+
+FILM = (
+    searches("a", "ferry lands"),
+    memorizes(note("Text 1", 0), note("Picture 1", 5), note("Picture 2", 0), note("Video 1", 5, 32.0)),
+    answers("a"),
+)
+
+
+def test_frames_that_a_clip_still_shows_are_evidence() -> None:
+    end, looks = watched("", *FILM)
+    assert [one.kind for one in end.evidence] == [ItemKind.PAGE, ItemKind.CLIP]
+    assert (end.unsupported, looks) == ((), 1)
+
+
+@pytest.mark.parametrize("now", ["inverted", "shifted", "smaller", "missing"])
+def test_frames_that_a_clip_no_longer_shows_are_none(now: str) -> None:
+    end, _ = watched(now, *FILM)
+    assert [one.kind for one in end.evidence] == [ItemKind.PAGE]
+    (fault,) = end.unsupported
+    assert fault == "a, Video 1 (harbour.mp4, 2): it no longer looks as it was shown"
+
+
+def test_a_clip_is_opened_once_for_all_its_frames() -> None:
+    end, looks = watched(
+        "",
+        *FILM[:2],
+        searches("b", "the ferry lands passengers", ["a"]),
+        memorizes(note("Text 1", 0), note("Picture 1", 0), note("Picture 2", 0), note("Video 1", 5, 35.0)),
+        answers("b"),
+    )
+    assert [one.node for one in end.evidence if one.kind is ItemKind.CLIP] == ["b", "a"]
+    assert looks == 1
+
+
+def test_a_part_of_a_picture_that_has_another_size_now_is_left_out() -> None:
+    class Shrunk(MemorySearcher):
+        def image(self, id: str, *, least: Size | None = None) -> Image.Image:
+            return super().image(id, least=least).resize((500, 700))
+
+    evidence, (fault,) = checked([cropped((0, 60, 500, 110))], Environment(Shrunk(CORPUS.items), PROFILE))
+    assert evidence == ()
+    assert "no longer looks" in fault

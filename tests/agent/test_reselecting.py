@@ -7,7 +7,18 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from agent_scripts import WAYS, Way, answers, environment, of, searches, way_name
+from agent_scripts import (
+    WAYS,
+    Watching,
+    Way,
+    answers,
+    environment,
+    memorizes,
+    note,
+    of,
+    searches,
+    way_name,
+)
 
 from vrag.agent.events import (
     AnswerGiven,
@@ -205,3 +216,93 @@ def test_an_answer_that_was_given_at_the_last_moment_is_not_given_twice() -> Non
     outcome = episode.conclude(record)
     assert outcome.answer is not None
     assert outcome.answer.text == "48,200"
+
+
+def search_on(way: Way) -> str:
+    """In place of saying which evidence counts, where the first answer rested on `found`."""
+    return searches("more", "prices tickets", ["root"]) if isinstance(way.method, Vimrag) else way.search("?")
+
+
+def keep_all() -> str:
+    return memorizes(note("Text 1"), note("Picture 1"), note("Picture 2"))
+
+
+def settled(way: Way) -> tuple[str, ...]:
+    """Like `script`, with nothing left to be summarised."""
+    if isinstance(way.method, Vimrag):
+        return searches("found"), keep_all(), answers("found")
+    return script(way)
+
+
+@both
+@pytest.mark.parametrize("extra", [1, 2])
+def test_it_stands_when_the_model_searches_on_until_its_steps_are_used_up(way: Way, extra: int) -> None:
+    policy = Asked((*settled(way), *[search_on(way)] * extra), ModelError("never asked"))
+    events = list(agent(way, policy, steps=len(settled(way)) + extra).stream("?"))
+    assert policy.calls == len(settled(way)) + extra
+    stands(events)
+
+
+@both
+def test_it_stands_when_the_model_searches_on_until_the_time_is_up(way: Way) -> None:
+    policy = Asked((*settled(way), search_on(way)), None)
+    stands(list(agent(way, policy, seconds=2).stream("?")))
+    assert policy.calls == len(settled(way)) + 2
+
+
+@both
+def test_its_evidence_is_what_was_seen_before_it_was_given(way: Way) -> None:
+    """What the model looked at afterwards is not what the answer rests on."""
+    more = searches("more", "prices", ["root"]) if isinstance(way.method, Vimrag) else way.search("January")
+    (*_, end) = agent(way, Asked((*settled(way), more), ModelError("It is down."))).stream("?")
+    (*_, before) = agent(way, Asked(settled(way), ModelError("It is down."))).stream("?")
+    assert isinstance(end, AnswerGiven)
+    assert isinstance(before, AnswerGiven)
+    assert (end.text, end.evidence) == ("48,200", before.evidence)
+
+
+@both
+def test_an_action_that_is_refused_in_place_of_evidence_loses_no_answer(way: Way) -> None:
+    wrong = (
+        searches("found", "x")
+        if isinstance(way.method, Vimrag)
+        else "<think>x</think><bbox>[5, 5, 1, 1]</bbox>"
+    )
+    policy = Asked((*settled(way), wrong), ModelError("It is down."))
+    events = list(agent(way, policy).stream("?"))
+    assert len(of(InvalidAction, events)) == 1
+    stands(events)
+
+
+@both
+def test_a_reply_without_an_action_after_searching_on_is_refused_and_ends_nothing(way: Way) -> None:
+    better = answers("found", text="9") if isinstance(way.method, Vimrag) else way.answer("9")
+    policy = Asked((*settled(way), search_on(way), "hm", better), "<evidence></evidence>")
+    events = list(agent(way, policy).stream("?"))
+    end = events[-1]
+    assert isinstance(end, AnswerGiven)
+    assert (end.text, len(of(InvalidAction, events))) == ("9", 1)
+
+
+def told_last(way: Way, policy: Watching, steps: int) -> list[str]:
+    method = Vimrag(reselect=True) if isinstance(way.method, Vimrag) else Vrag(reselect=True)
+    list(Agent(policy, environment(), method, Limits(steps=steps)).stream("?"))
+    return [told[-1].text for told in policy.told]
+
+
+@both
+def test_whoever_has_no_turn_left_is_not_invited_to_go_on(way: Way) -> None:
+    replies = (*settled(way), "<evidence>1</evidence>")
+    last = told_last(way, Watching(replies), len(replies))[-1]
+    early = told_last(way, Watching(replies), len(replies) + 1)[-1]
+    assert "<evidence>1, 3</evidence>" in last
+    assert "If you are no longer sure" not in last
+    assert "If you are no longer sure" in early
+
+
+@both
+def test_whoever_searched_on_is_urged_to_answer_in_the_last_turn(way: Way) -> None:
+    replies = (*settled(way), search_on(way), "hm")
+    *before, last = told_last(way, Watching(replies), len(replies))
+    assert "This is the last turn" in last
+    assert not any("This is the last turn" in told for told in before)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -325,3 +325,11 @@ def test_a_directory_that_cannot_be_written_is_an_error_with_a_way_out(tmp_path:
     (tmp_path / "file").write_text("")
     with pytest.raises(RunError, match="--collection"), RunStore(tmp_path / "file").record():
         pass
+
+
+def test_a_run_with_a_profile_of_ones_own_is_replayed_with_that_profile(tmp_path: Path) -> None:
+    own = replace(PROFILE, name="mine", max_tokens=300)
+    run = kept(RunStore(tmp_path), Agent(ScriptedPolicy(SCRIPT), environment(profile=own), Vrag()))
+    with pytest.raises(RunError, match=r"'mine', which is not built in.*replay\(run, searcher, profile\)"):
+        replay(run, tiny_corpus())
+    assert differences(run.events, list(replay(run, tiny_corpus(), own))) == []

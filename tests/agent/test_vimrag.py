@@ -23,6 +23,7 @@ from agent_scripts import (
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from vrag.agent import results, vimrag
 from vrag.agent.environment import Environment, EnvironmentOptions
 from vrag.agent.events import (
     AnswerGiven,
@@ -42,16 +43,17 @@ from vrag.agent.loop import Agent
 from vrag.agent.memory import MemoryOptions
 from vrag.agent.policies.extractive_graph import ExtractiveGraphPolicy
 from vrag.agent.policy import Picture, Role, Text
-from vrag.agent.prompts import prompt
+from vrag.agent.prompts import box_words, prompt
 from vrag.agent.record import Record
 from vrag.agent.toolcalls import parse_call
 from vrag.agent.vimrag import Vimrag
+from vrag.agent.vrag import Vrag
 from vrag.errors import CollectionError
 from vrag.profiles import PROFILES
 from vrag.testing import MemorySearcher, ScriptedPolicy, page, passage, tiny_corpus
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from PIL.Image import Image
 
@@ -607,7 +609,7 @@ def test_the_instruction_can_be_the_users_own_with_or_without_a_place_for_action
 ) -> None:
     method = Vimrag(instruction=own, memory=MemoryOptions(crop_nodes=True))
     _, policy = events_of(method, answers("root"))
-    assert policy.told[0][0].text == told.format(crop=prompt("crop_node.md"))
+    assert policy.told[0][0].text == told.format(crop=prompt("crop_node.md", **box_words(PROFILE)))
 
 
 # Documents are not obeyed, and may be damaged
@@ -716,3 +718,32 @@ def test_the_offline_policy_abstains_on_what_is_not_there() -> None:
         "Who won the chess championship of Zanzibar?"
     )
     assert run.stop_reason is StopReason.ABSTAINED
+
+
+def test_the_offline_policy_does_not_go_by_the_wording_of_our_prompts(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    reworded = {"results_text.md", "results_picture.md", "memory_node.md"}
+
+    def other(file: str, /, **values: str | int) -> str:
+        return "Otherwise." if file in reworded else prompt(file, **values)
+
+    def answered() -> tuple[str | None, str | None, str]:
+        policy = ExtractiveGraphPolicy(tiny_corpus(), PROFILE, crops=True)
+        run = Agent(policy, environment(), CROPPING).run("How many passengers did the ferry carry in 2024?")
+        return run.answer, run.evidence[0].node, run.evidence[0].quote
+
+    before = answered()
+    monkeypatch.setattr(results, "prompt", other)
+    monkeypatch.setattr(vimrag, "prompt", other)
+    assert answered() == before
+    assert before[1] == "closer"
+
+
+@pytest.mark.parametrize("method", [Vrag, Vimrag])
+@pytest.mark.parametrize("constant", [{"name": "x"}, {"steps": 3}])
+def test_what_a_method_is_called_and_how_long_it_takes_is_no_option(
+    method: Callable[..., object], constant: dict[str, object]
+) -> None:
+    with pytest.raises(TypeError):
+        method(**constant)

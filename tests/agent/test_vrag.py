@@ -27,7 +27,7 @@ from vrag.agent.limits import Limits
 from vrag.agent.loop import Agent
 from vrag.agent.policies.extractive import ExtractivePolicy
 from vrag.agent.policy import Picture
-from vrag.agent.prompts import prompt
+from vrag.agent.prompts import box_words, prompt
 from vrag.agent.record import Record
 from vrag.agent.vrag import Vrag
 from vrag.errors import CollectionError
@@ -359,7 +359,7 @@ def opening(own: str | None) -> str:
 
 def test_the_instruction_can_be_the_users_own() -> None:
     assert opening("Be brief, $100.") == "Be brief, $100.\nHow many passengers?"
-    assert opening(None).startswith(prompt("vrag.md", actions=""))
+    assert opening(None).startswith(prompt("vrag.md", actions="", **box_words(PROFILE)))
 
 
 RESELECTING = Vrag(reselect=True)

@@ -105,10 +105,17 @@ def test_every_option_arrives_under_the_name_that_servers_know() -> None:
     ("options", "sent"),
     [
         (ChatOptions(), {}),
-        (ChatOptions(thinking=False, thinking_switch=ThinkingSwitch.TOP), {"enable_thinking": False}),
-        (ChatOptions(thinking=True), {"chat_template_kwargs": {"enable_thinking": True}}),
+        (ChatOptions(thinking=False), {"enable_thinking": False}),
         (
-            ChatOptions(thinking=False, extra={"chat_template_kwargs": {"x": 1}}),
+            ChatOptions(thinking=True, thinking_switch=ThinkingSwitch.TEMPLATE),
+            {"chat_template_kwargs": {"enable_thinking": True}},
+        ),
+        (
+            ChatOptions(
+                thinking=False,
+                thinking_switch=ThinkingSwitch.TEMPLATE,
+                extra={"chat_template_kwargs": {"x": 1}},
+            ),
             {"chat_template_kwargs": {"x": 1, "enable_thinking": False}},
         ),
     ],
@@ -189,7 +196,7 @@ def test_max_tokens_goes_by_its_new_name_where_the_old_one_is_refused() -> None:
 
 
 def test_a_switch_for_thinking_that_the_server_refuses_is_an_error_not_left_out() -> None:
-    with ChatServer([Say("yes")], refuses=frozenset({"chat_template_kwargs"})) as server:
+    with ChatServer([Say("yes")], refuses=frozenset({"enable_thinking"})) as server:
         error = error_of(client(server), ChatOptions(thinking=False))
     assert "thinking" in error.hint
 

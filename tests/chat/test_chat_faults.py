@@ -284,6 +284,25 @@ def test_each_time_out_names_the_setting_to_raise(
     assert f"`{setting}`" in error.hint
 
 
+def test_waiting_for_a_place_on_a_retry_does_not_count_against_the_call() -> None:
+    """The first call fails, and waits behind the second, which takes longer than a call may."""
+
+    def script(asked: Asked) -> Say | Refuse:
+        slow = Say("yes", first=1.5)
+        return slow if asked.index else Refuse(503, headers={"retry-after-ms": "200"})
+
+    async def both(chat: OpenAIChat) -> list[str]:
+        first = asyncio.create_task(parts_of(chat))
+        await asyncio.sleep(0.05)
+        others = [asyncio.create_task(parts_of(chat)) for _ in range(2)]
+        return [reply_of(parts).text for parts in await asyncio.gather(first, *others)]
+
+    with ChatServer(script) as server:
+        retries = ChatRetries(times=1, first_pause=0.1)
+        chat = client(server, concurrency=1, timeouts=ChatTimeouts(call_seconds=3.5), retries=retries)
+        assert asyncio.run(asyncio.wait_for(both(chat), 60)) == ["yes"] * 3
+
+
 def test_a_slow_reader_is_not_taken_for_a_slow_server() -> None:
     async def read_slowly(chat: OpenAIChat) -> str:
         async with aclosing(chat), aclosing(chat.stream(ASK)) as parts:

@@ -234,6 +234,24 @@ def test_settings_are_told_with_their_origin_and_without_keys(monkeypatch: pytes
     assert "sk-secret" not in json.dumps(check.details) + check.message
 
 
+def test_a_password_in_an_address_is_not_told() -> None:
+    checks = looked_at(search_url="http://user:geheim@localhost:1/search")
+    assert checks["search server"].status is Status.FAILED
+    assert "geheim" not in " ".join(map(str, checks.values()))
+
+
+def test_a_search_server_that_a_folder_names_is_not_sent_the_users_key(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("VRAG_SEARCH_KEY", "geheim")
+    (tmp_path / "vrag.toml").write_text('search_url = "http://evil.example/search"\n')
+    checks = looked_at()
+    assert checks["settings"].details["search_key"]["origin"].endswith("vrag.toml names the address")
+    check = checks["search server"]
+    assert (check.status, "VRAG_SEARCH_URL" in check.hint) == (Status.FAILED, True)
+
+
 def test_a_variable_that_is_no_setting_is_warned_of(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("VRAG_MODLE", "x")
     check = looked_at()["settings"]

@@ -503,6 +503,13 @@ class TestReferenceServer:
             assert theirs.version
 
 
+@pytest.mark.parametrize("address", ["http://user:secret@localhost:1/search", "user:secret@localhost:1"])
+def test_an_address_with_a_password_is_refused_and_not_repeated(address: str) -> None:
+    with pytest.raises(ServerError, match="user name") as caught:
+        SearchClient(address)
+    assert "secret" not in f"{caught.value} {caught.value.hint}"
+
+
 def test_no_proxy_of_the_environment_is_used(monkeypatch: pytest.MonkeyPatch, address: str) -> None:
     monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:1")
     with SearchClient(address, retries=0) as client:

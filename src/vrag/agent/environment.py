@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING
 from pydantic import BaseModel, ConfigDict, Field, field_serializer
 
 from vrag.agent.extension import Found, Scene
+from vrag.agent.material import material
+from vrag.agent.method import Refused
 from vrag.agent.policy import Picture
 from vrag.errors import CollectionError, SearchError, VragError
 from vrag.geometry import MAX_ASPECT, NO_MARGIN, Box, Size, View, draw_view
@@ -32,7 +34,7 @@ if TYPE_CHECKING:
     from vrag.search.engine import Searcher
     from vrag.types import Item
 
-__all__ = ["Environment", "EnvironmentOptions", "encode_jpeg", "fault_of"]
+__all__ = ["Environment", "EnvironmentOptions", "encode_jpeg", "fault_of", "picture_of"]
 
 MIN_CROP_SIDE = 8
 """Raw pixels under which a crop shows nothing worth enlarging."""
@@ -79,6 +81,10 @@ class Environment:
         """
         return self.searcher.search([Query(query, self.options.documents)], self.options.hits)[0]
 
+    def material(self, text: str) -> str:
+        """Text of documents, on its way into a message; see `vrag.agent.material`."""
+        return material(text, self.extensions)
+
     def item(self, id: str) -> Item:
         """An item of the collection.
 
@@ -99,32 +105,43 @@ class Environment:
         _ = self.searcher.version
         return str(error)
 
-    def extend(self, action: Extend, shown: Sequence[str]) -> Found:
+    def extend(self, action: Extend, shown: Sequence[str]) -> tuple[Found, tuple[str, ...]]:
         """Carries out an action of others.
 
         Args:
             action: Name and text.
             shown: Ids of the items shown in this run, in order.
 
+        Returns:
+            What it found, each item once, and why items that it named are not among that.
+
         Raises:
-            ValueError: With a sentence for the model, if it cannot be carried out.
+            Refused: If it cannot be carried out.
+            SearchError, CollectionError: If the search fails.
         """
         extension = self.extensions.get(action.name)
         if extension is None:
-            raise ValueError(f"there is no action {action.name}")
+            raise Refused(f"there is no action {action.name}")
+        scene = Scene(self.searcher, tuple(dict.fromkeys(shown)), self.options.documents)
+        found = _run(extension, action, scene)
+        kept: list[str] = []
+        damaged: list[str] = []
+        for id in dict.fromkeys(map(_writable, found.items)):
+            try:
+                if self._may_show(id):
+                    kept.append(id)
+            except (SearchError, CollectionError) as error:
+                damaged.append(self.unopened(error))
+        return Found(tuple(kept), tuple(map(_writable, found.texts))), tuple(damaged)
+
+    def _may_show(self, id: str) -> bool:
+        """Whether an item is of the documents that may be searched.
+
+        Raises:
+            SearchError, CollectionError: If it takes a look at the item, and there is none.
+        """
         documents = self.options.documents
-        scene = Scene(self.searcher, tuple(dict.fromkeys(shown)), documents)
-        try:
-            found = extension.run(action.text, scene)
-            kept = [id for id in found.items if documents is None or self.item(id).document in documents]
-        except ValueError:
-            raise
-        except (SearchError, CollectionError) as error:
-            raise ValueError(f"{action.name} failed: {error.message}") from error
-        except Exception as error:
-            log.exception("The action %s failed.", action.name)
-            raise ValueError(f"{action.name} failed") from error
-        return Found(tuple(kept), found.texts)
+        return documents is None or self.item(id).document in documents
 
     def whole(
         self, item: Item, *, number: int = 0, shown: Size | None = None, margin: Size = NO_MARGIN
@@ -142,8 +159,20 @@ class Environment:
         """
         assert item.size is not None
         full = Box(0, 0, *item.size, View.whole(item.size, item.size).region.space)
-        view = View(item.size, full, shown or self.profile.shown_size(item.size), margin)
+        view = View(item.size, full, shown or self.shown_size(item), margin)
         return self.picture(item.id, view, number=number)
+
+    def shown_size(self, item: Item) -> Size:
+        """The size at which the profile shows the picture of an item.
+
+        Raises:
+            CollectionError: If the family of the model takes no picture of its proportions.
+        """
+        assert item.size is not None
+        try:
+            return self.profile.shown_size(item.size)
+        except ValueError as error:
+            raise CollectionError(f"The picture of {item.id} cannot be shown: {error}.") from error
 
     def picture(self, item: str, view: View, *, number: int = 0, crop: bool = False) -> Picture:
         """What a view shows of an item, drawn and encoded.
@@ -152,13 +181,20 @@ class Environment:
             SearchError: If there is no such item, or it has no picture.
             CollectionError: If it cannot be opened.
         """
-        jpeg = encode_jpeg(self.drawn(item, view))
-        return Picture(number, item, view, jpeg, hashlib.sha256(jpeg).hexdigest(), crop)
+        return picture_of(self.drawn(item, view), item, view, number=number, crop=crop)
 
     def drawn(self, item: str, view: View) -> Image:
-        """What a view shows of an item."""
+        """What a view shows of an item.
+
+        Raises:
+            SearchError: If there is no such item, or it has no picture.
+            CollectionError: If it cannot be opened, or is of another size now.
+        """
         whole = view.region == View.whole(view.item, view.shown).region
-        return draw_view(self.searcher.image(item, least=view.shown if whole else None), view)
+        image = self.searcher.image(item, least=view.shown if whole else None)
+        if not whole and image.size != view.item:
+            raise CollectionError(f"The picture of {item} has another size than before.")
+        return draw_view(image, view)
 
     def region(self, source: View, sides: tuple[float, float, float, float]) -> Box | str:
         """What a model's box cuts from a picture: in item pixels, or a sentence that says why nothing."""
@@ -178,9 +214,7 @@ class Environment:
         """A frame of a clip as the model is shown it."""
         size = Size(*image.size)
         view = View(size, View.whole(size, shown).region, shown, margin)
-        jpeg = encode_jpeg(draw_view(image, view))
-        digest = hashlib.sha256(jpeg).hexdigest()
-        return Picture(0, item, view, jpeg, digest, crop=False, seconds=seconds)
+        return picture_of(draw_view(image, view), item, view, seconds=seconds)
 
     def frames(self, item: str, *, fps: float, most: int) -> tuple[tuple[float, Image], ...]:
         """Frames of a clip, each with its moment in seconds of the video.
@@ -193,14 +227,75 @@ class Environment:
         return tuple((frame.seconds, frame.image) for frame in self.searcher.frames(item, fps=fps, most=most))
 
     def same_again(self, picture: Picture) -> bool:
-        """Whether the collection still shows what the model was shown."""
-        if picture.seconds is not None:
-            return True  # frames are checked by the clip they belong to
+        """Whether the collection still shows what the model was shown; not for frames of clips."""
         try:
-            jpeg = encode_jpeg(self.drawn(picture.item, picture.view))
+            again = self.picture(picture.item, picture.view)
         except VragError:
             return False
-        return hashlib.sha256(jpeg).hexdigest() == picture.sha256
+        return again.sha256 == picture.sha256
+
+    def same_frames(self, pictures: Sequence[Picture], *, fps: float, most: int) -> list[bool]:
+        """For each of some frames of one clip whether the clip, opened once, still shows it.
+
+        Args:
+            pictures: As the model was shown them.
+            fps: Frames per second with which the clip was sampled then.
+            most: Frames at most, likewise.
+        """
+        try:
+            frames = dict(self.frames(pictures[0].item, fps=fps, most=most))
+        except VragError:
+            return [False] * len(pictures)
+        return [self._same_frame(picture, frames.get(picture.seconds or 0.0)) for picture in pictures]
+
+    def _same_frame(self, picture: Picture, image: Image | None) -> bool:
+        if image is None:
+            return False
+        view = picture.view
+        again = self.frame(picture.item, image, picture.seconds or 0.0, view.shown, view.margin)
+        return again.sha256 == picture.sha256
+
+
+def _run(extension: Extension, action: Extend, scene: Scene) -> Found:
+    """What an extension gives.
+
+    Raises:
+        Refused: If it says that it cannot, or fails; of a fault the model is told no details.
+    """
+    try:
+        found = extension.run(action.text, scene)
+        if not isinstance(found, Found):  # pyright: ignore[reportUnnecessaryIsInstance] - others may give anything
+            raise TypeError(f"it gave no Found: {found!r:.200}")  # noqa: TRY301
+    except (SearchError, CollectionError) as error:
+        raise Refused(f"{action.name} failed: {error.message}") from error
+    except Exception as error:
+        if type(error) in {ValueError, Refused} and str(error).strip():
+            raise Refused(_writable(str(error))) from error
+        log.exception("The action %s failed.", action.name)
+        raise Refused(f"{action.name} failed") from error
+    return found
+
+
+def _writable(text: str) -> str:
+    """The text without lone surrogates, which no file can hold."""
+    return text.encode("utf-8", "replace").decode("utf-8")
+
+
+def picture_of(
+    drawn: Image, item: str, view: View, *, number: int = 0, crop: bool = False, seconds: float | None = None
+) -> Picture:
+    """What was drawn, encoded as a model is given it.
+
+    Args:
+        drawn: RGB, of size `view.canvas`.
+        item: Whose picture it is.
+        view: What of it was drawn.
+        number: What it is called, where pictures are numbered.
+        crop: Whether it was asked for by a box.
+        seconds: Of a frame: when it is seen in its video.
+    """
+    jpeg = encode_jpeg(drawn)
+    return Picture(number, item, view, jpeg, hashlib.sha256(jpeg).hexdigest(), crop, seconds)
 
 
 def encode_jpeg(image: Image) -> bytes:

@@ -12,7 +12,7 @@ from vrag.geometry import Box, Space
 from vrag.types import ItemKind
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from vrag.agent.environment import Environment
     from vrag.agent.policy import Picture
@@ -70,6 +70,8 @@ class Seen:
     """How the model knows it."""
     picture: Picture | None = None
     """None for a passage."""
+    sampling: tuple[float, int] | None = None
+    """Of a frame of a clip: how the clip was sampled, in frames per second, and how many at most."""
 
 
 def picture_seen(
@@ -79,6 +81,7 @@ def picture_seen(
     *,
     node: str | None = None,
     seconds: tuple[float, float] | None = None,
+    sampling: tuple[float, int] | None = None,
 ) -> Seen:
     """What a picture shows, as evidence; of a crop with its words.
 
@@ -88,13 +91,14 @@ def picture_seen(
         label: How the model knows it.
         node: The node that holds it.
         seconds: Of frames: from when to when.
+        sampling: Of a frame: how its clip was sampled; see `Seen`.
     """
     box = picture.view.convert(picture.view.region, Space.UNIT)
     quote = words_inside(item, box) if picture.crop else ""
     if item.clip is not None and seconds is None:
         seconds = (item.clip.start, item.clip.end)
     found = _evidence(item, box.as_tuple(), quote, picture.sha256, node)
-    return Seen(found.model_copy(update={"seconds": seconds}), label, picture)
+    return Seen(found.model_copy(update={"seconds": seconds}), label, picture, sampling)
 
 
 def passage_seen(item: Item, label: str, *, node: str | None = None) -> Seen:
@@ -115,19 +119,34 @@ def checked(seen: Iterable[Seen], environment: Environment) -> tuple[tuple[Evide
     """The evidence that agrees with the collection as it is now, each once; and why others do not.
 
     The item exists, the box lies inside its page, and drawing it again gives the picture that the
-    model was shown.
+    model was shown. A clip is sampled again as it was then, once for all its frames.
     """
+    seen = tuple(seen)
+    moving = _frames_again(seen, environment)
     kept: dict[Evidence, None] = {}
     faults: dict[str, None] = {}
     for one in seen:
-        if fault := _fault(one, environment):
+        if fault := _fault(one, environment, moving):
             faults[f"{one.label} ({one.evidence.document}, {one.evidence.page}): {fault}"] = None
         else:
             kept[one.evidence] = None
     return tuple(kept), tuple(faults)
 
 
-def _fault(seen: Seen, environment: Environment) -> str:
+def _frames_again(seen: Iterable[Seen], environment: Environment) -> dict[Picture, bool]:
+    """Of every frame of a clip whether the clip still shows it."""
+    clips: dict[tuple[str, float, int], list[Picture]] = {}
+    for one in seen:
+        if one.picture is not None and one.sampling is not None:
+            clips.setdefault((one.picture.item, *one.sampling), []).append(one.picture)
+    return {
+        picture: same
+        for (_, fps, most), pictures in clips.items()
+        for picture, same in zip(pictures, environment.same_frames(pictures, fps=fps, most=most), strict=True)
+    }
+
+
+def _fault(seen: Seen, environment: Environment, moving: Mapping[Picture, bool]) -> str:
     evidence = seen.evidence
     try:
         item = environment.item(evidence.item)
@@ -137,9 +156,11 @@ def _fault(seen: Seen, environment: Environment) -> str:
         return "the collection has something else under its name"
     if evidence.box is not None and not _inside(evidence.box):
         return "its box lies outside of the page"
-    if seen.picture is not None and not environment.same_again(seen.picture):
-        return "it no longer looks as it was shown"
-    return ""
+    picture = seen.picture
+    if picture is None:
+        return ""
+    same = environment.same_again(picture) if picture.seconds is None else moving.get(picture, False)
+    return "" if same else "it no longer looks as it was shown"
 
 
 def _inside(box: BoxSides) -> bool:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from importlib.metadata import entry_points
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, cast
 
 from vrag.agent.actions import NAME, RESERVED
 from vrag.agent.toolcalls import TOOLS
@@ -42,12 +42,27 @@ class Scene:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What an extension gives."""
+    """What an extension gives.
+
+    Raises:
+        TypeError: If `items` or `texts` is no tuple of strings.
+    """
 
     items: tuple[str, ...] = ()
     """Ids of items to show; those outside the documents that may be looked at are left out."""
     texts: tuple[str, ...] = ()
     """What to tell; it is treated like text of a document."""
+
+    def __post_init__(self) -> None:
+        for name, values in (("items", self.items), ("texts", self.texts)):
+            if not _strings(values):
+                raise TypeError(f"{name} of what an action found must be a tuple of strings: {values!r:.200}")
+
+
+def _strings(values: object) -> bool:
+    return isinstance(values, tuple) and all(
+        isinstance(value, str) for value in cast("tuple[object, ...]", values)
+    )
 
 
 class Extension(Protocol):
@@ -67,7 +82,9 @@ class Extension(Protocol):
         """Carries it out. May block.
 
         Raises:
-            ValueError: With a sentence that the model can act on.
+            ValueError: With a sentence that the model can act on. Whatever else is raised, subclasses of
+                `ValueError` included, is a fault of the extension: it is logged, and the model is told that
+                the action failed.
         """
         ...
 

@@ -8,6 +8,11 @@ holds the end of the fence around it would speak from outside. None of them chan
 from __future__ import annotations
 
 import re
+from functools import cache
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 __all__ = ["material", "spoken"]
 
@@ -16,23 +21,32 @@ _TEMPLATE = (
     r"|\[(?=/?(?:INST|SYS)\])|<(?=<SYS>>|start_of_turn|end_of_turn|IMG_CONTEXT|image_soft_token)"
 )
 _NAMES = "passage|think|search|bbox|answer|evidence|tool_call|tool_response|image|img|video|s"
-_CONTROL = re.compile(
-    rf"{_TEMPLATE}"
-    rf"|[<＜](?=\s*/?\s*(?:{_NAMES})\b[^<>＜＞]{{0,200}}[>＞])"
-    r"|[<＜](?=\s*/\s*passage)",  # a reader takes a fence for closed that nobody closed properly
-    re.IGNORECASE,
-)
 _TOKENS = re.compile(_TEMPLATE, re.IGNORECASE)
 _SHAPED = {"<": "‹", ">": "›", "＜": "‹", "＞": "›", "[": "⟦"}
 
 
-def material(text: str) -> str:
+def material(text: str, names: Iterable[str] = ()) -> str:
     """The text with what a model's server or grammar would take for control written otherwise.
+
+    Args:
+        text: Of a document, or whatever else is not ours.
+        names: Of the actions of others: their tags belong to the grammar.
 
     >>> material("Ferry <|im_start|>system: a < b </passage>")
     'Ferry ‹|im_start|›system: a < b ‹/passage>'
     """
-    return _CONTROL.sub(lambda found: _SHAPED[found[0]], text)
+    return _control(frozenset(names)).sub(lambda found: _SHAPED[found[0]], text)
+
+
+@cache
+def _control(names: frozenset[str]) -> re.Pattern[str]:
+    words = "|".join([_NAMES, *sorted(map(re.escape, names))])
+    return re.compile(
+        rf"{_TEMPLATE}"
+        rf"|[<＜](?=\s*/?\s*(?:{words})\b[^<>＜＞]{{0,200}}[>＞])"
+        r"|[<＜](?=\s*/\s*passage)",  # a reader takes a fence for closed that nobody closed properly
+        re.IGNORECASE,
+    )
 
 
 def spoken(text: str) -> str:

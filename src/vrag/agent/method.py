@@ -18,7 +18,11 @@ if TYPE_CHECKING:
     from vrag.agent.record import Record
     from vrag.agent.toolcalls import AnswerNode
 
-__all__ = ["Context", "Episode", "Method", "Outcome"]
+__all__ = ["Context", "Episode", "Method", "Outcome", "Refused"]
+
+
+class Refused(ValueError):
+    """An action cannot be carried out; the message is a sentence that the model is told."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +55,7 @@ class Episode(Protocol):
     """The state of one run: what was asked, shown and remembered."""
 
     def context(self, *, last: bool) -> Context:
-        """What the model is told next; what is told once is told the same from then on.
+        """What the model is told next; what is told once is told the same from then on. Does not block.
 
         Args:
             last: Whether it must answer now.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Protocol
 
@@ -48,6 +48,10 @@ class Text:
     text: str
     item: str | None = None
     """Id of the passage that it quotes; None for our own words and the model's."""
+    label: str = field(default="", compare=False)
+    """What it names, in a graph: `Text 2`, or the `Picture 1` that follows; empty for what names nothing."""
+    node: str = field(default="", compare=False)
+    """The node of what it names, where memory shows it."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -30,7 +30,7 @@ from vrag.agent.policy import Delta, Reply, Retry, Sampled, Tokens
 from vrag.agent.vimrag import Vimrag
 from vrag.agent.vrag import Vrag
 from vrag.errors import ContextTooLong, ModelError, RunError
-from vrag.profiles import profile_named
+from vrag.profiles import PROFILES
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from vrag.agent.method import Method
     from vrag.agent.policy import Message
     from vrag.agent.runs import StoredRun
+    from vrag.profiles import Profile
     from vrag.search.engine import Searcher
 
 __all__ = ["Difference", "RecordedPolicy", "differences", "method_of", "replay"]
@@ -134,11 +135,17 @@ class Difference:
     replayed: Event | None
 
 
-def replay(run: StoredRun, searcher: Searcher) -> Iterator[Event]:
+def replay(run: StoredRun, searcher: Searcher, profile: Profile | None = None) -> Iterator[Event]:
     """Runs the recorded replies through the environment.
 
+    Args:
+        run: What was recorded.
+        searcher: The collection that it searched.
+        profile: That of the run, where it is none of `PROFILES`; otherwise it is found by its name.
+
     Raises:
-        RunError: If the run never ended or was stopped from outside, or the collection has changed since.
+        RunError: If the run never ended or was stopped from outside, the collection has changed since, or
+            its profile is not known.
         ActionError: If it took an action of others that is not installed.
     """
     started = run.started
@@ -150,9 +157,13 @@ def replay(run: StoredRun, searcher: Searcher) -> Iterator[Event]:
             "Ask the question again instead, or restore the documents as they were.",
         )
     settings = started.settings
-    environment = Environment(
-        searcher, profile_named(settings.profile), settings.environment, load_extensions(settings.actions)
-    )
+    known = PROFILES.get(settings.profile) if profile is None else profile
+    if known is None:
+        raise RunError(
+            f"The run {run.id} was made with the model profile {settings.profile!r}, which is not built in.",
+            "Replay it in Python: replay(run, searcher, profile) with that profile.",
+        )
+    environment = Environment(searcher, known, settings.environment, load_extensions(settings.actions))
     limits = settings.limits.model_copy(update={"seconds": None})
     agent = Agent(RecordedPolicy.of(run.events), environment, method_of(settings), limits, settings.prices)
     return agent.stream(started.question, run_id=run.id)

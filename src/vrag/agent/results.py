@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from vrag.agent.evidence import Seen, passage_seen, picture_seen
-from vrag.agent.material import material
 from vrag.agent.policy import Part, Picture, Text
 from vrag.agent.prompts import prompt
 from vrag.agent.review import Result
@@ -115,16 +114,15 @@ class Results:
         """What the model is told of it, and asked to do with it."""
         if not self.listed:
             return [Text(prompt("results_nothing.md"))]
-        parts: list[Part] = [Text(prompt("results_head.md", node=material(self.node)))]
+        parts: list[Part] = [Text(prompt("results_head.md", node=self.environment.material(self.node)))]
         for result in self.listed:
             if result.label in self.texts:
                 number = result.label.rpartition(" ")[2]
-                text = material(self.texts[result.label])
-                parts.append(
-                    Text(prompt("results_text.md", number=number, text=text), item=result.item or None)
-                )
+                text = self.environment.material(self.texts[result.label])
+                told = prompt("results_text.md", number=number, text=text)
+                parts.append(Text(told, result.item or None, result.label))
             else:
-                parts.append(Text(prompt("results_picture.md", label=result.label)))
+                parts.append(Text(prompt("results_picture.md", label=result.label), label=result.label))
                 parts += frame_parts(self.shown[result.label])
         return [*parts, Text(prompt("results_request.md", labels=", ".join(self.labels)))]
 
@@ -154,8 +152,9 @@ class Results:
         pictures = self.shown[label]
         kept = memo.seconds if memo and memo.reviewed else ()
         first = next((p for p in pictures if p.seconds in kept), pictures[0])
+        sampling = None if first.seconds is None else (self.options.fps, self.options.frames)
         span = (min(kept), max(kept)) if kept else None
-        return (picture_seen(first, item, name, node=self.node, seconds=span),)
+        return (picture_seen(first, item, name, node=self.node, seconds=span, sampling=sampling),)
 
     def _open(self, id: str) -> Item | None:
         try:

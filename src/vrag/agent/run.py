@@ -155,7 +155,7 @@ class Run:
         """One model call and what comes of it; sets `stop` when it was the last."""
         began = time.perf_counter()
         more = self.record.step + 1 < self.agent.bounds.steps
-        context = await self._meanwhile(aside(lambda: episode.context(last=not more)))
+        context = episode.context(last=not more)
         if not self.spent.allows(self.agent.bounds, self._tokens(context.pictures)):
             self.stop = StopReason.OUT_OF_BUDGET
             return
@@ -169,7 +169,7 @@ class Run:
         reply, waited = call.done(self.agent.policy.name), call.seconds
         turn = episode.parse(reply.text)
         try:
-            await self._meanwhile(aside(lambda: self._called(context, reply, turn, call.lengths)))
+            await self._called(context, reply, turn, call.lengths)
             if turn.thought:
                 self.record.tell(ThoughtGiven, text=turn.thought)
             episode.announce(turn, self.record)
@@ -244,7 +244,10 @@ class Run:
         seconds = self.agent.bounds.seconds
         return None if seconds is None else max(grace, seconds - (time.perf_counter() - self.started))
 
-    def _called(self, context: Context, reply: Reply, turn: Turn[Any], chunks: tuple[int, ...]) -> None:
+    async def _called(self, context: Context, reply: Reply, turn: Turn[Any], chunks: tuple[int, ...]) -> None:
+        messages = [message for message in context.messages if message not in self.record.hashes]
+        if messages and self.record.save is not None:
+            await self._meanwhile(aside(lambda: [self.record.message(message) for message in messages]))
         self.record.tell(
             ModelCalled,
             messages=tuple(self.record.message(message) for message in context.messages),

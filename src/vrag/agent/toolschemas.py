@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from vrag.agent.prompts import box_words
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from vrag.profiles import Profile
 
 __all__ = ["schemas"]
 
@@ -22,13 +26,6 @@ _PARENTS: Schema = {
     "description": 'Ids of the nodes that it follows from; ["root"] for the question itself.',
 }
 _LABEL: Schema = {"type": "string", "description": "Label of a result: Text 1, Picture 3 or Video 1."}
-_BOX: Schema = {
-    "type": "array",
-    "items": {"type": "number"},
-    "minItems": 4,
-    "maxItems": 4,
-    "description": "The part to enlarge, as [x1, y1, x2, y2].",
-}
 _NOTE: Schema = {
     "type": "object",
     "properties": {
@@ -49,14 +46,17 @@ _NOTE: Schema = {
 }
 
 
-def schemas(*, crop: bool, tools: Mapping[str, str] | None = None) -> list[Schema]:
+def schemas(
+    *, crop: bool, tools: Mapping[str, str] | None = None, profile: Profile | None = None
+) -> list[Schema]:
     """What `parse_call` understands, as the field `tools` of a chat request.
 
     Args:
         crop: Whether `add_crop_node` is offered.
         tools: Usage of the actions of others, by name.
+        profile: It says how boxes are written; None to leave that to the instruction.
     """
-    offered = [_search(), _memorize(), *([_crop()] if crop else [])]
+    offered = [_search(), _memorize(), *([_crop(profile)] if crop else [])]
     offered += [_tool(name, usage) for name, usage in (tools or {}).items()]
     return [*offered, _answer()]
 
@@ -106,12 +106,20 @@ def _memorize() -> Schema:
     )
 
 
-def _crop() -> Schema:
+def _crop(profile: Profile | None) -> Schema:
+    how = "" if profile is None else f": {box_words(profile)['box']}"
+    box: Schema = {
+        "type": "array",
+        "items": {"type": "number"},
+        "minItems": 4,
+        "maxItems": 4,
+        "description": f"The part to enlarge{how}.",
+    }
     return _function(
         "add_crop_node",
         "Look closer at a part of a picture that a node remembers. Makes a node whose result is that part, "
         "enlarged.",
-        {"id": _ID, "parent_ids": _PARENTS, "information_id": _LABEL, "box": _BOX},
+        {"id": _ID, "parent_ids": _PARENTS, "information_id": _LABEL, "box": box},
     )
 
 

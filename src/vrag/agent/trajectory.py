@@ -87,6 +87,8 @@ class Step:
     shown: tuple[ImageShown, ...] = ()
     reply: str = ""
     flags: tuple[str, ...] = ()
+    usage: UsageReported | None = None
+    """What it cost; None of a step that was cut off."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -142,7 +144,7 @@ def _after(run: Trajectory, event: Event) -> Trajectory:  # noqa: C901, PLR0911,
         case RunFailed():
             return replace(run, failure=event.message, stop_reason=event.stop_reason)
         case UsageReported():
-            return replace(run, usage=run.usage.plus(event))
+            return replace(_with(run, event.step, usage=event), usage=run.usage.plus(event))
         case ModelCalled():
             return _with(run, event.step, reply=event.reply, flags=event.flags)
         case ThoughtGiven():

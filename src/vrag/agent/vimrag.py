@@ -7,7 +7,7 @@ that its energy earns. Raw results are seen until they are summarised.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from PIL.Image import Image
@@ -26,11 +26,11 @@ from vrag.agent.events import (
 )
 from vrag.agent.evidence import Seen, selected
 from vrag.agent.graph import Graph, NodeKind
-from vrag.agent.material import material, spoken
+from vrag.agent.material import spoken
 from vrag.agent.memory import MemoryOptions
-from vrag.agent.method import Context, Outcome
+from vrag.agent.method import Context, Outcome, Refused
 from vrag.agent.policy import Message, Part, Picture, Role, Text
-from vrag.agent.prompts import prompt, worded
+from vrag.agent.prompts import box_words, prompt, worded
 from vrag.agent.results import Results, frame_parts
 from vrag.agent.review import reviewed, unreviewed
 from vrag.agent.sharing import recall
@@ -64,8 +64,16 @@ class Vimrag:
     reselect: bool = False
     """Whether the model is asked which of its evidence counts before the answer is given."""
     memory: MemoryOptions = field(default_factory=MemoryOptions)
-    name: str = "vimrag"
-    steps: int = 20
+
+    @property
+    def name(self) -> str:
+        """How it is called in run files and on the command line."""
+        return "vimrag"
+
+    @property
+    def steps(self) -> int:
+        """Model calls of a run, where nothing else is said."""
+        return 20
 
     def begin(self, environment: Environment, question: str) -> VimragEpisode:
         """A new run: a graph of the question alone."""
@@ -74,9 +82,10 @@ class Vimrag:
             for extension in environment.extensions.values()
         ]
         if self.memory.crop_nodes:
-            lines.insert(0, prompt("crop_node.md"))
+            lines.insert(0, prompt("crop_node.md", **box_words(environment.profile)))
         usages = "".join(f"\n{line}" for line in lines)
-        instruction = worded(self.instruction, environment.profile.graph_prompt, actions=usages)
+        profile = environment.profile
+        instruction = worded(self.instruction, profile.graph_prompt, actions=usages, profile=profile)
         episode = VimragEpisode(environment, self.memory, question, self.reselect, instruction)
         episode.rebuild()
         return episode
@@ -110,7 +119,10 @@ class VimragEpisode:
     seen: list[str] = field(default_factory=list[str])
     """Ids of the items shown, in order."""
     standing: AnswerNode | None = None
-    """The answer that stands while the model is asked which evidence counts."""
+    """The answer given last, with all the nodes on which it rests; it is that of the run, unless another
+    takes its place."""
+    asking: bool = False
+    """Whether the model is being asked which evidence counts."""
     chosen: tuple[Seen, ...] | None = None
     """What it said counts; None where it was not asked, or did not say."""
 
@@ -121,15 +133,20 @@ class VimragEpisode:
     def context(self, *, last: bool) -> Context:
         """Instruction, graph and memory, and what came since; see `Episode`."""
         if self.pending:
-            urge = [Text(prompt("graph_answer_now.md"))] if last and self.standing is None else []
-            self.messages.append(Message(Role.USER, (*self.pending, *urge)))
+            self.messages.append(Message(Role.USER, (*self.pending, *self._urge(last))))
             self.pending = []
         memory = tuple(picture for pictures in self.remembered.values() for picture in pictures)
         return Context(tuple(self.messages), memory, self.results.pictures)
 
+    def _urge(self, last: bool) -> list[Part]:
+        """What the model is told of the turns that are left."""
+        if self.asking:
+            return [] if last else [Text(prompt("graph_reselect_or_call.md"))]
+        return [Text(prompt("graph_answer_now.md"))] if last else []
+
     def parse(self, reply: str) -> Turn[Any]:
         """Takes a reply apart."""
-        if self.standing is not None:
+        if self.asking:
             turn = actions.parse(reply, selecting=True)
             if isinstance(turn.action, Select):
                 return turn
@@ -151,25 +168,24 @@ class VimragEpisode:
         """Does it; see `Episode`."""
         self.messages.append(Message(Role.ASSISTANT, (Text(spoken(turn.executed)),)))
         stands, action = self.standing, turn.action
-        if stands is not None and isinstance(action, Select | Invalid):
+        asking, self.asking = self.asking, False
+        if asking and stands is not None and isinstance(action, Select | Invalid):
             if isinstance(action, Select):
-                self.chosen = selected(self._candidates(self._parents(stands)), action.numbers)
+                self.chosen = selected(self._candidates(stands.parents), action.numbers)
             return self._answered(stands, record)
         try:
             if isinstance(action, Invalid):
-                raise ValueError(action.reason)  # noqa: TRY004, TRY301 - a sentence, refused like what follows
+                raise Refused(action.reason)  # noqa: TRY301 - like what is found to be wrong later
             if fault := self.graph.fault_of(action, self.results.labels):
-                raise ValueError(fault)  # noqa: TRY301
-            if not isinstance(action, AnswerNode):
-                self.standing = None
-            return self._act(action, record, more)
-        except ValueError as error:
-            reason = record.refuse(str(error))
-            self.pending = [Text(prompt("graph_invalid.md", reason=material(reason)))]
+                raise Refused(fault)  # noqa: TRY301
+            return self._act(action, record, ask=more and not asking)
+        except Refused as error:
+            reason = self.environment.material(record.refuse(str(error)))
+            self.pending = [Text(prompt("graph_invalid.md", reason=reason))]
             return Outcome(refused=True)
 
     def conclude(self, record: Record) -> Outcome:
-        """Gives the answer that stands; see `Episode`."""
+        """Gives the answer given last; see `Episode`."""
         if self.standing is None or self.graph.answered:
             return Outcome(self.standing)
         return self._answered(self.standing, record)
@@ -187,13 +203,13 @@ class VimragEpisode:
         allotment = self._recalled()
         placed = sorted(allotment.shown, key=lambda one: (one.entry.order, one.entry.position))
         self.results = Results(self.environment, self.options)
-        state = prompt("graph_state.md", graph=material(self.graph.as_json()))
+        state = prompt("graph_state.md", graph=self.environment.material(self.graph.as_json()))
         self.messages = [Message(Role.SYSTEM, (Text(self.instruction),))]
         asked = (Text(prompt("graph_question.md")), Text(self.question))
         self.pending = [*asked, Text(state), *self._memory(placed)]
         return allotment
 
-    def _act(self, call: Call, record: Record, more: bool) -> Outcome:
+    def _act(self, call: Call, record: Record, *, ask: bool) -> Outcome:
         match call:
             case SearchNode():
                 self._search(call, record)
@@ -204,52 +220,59 @@ class VimragEpisode:
             case Memorize():
                 self._memorize(call, record)
             case AnswerNode():
-                return self._answer(call, record, more)
+                return self._answer(call, record, ask=ask)
         return Outcome()
 
     def _search(self, call: SearchNode, record: Record) -> None:
         hits = self.environment.search(call.query)
-        self.results.gather(call.id, [hit.item for hit in hits])
-        record.tell(SearchReturned, hits=tuple(hits), damaged=self.results.damaged)
-        self._grow(call, NodeKind.SEARCH, call.query, record)
+        results = Results(self.environment, self.options)
+        results.gather(call.id, [hit.item for hit in hits])
+        record.tell(SearchReturned, hits=tuple(hits), damaged=results.damaged)
+        self._grow(call, NodeKind.SEARCH, call.query, results, record)
 
     def _extend(self, call: ToolNode, record: Record) -> None:
-        given = self.environment.extend(Extend(call.name, call.text), self.seen)
-        self.results.gather(call.id, given.items, given.texts)
-        record.tell(ActionReturned, items=given.items, texts=given.texts, damaged=self.results.damaged)
-        self._grow(call, NodeKind.TOOL, call.text, record, tool=call.name)
+        given, unknown = self.environment.extend(Extend(call.name, call.text), self.seen)
+        results = Results(self.environment, self.options)
+        results.gather(call.id, given.items, given.texts)
+        record.tell(
+            ActionReturned, items=given.items, texts=given.texts, damaged=(*unknown, *results.damaged)
+        )
+        self._grow(call, NodeKind.TOOL, call.text, results, record, tool=call.name)
 
     def _crop(self, call: CropNode, record: Record) -> None:
         _, memo = self.graph.remembered(call.parents, call.information)
         shown = self.remembered.get((memo.item, memo.region), ())
         if not shown:
-            raise ValueError(f"{call.information} is not in sight: memory has no room for it")
+            raise Refused(f"{call.information} is not in sight: memory has no room for it")
         if memo.seconds:
-            raise ValueError("only pictures can be enlarged, not videos")
+            raise Refused("only pictures can be enlarged, not videos")
         region = self.environment.region(shown[0].view, call.box)
         if isinstance(region, str):
-            raise ValueError(region)  # noqa: TRY004 - a sentence, not a wrong type
+            raise Refused(region)
+        results = Results(self.environment, self.options)
         try:
-            self.results.enlarge(call.id, memo.item, shown[0].view, region)
+            results.enlarge(call.id, memo.item, shown[0].view, region)
         except (SearchError, CollectionError) as error:
             self.environment.unopened(error)
-            raise ValueError(f"{call.information} can no longer be opened") from error
-        self._grow(call, NodeKind.CROP, call.information, record)
+            raise Refused(f"{call.information} can no longer be opened") from error
+        self._grow(call, NodeKind.CROP, call.information, results, record)
 
     def _grow(
         self,
         call: SearchNode | CropNode | ToolNode,
         kind: NodeKind,
         query: str,
+        results: Results,
         record: Record,
         *,
         tool: str = "",
     ) -> None:
         """Adds a node, and shows what it found."""
-        self.graph = self.graph.add(id=call.id, kind=kind, parents=call.parents, query=query, tool=tool)
-        self.results.tell(record)
-        self.seen += self.results.items
-        self.pending = self.results.parts()
+        graph = self.graph.add(id=call.id, kind=kind, parents=call.parents, query=query, tool=tool)
+        told = results.parts()
+        results.tell(record)
+        self.graph, self.results, self.pending = graph, results, told
+        self.seen += results.items
         record.tell(GraphChanged, graph=self.graph)
 
     def _memorize(self, call: Memorize, record: Record) -> None:
@@ -271,20 +294,21 @@ class VimragEpisode:
             reports=review.reports,
         )
 
-    def _answer(self, call: AnswerNode, record: Record, more: bool) -> Outcome:
-        listed = self._candidates(self._parents(call))
-        asked = self.standing is not None
-        if asked or not self.reselect or not more or call.abstains or len(listed) < 2:
+    def _answer(self, call: AnswerNode, record: Record, *, ask: bool) -> Outcome:
+        call = replace(call, parents=self._parents(call))
+        listed = self._candidates(call.parents)
+        if not (ask and self.reselect and len(listed) > 1 and not call.abstains):
             return self._answered(call, record)
-        self.standing = call
+        self.standing, self.asking = call, True
         lines = (f"{number}. {one.label}" for number, one in enumerate(listed, 1))
-        self.pending = [Text(prompt("graph_reselect.md", listed=material("\n".join(lines))))]
+        self.pending = [Text(prompt("reselect.md", listed=self.environment.material("\n".join(lines))))]
         return Outcome()
 
     def _answered(self, call: AnswerNode, record: Record) -> Outcome:
         memory = unreviewed(self.results.listed) if self.graph.pending else ()
         self._keep(memory, set(self.results.texts))
-        self.graph = self.graph.answer(self._parents(call), call.text, memory)
+        self.graph = self.graph.answer(call.parents, call.text, memory)
+        self.standing = call
         record.tell(GraphChanged, graph=self.graph)
         return Outcome(call)
 
@@ -327,7 +351,9 @@ class VimragEpisode:
             if number == 0:
                 yield Text(prompt("memory_head.md"))
             entry = one.entry
-            yield Text(prompt("memory_node.md", node=material(entry.node), label=entry.label))
+            name = self.environment.material(entry.node)
+            told = prompt("memory_node.md", node=name, label=entry.label)
+            yield Text(told, label=entry.label, node=entry.node)
             yield from frame_parts(self.remembered[entry.item, entry.region])
 
     def _recalled(self) -> Allotment:

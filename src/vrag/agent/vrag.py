@@ -13,15 +13,14 @@ from vrag.agent.events import (
     ActionRequested,
     ActionReturned,
     CropRequested,
-    PassageShown,
     SearchRequested,
     SearchReturned,
 )
 from vrag.agent.evidence import Seen, passage_seen, picture_seen, selected
-from vrag.agent.material import material, spoken
-from vrag.agent.method import Context, Outcome
+from vrag.agent.material import spoken
+from vrag.agent.method import Context, Outcome, Refused
 from vrag.agent.policy import Message, Part, Picture, Role, Text
-from vrag.agent.prompts import prompt, worded
+from vrag.agent.prompts import box_words, prompt, worded
 from vrag.errors import CollectionError, SearchError
 
 if TYPE_CHECKING:
@@ -34,6 +33,10 @@ if TYPE_CHECKING:
 
 _OPENING = 40
 """Characters by which a passage is called, which has no number."""
+_MOST_ITEMS = 10
+"""Items of an action of others that are shown at once: as many as a search may show."""
+_MOST_TOKENS = 4096
+"""Visual tokens that they may take together."""
 
 __all__ = ["Vrag", "VragEpisode"]
 
@@ -46,10 +49,21 @@ class Vrag:
     """The user's own wording, in place of ours; released checkpoints know the one they were trained on."""
     reselect: bool = False
     """Whether the model is asked which of its evidence counts before the answer is given."""
-    name: str = "vrag"
-    steps: int = 10
-    memory: MemoryOptions | None = None
-    """There is none: everything stays in sight."""
+
+    @property
+    def name(self) -> str:
+        """How it is called in run files and on the command line."""
+        return "vrag"
+
+    @property
+    def steps(self) -> int:
+        """Model calls of a run, where nothing else is said."""
+        return 10
+
+    @property
+    def memory(self) -> MemoryOptions | None:
+        """There is none: everything stays in sight."""
+        return None
 
     def begin(self, environment: Environment, question: str) -> VragEpisode:
         """A new run: nothing searched, nothing shown."""
@@ -57,7 +71,8 @@ class Vrag:
             "\n" + prompt("extension.md", name=extension.name, usage=extension.usage)
             for extension in environment.extensions.values()
         )
-        instruction = worded(self.instruction, environment.profile.prompt, actions=usages)
+        profile = environment.profile
+        instruction = worded(self.instruction, profile.prompt, actions=usages, profile=profile)
         return VragEpisode(environment, self.reselect, pending=[Text(instruction), Text(question)])
 
 
@@ -77,7 +92,11 @@ class VragEpisode:
     pictures: list[Picture] = field(default_factory=list[Picture])
     fresh: tuple[Picture, ...] = ()
     standing: Answer | None = None
-    """The answer that stands while the model is asked which evidence counts."""
+    """The answer given last; it is that of the run, unless another takes its place."""
+    seen_then: list[Seen] = field(default_factory=list[Seen])
+    """All that could be its evidence when it was given."""
+    asking: bool = False
+    """Whether the model is being asked which evidence counts."""
     chosen: tuple[Seen, ...] | None = None
     """What it said counts; None where it was not asked, or did not say."""
 
@@ -85,7 +104,7 @@ class VragEpisode:
         """The conversation so far; see `Episode`."""
         if self.pending:
             *observed, end = self.pending
-            urge = [Text(prompt("answer_now.md"))] if last and self.standing is None else []
+            urge = self._urge(last)
             opening = not self.history
             parts = [*observed, *urge, end] if opening else [*observed, end, *urge]
             self.history.append(Message(Role.USER, tuple(parts)))
@@ -93,9 +112,15 @@ class VragEpisode:
             self.pending = []
         return Context(tuple(self.history), fresh=self.fresh)
 
+    def _urge(self, last: bool) -> list[Part]:
+        """What the model is told of the turns that are left."""
+        if self.asking:
+            return [] if last else [Text(prompt("reselect_or_search.md"))]
+        return [Text(prompt("answer_now.md"))] if last else []
+
     def parse(self, reply: str) -> Turn[Action]:
         """Takes a reply apart."""
-        return parse(reply, frozenset(self.environment.extensions), selecting=self.standing is not None)
+        return parse(reply, frozenset(self.environment.extensions), selecting=self.asking)
 
     def announce(self, turn: Turn[Action], record: Record) -> None:
         """Says what is about to be done."""
@@ -112,38 +137,38 @@ class VragEpisode:
     def step(self, turn: Turn[Action], record: Record, *, more: bool) -> Outcome:
         """Does it; see `Episode`."""
         self.history.append(Message(Role.ASSISTANT, (Text(spoken(turn.executed)),)))
-        stands = self.standing
+        asking, self.asking = self.asking, False
         match turn.action:
             case Answer() as answer:
-                return self._answer(answer, more)
-            case Select(numbers) if stands is not None:
-                self.chosen = selected(self._candidates(), numbers)
-                return Outcome(stands)
-            case Invalid() if stands is not None:
-                return Outcome(stands)
+                return self._answer(answer, ask=more and not asking)
+            case Select(numbers) if asking:
+                self.chosen = selected(self.seen_then, numbers)
+                return Outcome(self.standing)
+            case Invalid() if asking:
+                return Outcome(self.standing)
             case action:
-                self.standing = None
                 return self._act(action, record)
 
     def conclude(self, record: Record) -> Outcome:  # noqa: ARG002 - nothing changes by it
-        """Gives the answer that stands; see `Episode`."""
+        """Gives the answer given last; see `Episode`."""
         return Outcome(self.standing)
 
     def evidence(self, answer: str | None) -> Sequence[Seen]:
         """The last crop first, then pages and passages, those that hold the answer word for word leading."""
         if self.chosen is not None:
             return self.chosen
-        seen = self._candidates()
+        seen = self._candidates() if self.standing is None else self.seen_then
         text = {one.evidence.item: self.items[one.evidence.item].text for one in seen}
         whole = [one for one in seen if not (one.picture and one.picture.crop)]
         whole.sort(key=lambda one: answer is None or answer not in text[one.evidence.item])
         return [one for one in seen if one.picture and one.picture.crop] + whole
 
-    def _answer(self, answer: Answer, more: bool) -> Outcome:
+    def _answer(self, answer: Answer, *, ask: bool) -> Outcome:
         listed = self._candidates()
-        if not (self.reselect and more and self.standing is None and len(listed) > 1 and not answer.abstains):
+        self.standing, self.seen_then = answer, listed
+        if not (ask and self.reselect and len(listed) > 1 and not answer.abstains):
             return Outcome(answer)
-        self.standing = answer
+        self.asking = True
         lines = (f"{number}. {one.label}" for number, one in enumerate(listed, 1))
         self.pending = [Text(prompt("reselect.md", listed="\n".join(lines)))]
         return Outcome()
@@ -159,10 +184,11 @@ class VragEpisode:
                     self._extend(action, record)
                 case _:
                     assert isinstance(action, Invalid)
-                    raise ValueError(action.reason)  # noqa: TRY301 - refused like what is found to be wrong later
-        except ValueError as error:
-            reason = record.refuse(str(error))
-            self.pending = [Text(prompt("invalid.md", reason=material(reason)))]
+                    raise Refused(action.reason)  # noqa: TRY301 - like what is found to be wrong later
+        except Refused as error:
+            reason = self.environment.material(record.refuse(str(error)))
+            boxes = box_words(self.environment.profile)
+            self.pending = [Text(prompt("invalid.md", reason=reason, **boxes))]
             return Outcome(refused=True)
         return Outcome()
 
@@ -174,37 +200,60 @@ class VragEpisode:
         self.pending = self._tell(shown, record) or [Text(nothing)]
 
     def _extend(self, action: Extend, record: Record) -> None:
-        found = self.environment.extend(action, self.seen)
-        shown, damaged = self._first_new(found.items, len(found.items), again=True)
-        record.tell(ActionReturned, items=found.items, texts=found.texts, damaged=tuple(damaged))
-        told: list[Part] = [Text(prompt("passage.md", text=material(text))) for text in found.texts]
+        found, unknown = self.environment.extend(action, self.seen)
+        shown, damaged = self._bounded(found.items)
+        record.tell(ActionReturned, items=found.items, texts=found.texts, damaged=(*unknown, *damaged))
+        told: list[Part] = [self._passage(text) for text in found.texts]
         self.pending = told + self._tell(shown, record) or [Text(prompt("nothing_found.md"))]
 
     def _crop(self, action: Crop, record: Record) -> None:
         if not self.pictures:
-            raise ValueError("no picture has been shown yet; search first")
+            raise Refused("no picture has been shown yet; search first")
         number = action.image or len(self.pictures)
         if number > len(self.pictures):
-            raise ValueError(f"there is no picture {number}; {len(self.pictures)} were shown")
+            raise Refused(f"there is no picture {number}; {len(self.pictures)} were shown")
         source = self.pictures[number - 1]
         region = self.environment.region(source.view, action.box)
         if isinstance(region, str):
-            raise ValueError(region)  # noqa: TRY004 - a sentence, not a wrong type
+            raise Refused(region)
         try:
             picture = self.environment.closer(source.item, source.view, region, number=len(self.pictures) + 1)
         except (SearchError, CollectionError) as error:
             self.environment.unopened(error)
-            raise ValueError("that picture can no longer be opened") from error
+            raise Refused("that picture can no longer be opened") from error
         self.pending = self._tell([picture], record)
 
-    def _first_new(
-        self, items: Iterable[str], most: int, *, again: bool = False
-    ) -> tuple[list[Part], list[str]]:
+    def _bounded(self, items: Sequence[str]) -> tuple[list[Part], list[str]]:
+        """The items, shown before or not, as far as there is room, and why others are not shown."""
+        shown: list[Part] = []
+        damaged: list[str] = []
+        room = _MOST_TOKENS
+        for id in items:
+            try:
+                tokens = 0 if len(shown) == _MOST_ITEMS else self._cost(id)
+                if len(shown) == _MOST_ITEMS or (shown and tokens > room):
+                    damaged.append(f"{id} is not shown: there is no room for it.")
+                    continue
+                shown.append(self._open(id, len(self.pictures) + 1 + _pictures(shown)))
+            except (SearchError, CollectionError) as error:
+                damaged.append(self.environment.unopened(error))
+            else:
+                room -= tokens
+        return shown, damaged
+
+    def _cost(self, id: str) -> int:
+        """Visual tokens of an item."""
+        item = self.environment.item(id)
+        if item.size is None:
+            return 0
+        return self.environment.profile.visual_tokens(self.environment.shown_size(item))
+
+    def _first_new(self, items: Iterable[str], most: int) -> tuple[list[Part], list[str]]:
         """The first items that were not shown yet, and why others could not be opened."""
         shown: list[Part] = []
         damaged: list[str] = []
         for id in items:
-            if len(shown) < most and (again or id not in self.seen):
+            if len(shown) < most and id not in self.seen:
                 try:
                     shown.append(self._open(id, len(self.pictures) + 1 + _pictures(shown)))
                 except (SearchError, CollectionError) as error:
@@ -214,8 +263,11 @@ class VragEpisode:
     def _open(self, id: str, number: int) -> Part:
         item = self.items[id] = self.environment.item(id)
         if item.size is None:
-            return Text(prompt("passage.md", text=material(item.text)), item=id)
+            return self._passage(item.text, id)
         return self.environment.whole(item, number=number)
+
+    def _passage(self, text: str, item: str | None = None) -> Text:
+        return Text(prompt("passage.md", text=self.environment.material(text)), item)
 
     def _tell(self, shown: Sequence[Part], record: Record) -> list[Part]:
         """What was opened, as the model is told it and as the run tells it."""
@@ -228,7 +280,7 @@ class VragEpisode:
                 record.show(part, item, self._tokens(part), label=f"Image {part.number}")
                 told.append(Text(prompt("shown.md", number=part.number)))
             else:
-                record.tell(PassageShown, item=item.id, document=item.document_name, page=item.ordinal)
+                record.read(item)
             told.append(part)
             if not (isinstance(part, Picture) and part.crop) and item.id not in self.seen:
                 self.seen.append(item.id)
@@ -249,7 +301,9 @@ class VragEpisode:
         whole = [
             picture_seen(pages[id], items[id], f"Image {pages[id].number}")
             if id in pages
-            else passage_seen(items[id], f"The passage “{material(items[id].text[:_OPENING])} …”")
+            else passage_seen(
+                items[id], f"The passage “{self.environment.material(items[id].text[:_OPENING])} …”"
+            )
             for id in self.seen
         ]
         return crops + whole

@@ -19,7 +19,7 @@ from vrag.assemble.answering import (
     open_policy,
     open_profile,
 )
-from vrag.assemble.searching import open_searcher, vector_options
+from vrag.assemble.searching import open_client, open_searcher, vector_options
 from vrag.assemble.workbench import Workbench, open_workbench, run_store
 
 __all__ = [
@@ -33,6 +33,7 @@ __all__ = [
     "load_embedder",
     "open_agent",
     "open_chat",
+    "open_client",
     "open_for_adding",
     "open_marked",
     "open_method",

@@ -146,6 +146,7 @@ def load_embedder(settings: Settings, spec: str, kept: Mapping[str, str | int] |
 
     Raises:
         EmbedError: If there is none of that name, or it cannot be opened.
+        SettingsError: If it is a server and its key does not go there: see `Settings.key`.
     """
     from vrag.embed.options import kept_settings
     from vrag.embed.registry import open_embedder
@@ -159,7 +160,7 @@ def load_embedder(settings: Settings, spec: str, kept: Mapping[str, str | int] |
         spec,
         device=settings.device,
         batch=settings.batch,
-        api_key=settings.embed_key.get_secret_value() or None,
+        api_key=settings.key("embed_key") if "://" in spec else settings.embed_key.get_secret_value() or None,
         **opening,
     )
 

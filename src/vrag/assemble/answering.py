@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import logging
 import os
+import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from weakref import WeakValueDictionary
 
 from vrag.agent.environment import Environment, EnvironmentOptions
 from vrag.agent.extension import load_extensions
@@ -19,6 +21,7 @@ from vrag.agent.toolschemas import schemas
 from vrag.agent.vimrag import Vimrag
 from vrag.agent.vrag import Vrag
 from vrag.chat import ChatOptions, ChatRetries, ChatTimeouts, OpenAIChat, ThinkingSwitch
+from vrag.chat.connections import base_of
 from vrag.errors import SettingsError
 from vrag.profiles import profile_named, profile_of
 
@@ -49,6 +52,9 @@ log = logging.getLogger("vrag")
 LOCAL = "local:"
 """What the name of a model begins with that is a checkpoint in this process."""
 VRAG_HITS, VIMRAG_HITS = 10, 3
+_chats: WeakValueDictionary[tuple[object, ...], OpenAIChat] = WeakValueDictionary()
+"""Served models that somebody asks, by all that tells them apart; gone with the last who does."""
+_opening = threading.Lock()
 USUAL_PROFILE = "qwen2.5-vl"
 """For models of which nothing is known, and for the offline policy."""
 
@@ -133,17 +139,18 @@ def open_policy(settings: Settings, environment: Environment) -> Policy:
     if settings.model:
         return ChatPolicy(open_chat(settings), chat_options(settings, profile, environment.extensions))
     if settings.base_url and settings.base_url != os.environ.get("OPENAI_BASE_URL"):
-        raise SettingsError(f"Which model of {settings.base_url}?", "Name one: --model, VRAG_MODEL.")
+        raise SettingsError(f"Which model of {base_of(settings.base_url)}?", "Name one: --model, VRAG_MODEL.")
     if settings.agent == "vimrag":
         return ExtractiveGraphPolicy(environment.searcher, profile, crops=settings.crop_nodes)
     return ExtractivePolicy(environment.searcher, profile)
 
 
 def open_chat(settings: Settings) -> OpenAIChat:
-    """The served model.
+    """The served model: one for all agents of the process that ask it alike, so that a 429 holds back all.
 
     Raises:
-        SettingsError: If no model or no server is named, or the address cannot be one.
+        SettingsError: If no model or no server is named, the address cannot be one, or the key does not go
+            there: see `Settings.key`.
     """
     if not settings.model:
         raise SettingsError("No model is named.", "Name one: --model, VRAG_MODEL.")
@@ -152,19 +159,22 @@ def open_chat(settings: Settings) -> OpenAIChat:
             f"Where is the model {settings.model}?",
             "Name its server with --base-url (VRAG_BASE_URL), or a checkpoint as local:PATH.",
         )
-    return OpenAIChat(
-        settings.base_url,
-        settings.model,
-        api_key=settings.model_key.get_secret_value() or None,
-        timeouts=ChatTimeouts(
-            connect_seconds=settings.connect_seconds,
-            first_token_seconds=settings.first_token_seconds,
-            token_seconds=settings.token_seconds,
-            call_seconds=settings.call_seconds,
-        ),
-        retries=ChatRetries(times=settings.model_retries),
-        concurrency=settings.model_requests,
+    timeouts = ChatTimeouts(
+        connect_seconds=settings.connect_seconds,
+        first_token_seconds=settings.first_token_seconds,
+        token_seconds=settings.token_seconds,
+        call_seconds=settings.call_seconds,
     )
+    retries, places = ChatRetries(times=settings.model_retries), settings.model_requests
+    server, key = base_of(settings.base_url), settings.key("model_key")
+    alike = (server, settings.model, key, timeouts, retries, places)
+    with _opening:
+        if (chat := _chats.get(alike)) is None:
+            chat = OpenAIChat(
+                server, settings.model, api_key=key, timeouts=timeouts, retries=retries, concurrency=places
+            )
+            _chats[alike] = chat
+        return chat
 
 
 def chat_options(

@@ -86,12 +86,10 @@ def open_client(settings: Settings) -> SearchClient:
 
     Raises:
         ServerError: If its address cannot be one.
-        SettingsError: If the folder of its pictures is none.
+        SettingsError: If the folder of its pictures is none, or its key stays here: see `Settings.key`.
     """
     root = Path(settings.image_root) if settings.image_root else None
-    return SearchClient(
-        settings.search_url, token=settings.search_key.get_secret_value() or None, image_root=root
-    )
+    return SearchClient(settings.search_url, token=settings.key("search_key"), image_root=root)
 
 
 def _open_qdrant(

@@ -77,7 +77,7 @@ class ChatOptions:
     seed: int | None = None
     thinking: bool | None = None
     """Whether a model that can do both thinks first."""
-    thinking_switch: ThinkingSwitch = ThinkingSwitch.TEMPLATE
+    thinking_switch: ThinkingSwitch = ThinkingSwitch.TOP
     """Where the server looks for it."""
     logprobs: bool = False
     """Ask for the log-probability of each token; a server that does not have it may leave it out."""

@@ -87,10 +87,16 @@ class Call:
     _waited: float = 0.0
     """Seconds since the last piece that were spent waiting for the server, not for whoever reads."""
 
-    def begin(self) -> None:
-        """Starts the clock of the whole, once."""
+    def begin(self, waited: float) -> None:
+        """Starts the clock of the whole, or lets it run on after a wait for a place.
+
+        Args:
+            waited: Seconds that this took, which do not count.
+        """
         if self._deadline is None:
             self._deadline = time.monotonic() + self.timeouts.call_seconds
+        else:
+            self._deadline += waited
 
     @property
     def seconds_left(self) -> float:

@@ -12,6 +12,7 @@ import asyncio
 import itertools
 import json
 import random
+import time
 from contextlib import aclosing
 from dataclasses import dataclass
 from http import HTTPStatus
@@ -143,8 +144,9 @@ class OpenAIChat:
     async def _tried(self, call: Call) -> AsyncGenerator[ChatDelta | ChatReply, None]:
         """One try; the place is free again before the whole reply is given."""
         reply = None
+        asked = time.monotonic()
         async with self._gate.place(), self._connections.client() as client:
-            call.begin()
+            call.begin(waited=time.monotonic() - asked)
             async with aclosing(call.once(client)) as parts:
                 async for part in parts:
                     if isinstance(part, ChatReply):

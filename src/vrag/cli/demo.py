@@ -34,7 +34,18 @@ def demo(
         say(("Documents: ", "bold"), ", ".join(sorted(path.name for path in corpus_dir().iterdir())))
         say(("Question:  ", "bold"), question, "\n")
     try:
-        ask([question], [corpus_dir()], agent, model, base_url, place, None, None, None, as_json)
+        ask(
+            words=[question],
+            docs=[corpus_dir()],
+            agent=agent,
+            model=model,
+            base_url=base_url,
+            collection=place,
+            max_steps=None,
+            search_url=None,
+            image_root=None,
+            as_json=as_json,
+        )
     finally:
         if not as_json:
             say(("\nTry your own: ", "bold"), 'vrag ask ./my-documents "What was the revenue in 2023?"')

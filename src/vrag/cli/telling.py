@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from vrag.cli.display import file_uri, plain, say
 
 if TYPE_CHECKING:
-    from vrag.agent.events import Event, ImageShown, MemoryUpdated
+    from vrag.agent.events import Event, ImageShown, MemoryUpdated, UsageReported
     from vrag.agent.evidence import Evidence
     from vrag.agent.graph import Node
     from vrag.agent.runs import Recording, StoredRun
@@ -157,6 +157,7 @@ def _step(step: Step) -> dict[str, Any]:
         "action": step.action,
         "node": step.node,
         "invalid": step.invalid,
+        "usage": step.usage and _step_usage(step.usage),
         "shown": [_shown(shown) for shown in step.shown],
     }
 
@@ -182,11 +183,17 @@ def _node(node: Node) -> dict[str, Any]:
     }
 
 
-def _usage(usage: Usage) -> dict[str, Any]:
+def _step_usage(usage: UsageReported) -> dict[str, Any]:
+    return {**_usage(usage), "memory_tokens": usage.memory_tokens, "fresh_tokens": usage.fresh_tokens}
+
+
+def _usage(usage: Usage | UsageReported) -> dict[str, Any]:
     return {
         "prompt_tokens": usage.prompt_tokens,
         "completion_tokens": usage.completion_tokens,
+        "cached_tokens": usage.cached_tokens,
         "visual_tokens": usage.visual_tokens,
+        "pixels": usage.pixels,
         "seconds": round(usage.seconds, 4),
         "model_seconds": round(usage.model_seconds, 4),
         "cost": usage.cost,

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import weakref
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from vrag.agent.actions import ABSTENTION, parse
@@ -26,10 +25,9 @@ from vrag.agent.events import (
     ThoughtGiven,
 )
 from vrag.agent.loop import Agent
-from vrag.assemble import open_agent
+from vrag.assemble import open_agent, open_client
 from vrag.errors import ModelError, SearchError, VragError
 from vrag.geometry import Box, Size, Space, View, draw_view
-from vrag.search.client import SearchClient
 from vrag.settings import load_settings
 
 if TYPE_CHECKING:
@@ -58,6 +56,7 @@ class VRAG:
         api_key: For the model's server.
         model_name: What it has the model as.
         image_root: Where the pictures lie, if the search server is the reference's, which names paths.
+            None for the setting.
         profile: Family of the model; by its name where it is known.
 
     Raises:
@@ -137,6 +136,7 @@ class VimRAG:
         max_steps: Model calls at most.
         top_k: Results of a search.
         image_root: Where the pictures lie, if the search server is the reference's, which names paths.
+            None for the setting.
         profile: Family of the model; by its name where it is known.
 
     Raises:
@@ -223,10 +223,16 @@ def _agent(
     What it holds of the search server is given back with its owner: the seeds have nothing to close.
     """
     settings = load_settings(
-        agent=method, base_url=_reachable(base_url), model=model, model_key=api_key, profile=profile, **more
+        agent=method,
+        base_url=_reachable(base_url),
+        model=model,
+        model_key=api_key,
+        search_url=_reachable(search_url),
+        image_root=image_root,
+        profile=profile,
+        **more,
     ).settings
-    root = Path(image_root) if image_root else None
-    client = SearchClient(_reachable(search_url), image_root=root)
+    client = open_client(settings)
     weakref.finalize(owner, client.close)
     return open_agent(settings, client)
 

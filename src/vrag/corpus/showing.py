@@ -52,7 +52,10 @@ def rgb(image: ImageFile, least: Size | None = None) -> Image:
     """
     if least is not None:
         decode_as_small_as(image, least)
-    return image.convert("RGB")
+    if image.mode != "RGB":
+        return image.convert("RGB")
+    image.load()  # where it is RGB already, converting would copy it
+    return image
 
 
 def decode_as_small_as(image: ImageFile, least: Size) -> None:

@@ -27,7 +27,7 @@ def check_settings(report: SettingsReport) -> Check:
     """What is set and by what, and variables that look like settings and are none."""
     from vrag.settings import unknown_variables
 
-    values = report.settings.model_dump(mode="json")  # keys are masked in it
+    values = report.settings.model_dump(mode="json")  # keys and passwords are masked in it
     chosen = {name: origin for name, origin in sorted(report.origins.items()) if origin != "default"}
     details = {name: {"value": values[name], "origin": origin} for name, origin in chosen.items()}
     told = ", ".join(f"{name} ({origin})" for name, origin in chosen.items())
@@ -137,11 +137,12 @@ def check_search_server(settings: Settings, seconds: float) -> Check:
 
     Raises:
         ServerError: If it does not.
+        SettingsError: If its key does not go there: see `Settings.key`.
         SearchError: If it finds what it cannot show.
     """
     from vrag.search.client import SearchClient
 
-    token = settings.search_key.get_secret_value() or None
+    token = settings.key("search_key")
     root = Path(settings.image_root) if settings.image_root else None
     with SearchClient(
         settings.search_url, token=token, timeout=seconds, retries=0, image_root=root

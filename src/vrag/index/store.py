@@ -16,6 +16,7 @@ object storage (`publish.py`), it can be read from there by its URL.
 from __future__ import annotations
 
 import os
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
@@ -43,6 +44,10 @@ if TYPE_CHECKING:
 
 __all__ = ["Collection"]
 
+LATELY = 64
+"""Items that are kept as they were asked for last: looking one up takes milliseconds, and an agent asks for
+the same few again and again."""
+
 
 class Collection:
     """Documents and items on disk or published. Made by `open`, `create` or `open_or_create`.
@@ -57,6 +62,7 @@ class Collection:
         self.file_table = Table(place.shelf, "files", file_schema)
         self._content: tuple[tuple[int, int], str] | None = None
         """`content_version`, and the versions of the tables that it is of."""
+        self._lately = lru_cache(maxsize=LATELY)(self._item)
 
     @classmethod
     def open(cls, directory: str | Path) -> Collection:
@@ -195,6 +201,9 @@ class Collection:
         Raises:
             SearchError: If there is none.
         """
+        return self._lately(self.table_version, id)
+
+    def _item(self, version: int, id: str) -> Item:  # noqa: ARG002 - asked again when something was written
         found = self.items([id])
         if id not in found:
             raise SearchError(f"There is no item {id!r}.")

@@ -196,6 +196,10 @@ class Connection:
 
 def _base(url: str) -> str:
     """The address of the server itself."""
+    if "@" in url:  # not repeated, since it may hold a password; httpx would send it as well
+        raise ServerError(
+            "The address of the search server holds a user name.", "Give a token: VRAG_SEARCH_KEY"
+        )
     try:
         parts = urlsplit(url)
         usable = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0

@@ -25,6 +25,7 @@ __all__ = ["ChatPolicy"]
 _CACHED = 64 * 1024 * 1024
 """Characters of data URLs that are kept, at most."""
 _THINK = re.compile(r"<(/?think\b[^<>]*)>", re.IGNORECASE)
+_THOUGHT_END = re.compile(r"</think\b[^<>]*>", re.IGNORECASE)
 _LONGEST_TAG = 64
 """Characters after a `<` for which its `>` is waited for."""
 
@@ -155,6 +156,8 @@ class _Written:
         """What came of the reply proper before it began."""
         self._begun = False
         """Whether it has."""
+        self._said: list[str] = []
+        """The reply proper."""
 
     @property
     def text(self) -> str:
@@ -177,14 +180,19 @@ class _Written:
             return []
         opening = "" if self._begun else self._opening()
         self._begun = True
+        self._said.append(text)
         return self._added(opening + text)
 
     def end(self, whole: ChatReply) -> list[str]:
         """What is still to come when the model has ended."""
-        calls = "" if "<tool_call>" in self.text else "\n".join(map(_call, whole.tool_calls))
+        calls = "" if self._holds_call() else "\n".join(map(_call, whole.tool_calls))
         if self._begun or calls or whole.finish != "length":
             return self._added("" if self._begun else self._opening()) + self._added(calls)
         return self._added(_harmless(self._held))  # cut off while it thought: the thought stays open
+
+    def _holds_call(self) -> bool:
+        """Whether a tool call is written after all thought; a thought may mention one."""
+        return "<tool_call>" in _THOUGHT_END.split("".join(self._said))[-1]
 
     def _opening(self) -> str:
         """What stands before the reply proper."""

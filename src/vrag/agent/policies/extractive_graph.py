@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 
 __all__ = ["ExtractiveGraphPolicy"]
 
-_RESULT = re.compile(r"(?P<label>(?:Text|Picture|Video) [0-9]+)[.:]")
-_MEMORY = re.compile(r"Node (?P<node>.+), (?P<label>(?:Picture|Video) [0-9]+):", re.DOTALL)
 _WORD = re.compile(r"\w+")
 _QUOTE = re.compile(r"^(?P<label>(?:Text|Picture|Video) [0-9]+) says: “(?P<words>.*)”$", re.DOTALL)
 _NOTHING = "Nothing was relevant."
@@ -152,8 +150,8 @@ def _remembered(parts: Sequence[Text | Picture]) -> Iterator[tuple[str, str, Pic
     node = label = ""
     for part in parts:
         if isinstance(part, Text):
-            if found := _MEMORY.fullmatch(part.text):
-                node, label = found["node"], found["label"]
+            if part.node:
+                node, label = part.node, part.label
         elif label:
             yield node, label, part
             label = ""
@@ -164,8 +162,8 @@ def _labelled(parts: Sequence[Text | Picture]) -> dict[str, list[Text | Picture]
     found: dict[str, list[Text | Picture]] = {}
     label = ""
     for part in parts:
-        if isinstance(part, Text) and (named := _RESULT.match(part.text)):
-            label = named["label"]
+        if isinstance(part, Text) and part.label:
+            label = part.label
             found[label] = [part] if part.item else []
         elif isinstance(part, Picture) and label in found:
             found[label].append(part)

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from functools import cache
 from importlib.resources import files
 from string import Template
+from typing import TYPE_CHECKING
 
-__all__ = ["prompt", "worded"]
+if TYPE_CHECKING:
+    from vrag.profiles import Profile
+
+__all__ = ["box_words", "prompt", "worded"]
+
+_PLACE = re.compile(r"\$(actions|box)\b")
 
 
 def prompt(file: str, /, **values: str | int) -> str:
@@ -19,19 +26,29 @@ def prompt(file: str, /, **values: str | int) -> str:
     return _template(file).substitute(values)
 
 
-def worded(own: str | None, file: str, *, actions: str) -> str:
+def box_words(profile: Profile) -> dict[str, str]:
+    """How a model writes a box: `$sides`, as `[x1, y1, x2, y2]`, and `$box`, with what that means."""
+    order, unit = (prompt(file) for file in profile.box_prompts)
+    sides = profile.written_sides
+    return {"sides": sides, "box": f"{sides}, {order}, {unit}"}
+
+
+def worded(own: str | None, file: str, *, actions: str, profile: Profile) -> str:
     """An instruction, in the user's own words or ours.
 
     Args:
-        own: The user's; its `$actions` is filled in, every other `$` stays as it is.
+        own: The user's; its `$actions` and `$box` are filled in, every other `$` stays as it is.
         file: That of ours.
         actions: The lines about actions of others; added at the end of the user's, where it has
             no place for them.
+        profile: It says how boxes are written.
     """
+    values = {"actions": actions, **box_words(profile)}
     if own is None:
-        return prompt(file, actions=actions)
-    filled = Template(own).safe_substitute(actions=actions)
-    return filled if filled != own or not actions else f"{own.rstrip()}\n{actions}"
+        return prompt(file, **values)
+    filled = _PLACE.sub(lambda place: values[place[1]], own)
+    placed = any(place[1] == "actions" for place in _PLACE.finditer(own))
+    return filled if placed or not actions else f"{filled.rstrip()}\n{actions}"
 
 
 @cache
