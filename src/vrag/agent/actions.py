@@ -300,7 +300,7 @@ def _sides(body: str) -> tuple[float, float, float, float]:
     try:
         x1, y1, x2, y2 = (float(side) for side in inner.split(","))
     except ValueError:
-        raise ValueError("a box is four numbers: [x1, y1, x2, y2]") from None
+        raise ValueError("a box is four numbers between brackets") from None
     return x1, y1, x2, y2
 
 

@@ -130,7 +130,7 @@ class Run:
         except _OutOfTime:
             self.record = self.record.alone()
             self.stop = StopReason.OUT_OF_BUDGET
-        except ModelError:
+        except (ModelError, SearchError, CollectionError):
             outcome = episode.conclude(self.record)
             if outcome.answer is None:
                 raise

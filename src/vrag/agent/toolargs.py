@@ -202,7 +202,7 @@ def sides(value: object) -> tuple[float, float, float, float]:
     try:
         x1, y1, x2, y2 = (number(side) for side in entries(value))
     except ValueError:
-        raise ValueError("must be four numbers: [x1, y1, x2, y2]") from None
+        raise ValueError("must be four numbers between brackets") from None
     return x1, y1, x2, y2
 
 

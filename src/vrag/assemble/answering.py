@@ -185,7 +185,7 @@ def chat_options(
     tools: tuple[Mapping[str, Any], ...] = ()
     if settings.native_tools and settings.agent == "vimrag":
         usages = {name: extension.usage for name, extension in (extensions or {}).items()}
-        tools = tuple(schemas(crop=settings.crop_nodes, tools=usages))
+        tools = tuple(schemas(crop=settings.crop_nodes, tools=usages, profile=profile))
     return ChatOptions(
         temperature=temperature,
         top_p=top_p,
