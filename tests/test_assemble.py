@@ -164,6 +164,17 @@ class TestAnswering:
             assert "Name the address yourself: VRAG_" in caught.value.hint
         open_agent(settings.model_copy(update={"model": "", "base_url": ""}), tiny_corpus())
 
+    @pytest.mark.parametrize("path", ["/dev/zero", "/dev", "\0"])
+    def test_an_instruction_that_is_no_file_is_not_read(self, path: str) -> None:
+        with pytest.raises(SettingsError, match="cannot be read"):
+            open_agent(load_settings(instruction=path).settings, tiny_corpus())
+
+    def test_an_instruction_of_more_than_a_megabyte_is_not_read(self, tmp_path: Path) -> None:
+        path = tmp_path / "long.md"
+        path.write_text("a" * 1_000_001)
+        with pytest.raises(SettingsError, match="1,000,000 bytes"):
+            open_agent(load_settings(instruction=str(path)).settings, tiny_corpus())
+
     def test_an_instruction_of_ones_own_takes_the_place_of_ours(self, tmp_path: Path) -> None:
         path = tmp_path / "mine.md"
         path.write_text("Do as I say. $5 is a price.\n", encoding="utf-8")

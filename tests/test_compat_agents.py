@@ -42,9 +42,11 @@ def searching(options: ServerOptions) -> Generator[str]:
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
         thread.start()
         assert ready.wait(20)
-        yield f"http://127.0.0.1:{listening.getsockname()[1]}/search"
-        server.should_exit = True
-        thread.join(40)
+        try:
+            yield f"http://127.0.0.1:{listening.getsockname()[1]}/search"
+        finally:
+            server.should_exit = True
+            thread.join(40)
 
 
 @contextlib.contextmanager

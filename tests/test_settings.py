@@ -247,3 +247,32 @@ def test_user_names_and_passwords_in_addresses_are_not_shown() -> None:
     assert settings.model_dump()["search_url"] == with_password
     plain = load_settings(embedder="remote:m@http://host/v1", base_url="http://host/v1").settings
     assert plain.model_dump(mode="json")["embedder"] == "remote:m@http://host/v1"
+
+
+@pytest.mark.parametrize("name", ["memory_tokens", "fresh_tokens"])
+def test_fewer_visual_tokens_than_any_picture_takes_are_refused(name: str) -> None:
+    with pytest.raises(SettingsError, match="256"):
+        load_settings(**{name: 255})
+    assert getattr(load_settings(**{name: 256}).settings, name) == 256
+
+
+def test_an_address_that_cannot_be_taken_apart_is_told_without_its_password(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("VRAG_BASE_URL", "http://me:secret@[::1")
+    with pytest.raises(SettingsError, match="base_url") as caught:
+        load_settings()
+    assert "http://localhost" in caught.value.hint
+    assert "secret" not in str(caught.value)
+
+
+def test_where_a_key_was_put_is_known(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("VRAG_MODEL_KEY", raising=False)
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-1")
+    flags = {"base_url": "http://localhost:1/v1"}
+    assert load_settings(**flags).settings.key_place("model_key") == "OPENAI_API_KEY"
+    (tmp_path / "vrag.toml").write_text('model_key = "k"')
+    assert load_settings(**flags).settings.key_place("model_key") == "model_key in vrag.toml"
+    monkeypatch.setenv("VRAG_MODEL_KEY", "mine")
+    assert load_settings(**flags).settings.key_place("model_key") == "VRAG_MODEL_KEY"

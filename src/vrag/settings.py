@@ -219,14 +219,14 @@ class Settings(BaseSettings):
     show: int = Field(default=1, ge=1, le=10, description="Items that a search of vrag shows.")
     padding: float = Field(default=0.0, ge=0, le=1000, description="Item pixels added around a crop.")
     memory_tokens: int = Field(
-        default=1280, ge=1, description="Visual tokens of what vimrag remembers, in each call."
+        default=1280, ge=256, description="Visual tokens of what vimrag remembers, in each call."
     )
     memory_items: int = Field(default=5, ge=1, description="Items that vimrag is shown from memory.")
     memory_rule: Literal["through", "blocked"] = Field(
         default="through", description="Whether energy passes through nodes without pictures."
     )
     fresh_tokens: int = Field(
-        default=4096, ge=1, description="Visual tokens of the results of a search of vimrag."
+        default=4096, ge=256, description="Visual tokens of the results of a search of vimrag."
     )
     crop_nodes: bool = Field(default=False, description="Let vimrag look closer at what it remembers.")
     reselect: bool = Field(
@@ -246,6 +246,8 @@ class Settings(BaseSettings):
 
     _withheld: dict[Key, str] = PrivateAttr(default_factory=dict[Key, str])
     """Keys that were dropped, and what to say to whoever needs them."""
+    _places: dict[Key, str] = PrivateAttr(default_factory=dict[Key, str])
+    """Where keys come from that are not in the variable of their setting."""
 
     def key(self, name: Key) -> str | None:
         """A key to send to the server that the settings name; None where there is none.
@@ -258,6 +260,24 @@ class Settings(BaseSettings):
             raise SettingsError(reason, f"Name the address yourself: {_ADDRESSES[name][1]}.")
         key: SecretStr = getattr(self, name)
         return key.get_secret_value() or None
+
+    def key_place(self, name: Key) -> str:
+        """Where the user put a key, or would put it: `VRAG_MODEL_KEY`, `OPENAI_API_KEY`, a file."""
+        return self._places.get(name, f"VRAG_{name.upper()}")
+
+    def placing(self, origins: Mapping[str, str]) -> Settings:
+        """The same, knowing where its keys come from.
+
+        Args:
+            origins: As in `SettingsReport`.
+        """
+        copy = self.model_copy()
+        copy._places = {  # noqa: SLF001 - of this class
+            key: origin if origin.isupper() else f"{key} in {origin}"
+            for key in _ADDRESSES
+            if (origin := origins[key]) not in {"default", "environment", "flag"}
+        }
+        return copy
 
     def withholding(self, reasons: Mapping[Key, str]) -> Settings:
         """The same without some keys.
@@ -349,6 +369,7 @@ def load_settings(**flags: Any) -> SettingsReport:  # noqa: ANN401 - validated b
         settings = Settings(**values)
     except ValidationError as error:
         raise SettingsError(_first_fault(error, origins)) from None
+    settings = settings.placing(origins)
     return SettingsReport(settings.withholding(_withheld_keys(settings, origins)), origins, file)
 
 
@@ -387,10 +408,21 @@ def _add_known_variables(values: dict[str, Any], origins: dict[str, str]) -> Non
             values["base_url"], origins["base_url"] = DASHSCOPE, dashscope
     if values.get("model_key") or origins["base_url"] in _BROUGHT:
         return
-    host = urlsplit(str(values.get("base_url", ""))).hostname or ""
+    host = _host(str(values.get("base_url", "")), origins["base_url"])
     variable = dashscope if host.endswith(".aliyuncs.com") else "OPENAI_API_KEY"
     if values.get("base_url") and (key := os.environ.get(variable)):
         values["model_key"], origins["model_key"] = key, variable
+
+
+def _host(address: str, origin: str) -> str:
+    try:
+        return urlsplit(address).hostname or ""
+    except ValueError:
+        shown = _USER_INFO.sub("***@", address)
+        raise SettingsError(
+            f"The setting 'base_url' ({origin}) cannot be used: {shown!r} is no address.",
+            "It looks like http://localhost:8002/v1, or http://[::1]:8002/v1.",
+        ) from None
 
 
 def _withheld_keys(settings: Settings, origins: dict[str, str]) -> dict[Key, str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import signal
 import threading
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -19,10 +20,11 @@ from vrag.errors import SearchError, SettingsError
 from vrag.testing import MemorySearcher, ScriptedPolicy, tiny_corpus
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Generator, Sequence
+    from collections.abc import AsyncGenerator, Generator, Iterator, Sequence
 
     from PIL.Image import Image
 
+    from vrag.agent.events import Event
     from vrag.agent.policy import Message
     from vrag.geometry import Size
     from vrag.types import Hit, Query
@@ -183,3 +185,57 @@ def test_a_reply_cut_off_before_its_action_ends_the_run(way: Way) -> None:
         Agent(Telling(("<think>on and on",), FinishReason.LENGTH), environment(), way.method).stream("?")
     )
     assert of(AnswerGiven, events)[0].stop_reason is StopReason.OUT_OF_TOKENS
+
+
+class Waiting:
+    """A model that never answers."""
+
+    name = "waiting"
+
+    def __init__(self) -> None:
+        self.sampling: dict[str, float | int | str | bool] = {}
+        self.asked = threading.Event()
+        self.left = threading.Event()
+
+    async def reply(self, history: Sequence[Message], turn: int = 1) -> AsyncGenerator[Delta | Reply, None]:
+        try:
+            self.asked.set()
+            yield Delta("<think>")
+            await asyncio.sleep(60)
+        finally:
+            self.left.set()
+
+    async def aclose(self) -> None:
+        """Holds nothing."""
+
+
+@both
+def test_an_interrupt_cancels_the_run_whose_last_events_still_come(way: Way) -> None:
+    policy = Waiting()
+    events: list[Event] = []
+
+    def interrupt() -> None:
+        policy.asked.wait(10)
+        signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+
+    threading.Thread(target=interrupt).start()
+    with pytest.raises(KeyboardInterrupt):
+        collect(Agent(policy, environment(), way.method).stream("?"), events)
+    assert isinstance(events[-1], AnswerGiven)
+    assert events[-1].stop_reason is StopReason.CANCELLED
+    assert policy.left.is_set()
+
+
+def collect(stream: Iterator[Event], events: list[Event]) -> None:
+    """Adds events one by one, so that those before an interrupt are not lost."""
+    for event in stream:
+        events.append(event)  # noqa: PERF402 - see above
+
+
+@both
+def test_whoever_stops_listening_does_not_wait_for_the_model(way: Way) -> None:
+    policy = Waiting()
+    listening = Agent(policy, environment(), way.method).stream("?")
+    assert next(iter(listening)).seq == 0
+    del listening
+    assert not policy.asked.is_set() or policy.left.wait(5)

@@ -46,9 +46,9 @@ KEY = "sk-a-key-that-must-not-be-seen"
         (Say(TEXT, error=3), "the engine died"),
         (Say(TEXT, hang=3), "stopped writing"),
         (Hang(), "wrote nothing"),
-        (Raw((b"data: [DONE]\n\n",)), "middle of a reply"),
+        (Raw((b"data: [DONE]\n\n",)), "form of chat completions"),
         (Raw((b"data: 7\n\n",)), "no JSON object"),
-        (Raw(()), "middle of a reply"),
+        (Raw(()), "form of chat completions"),
     ],
 )
 def test_a_fault_that_passes_costs_one_retry_and_nothing_of_the_reply(fault: Reply, says: str) -> None:
@@ -104,7 +104,10 @@ def test_a_server_is_left_alone_for_as_long_as_it_asks(header: str) -> None:
 def test_a_server_that_asks_for_too_long_is_given_up_at_once() -> None:
     with ChatServer([Refuse(429, headers={"Retry-After": "30"})]) as server:
         begun = time.monotonic()
-        assert "429" in error_of(client(server)).message
+        error = error_of(client(server))
+        assert "429" in error.message
+        assert "for 30 s" in error.hint
+        assert "VRAG_MODEL_REQUESTS" in error.hint
         assert time.monotonic() - begun < 15
         assert len(server.requests) == 1
 
@@ -200,6 +203,40 @@ def test_what_a_server_says_to_a_wrong_key_is_not_repeated_as_it_holds_parts_of_
     assert KEY[:8] not in str(error)
 
 
+def test_nor_is_it_repeated_when_the_list_of_models_is_asked_for() -> None:
+    async def listed(chat: OpenAIChat) -> None:
+        async with aclosing(chat):
+            await chat.models()
+
+    with ChatServer([Say("yes")], key=KEY) as server, pytest.raises(ModelError) as caught:
+        asyncio.run(listed(client(server, api_key="wrong", key_variable="MY_KEY")))
+    assert caught.value.message.endswith("answered 401 (Unauthorized).")
+    assert "MY_KEY" in caught.value.hint
+
+
+def test_a_name_that_nobody_knows_is_to_be_checked() -> None:
+    chat = OpenAIChat("http://no-such-host.invalid/v1", "m", retries=ChatRetries(times=0))
+    assert "Check the name" in error_of(chat).hint
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        Raw((b'{"status": "fine"}',), "application/json"),
+        Raw((b'"fine"',), "application/json"),
+        Raw((b"",), "application/json"),
+        Raw((b"fine",), "text/plain"),
+        Raw(()),
+    ],
+)
+def test_what_is_not_in_the_form_of_chat_completions_is_asked_for_once_more_at_most(answer: Raw) -> None:
+    with ChatServer([answer]) as server:
+        error = error_of(client(server))
+        assert len(server.requests) == 2
+    assert error.message.endswith("did not answer in the form of chat completions.")
+    assert "base URL" in error.hint
+
+
 def test_an_error_in_the_stream_does_not_show_the_key() -> None:
     event = json.dumps({"error": f"bad key {KEY}"}).encode()
     with ChatServer([Raw((b"data: " + event + b"\n\n",))]) as server:
@@ -261,15 +298,15 @@ def test_a_conversation_that_does_not_fit_is_told_apart_inside_a_stream() -> Non
 @pytest.mark.parametrize(
     ("script", "timeouts", "setting"),
     [
-        (Hang(), {"first_token_seconds": 0.2}, "first_token_seconds"),
-        (Say(TEXT, first=5), {"first_token_seconds": 0.2}, "first_token_seconds"),
-        (Say(TEXT, hang=2), {"token_seconds": 0.2}, "token_seconds"),
-        (Say(TEXT, pause=0.1), {"call_seconds": 0.35}, "call_seconds"),
-        (Raw((b": alive\n\n",) * 40, pause=0.1), {"first_token_seconds": 0.3}, "first_token_seconds"),
+        (Hang(), {"first_token_seconds": 0.2}, "VRAG_FIRST_TOKEN_SECONDS"),
+        (Say(TEXT, first=5), {"first_token_seconds": 0.2}, "VRAG_FIRST_TOKEN_SECONDS"),
+        (Say(TEXT, hang=2), {"token_seconds": 0.2}, "VRAG_TOKEN_SECONDS"),
+        (Say(TEXT, pause=0.1), {"call_seconds": 0.35}, "VRAG_CALL_SECONDS"),
+        (Raw((b": alive\n\n",) * 40, pause=0.1), {"first_token_seconds": 0.3}, "VRAG_FIRST_TOKEN_SECONDS"),
         (
             Raw((b'data: {"choices": []}\n\n',) * 40, pause=0.1),
             {"first_token_seconds": 0.3},
-            "first_token_seconds",
+            "VRAG_FIRST_TOKEN_SECONDS",
         ),
     ],
 )
@@ -281,7 +318,7 @@ def test_each_time_out_names_the_setting_to_raise(
         error = error_of(client(server, timeouts=ChatTimeouts(**timeouts)))
         assert time.monotonic() - begun < 15
         assert len(server.requests) <= 2, "a time-out is tried again once at most"
-    assert f"`{setting}`" in error.hint
+    assert f"Raise {setting}" in error.hint
 
 
 def test_waiting_for_a_place_on_a_retry_does_not_count_against_the_call() -> None:
@@ -344,6 +381,10 @@ def test_a_line_that_does_not_end_is_cut_off(monkeypatch: pytest.MonkeyPatch) ->
         "http://localhost:99999/v1",
         "http://localhost/v1?key=secret",
         "http://localhost/v1#x",
+        "http://[::1",
+        "http://xn--a/v1",
+        "http://a b/v1",
+        "http://a|b/v1",
         "",
     ],
 )
@@ -351,6 +392,14 @@ def test_what_is_no_address_of_a_server_is_refused(address: str) -> None:
     with pytest.raises(SettingsError) as caught:
         OpenAIChat(address, "m")
     assert "user:secret" not in str(caught.value)
+    assert caught.value.hint
+
+
+@pytest.mark.parametrize(
+    "address", ["http://[::1]:8002/v1", "http://under_score:8/v1", "https://bücher.de/v1", "http://10.0.0.1"]
+)
+def test_an_address_of_any_honest_form_is_taken(address: str) -> None:
+    assert OpenAIChat(address, "m").base_url == address
 
 
 @pytest.mark.parametrize("tail", ["", "/", "/chat/completions", "/chat/completions/"])

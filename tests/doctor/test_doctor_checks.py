@@ -324,3 +324,11 @@ def test_a_search_server_whose_pictures_cannot_be_had_fails() -> None:
 def test_a_search_server_that_is_gone_fails_with_how_to_start_it() -> None:
     check = looked_at(search_url="http://127.0.0.1:1")["search server"]
     assert (check.status, "vrag serve" in check.hint) == (Status.FAILED, True)
+
+
+def test_an_action_that_is_not_installed_fails() -> None:
+    check = looked_at(actions=("no-such-action",))["actions"]
+    assert check.status is Status.FAILED
+    assert "no-such-action" in check.message
+    assert "Install the package" in check.hint
+    assert "actions" not in looked_at()

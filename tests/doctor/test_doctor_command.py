@@ -70,6 +70,12 @@ def test_the_coordinates_are_told_with_the_profile_that_fits() -> None:
     assert len(coordinates["details"]["scores"]) == 6
 
 
+def test_coordinates_of_no_model_are_a_mistake_of_usage() -> None:
+    done = run("--coords")
+    assert done.exit_code == 2
+    assert "model" in done.output
+
+
 def test_settings_that_cannot_be_used_are_told_beside_the_rest(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("VRAG_DPI", "many")
     status, checks = as_json()

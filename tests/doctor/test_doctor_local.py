@@ -39,7 +39,8 @@ def test_a_network_that_knows_nothing_sees_pictures_and_is_undecided(
     report = load_settings(model=f"local:{tmp_path / 'model'}", max_steps=2, device="cpu")
     checks = {check.name: check for check in examine_all(report, Order(coords=True))}
     told = [checks[name].status for name in ("accelerator", "profile", "pictures", "picture cost")]
-    assert told == [Status.OK] * 4, checks
+    assert told == [Status.OK, Status.OK, Status.WARNING, Status.OK], checks
+    assert "may not see" in checks["pictures"].hint
     assert checks["profile"].message.endswith("by its checkpoint.")
     assert (checks["profile"].details["profile"], checks["picture cost"].details["factor"]) == (
         profile,

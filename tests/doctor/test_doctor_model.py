@@ -218,6 +218,7 @@ def answering(reply: Reply, when: str) -> Seeing:
         (Say("1 2 3 4", piece=99), "count", "reply", "warning", "in one piece"),
         (Refuse(400, "scripted is not a multimodal model"), "picture", "pictures", "failed", "multimodal"),
         (Refuse(400, "At most 2 image(s) may be provided"), "pictures", "pictures", "warning", "At most 2"),
+        (Say("I cannot see it."), "picture", "pictures", "warning", "I cannot see it."),
         (Say("red", usage=None), "picture", "picture cost", "warning", "does not say"),
         (Say("red", usage=(300, 1)), "picture", "picture cost", "warning", "costs 0 tokens more"),
         (Refuse(400, "no tools here"), "tools", "tools", "skipped", "no tools here"),
@@ -237,7 +238,8 @@ def test_a_server_that_hangs_is_given_up() -> None:
     start = time.monotonic()
     check = examined(answering(Hang(), "count"), Order(seconds=1))["reply"]
     assert check.status is Status.FAILED
-    assert check.hint
+    assert "--seconds" in check.hint
+    assert "VRAG_" not in check.hint
     assert time.monotonic() - start < 30
 
 
@@ -245,6 +247,12 @@ def test_a_picture_cost_of_another_family_names_it() -> None:
     check = examined(Seeing(CONVENTIONS[0], factor=32))["picture cost"]
     assert (check.status, check.details["factor"]) == (Status.WARNING, 32)
     assert "qwen3-vl" in check.hint
+
+
+def test_whoever_measures_coordinates_is_not_told_to() -> None:
+    checks = examined(Seeing(CONVENTIONS[0], factor=32), Order(coords=True))
+    assert (checks["profile"].status, checks["picture cost"].status) == (Status.WARNING, Status.WARNING)
+    assert not any("--coords" in check.message + check.hint for check in checks.values())
 
 
 def test_a_profile_against_the_name_of_the_model_is_warned_of() -> None:

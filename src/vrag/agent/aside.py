@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import atexit
 import contextvars
 import threading
+import time
+import weakref
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -14,6 +17,9 @@ if TYPE_CHECKING:
 __all__ = ["aside"]
 
 T = TypeVar("T")
+SETTLE_SECONDS = 3.0
+_LEFT: weakref.WeakSet[threading.Thread] = weakref.WeakSet()
+"""Threads whose work is not waited for any longer."""
 
 
 async def aside(work: Callable[[], T]) -> T:
@@ -28,8 +34,24 @@ async def aside(work: Callable[[], T]) -> T:
     """
     future: Future[Any] = Future()
     context = contextvars.copy_context()
-    threading.Thread(target=_do, args=(context, work, future), name="vrag-aside", daemon=True).start()
-    return await asyncio.wrap_future(future)
+    thread = threading.Thread(target=_do, args=(context, work, future), name="vrag-aside", daemon=True)
+    thread.start()
+    try:
+        return await asyncio.wrap_future(future)
+    except asyncio.CancelledError:
+        _LEFT.add(thread)
+        raise
+
+
+@atexit.register
+def _settle() -> None:
+    """Gives what was left behind a moment to end.
+
+    A thread that wakes in native code while the interpreter is taken down takes the process down with it.
+    """
+    deadline = time.monotonic() + SETTLE_SECONDS
+    for thread in list(_LEFT):
+        thread.join(max(0.0, deadline - time.monotonic()))
 
 
 def _do(context: contextvars.Context, work: Callable[[], Any], future: Future[Any]) -> None:

@@ -105,16 +105,34 @@ class Agent:
                 yield event
 
     def stream(self, question: str, *, run_id: str = "", save: SaveFile | None = None) -> Iterator[Event]:
-        """Like `astream`, for code that is not asynchronous; works inside a running event loop too."""
+        """Like `astream`, for code that is not asynchronous; works inside a running event loop too.
+
+        Ctrl-C cancels the run: its last events still come, then `KeyboardInterrupt` is raised.
+        """
+        cancel = asyncio.Event()
+        stopped: KeyboardInterrupt | None = None
         with ThreadPoolExecutor(1, "vrag-run") as thread:
             runner = thread.submit(asyncio.Runner).result()
-            events = self.astream(question, run_id=run_id, save=save)
+            loop = thread.submit(runner.get_loop).result()
+            events = self.astream(question, run_id=run_id, save=save, cancel=cancel)
             try:
-                while (event := thread.submit(runner.run, _next(events)).result()) is not None:
+                while True:
+                    coming = thread.submit(runner.run, _next(events))
+                    try:
+                        event = coming.result()
+                    except KeyboardInterrupt as interrupt:
+                        stopped = interrupt
+                        loop.call_soon_threadsafe(cancel.set)
+                        event = coming.result()
+                    if event is None:
+                        break
                     yield event
             finally:
+                loop.call_soon_threadsafe(cancel.set)  # what still waits for a model ends now
                 thread.submit(runner.run, self._close(events)).result()
                 thread.submit(runner.close).result()
+        if stopped is not None:
+            raise stopped
 
     async def arun(self, question: str, *, cancel: asyncio.Event | None = None) -> Trajectory:
         """Runs one question to its end."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import stat
 import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -52,6 +53,8 @@ log = logging.getLogger("vrag")
 LOCAL = "local:"
 """What the name of a model begins with that is a checkpoint in this process."""
 VRAG_HITS, VIMRAG_HITS = 10, 3
+_INSTRUCTION_BYTES = 1_000_000
+"""Of a file with an instruction, at most."""
 _chats: WeakValueDictionary[tuple[object, ...], OpenAIChat] = WeakValueDictionary()
 """Served models that somebody asks, by all that tells them apart; gone with the last who does."""
 _opening = threading.Lock()
@@ -167,11 +170,18 @@ def open_chat(settings: Settings) -> OpenAIChat:
     )
     retries, places = ChatRetries(times=settings.model_retries), settings.model_requests
     server, key = base_of(settings.base_url), settings.key("model_key")
-    alike = (server, settings.model, key, timeouts, retries, places)
+    variable = settings.key_place("model_key")
+    alike = (server, settings.model, key, variable, timeouts, retries, places)
     with _opening:
         if (chat := _chats.get(alike)) is None:
             chat = OpenAIChat(
-                server, settings.model, api_key=key, timeouts=timeouts, retries=retries, concurrency=places
+                server,
+                settings.model,
+                api_key=key,
+                key_variable=variable,
+                timeouts=timeouts,
+                retries=retries,
+                concurrency=places,
             )
             _chats[alike] = chat
         return chat
@@ -215,14 +225,30 @@ def _instruction(settings: Settings) -> str | None:
     if not settings.instruction:
         return None
     try:
-        text = Path(settings.instruction).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
+        text = _read(Path(settings.instruction)).decode("utf-8")
+    except (OSError, ValueError) as error:
         raise SettingsError(f"The instruction {settings.instruction} cannot be read: {error}.") from error
     if not text.strip():
         raise SettingsError(
             f"The instruction {settings.instruction} is empty.", "Leave out VRAG_INSTRUCTION."
         )
     return text.strip()
+
+
+def _read(path: Path) -> bytes:
+    """A regular file of little size: a device may never end, and a pipe never begin.
+
+    Raises:
+        OSError: If it cannot be read.
+        ValueError: If it is another kind of file, or too long.
+    """
+    if not stat.S_ISREG(path.stat().st_mode):
+        raise ValueError("it is no regular file")
+    with path.open("rb") as file:
+        data = file.read(_INSTRUCTION_BYTES + 1)
+    if len(data) > _INSTRUCTION_BYTES:
+        raise ValueError(f"it has more than {_INSTRUCTION_BYTES:,} bytes")
+    return data
 
 
 def _sampling(settings: Settings) -> tuple[float, float | None]:

@@ -13,7 +13,7 @@ import httpx
 
 from vrag.chat.draft import Draft, MalformedChunk, ReplyTooLong, StreamedError
 from vrag.chat.events import EventReader, LineTooLong
-from vrag.chat.faults import Complaint, Passing, failure_of, seconds_asked
+from vrag.chat.faults import CLOSED, Complaint, Passing, failure_of, reach_hint, seconds_asked
 from vrag.chat.request import can_do_without, request_body
 from vrag.errors import ContextTooLong, ModelError
 
@@ -82,6 +82,8 @@ class Call:
     """Fields that the server has refused."""
     _draft: Draft = field(default_factory=lambda: Draft(0))
     """Of the try that is under way."""
+    _in_one: bool = False
+    """Whether its answer is no stream."""
     _deadline: float | None = None
     """When all of it must have ended, in the time of `time.monotonic`."""
     _waited: float = 0.0
@@ -111,7 +113,7 @@ class Call:
             Refused: If the server does not want it.
             ModelError: If it failed otherwise.
         """
-        self._draft = Draft(self.max_characters)
+        self._draft, self._in_one = Draft(self.max_characters), False
         response = await self._sent(client)
         try:
             async with aclosing(self._deltas(response)) as deltas:
@@ -164,8 +166,8 @@ class Call:
             pass  # the status says enough
         finally:
             await response.aclose()
-        if response.status_code in {HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN}:
-            body.clear()  # servers repeat parts of the key there
+        if response.status_code in CLOSED:
+            body.clear()
         asked = seconds_asked(response.headers, time.time())
         return Complaint.of(response.status_code, bytes(body[:_PROBLEM_BYTES]), self.key, asked)
 
@@ -200,6 +202,7 @@ class Call:
             raise ModelError(f"{self.server} answered with a web page.", "Check the base URL.")
         async with aclosing(_raw(response)) as raw:
             if kind == "application/json":  # it does not stream, whatever it is asked
+                self._in_one = True
                 yield await self._whole(raw)
                 return
             reader = EventReader(_LINE_BYTES)
@@ -244,15 +247,16 @@ class Call:
         if self._draft.finish is not None:
             return _TRAIL_SECONDS - self._waited, Passing(ModelError("The usage did not come."))
         if self._draft.spoken:
-            name, limit, what = "token_seconds", self.timeouts.token_seconds, "stopped writing"
+            name, limit, what = "VRAG_TOKEN_SECONDS", self.timeouts.token_seconds, "stopped writing"
         else:
-            name, limit, what = "first_token_seconds", self.timeouts.first_token_seconds, "wrote nothing"
+            limit, what = self.timeouts.first_token_seconds, "wrote nothing"
+            name = "VRAG_FIRST_TOKEN_SECONDS"
         if self.seconds_left < limit - self._waited:
             whole = self.timeouts.call_seconds
             return self.seconds_left, ModelError(
-                f"The call of {self.server} took longer than {whole:g} s.", "Raise `call_seconds`."
+                f"The call of {self.server} took longer than {whole:g} s.", "Raise VRAG_CALL_SECONDS."
             )
-        error = ModelError(f"{self.server} {what} for {limit:g} s.", f"Raise `{name}` if it is only slow.")
+        error = ModelError(f"{self.server} {what} for {limit:g} s.", f"Raise {name} if it is only slow.")
         return limit - self._waited, Passing(error, times=1)
 
     def _unreachable(self, error: Exception) -> Passing | ModelError:
@@ -260,7 +264,7 @@ class Call:
         if isinstance(error, httpx.ConnectTimeout):
             limit = self.timeouts.connect_seconds
             late = ModelError(
-                f"{self.server} did not take the connection in {limit:g} s.", "Raise `connect_seconds`."
+                f"{self.server} did not take the connection in {limit:g} s.", "Raise VRAG_CONNECT_SECONDS."
             )
             return Passing(late, times=1)
         if "CERTIFICATE" in reason:
@@ -269,7 +273,7 @@ class Call:
                 "Name its authority in SSL_CERT_FILE.",
             )
         if isinstance(error, httpx.ConnectError):
-            return Passing(ModelError(f"{self.server} cannot be reached: {reason}.", "Is it running?"))
+            return Passing(ModelError(f"{self.server} cannot be reached: {reason}.", reach_hint(error)))
         return Passing(ModelError(f"The connection to {self.server} broke off: {reason.rstrip(chr(46))}."))
 
     def _broken(self, failure: Exception) -> Exception:
@@ -279,6 +283,8 @@ class Call:
                 complaint = Complaint.in_stream(failure.body, self.key)
                 error = failure_of(complaint, self.server)
                 return error if isinstance(error, Passing) else Refused(complaint.status, error)
+            case MalformedChunk() if self._in_one:
+                return self._formless()
             case MalformedChunk():
                 return Passing(ModelError(f"{self.server} sent a chunk that is no JSON object."))
             case LineTooLong():
@@ -286,13 +292,21 @@ class Call:
             case ReplyTooLong():
                 return ModelError(
                     f"The reply of {self.model} is longer than {self.max_characters:,} characters.",
-                    "Bound it: `max_tokens`.",
+                    "Bound it: VRAG_MAX_TOKENS.",
                 )
             case _:
                 return failure
 
+    def _formless(self) -> Passing:
+        error = ModelError(
+            f"{self.server} did not answer in the form of chat completions.", "Check the base URL."
+        )
+        return Passing(error, times=1)
+
     def _finished(self) -> ChatReply:
         finish = self._draft.finish
+        if finish is None and not self._draft.begun:
+            raise self._formless()
         if finish is None:
             raise Passing(ModelError(f"{self.server} broke off in the middle of a reply."))
         if finish in _UNFINISHED:

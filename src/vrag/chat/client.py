@@ -23,7 +23,7 @@ import httpx
 from vrag.chat.base import ChatOptions, ChatReply, ChatRetry, ServedModel
 from vrag.chat.call import Call, ChatTimeouts, Refused
 from vrag.chat.connections import Connections, base_of, checked_key
-from vrag.chat.faults import Complaint, Passing, failure_of
+from vrag.chat.faults import CLOSED, Complaint, Passing, failure_of, reach_hint
 from vrag.chat.gate import Gate
 from vrag.errors import ModelError
 
@@ -36,6 +36,8 @@ __all__ = ["ChatRetries", "OpenAIChat"]
 
 _LIST_SECONDS = 10.0
 _LIST_BYTES = 4 * 1024 * 1024
+_WORTH_TELLING = 1.0
+"""Seconds of a pause that a server asks for, from which on people are told of it."""
 _LISTED = 8
 """Models that an error names."""
 
@@ -135,7 +137,7 @@ class OpenAIChat:
                 return
             pause = self._pause(failure, failures, call)
             if pause is None:
-                raise failure.error from failure.__cause__
+                raise _given_up(failure) from failure.__cause__
             if failure.everyone:
                 self._gate.pause(pause)
             yield ChatRetry(failure.error.message, pause)
@@ -169,9 +171,9 @@ class OpenAIChat:
                 status, body = await _get(client, url)
         except (TimeoutError, httpx.HTTPError) as error:
             reason = " ".join(str(error).split()) or type(error).__name__
-            raise ModelError(f"{self.base_url} does not answer: {reason}.", "Is it running?") from error
+            raise ModelError(f"{self.base_url} does not answer: {reason}.", reach_hint(error)) from error
         if status != HTTPStatus.OK:
-            complaint = Complaint.of(status, body, self._key)
+            complaint = Complaint.of(status, b"" if status in CLOSED else body, self._key)
             failure = failure_of(complaint, self.base_url)
             error = failure.error if isinstance(failure, Passing) else failure
             raise ModelError(error.message, self._hint(status) or error.hint)
@@ -194,7 +196,7 @@ class OpenAIChat:
         return type(refused.error)(refused.error.message, hint or refused.error.hint)
 
     def _hint(self, status: int) -> str:
-        if status in {HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN}:
+        if status in CLOSED:
             what = "The key there is not accepted" if self._key else "No key is set"
             return f"{what}: {self._key_variable}."
         if 300 <= status < 400:
@@ -218,6 +220,15 @@ class OpenAIChat:
         names = [model.name for model in served]
         more = f" and {len(names) - _LISTED} more" if len(names) > _LISTED else ""
         return f"It offers: {', '.join(names[:_LISTED])}{more}." if names else "It offers no model."
+
+
+def _given_up(failure: Passing) -> ModelError:
+    """The error of the last try; how long the server asks to be left alone is part of it."""
+    error, asked = failure.error, failure.asked
+    if asked < _WORTH_TELLING:
+        return error
+    hint = f"It asks to be left alone for {asked:,.0f} s: try again then. {error.hint}"
+    return ModelError(error.message, hint.strip())
 
 
 async def _get(client: httpx.AsyncClient, url: str) -> tuple[int, bytes]:

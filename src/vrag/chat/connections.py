@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import threading
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 __all__ = ["Connections", "base_of", "checked_key"]
 
 _ENDPOINT = "/chat/completions"
+_NO_HOST = re.compile(r"[\s\x00-\x20\x7f\\<>^`{|}]|%(?!25)")
+"""What no name of a host has; a library may encode it rather than refuse it."""
 
 
 @dataclass(slots=True)
@@ -116,7 +119,7 @@ def base_of(url: str) -> str:
     try:
         parts = urlsplit(text)
         usable = parts.scheme in {"http", "https"} and bool(parts.hostname) and (parts.port or 1) > 0
-        httpx.URL(text)
+        usable = usable and bool(httpx.URL(text).host) and not _NO_HOST.search(parts.netloc)
     except (ValueError, httpx.InvalidURL):
         usable = False
         parts = urlsplit("")

@@ -59,6 +59,8 @@ class Draft:
     """Why the model stopped; None while it writes."""
     spoken: bool = False
     """Whether anything of the reply has come."""
+    begun: bool = False
+    """Whether a chunk of the form has come, with or without a piece of the reply."""
     _text: list[str] = field(default_factory=list[str])
     _thought: list[str] = field(default_factory=list[str])
     _calls: dict[int, _Call] = field(default_factory=dict[int, _Call])
@@ -84,6 +86,7 @@ class Draft:
         self._model = _name(chunk.get("model")) or self._model
         self._request = _name(chunk.get("id")) or self._request
         self._prompt_ids = tuple(_ids(chunk.get("prompt_token_ids")) or ()) or self._prompt_ids
+        self.begun = self.begun or isinstance(chunk.get("choices"), list)
         choice = _first_choice(chunk)
         self._sampled(choice)
         deltas = self._deltas(_object(choice.get("delta")) or _object(choice.get("message")))

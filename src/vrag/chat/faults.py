@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import socket
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from http import HTTPStatus
@@ -14,8 +15,10 @@ from vrag.errors import ContextTooLong, ModelError
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["Complaint", "Passing", "failure_of", "seconds_asked"]
+__all__ = ["CLOSED", "Complaint", "Passing", "failure_of", "reach_hint", "seconds_asked"]
 
+CLOSED = frozenset({HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN})
+"""How a server answers a wrong key. What it says there is not repeated: it may hold parts of the key."""
 _MESSAGE = 500
 """Characters of a server's message that an error repeats."""
 _PASSING = frozenset({408, 409, 425, 429})
@@ -28,7 +31,7 @@ _TOO_LONG = re.compile(
 _ADVICE = (
     (
         re.compile(r"at most \d+ image", re.IGNORECASE),
-        "Let the server take more: vLLM's flag is --limit-mm-per-prompt '{\"image\": 10}'.",
+        "Let the server take more: vLLM's flag is --limit-mm-per-prompt '{\"image\": 12}'.",
     ),
     (
         re.compile(r"not a multimodal|(?:not|n't) support (?:image|multimodal|vision)", re.IGNORECASE),
@@ -36,7 +39,7 @@ _ADVICE = (
     ),
     (
         re.compile(r"enable_thinking|chat_template_kwargs"),
-        "Leave `thinking` to the server, or switch it elsewhere.",
+        "Leave thinking to the server (VRAG_THINKING=auto), or switch it elsewhere: VRAG_THINKING_SWITCH.",
     ),
     (
         re.compile(r"insufficient_quota|arrearage|exceeded your current quota", re.IGNORECASE),
@@ -116,12 +119,23 @@ def failure_of(complaint: Complaint, server: str) -> ModelError | Passing:
             f"The conversation is longer than the model at {server} can take: {said}",
             "Give the model a longer context, or the run a smaller budget of pictures and steps.",
         )
-    error = ModelError(f"{server} answered {_named(status)}: {said or 'nothing more'}", _hint(status, said))
+    words = f": {said}" if said else "."
+    error = ModelError(f"{server} answered {_named(status)}{words}", _hint(status, said))
     if status in _PASSING or status >= 500:
         if _BROKE.search(said):
             return error
         return Passing(error, asked=complaint.asked, everyone=status == HTTPStatus.TOO_MANY_REQUESTS)
     return error
+
+
+def reach_hint(error: BaseException) -> str:
+    """What to do about a server that cannot be reached: its name is not known, or it does not run."""
+    causes: BaseException | None = error
+    while causes is not None:
+        if isinstance(causes, socket.gaierror):
+            return "Check the name of the host in the base URL, or this machine's DNS."
+        causes = causes.__cause__ or causes.__context__
+    return "Is it running?"
 
 
 def seconds_asked(headers: Mapping[str, str], now: float) -> float:
@@ -162,7 +176,7 @@ def _hint(status: int, said: str) -> str:
     if status == HTTPStatus.REQUEST_ENTITY_TOO_LARGE:
         return "Show fewer or smaller pictures, or let the server take longer requests."
     if status == HTTPStatus.TOO_MANY_REQUESTS:
-        return "Make fewer calls at once: `concurrency`."
+        return "Make fewer calls at once: VRAG_MODEL_REQUESTS."
     return "Try later." if status >= 500 else ""
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import shlex
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,28 +16,32 @@ from vrag.cli.display import (
     Collection,
     Json,
     Model,
+    SearchUrl,
     add_progress,
     emit_json,
     model_writes,
+    say,
     supported,
     tell_report,
     warn,
 )
 from vrag.cli.telling import as_json as run_as_json
-from vrag.cli.telling import tell_end, tell_event
+from vrag.cli.telling import Teller, tell_end
 from vrag.settings import load_settings
 
 if TYPE_CHECKING:
-    from vrag.agent.events import Event
+    from vrag.agent.events import Event, RunStarted
     from vrag.agent.runs import Recording
     from vrag.agent.trajectory import Trajectory
-    from vrag.assemble import Workbench
+    from vrag.assemble import Adding, Workbench
     from vrag.embed.base import Embedder
-    from vrag.settings import SettingsReport
+    from vrag.settings import Settings, SettingsReport
 
 __all__ = ["ask"]
 
 ANSWERED, FAILED, ABSTAINED = 0, 1, 3
+TRIES, PAUSE_SECONDS = 10, 0.2
+"""While another process makes the collection."""
 
 
 def ask(
@@ -48,9 +54,7 @@ def ask(
     base_url: str | None = BaseUrl,
     collection: str | None = Collection,
     max_steps: int | None = typer.Option(None, "--max-steps", min=1, help="Model calls at most."),
-    search_url: str | None = typer.Option(
-        None, help="Search server to use in place of a collection.", show_default="VRAG_SEARCH_URL"
-    ),
+    search_url: str | None = SearchUrl,
     image_root: str | None = typer.Option(
         None,
         help="Folder of the pictures that a server of the reference names.",
@@ -89,6 +93,7 @@ def ask(
     )
     if paths and report.settings.search_url:
         raise typer.BadParameter("A search server has its own documents: name no paths, or no server.")
+    _check(report.settings)
     documents, embedder = _index(report, paths) if paths else (None, None)
     from vrag.assemble import open_workbench
 
@@ -96,11 +101,12 @@ def ask(
     if paths:  # what was just indexed lies in one collection
         settings = settings.model_copy(update={"collections": ()})
     bench = open_workbench(settings, embedder)
-    trajectory, recording, policy = _run(bench, question, documents, quiet=as_json)
+    trajectory, recording, started = _run(bench, question, documents, quiet=as_json)
     if as_json:
         emit_json(run_as_json(trajectory, recording))
     else:
-        tell_end(trajectory, recording, policy)
+        tell_end(trajectory, recording, started)
+        _tell_where(settings, recording)
     raise typer.Exit(_status(trajectory))
 
 
@@ -131,13 +137,34 @@ def _exists(word: str | Path) -> bool:
         return False
 
 
+def _check(settings: Settings) -> None:
+    """Opens what can be opened of the agent, so that a wrong setting shows before anything is indexed."""
+    from vrag.agent.extension import load_extensions
+    from vrag.assemble import LOCAL, open_chat, open_method, open_profile
+
+    local = settings.model.startswith(LOCAL)
+    if local or settings.profile != "auto":  # a family that has to be guessed is told of once, later
+        open_profile(settings)
+    open_method(settings)
+    load_extensions(settings.actions)
+    if settings.model and not local:
+        open_chat(settings)
+
+
+def _tell_where(settings: Settings, recording: Recording) -> None:
+    """With a search server: the command that shows the run, which lies in no collection."""
+    if settings.search_url:
+        shown = settings.model_dump(mode="json", include={"search_url"})["search_url"]
+        say((f"Show it again: vrag runs show {recording.id} --search-url {shlex.quote(shown)}", "dim"))
+
+
 def _index(report: SettingsReport, paths: list[Path]) -> tuple[frozenset[str], Embedder | None]:
     """Indexes what is new; the ids of the documents that the paths name, and what made their vectors."""
-    from vrag.assemble import documents_under, open_for_adding
+    from vrag.assemble import documents_under
     from vrag.errors import CollectionBusy, CorpusError
     from vrag.index.build import add
 
-    opened, options, embedder = open_for_adding(report)
+    opened, options, embedder = _open(report)
     try:
         with add_progress() as progress:
             done = add(opened, paths, options, embedder=embedder, progress=progress)
@@ -153,21 +180,43 @@ def _index(report: SettingsReport, paths: list[Path]) -> tuple[frozenset[str], E
     return documents, embedder
 
 
+def _open(report: SettingsReport) -> Adding:
+    """The collection to add to; one that another process is just making is waited for.
+
+    Raises:
+        CollectionError: If it cannot be opened or made, or the other process takes too long.
+    """
+    from vrag.assemble import open_for_adding
+    from vrag.errors import CollectionBusy, CollectionError
+
+    for _ in range(TRIES):
+        try:
+            return open_for_adding(report)
+        except CollectionBusy:
+            time.sleep(PAUSE_SECONDS)
+    raise CollectionError("Another process is just making this collection.", "Try again.")
+
+
 def _run(
     bench: Workbench, question: str, documents: frozenset[str] | None, *, quiet: bool
-) -> tuple[Trajectory, Recording, str]:
+) -> tuple[Trajectory, Recording, RunStarted]:
+    from vrag.agent.events import RunStarted
     from vrag.agent.trajectory import Trajectory
 
     events: list[Event] = []
-    agent = bench.agent(documents)
-    with bench.runs.record() as recording, model_writes(quiet=quiet) as writes:
+    teller, agent = Teller(), bench.agent(documents)
+    waits = model_writes(bench.settings.model, quiet=quiet)
+    with bench.runs.record() as recording, waits as waiting:
         for event in agent.stream(question, run_id=recording.id, save=recording.save):
             recording.write(event)
             events.append(event)
-            writes(event)
-            if not quiet:
-                tell_event(event)
-    return Trajectory.of(events), recording, agent.policy.name
+            waiting.follow(event)
+            if not quiet and event.type != "thought_delta":
+                with waiting.aside():
+                    teller.tell(event)
+    started = events[0]
+    assert isinstance(started, RunStarted)
+    return Trajectory.of(events), recording, started
 
 
 def _status(run: Trajectory) -> int:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import sys
-from contextlib import contextmanager
+import time
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +19,9 @@ from vrag.settings import load_settings
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable
+    from contextlib import AbstractContextManager
+
+    from rich.status import Status
 
     from vrag.agent.events import Event
     from vrag.errors import VragError
@@ -35,6 +39,8 @@ __all__ = [
     "Json",
     "Model",
     "RankBy",
+    "SearchUrl",
+    "Waiting",
     "add_progress",
     "complain",
     "emit_json",
@@ -88,6 +94,9 @@ BaseUrl = typer.Option(
     help="Of the model's server: http://localhost:8002/v1",
     show_default="VRAG_BASE_URL, OPENAI_BASE_URL",
 )
+SearchUrl = typer.Option(
+    None, help="Search server to use in place of a collection.", show_default="VRAG_SEARCH_URL"
+)
 Json = typer.Option(False, "--json", help="Print one JSON object for machines.")
 
 
@@ -127,21 +136,66 @@ def plain(text: str, limit: int = 0) -> str:
     return line if not limit or len(line) <= limit else f"{line[: limit - 1]}…"
 
 
+class Waiting:
+    """The line at the foot of a terminal while a run goes on: what is waited for, or what the model thinks."""
+
+    def __init__(self, model: str, status: Status | None = None) -> None:
+        self._model = model
+        self._status = status
+        self._thought = ""
+        self._acting = False
+        self._since = time.monotonic()
+
+    def follow(self, event: Event) -> None:
+        """Takes an event of the run."""
+        if event.type == "thought_delta":
+            self._thought += event.text
+            return
+        self._thought = ""
+        self._acting = event.type in _ACTING
+        self._since = time.monotonic()
+
+    def aside(self) -> AbstractContextManager[None]:
+        """Clears the line, so that others can be printed; afterwards it is there again."""
+        return nullcontext() if self._status is None else _cleared(self._status)
+
+    def __rich__(self) -> Text:
+        """The line; it is asked for some twelve times a second."""
+        seconds = f"{time.monotonic() - self._since:.0f} s"
+        waited = f"working, {seconds}" if self._acting else f"waiting for {self._model}, {seconds}"
+        text = Text(plain(self._thought)[-100:] or plain(waited), "dim")
+        text.truncate(max(err.width - 4, 1))
+        return text
+
+
+_ACTING = ("search_requested", "crop_requested", "action_requested")
+
+
 @contextmanager
-def model_writes(*, quiet: bool) -> Generator[Callable[[Event], None]]:
-    """Shows on a terminal what a model is just thinking; yields what takes the events of a run."""
+def _cleared(status: Status) -> Generator[None]:
+    status.stop()
+    try:
+        yield
+    finally:
+        status.start()
+
+
+@contextmanager
+def model_writes(model: str, *, quiet: bool) -> Generator[Waiting]:
+    """Shows on a terminal what is waited for and what a model is just thinking.
+
+    Args:
+        model: What it is called; empty for the offline policy.
+        quiet: Show nothing.
+    """
+    model = model or "the offline policy"
     if quiet or not err.is_terminal:
-        yield lambda _: None
+        yield Waiting(model)
         return
     with err.status("") as status:
-        thought = ""
-
-        def follow(event: Event) -> None:
-            nonlocal thought
-            thought = thought + event.text if event.type == "thought_delta" else ""
-            status.update(Text(plain(thought)[-100:], "dim"))
-
-        yield follow
+        waiting = Waiting(model, status)
+        status.update(waiting)
+        yield waiting
 
 
 def say(*parts: str | tuple[str, str]) -> None:

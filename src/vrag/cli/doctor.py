@@ -61,6 +61,10 @@ def doctor(
         device=device,
         collections=tuple(collection) if collection else None,
     )
+    if coords and not isinstance(report, SettingsError) and not report.settings.model:
+        raise typer.BadParameter(
+            "it needs a model: --model MODEL --base-url URL, or --local PATH", param_hint="--coords"
+        )
     order = Order(coords=coords, seconds=seconds)
     checks: list[Check] = []
     for check in examine_all(report, order):

@@ -6,38 +6,64 @@ import os
 import secrets
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import typer
 
-from vrag.cli.display import Collection, Json, emit_json, file_uri, named_path, plain, say, warn
+from vrag.cli.display import Collection, Json, SearchUrl, emit_json, file_uri, named_path, plain, say, warn
 from vrag.errors import RunError
 from vrag.settings import load_settings
 
-__all__ = ["export"]
+if TYPE_CHECKING:
+    from vrag.agent.runs import RunStore, StoredRun
+
+__all__ = ["EXAMPLE", "NONE_YET", "export", "read_run", "store_of"]
+
+NONE_YET = "No question has been asked yet."
+EXAMPLE = 'Try: vrag ask ./my-documents "…"'
+
+
+def store_of(collection: str | None, search_url: str | None) -> RunStore:
+    """The runs of a collection, or those of search servers where one is set."""
+    from vrag.assemble import run_store
+
+    return run_store(load_settings(collection=collection, search_url=search_url).settings)
+
+
+def read_run(store: RunStore, run: str) -> StoredRun:
+    """Reads a run by its id, the beginning of one, or `last`.
+
+    Raises:
+        RunError: If there is none, or it cannot be read.
+    """
+    if run == "last" and not store.ids():
+        raise RunError(NONE_YET, EXAMPLE)
+    try:
+        return store.read(run)
+    except RunError as error:
+        raise RunError(error.message, error.hint or "Ask again.") from error
 
 
 def export(
     run: str = typer.Argument("last", help="Id of the run, or the beginning of one; `last` for the newest."),
-    html: bool = typer.Option(
-        False, "--html", help="As one page that needs no other file, runs no script and fetches nothing."
+    html: bool = typer.Option(  # noqa: ARG001 - the only form there is
+        True, "--html", help="As one page that needs no other file, runs no script and fetches nothing."
     ),
     out: str | None = typer.Option(
         None, "--out", "-o", help="File to write; - for standard output.", show_default="<id of the run>.html"
     ),
     collection: str | None = Collection,
+    search_url: str | None = SearchUrl,
     as_json: bool = Json,
 ) -> None:
     """Write a run with its pictures to one file: question, answer, evidence, steps, memory and cost.
 
-    Example: vrag runs export last --html -o answer.html
+    Example: vrag runs export last -o answer.html
     """
-    from vrag.assemble import run_store
     from vrag.view.page import page_of
     from vrag.view.wording import size
 
-    if not html:
-        raise typer.BadParameter("Say in which form: --html.")
-    stored = run_store(load_settings(collection=collection).settings).read(run)
+    stored = read_run(store_of(collection, search_url), run)
     page = page_of(stored)
     if out == "-":
         sys.stdout.buffer.write(page.data)

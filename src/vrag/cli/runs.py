@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from vrag.cli.display import Collection, Json, emit_json, plain, say, show_table
-from vrag.cli.exporting import export
+from vrag.cli.display import Collection, Json, SearchUrl, emit_json, plain, say, show_table
+from vrag.cli.exporting import EXAMPLE, NONE_YET, export, read_run, store_of
 from vrag.errors import RunError
 from vrag.settings import load_settings
 
@@ -26,36 +26,48 @@ Run = typer.Argument("last", help="Id of the run, or the beginning of one; `last
 def list_runs(
     limit: int = typer.Option(20, "--limit", "-n", min=1, help="How many, the newest first."),
     collection: str | None = Collection,
+    search_url: str | None = SearchUrl,
     as_json: bool = Json,
 ) -> None:
     """List recorded runs, the newest first."""
-    store = _store(collection)
+    store = store_of(collection, search_url)
     rows = [_summary(store, run) for run in store.ids()[:limit]]
     if as_json:
         emit_json([dict(zip(("run", "ended", "question", "answer"), row, strict=True)) for row in rows])
     elif rows:
         show_table(["run", "ended", "question", "answer"], ([plain(c, 60) for c in row] for row in rows))
     else:
-        say('No question has been asked yet. Try: vrag ask ./my-documents "…"')
+        say(f"{NONE_YET} {EXAMPLE}")
 
 
 @app.command()
-def show(run: str = Run, collection: str | None = Collection, as_json: bool = Json) -> None:
+def show(
+    run: str = Run,
+    collection: str | None = Collection,
+    search_url: str | None = SearchUrl,
+    as_json: bool = Json,
+) -> None:
     """Show a run step by step, with what was seen and how it ended."""
-    from vrag.cli.telling import tell_end, tell_event
+    from vrag.cli.telling import Teller, tell_end
 
-    stored = _store(collection).read(run)
+    stored = read_run(store_of(collection, search_url), run)
     if as_json:
         emit_json([event.model_dump(mode="json") for event in stored.events])
         return
     say(("Question: ", "bold"), plain(stored.started.question))
+    teller = Teller()
     for event in stored.events:
-        tell_event(event)
-    tell_end(stored.trajectory, stored, stored.started.settings.policy)
+        teller.tell(event)
+    tell_end(stored.trajectory, stored, stored.started)
 
 
 @app.command()
-def replay(run: str = Run, collection: str | None = Collection, as_json: bool = Json) -> None:
+def replay(
+    run: str = Run,
+    collection: str | None = Collection,
+    search_url: str | None = SearchUrl,
+    as_json: bool = Json,
+) -> None:
     """Feed the recorded replies through the environment again and compare every event.
 
     Exit status 0 when all events are the same, 1 when not.
@@ -64,8 +76,8 @@ def replay(run: str = Run, collection: str | None = Collection, as_json: bool = 
     from vrag.agent.replay import replay as replay_run
     from vrag.assemble import open_workbench
 
-    bench = open_workbench(load_settings(collection=collection).settings)
-    stored = bench.runs.read(run)
+    bench = open_workbench(load_settings(collection=collection, search_url=search_url).settings)
+    stored = read_run(bench.runs, run)
     found = differences(stored.events, list(replay_run(stored, bench.searcher)))
     if as_json:
         emit_json({"run": stored.id, "events": len(stored.events), "differences": _records(found)})
@@ -76,12 +88,6 @@ def replay(run: str = Run, collection: str | None = Collection, as_json: bool = 
     else:
         say((f"The same {len(stored.events)} events again.", "green"))
     raise typer.Exit(1 if found else 0)
-
-
-def _store(collection: str | None) -> RunStore:
-    from vrag.assemble import run_store
-
-    return run_store(load_settings(collection=collection).settings)
 
 
 def _summary(store: RunStore, run: str) -> tuple[str, str, str, str]:

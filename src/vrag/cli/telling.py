@@ -7,30 +7,80 @@ from typing import TYPE_CHECKING, Any
 from vrag.cli.display import file_uri, plain, say
 
 if TYPE_CHECKING:
-    from vrag.agent.events import Event, ImageShown, MemoryUpdated, UsageReported
+    from vrag.agent.events import (
+        Event,
+        ImageShown,
+        MemoryUpdated,
+        RunStarted,
+        SearchReturned,
+        StopReason,
+        UsageReported,
+    )
     from vrag.agent.evidence import Evidence
     from vrag.agent.graph import Node
+    from vrag.agent.limits import Limits
     from vrag.agent.runs import Recording, StoredRun
     from vrag.agent.trajectory import Step, Trajectory, Usage
 
-__all__ = ["as_json", "tell_end", "tell_event"]
+__all__ = ["Teller", "as_json", "tell_end"]
+
+QUERY, REPLY = 400, 200
+"""Characters of what a model wrote that are printed."""
 
 
-def tell_event(event: Event) -> None:
-    """Prints an event as it happens."""
+class Teller:
+    """Prints the events of one run as they happen."""
+
+    def __init__(self) -> None:
+        self._reply = ""
+        self._found: SearchReturned | None = None
+
+    def tell(self, event: Event) -> None:
+        """Prints an event, as far as it says anything to people."""
+        from vrag.agent import events as e
+
+        match event:
+            case e.ModelCalled():
+                self._reply = event.reply
+            case e.SearchReturned():
+                self._found = event
+            case e.ImageShown() | e.PassageShown():
+                self._found = None
+            case e.InvalidAction():
+                _tell_refused(event.step, event.reason, self._reply)
+            case e.UsageReported() if self._found is not None:  # the step ends, and nothing was shown
+                _tell_nothing_shown(self._found)
+                self._found = None
+            case _:
+                pass
+        _tell_event(event)
+
+
+def _tell_refused(step: int, reason: str, reply: str) -> None:
+    say((f"{step}. ", "bold"), ("refused ", "yellow"), plain(reason))
+    say("   ", (f"“{plain(reply, REPLY)}”" if reply.strip() else "The reply was empty.", "dim"))
+
+
+def _tell_nothing_shown(found: SearchReturned) -> None:
+    fault = f" {plain(found.damaged[0], QUERY)}" if found.damaged else ""
+    hits = f"{len(found.hits)} hit{'' if len(found.hits) == 1 else 's'}, nothing new to show."
+    say("   found   ", (f"{hits}{fault}", "yellow"))
+
+
+def _tell_event(event: Event) -> None:
     from vrag.agent import events as e
 
     match event:
         case e.ThoughtGiven():
             say((f"{event.step}. ", "bold"), (plain(event.text, 400), "dim"))
         case e.SearchRequested():
-            say("   search  ", (plain(event.query), "cyan"), _of_node(event.node))
+            say("   search  ", (plain(event.query, QUERY), "cyan"), _of_node(event.node))
         case e.CropRequested():
             sides = ", ".join(f"{side:g}" for side in event.box)
             what = f"{event.label}" if event.label else f"image {event.image or 'shown last'}"
-            say("   crop    ", (f"[{sides}]", "cyan"), f" of {plain(what)}", _of_node(event.node))
+            say("   crop    ", (f"[{sides}]", "cyan"), f" of {plain(what, QUERY)}", _of_node(event.node))
         case e.ActionRequested():
-            say(f"   {event.name} ", (plain(event.text), "cyan"), _of_node(event.node))
+            say(f"   {event.name} ", (plain(event.text, QUERY), "cyan"), _of_node(event.node))
         case e.ImageShown():
             what = "enlarged" if event.crop else "looking at"
             moment = "" if event.seconds is None else f", {event.seconds:.1f} s"
@@ -42,8 +92,6 @@ def tell_event(event: Event) -> None:
             _tell_memory(event)
         case e.ModelRetried():
             say("   ", ("again   ", "yellow"), plain(event.reason), f" Next try in {event.seconds:.1f} s.")
-        case e.InvalidAction():
-            say("   ", ("refused ", "yellow"), plain(event.reason))
         case _:
             return
 
@@ -63,14 +111,16 @@ def _tell_memory(event: MemoryUpdated) -> None:
         say("           ", (plain(report), "dim"))
 
 
-def tell_end(run: Trajectory, recording: Recording | StoredRun, policy: str) -> None:
+def tell_end(run: Trajectory, recording: Recording | StoredRun, started: RunStarted) -> None:
     """Prints how a run ended, and where its answer was seen."""
     from vrag.agent.events import StopReason
 
     say("")
     if run.answer is not None:
         say(("Answer: ", "bold green"), plain(run.answer))
-        if policy == "extractive":
+        if not (run.evidence or run.unsupported):
+            say(("No evidence: nothing was looked at.", "yellow"))
+        if started.settings.policy == "extractive":
             say(("Quoted from the page by the offline policy, not read by a model.", "dim"))
     elif run.stop_reason is StopReason.ABSTAINED:
         nearest = " The nearest:" if run.evidence else ""
@@ -79,8 +129,8 @@ def tell_end(run: Trajectory, recording: Recording | StoredRun, policy: str) -> 
             f"nothing found answers this well enough to stand behind.{nearest}",
         )
     else:
-        why = run.failure or ("it was cut off" if run.stop_reason is None else f"it ended {run.stop_reason}")
-        say(("Failed: ", "bold red"), plain(why))
+        say(("Failed:", "bold red"))
+        say("  ", plain(run.failure or _ended(run.stop_reason, started.settings.limits)))
     for number, evidence in enumerate(run.evidence, 1):
         if number == 2:
             say(("Also looked at:", "dim"))
@@ -89,6 +139,38 @@ def tell_end(run: Trajectory, recording: Recording | StoredRun, policy: str) -> 
         say(("Left out: ", "yellow"), plain(fault))
     files = f" · pictures in {file_uri(recording.directory / 'files')}" if run.usage.visual_tokens else ""
     say((f"{_spent(run)} · run {recording.id}{files}", "dim"))
+
+
+def _ended(reason: StopReason | None, limits: Limits) -> str:
+    """Why there is no answer, and which setting gives a run more room."""
+    from vrag.agent.events import StopReason
+
+    match reason:
+        case StopReason.OUT_OF_STEPS:
+            return (
+                f"There was no answer after {limits.steps} model calls. More: --max-steps or VRAG_MAX_STEPS."
+            )
+        case StopReason.OUT_OF_BUDGET:
+            return f"The budget was spent before there was an answer: {_budget(limits)}."
+        case StopReason.OUT_OF_TOKENS:
+            return "The model's reply was cut off before it came to an action. Longer ones: VRAG_MAX_TOKENS."
+        case StopReason.CANCELLED:
+            return "It was cancelled."
+        case None:
+            return "It was cut off."
+        case _:
+            return f"It ended with {reason}."
+
+
+def _budget(limits: Limits) -> str:
+    """The limits that are set, with the setting of each."""
+    named = {
+        f"{limits.tokens} tokens (VRAG_BUDGET_TOKENS)": limits.tokens,
+        f"{limits.visual_tokens} visual tokens (VRAG_BUDGET_VISUAL_TOKENS)": limits.visual_tokens,
+        f"{limits.seconds} seconds (VRAG_BUDGET_SECONDS)": limits.seconds,
+        f"a cost of {limits.cost} (VRAG_BUDGET_COST)": limits.cost,
+    }
+    return " or ".join(text for text, limit in named.items() if limit is not None)
 
 
 def _spent(run: Trajectory) -> str:

@@ -23,6 +23,7 @@ __all__ = [
     "EXTRAS",
     "Extra",
     "check_accelerator",
+    "check_actions",
     "check_disk",
     "check_extra",
     "check_ocr",
@@ -191,6 +192,18 @@ def check_accelerator(settings: Settings, *, needed: bool) -> Check:
         f"Models run on {device.name} in {device.dtype}.",
         details={"device": device.name, "dtype": device.dtype, "torch": _version("torch")},
     )
+
+
+def check_actions(settings: Settings) -> Check:
+    """Whether the actions of others that are set can be loaded.
+
+    Raises:
+        ActionError: If one is not installed or cannot be loaded.
+    """
+    from vrag.agent.extension import load_extensions
+
+    names = ", ".join(load_extensions(settings.actions))
+    return Check("", Status.OK, f"They can be loaded: {names}.", details={"actions": list(settings.actions)})
 
 
 def check_disk(directory: Path) -> Check:

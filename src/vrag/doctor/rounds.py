@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from vrag.doctor import environment
 from vrag.doctor.examine import Check, Status, examine
-from vrag.errors import SettingsError
+from vrag.errors import ModelError, SettingsError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -25,6 +26,8 @@ REPLY_TOKENS = 2048
 MOST_PICTURES = 10
 UNNAMED = "-"
 """In place of the name of a model where none is named."""
+_LIMITS = re.compile(r"VRAG_(?:FIRST_TOKEN|TOKEN|CALL|CONNECT)_SECONDS")
+"""Settings in whose place the doctor has a limit of its own."""
 SLOW = 10
 """How much longer than others a check may take that loads or asks a model."""
 
@@ -70,6 +73,8 @@ def examine_all(report: SettingsReport | SettingsError, order: Order) -> Iterato
     steps = [Step("settings", partial(_settings, report), hint=SETTINGS_HINT), *_environment_steps()]
     if not isinstance(report, SettingsError):
         steps.append(_accelerator_step(report.settings))
+        if report.settings.actions:
+            steps.append(Step("actions", partial(environment.check_actions, report.settings)))
         steps += _group("collection", _search_steps(report, order), SEARCH_HINT)
         steps += _group("model", _model_steps(report, order), MODEL_HINT)
     yield from examine_steps(steps, order.seconds)
@@ -165,7 +170,8 @@ def _model_steps(report: SettingsReport, order: Order) -> Iterator[Step]:
     if settings.model.startswith(LOCAL):
         yield from _local_steps(settings, order)
     elif settings.model or (settings.base_url and report.origins["base_url"] != "OPENAI_BASE_URL"):
-        yield from _served_steps(settings, order)
+        for step in _served_steps(settings, order):
+            yield replace(step, probe=partial(_naming_seconds, step.probe))
     else:
         hint = "To look at one: vrag doctor --model MODEL --base-url URL"
         message = "None is named: the offline policy answers, which needs none."
@@ -201,6 +207,16 @@ def _served_steps(settings: Settings, order: Order) -> Iterator[Step]:
     yield from _sight_steps(ChatPolicy(chat, options), profile, settings, order, after="reply")
 
 
+def _naming_seconds(probe: Callable[[], Check]) -> Check:
+    """Makes a check; what it says about time limits is about the doctor's own, not the settings'."""
+    try:
+        check = probe()
+    except ModelError as error:
+        check = Check("", Status.FAILED, error.message, error.hint)
+    message, hint = (_LIMITS.sub("--seconds", text) for text in (check.message, check.hint))
+    return replace(check, message=message, hint=hint)
+
+
 def _profile(settings: Settings) -> Profile:
     """The profile in force; what is not known about a model is for a check to say, not for a log."""
     from vrag.assemble import USUAL_PROFILE, open_profile
@@ -217,9 +233,10 @@ def _sight_steps(
     from vrag.doctor import sight
 
     count = min(settings.max_steps or MOST_PICTURES, MOST_PICTURES)
-    yield Step("profile", partial(sight.check_profile, settings, profile))
+    yield Step("profile", partial(sight.check_profile, settings, profile, coords=order.coords))
     yield Step("pictures", partial(sight.check_pictures, policy, count), after, slow=True)
-    yield Step("picture cost", partial(sight.check_picture_cost, policy, profile), "pictures", slow=True)
+    cost = partial(sight.check_picture_cost, policy, profile, coords=order.coords)
+    yield Step("picture cost", cost, "pictures", slow=True)
     if order.coords:
         asked = partial(sight.check_coords, policy, profile, model=settings.model, seconds=order.seconds)
         yield Step("coordinates", asked, "pictures", slow=True)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import math
+import re
 from contextlib import aclosing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -44,6 +44,8 @@ __all__ = [
 
 SMALL, LARGE = Size(448, 448), Size(896, 448)
 """Sizes that every known family shows as they are, with 28 and with 32 pixels to a visual token."""
+RED = re.compile(r"\b(red|crimson|scarlet)\b|红|紅", re.IGNORECASE)
+"""How models name the color of the blank pictures."""
 SLACK = 2
 """Tokens by which two prompts with the same words may differ beside their pictures."""
 AT_ONCE = 4
@@ -74,12 +76,10 @@ async def _ask(policy: Policy, pictures: Iterable[Image], text: str) -> Reply:
 
 
 def _picture(number: int, image: Image) -> Picture:
-    from vrag.agent.environment import encode_jpeg
+    from vrag.agent.environment import picture_of
 
     size = Size(*image.size)
-    jpeg = encode_jpeg(image)
-    digest = hashlib.sha256(jpeg).hexdigest()
-    return Picture(number, f"doctor-{number}", View.whole(size, size), jpeg, digest, crop=False)
+    return picture_of(image, f"doctor-{number}", View.whole(size, size), number=number)
 
 
 def _blank(size: Size) -> Image:
@@ -100,18 +100,25 @@ def _replies(policy: Policy, asked: Sequence[tuple[Sequence[Size], str]]) -> lis
     return asyncio.run(ask_all())
 
 
-def check_profile(settings: Settings, profile: Profile) -> Check:
-    """Which family the model is taken for, and why."""
+def check_profile(settings: Settings, profile: Profile, *, coords: bool = False) -> Check:
+    """Which family the model is taken for, and why.
+
+    Args:
+        settings: What is set.
+        profile: The one in force.
+        coords: Whether the convention is measured after this: then nobody is told to do that.
+    """
     known = profile_of(settings.model)
     how = f"{profile.name}: boxes in {Convention(profile.boxes, profile.y_first)}"
     details = {"profile": profile.name, "factor": profile.factor, "known": known and known.name}
     if settings.profile != "auto" and known not in {None, profile}:
-        hint = f"Unless --coords says otherwise: VRAG_PROFILE={known.name}" if known else ""
+        unless = "the check of coordinates says" if coords else "--coords says"
+        hint = f"Unless {unless} otherwise: VRAG_PROFILE={known.name}" if known else ""
         return Check(
             "", Status.WARNING, f"{how}, as set; the model's name says {details['known']}.", hint, details
         )
     if settings.profile == "auto" and known is None and ":" not in settings.model:
-        hint = "Measure it: vrag doctor --coords"
+        hint = "" if coords else "Measure it: vrag doctor --coords"
         message = f"{how}, for want of better: the model's name is not known."
         return Check("", Status.WARNING, message, hint, details)
     why = "as set" if settings.profile != "auto" else "by the model's name" if known else "by its checkpoint"
@@ -132,18 +139,23 @@ def check_pictures(policy: Policy, count: int) -> Check:
         _replies(policy, [([SMALL] * count, question)])
     except ModelError as error:
         message = f"One picture is taken, {count} in one prompt are not: {error.message}"
-        hint = "Let the server take more (vLLM: --limit-mm-per-prompt '{\"image\":10}'), or set fewer steps."
+        hint = "Let the server take more (vLLM: --limit-mm-per-prompt '{\"image\": 12}'), or set fewer steps."
         return Check("", Status.WARNING, message, hint, details | {"pictures": 1})
-    return Check(
-        "",
-        Status.OK,
-        f"Pictures are taken, {count} in one prompt too. Of a red one it says: {said}",
-        details=details,
-    )
+    message = f"Pictures are taken, {count} in one prompt too. Of a red one it says: {said}"
+    if not RED.search(one.text):
+        hint = "It may not see them: choose a model that sees, and a server that passes pictures on to it."
+        return Check("", Status.WARNING, message, hint, details)
+    return Check("", Status.OK, message, details=details)
 
 
-def check_picture_cost(policy: Policy, profile: Profile) -> Check:
-    """Whether a picture costs as many prompt tokens as the profile counts: two sizes tell."""
+def check_picture_cost(policy: Policy, profile: Profile, *, coords: bool = False) -> Check:
+    """Whether a picture costs as many prompt tokens as the profile counts: two sizes tell.
+
+    Args:
+        policy: Whom to ask.
+        profile: The one in force.
+        coords: Whether the convention is measured after this: then nobody is told to do that.
+    """
     question = "Which color is this? Answer with one word."
     replies = _replies(policy, [([size], question) for size in (SMALL, LARGE)])
     tokens = {size: reply.tokens.prompt for size, reply in zip((SMALL, LARGE), replies, strict=True)}
@@ -162,7 +174,8 @@ def check_picture_cost(policy: Policy, profile: Profile) -> Check:
     factor = factor_of(known)
     names = [one.name for one in PROFILES.values() if one.factor == factor]
     hint = (
-        f"Of that kind: {', '.join(names)}. Which one, `--coords` tells. Then set VRAG_PROFILE."
+        f"Of that kind: {', '.join(names)}. Which one, {'the next check' if coords else '`--coords`'} tells. "
+        "Then set VRAG_PROFILE."
         if names
         else "No known family counts so: the server shrinks pictures, or its model is of another kind. "
         "Budgets of visual tokens will be off."
