@@ -10,12 +10,11 @@ from __future__ import annotations
 import asyncio
 import json
 import statistics
-import sys
 import time
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from benchmarks.table import Comparison, compared, show
+from tests.chat_server import Asked, ChatServer, Say
 from vrag.agent.environment import Environment, EnvironmentOptions
 from vrag.agent.loop import Agent
 from vrag.agent.policies.chat import ChatPolicy
@@ -24,10 +23,6 @@ from vrag.agent.vrag import Vrag
 from vrag.chat import OpenAIChat
 from vrag.profiles import PROFILES
 from vrag.testing import tiny_corpus
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))  # the server is the tests' own
-
-from chat_server import Asked, ChatServer, Say
 
 if TYPE_CHECKING:
     from vrag.agent.method import Method
@@ -93,7 +88,8 @@ def main() -> list[Comparison]:
             environment = Environment(tiny_corpus(), PROFILES["qwen2.5-vl"], EnvironmentOptions(hits=3))
             agent = Agent(policy, environment, method)
             asyncio.run(_asked(agent, 2, at_once=True))
-            crowd, alone = [], []
+            crowd: list[float] = []
+            alone: list[float] = []
             for _ in range(RUNS):
                 crowd.append(QUESTIONS / asyncio.run(_asked(agent, QUESTIONS, at_once=True)))
                 alone.append(ALONE / asyncio.run(_asked(agent, ALONE, at_once=False)))

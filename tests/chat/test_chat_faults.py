@@ -224,7 +224,7 @@ def test_a_name_that_nobody_knows_is_to_be_checked() -> None:
     [
         Raw((b'{"status": "fine"}',), "application/json"),
         Raw((b'"fine"',), "application/json"),
-        Raw((b"",), "application/json"),
+        Raw((), "application/json"),
         Raw((b"fine",), "text/plain"),
         Raw(()),
     ],

@@ -199,6 +199,58 @@ def test_runs_are_listed_shown_and_replayed(asked: Done, home: Home) -> None:
     assert "The same" in replayed.out
 
 
+def test_runs_say_what_to_do_where_there_is_none(tmp_path: Path) -> None:
+    home = Home(tmp_path)
+    (tmp_path / "note.txt").write_text(NOTE)
+    home.vrag("index", "add", "note.txt")
+    none = home.vrag("runs", "show", "last")
+    assert none.status == 1
+    assert "No question has been asked yet" in none.err
+    assert "vrag ask" in none.err
+    empty = tmp_path / "collection" / "runs" / "20260101-000000-000000-0000"
+    (empty / "files").mkdir(parents=True)
+    (empty / "events.jsonl").touch()
+    assert "Ask again" in home.vrag("runs", "show", "last").err
+
+
+def test_runs_with_a_search_server_are_found_by_its_address(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    home, server = Home(tmp_path), ("--search-url", "http://localhost:9/search")
+    asked = home.vrag("ask", "What does a return ticket cost?", *server)
+    assert asked.status == 1
+    assert f"--search-url {server[1]}" in asked.out
+    assert len(home.vrag("runs", "list", "--json", *server).json) == 1
+    assert "return ticket" in home.vrag("runs", "show", *server).out
+    assert home.vrag("runs", "export", "last", "-o", "run.html", *server).status == 0
+    assert (tmp_path / "run.html").read_text().startswith("<!doctype html>")
+
+
+def test_a_wrong_setting_of_the_model_shows_before_anything_is_indexed(tmp_path: Path) -> None:
+    home = Home(tmp_path)
+    (tmp_path / "note.txt").write_text(NOTE)
+    done = home.vrag("ask", "note.txt", "What does a ticket cost?", "--model", "qwen")
+    assert done.status == 2
+    assert "--base-url" in done.err
+    assert not (tmp_path / "collection").exists()
+
+
+def test_a_collection_that_another_process_is_just_making_is_told_of(tmp_path: Path) -> None:
+    home = Home(tmp_path)
+    (tmp_path / "note.txt").write_text(NOTE)
+    home.vrag("index", "add", "note.txt")
+    made = tmp_path / "collection"
+    lock = next(path for path in made.iterdir() if "lock" in path.name)
+    other = Home(tmp_path / "other")
+    (other.path / "collection").mkdir(parents=True)
+    with FileLock(other.path / "collection" / lock.name):
+        done = other.vrag("ask", str(tmp_path / "note.txt"), "What does a ticket cost?")
+    assert done.status == 1
+    assert "just making this collection" in done.err
+
+
 def test_config_show_tells_where_each_value_comes_from(home: Home) -> None:
     shown = home.vrag("config", "show", "--json").json
     assert shown["collection"]["origin"] == "environment"

@@ -1,20 +1,42 @@
-"""What `--json` says of a run."""
+"""What is said of a run, to people and as `--json`."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import time
+from typing import TYPE_CHECKING, Any
 
-from vrag.agent.events import UsageReported
-from vrag.agent.runs import RunStore
+import pytest
+from rich.console import Console
+
+from vrag.agent.events import (
+    AnswerGiven,
+    InvalidAction,
+    ModelCalled,
+    RunSettings,
+    RunStarted,
+    SearchRequested,
+    SearchReturned,
+    StopReason,
+    ThoughtDelta,
+    UsageReported,
+)
+from vrag.agent.limits import Limits
+from vrag.agent.policy import FinishReason
+from vrag.agent.runs import RunStore, StoredRun
 from vrag.agent.trajectory import Trajectory
 from vrag.assemble import open_agent
-from vrag.cli.telling import as_json
+from vrag.cli import display
+from vrag.cli.display import model_writes
+from vrag.cli.telling import Teller, as_json, tell_end
 from vrag.settings import load_settings
 from vrag.testing import tiny_corpus
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from vrag.agent.events import Event
+
+BASE: dict[str, Any] = {"run_id": "0", "seq": 0, "ts": 0.0, "step": 2}
 SUMMED = ("visual_tokens", "pixels", "seconds", "model_seconds")
 
 
@@ -33,3 +55,90 @@ def test_what_each_step_cost_is_told_and_adds_up(tmp_path: Path) -> None:
         assert abs(told["usage"][name] - sum(step["usage"][name] for step in told["steps"])) < 0.01
     assert told["usage"]["pixels"] > 0
     assert told["usage"]["cached_tokens"] is None
+
+
+def called(reply: str) -> ModelCalled:
+    return ModelCalled(**BASE, messages=(), reply=reply, executed=0, chunks=(), finish=FinishReason.STOP)
+
+
+def used() -> UsageReported:
+    return UsageReported(**BASE, prompt_tokens=None, completion_tokens=None, visual_tokens=0, seconds=0.1)
+
+
+def told(capsys: pytest.CaptureFixture[str], *events: Event) -> str:
+    teller = Teller()
+    for event in events:
+        teller.tell(event)
+    return capsys.readouterr().out
+
+
+def ending(
+    capsys: pytest.CaptureFixture[str], path: Path, reason: StopReason, limits: Limits, text: str | None
+) -> str:
+    settings = RunSettings(agent="vrag", policy="chat:m", profile="qwen2.5-vl", limits=limits)
+    started = RunStarted(**BASE, question="?", settings=settings, collection="")
+    events = (started, AnswerGiven(**BASE, text=text, evidence=(), stop_reason=reason))
+    tell_end(Trajectory.of(events), StoredRun("0", path, events), started)
+    return capsys.readouterr().out
+
+
+def test_a_refused_reply_is_told_with_its_step_and_its_beginning(capsys: pytest.CaptureFixture[str]) -> None:
+    out = told(capsys, called("no action " * 100), InvalidAction(**BASE, reason="There is no action."))
+    assert out.startswith("2. refused There is no action.")
+    assert "“no action no action" in out
+    assert len(out) < 300
+
+
+def test_a_search_that_shows_nothing_says_so(capsys: pytest.CaptureFixture[str]) -> None:
+    request = SearchRequested(**BASE, query="x" * 1000)
+    out = told(capsys, request, SearchReturned(**BASE, hits=(), damaged=("page 3 is damaged",)), used())
+    assert "0 hits" in out
+    assert "page 3 is damaged" in out
+    assert len(out) < 600, "a query is printed up to a limit"
+    assert "hits" not in told(capsys, request, used())
+
+
+@pytest.mark.parametrize(
+    ("reason", "words"),
+    [
+        (StopReason.OUT_OF_STEPS, ("7 model calls", "--max-steps", "VRAG_MAX_STEPS")),
+        (StopReason.OUT_OF_BUDGET, ("500 tokens (VRAG_BUDGET_TOKENS)", "2.5 seconds (VRAG_BUDGET_SECONDS)")),
+        (StopReason.OUT_OF_TOKENS, ("cut off", "VRAG_MAX_TOKENS")),
+    ],
+)
+def test_the_limit_that_ended_a_run_is_named_with_its_setting(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, reason: StopReason, words: tuple[str, ...]
+) -> None:
+    out = ending(capsys, tmp_path, reason, Limits(steps=7, tokens=500, seconds=2.5), None)
+    assert all(word in out for word in words), out
+    assert str(reason) not in out
+    assert "BUDGET_COST" not in out
+
+
+def test_an_answer_without_evidence_says_so(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    assert "No evidence" in ending(capsys, tmp_path, StopReason.ANSWERED, Limits(), "42")
+    assert "No evidence" not in ending(capsys, tmp_path, StopReason.ABSTAINED, Limits(), None)
+
+
+def test_the_line_that_waits_is_gone_while_others_are_printed(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    screen = Console(stderr=True, force_terminal=True, width=60)
+    monkeypatch.setattr(display, "err", screen)
+    with model_writes("qwen", quiet=False) as waiting:
+        assert waiting.__rich__().plain == "waiting for qwen, 0 s"
+        waiting.follow(ThoughtDelta(**BASE, text="The ferry"))
+        assert waiting.__rich__().plain == "The ferry"
+        with waiting.aside():
+            capsys.readouterr()
+            time.sleep(0.3)  # it is drawn some twelve times a second
+            assert capsys.readouterr().err == ""
+        waiting.follow(used())
+        assert waiting.__rich__().plain.startswith("waiting for qwen")
+    assert "ferry" not in capsys.readouterr().err
+
+
+def test_without_a_terminal_nothing_waits_on_the_screen(capsys: pytest.CaptureFixture[str]) -> None:
+    with model_writes("qwen", quiet=False) as waiting, waiting.aside():
+        waiting.follow(used())
+    assert capsys.readouterr() == ("", "")

@@ -182,6 +182,17 @@ def test_a_wrong_key_fails_and_is_not_repeated() -> None:
     assert checks["reply"].status is Status.SKIPPED
 
 
+def test_a_key_that_is_not_accepted_is_named_by_the_variable_that_held_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delenv("VRAG_MODEL_KEY", raising=False)
+    monkeypatch.setenv("OPENAI_API_KEY", "wrong-key")
+    with ChatServer(Seeing(), key="right") as server:
+        check = looked_at(model="scripted", base_url=server.url)["model"]
+    assert check.hint == "The key there is not accepted: OPENAI_API_KEY."
+    assert check.message.endswith("answered 401 (Unauthorized).")
+
+
 def test_a_model_that_is_not_served_is_answered_with_those_that_are() -> None:
     with ChatServer(Seeing(), models=("qwen2.5-vl-7b", "other")) as server:
         check = looked_at(model="qwen2.5-vl", base_url=server.url)["model"]

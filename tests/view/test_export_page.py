@@ -79,8 +79,9 @@ def test_pictures_that_are_gone_are_told(run_id: str, tmp_path: Path) -> None:
     assert "3 pictures are not in it" in done.output
 
 
-def test_a_form_must_be_named(run_id: str) -> None:
-    assert call("last").exit_code == 2
+def test_a_page_is_the_usual_form(run_id: str, tmp_path: Path) -> None:
+    assert call("last").exit_code == 0
+    assert (tmp_path / f"{run_id}.html").exists()
 
 
 @pytest.mark.parametrize("place", ["taken", ".", "absent/page.html"])

@@ -6,6 +6,8 @@ import json
 import re
 from typing import TYPE_CHECKING, Any, cast
 
+from pydantic_core import to_json
+
 from vrag.chat.base import ChatMessage, ChatOptions, ChatText, ThinkingSwitch
 
 if TYPE_CHECKING:
@@ -42,11 +44,12 @@ def request_body(
         body.pop(name, None)
     if RENAMED in without and RENAMED in body:
         body[_NEW_NAME] = body.pop(RENAMED)
-    body |= {"model": model, "messages": [_message(message) for message in messages], "stream": True}
     try:
-        return json.dumps(body, allow_nan=False, separators=(",", ":")).encode()
+        json.dumps(body, allow_nan=False)
     except TypeError as error:
         raise ValueError(str(error)) from error
+    body |= {"model": model, "messages": [_message(message) for message in messages], "stream": True}
+    return to_json(body)  # pictures make it long: this takes half the time of `json.dumps`
 
 
 def can_do_without(body: bytes, complaint: str) -> frozenset[str]:

@@ -25,8 +25,8 @@ from vrag.cli.display import (
     tell_report,
     warn,
 )
-from vrag.cli.telling import as_json as run_as_json
 from vrag.cli.telling import Teller, tell_end
+from vrag.cli.telling import as_json as run_as_json
 from vrag.settings import load_settings
 
 if TYPE_CHECKING:
@@ -143,8 +143,10 @@ def _check(settings: Settings) -> None:
     from vrag.assemble import LOCAL, open_chat, open_method, open_profile
 
     local = settings.model.startswith(LOCAL)
-    if local or settings.profile != "auto":  # a family that has to be guessed is told of once, later
+    if settings.profile != "auto":  # a family that has to be guessed is told of once, later
         open_profile(settings)
+    if local:
+        open_profile(settings.model_copy(update={"profile": "auto"}))  # opens the checkpoint
     open_method(settings)
     load_extensions(settings.actions)
     if settings.model and not local:
@@ -190,11 +192,21 @@ def _open(report: SettingsReport) -> Adding:
     from vrag.errors import CollectionBusy, CollectionError
 
     for _ in range(TRIES):
+        there = _made(report.settings)
         try:
             return open_for_adding(report)
         except CollectionBusy:
             time.sleep(PAUSE_SECONDS)
+        except CollectionError:
+            if there or not _made(report.settings):
+                raise
     raise CollectionError("Another process is just making this collection.", "Try again.")
+
+
+def _made(settings: Settings) -> bool:
+    from vrag.index.header import Header
+
+    return Header.read(Path(settings.collection)) is not None
 
 
 def _run(

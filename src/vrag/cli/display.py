@@ -137,7 +137,7 @@ def plain(text: str, limit: int = 0) -> str:
 
 
 class Waiting:
-    """The line at the foot of a terminal while a run goes on: what is waited for, or what the model thinks."""
+    """The line at the foot of a terminal while a run goes on: what is waited for, or a thought."""
 
     def __init__(self, model: str, status: Status | None = None) -> None:
         self._model = model

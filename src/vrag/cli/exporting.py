@@ -47,7 +47,10 @@ def read_run(store: RunStore, run: str) -> StoredRun:
 def export(
     run: str = typer.Argument("last", help="Id of the run, or the beginning of one; `last` for the newest."),
     html: bool = typer.Option(  # noqa: ARG001 - the only form there is
-        True, "--html", help="As one page that needs no other file, runs no script and fetches nothing."
+        True,
+        "--html",
+        help="As one page that needs no other file, runs no script and fetches nothing; the usual form.",
+        show_default=False,
     ),
     out: str | None = typer.Option(
         None, "--out", "-o", help="File to write; - for standard output.", show_default="<id of the run>.html"

@@ -184,7 +184,7 @@ class Connection:
         problem = problem_of(answer.content)
         hint = problem.hint
         if answer.status == HTTPStatus.UNAUTHORIZED:
-            hint = "Give the client the token that the server was started with: VRAG_API_KEY"
+            hint = "Give the token that the server was started with: VRAG_SEARCH_KEY"
         raise ServerError(f"The server at {self.url} refused ({answer.status}): {problem.detail}", hint)
 
     def unusable(self, reason: str) -> ServerError:
