@@ -46,13 +46,18 @@ lock: ## Resolve the dependencies anew
 clean: ## Remove what the targets made
 	rm -rf .venv dist .pytest_cache .ruff_cache .hypothesis .import_linter_cache
 
+# LibreOffice opens office documents, Chromium looks at exported pages.
 system:
-	@command -v soffice >/dev/null || command -v libreoffice >/dev/null || { \
+	@missing=""; \
+	command -v soffice >/dev/null || command -v libreoffice >/dev/null || \
+		missing="libreoffice-writer-nogui libreoffice-calc-nogui libreoffice-impress-nogui"; \
+	command -v chromium >/dev/null || missing="$$missing chromium"; \
+	test -z "$$missing" || { \
 	if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
-		apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends \
-			libreoffice-writer-nogui libreoffice-calc-nogui libreoffice-impress-nogui >/dev/null; \
+		apt-get update -qq && \
+		DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends $$missing >/dev/null; \
 	else \
-		echo "LibreOffice is missing: tests of office documents will be skipped." >&2; \
+		echo "Missing, so that tests will be skipped: $$missing" >&2; \
 	fi; }
 
 # What late interaction is compared with needs other versions of its dependencies: it stands alone.

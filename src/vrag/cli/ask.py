@@ -219,13 +219,17 @@ def _run(
     teller, agent = Teller(), bench.agent(documents)
     waits = model_writes(bench.settings.model, quiet=quiet)
     with bench.runs.record() as recording, waits as waiting:
-        for event in agent.stream(question, run_id=recording.id, save=recording.save):
-            recording.write(event)
-            events.append(event)
-            waiting.follow(event)
-            if not quiet and event.type != "thought_delta":
-                with waiting.aside():
-                    teller.tell(event)
+        try:
+            for event in agent.stream(question, run_id=recording.id, save=recording.save):
+                recording.write(event)
+                events.append(event)
+                waiting.follow(event)
+                if not quiet and event.type != "thought_delta":
+                    with waiting.aside():
+                        teller.tell(event)
+        except KeyboardInterrupt:
+            warn(f"Stopped. What was done is kept: vrag runs show {recording.id}")
+            raise
     started = events[0]
     assert isinstance(started, RunStarted)
     return Trajectory.of(events), recording, started
