@@ -52,7 +52,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         names.append(spec)
         return SINGLE
 
-    monkeypatch.setattr("vrag.compat.load_embedder", load)
+    monkeypatch.setattr("vrag.compat.search_engine.load_embedder", load)
     return names
 
 

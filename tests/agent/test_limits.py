@@ -175,13 +175,6 @@ def test_cost_is_told_of_each_step_and_of_the_run_and_ends_it(way: Way) -> None:
 
 
 @both
-def test_a_limit_on_cost_without_prices_limits_nothing(way: Way) -> None:
-    events = spent(way, Limits(cost=1e-9))
-    assert stop_of(events) is StopReason.ANSWERED
-    assert {usage.cost for usage in of(UsageReported, events)} == {None}
-
-
-@both
 def test_visual_tokens_are_those_of_the_pictures_in_the_prompt(way: Way) -> None:
     policy = Watching(script(way))
     events = list(Agent(policy, environment(), way.method).stream("?"))

@@ -147,7 +147,7 @@ class TestRefusals:
 
     def test_a_missing_token_is_said_so(self) -> None:
         with serving(tiny_corpus(), token="secret") as address:
-            with SearchClient(address) as client, pytest.raises(ServerError, match="VRAG_API_KEY"):
+            with SearchClient(address) as client, pytest.raises(ServerError, match="VRAG_SEARCH_KEY"):
                 client.search([Query("ferry")], 3)
             with SearchClient(address, token="secret") as client:
                 assert client.search([Query("ferry")], 1)[0]
