@@ -381,7 +381,7 @@ class TestTimeouts:
         end = events[-1]
         assert isinstance(end, RunFailed)
         assert end.stop_reason is StopReason.MODEL_ERROR
-        assert "second" in end.message
+        assert "VRAG_CALL_SECONDS" in end.message
         assert 1.5 < seconds < 10
         print(f"{method}: {seconds:.1f} s: {end.message}")  # noqa: T201
         assert eventually(lambda: server.running() == 0)
