@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from pydantic import BaseModel, ConfigDict, Field, field_serializer
 
 from vrag.agent.extension import Found, Scene
-from vrag.agent.material import material
+from vrag.agent.material import encodable, material
 from vrag.agent.method import Refused
 from vrag.agent.policy import Picture
 from vrag.errors import CollectionError, SearchError, VragError
@@ -126,13 +126,13 @@ class Environment:
         found = _run(extension, action, scene)
         kept: list[str] = []
         damaged: list[str] = []
-        for id in dict.fromkeys(map(_writable, found.items)):
+        for id in dict.fromkeys(map(encodable, found.items)):
             try:
                 if self._may_show(id):
                     kept.append(id)
             except (SearchError, CollectionError) as error:
                 damaged.append(self.unopened(error))
-        return Found(tuple(kept), tuple(map(_writable, found.texts))), tuple(damaged)
+        return Found(tuple(kept), tuple(map(encodable, found.texts))), tuple(damaged)
 
     def _may_show(self, id: str) -> bool:
         """Whether an item is of the documents that may be searched.
@@ -268,17 +268,12 @@ def _run(extension: Extension, action: Extend, scene: Scene) -> Found:
             raise TypeError(f"it gave no Found: {found!r:.200}")  # noqa: TRY301
     except (SearchError, CollectionError) as error:
         raise Refused(f"{action.name} failed: {error.message}") from error
-    except Exception as error:
+    except Exception as error:  # code of others may raise anything, and no run ends by it
         if type(error) in {ValueError, Refused} and str(error).strip():
-            raise Refused(_writable(str(error))) from error
+            raise Refused(encodable(str(error))) from error
         log.exception("The action %s failed.", action.name)
         raise Refused(f"{action.name} failed") from error
     return found
-
-
-def _writable(text: str) -> str:
-    """The text without lone surrogates, which no file can hold."""
-    return text.encode("utf-8", "replace").decode("utf-8")
 
 
 def picture_of(

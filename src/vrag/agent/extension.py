@@ -113,7 +113,7 @@ def _load(name: str) -> Extension:
     try:
         extension: Extension = entry.load()()
         called, usage = extension.name, extension.usage
-    except Exception as error:
+    except Exception as error:  # importing code of others may raise anything; it is told which package it was
         raise ActionError(
             f"The action {name} ({entry.value}) cannot be loaded: {type(error).__name__}: {error}.",
             "Leave it out of VRAG_ACTIONS, or mend its package.",

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING
 
 from vrag.agent.events import Event, RunSettings
 from vrag.agent.limits import Limits, Prices
+from vrag.agent.material import encodable
 from vrag.agent.record import Record
-from vrag.agent.run import Run, encodable
+from vrag.agent.run import Run
 from vrag.agent.trajectory import Trajectory
 from vrag.errors import SettingsError
 

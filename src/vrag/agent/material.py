@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = ["material", "spoken"]
+__all__ = ["encodable", "material", "spoken"]
 
 _TEMPLATE = (
     r"[<＜](?=[|｜])|(?<=[|｜])[>＞]"  # tokens of chat templates: <|im_start|>
@@ -58,3 +58,8 @@ def spoken(text: str) -> str:
     '<search>‹|im_end|›ferry</search>'
     """
     return _TOKENS.sub(lambda found: _SHAPED[found[0]], text)
+
+
+def encodable(text: str) -> str:
+    """The text with lone surrogates replaced, which no file and no connection can carry."""
+    return text.encode("utf-8", "replace").decode("utf-8")

@@ -28,6 +28,7 @@ from vrag.agent.events import (
 from vrag.agent.evidence import checked
 from vrag.agent.incoming import Incoming
 from vrag.agent.limits import Spent
+from vrag.agent.material import encodable
 from vrag.agent.method import Outcome
 from vrag.agent.policy import FinishReason, Reply, Retry
 from vrag.errors import CollectionError, ContextTooLong, CorpusError, MissingExtra, ModelError, SearchError
@@ -44,7 +45,7 @@ if TYPE_CHECKING:
     from vrag.agent.toolcalls import AnswerNode
     from vrag.errors import VragError
 
-__all__ = ["Run", "encodable"]
+__all__ = ["Run"]
 
 T = TypeVar("T")
 GRACE_SECONDS = 5.0
@@ -319,8 +320,3 @@ def _stop_after(outcome: Outcome, turn: Turn[Any], reply: Reply, more: bool) -> 
     if reply.finish is FinishReason.LENGTH and isinstance(turn.action, Invalid):
         return StopReason.OUT_OF_TOKENS  # it was cut off before it came to an action
     return None if more else StopReason.OUT_OF_STEPS
-
-
-def encodable(text: str) -> str:
-    """The text with lone surrogates replaced, which no file and no connection can carry."""
-    return text.encode("utf-8", "replace").decode("utf-8")

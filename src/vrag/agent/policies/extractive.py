@@ -23,22 +23,17 @@ if TYPE_CHECKING:
     from vrag.profiles import Profile
     from vrag.search.engine import Searcher
 
-__all__ = ["ExtractivePolicy", "without_tags", "written_box"]
+__all__ = ["ExtractivePolicy", "Offline", "without_tags", "written_box"]
 
 
 @dataclass(frozen=True, slots=True)
-class ExtractivePolicy:
-    """Looks at the best few pages and quotes the words that answer.
-
-    It crops to what comes nearest even when it then abstains: people see where it looked.
-    """
+class Offline:
+    """What the policies without a model share, one for each grammar."""
 
     searcher: Searcher
     """Where the words of the pages shown are read."""
     profile: Profile
     """Of the environment: it says how boxes are written."""
-    looks: int = 3
-    """How many pages to look at before deciding."""
 
     @property
     def name(self) -> str:
@@ -52,6 +47,17 @@ class ExtractivePolicy:
 
     async def aclose(self) -> None:
         """Holds nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class ExtractivePolicy(Offline):
+    """Looks at the best few pages and quotes the words that answer.
+
+    It crops to what comes nearest even when it then abstains: people see where it looked.
+    """
+
+    looks: int = 3
+    """How many pages to look at before deciding."""
 
     async def reply(
         self,

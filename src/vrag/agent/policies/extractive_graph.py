@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from vrag.agent.actions import ABSTENTION
 from vrag.agent.graph import ROOT
-from vrag.agent.policies.extractive import without_tags, written_box
+from vrag.agent.policies.extractive import Offline, without_tags, written_box
 from vrag.agent.policy import Delta, Message, Picture, Reply, Role, Text
 from vrag.agent.prompts import prompt
 from vrag.agent.reading import Quote, best_quote, search_query
@@ -21,8 +21,6 @@ from vrag.agent.toolcalls import AnswerNode, Call, CropNode, Memorize, Note, Sea
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 
-    from vrag.profiles import Profile
-    from vrag.search.engine import Searcher
 
 __all__ = ["ExtractiveGraphPolicy"]
 
@@ -32,28 +30,11 @@ _NOTHING = "Nothing was relevant."
 
 
 @dataclass(frozen=True, slots=True)
-class ExtractiveGraphPolicy:
+class ExtractiveGraphPolicy(Offline):
     """Searches once or twice and quotes the words that answer."""
 
-    searcher: Searcher
-    """Where the words of the pages shown are read."""
-    profile: Profile
-    """Of the environment: it says how boxes are written."""
     crops: bool = False
     """Whether it may look closer at what is remembered."""
-
-    @property
-    def name(self) -> str:
-        """How it is called in run files and on the command line."""
-        return "extractive"
-
-    @property
-    def sampling(self) -> Mapping[str, float | int | str | bool]:
-        """It does not sample."""
-        return {}
-
-    async def aclose(self) -> None:
-        """Holds nothing."""
 
     async def reply(
         self,
