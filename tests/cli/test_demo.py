@@ -37,7 +37,7 @@ def test_samples_of_another_version_are_set_aside_and_kept(samples: Path, values
         _changed(samples, **values)
         assert samples_place() == samples
         assert not samples.exists()
-        assert (samples.with_name(f"samples-{number}") / FILE_NAME).exists()
+        assert (samples.with_name(f"samples-{number + 1}") / FILE_NAME).exists()
 
 
 def test_damaged_samples_are_set_aside(samples: Path) -> None:
