@@ -147,6 +147,9 @@ class Settings(BaseSettings):
         default="",
         description="Name of a served model, or local:PATH of a checkpoint; empty for the offline policy.",
     )
+    models: Names = Field(
+        default=(), description="Further models, of the same server, that people who ask a server may choose."
+    )
     base_url: str = Field(
         default="", description="Of the model's server, OpenAI-compatible: http://localhost:8002/v1"
     )

@@ -1,17 +1,22 @@
 from __future__ import annotations
 
+import asyncio
 import socket
 import threading
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
 
 import httpx
 import pytest
-from server_harness import ask, dial, serving
+from fastapi import Request
+from server_harness import ask, asked, dial, serving
 
 from vrag.errors import SettingsError
 from vrag.server.app import create_app
-from vrag.server.options import ServerOptions, is_loopback
+from vrag.server.clients import client_of
+from vrag.server.headers import EXPORT_POLICY, SHELL_POLICY, treated
+from vrag.server.options import ServerOptions, checked_origins, checked_proxies, is_loopback
 from vrag.server.running import check_access
 from vrag.testing import tiny_corpus
 
@@ -30,7 +35,7 @@ def status(guarded: FastAPI, path: str = "/search?queries=ferry", **headers: str
 
 
 class TestToken:
-    def test_is_asked_for_on_every_route_but_one(self) -> None:
+    def test_is_asked_for_everywhere_but_at_the_shell(self) -> None:
         guarded = app(token="secret")
         for path in (
             "/search?queries=a",
@@ -39,9 +44,47 @@ class TestToken:
             "/version",
             "/openapi.json",
             "/no",
+            "/static",
+            "/staticky",
+            "/sessions",
+            "/healthz/",
         ):
             assert status(guarded, path) == 401, path
-        assert status(guarded, "/healthz") == 200
+        for path in ("/healthz", "/session"):
+            assert status(guarded, path) == 200, path
+        for path in (
+            "/",
+            "/favicon.ico",
+            "/static/page.css",
+        ):  # here without a service, and so without a page
+            assert status(guarded, path) == 404, path
+
+    @pytest.mark.parametrize("path", ["/static/../version", "/static/%2e%2e/version", "/static/x/../../runs"])
+    def test_is_asked_for_where_a_path_leads_out_of_the_shell(self, path: str) -> None:
+        async def raw() -> int:
+            """As a program may send it: clients and browsers tidy paths up."""
+            sent: list[Any] = []
+
+            async def send(message: Any) -> None:  # noqa: ANN401
+                sent.append(message)
+
+            async def receive() -> Any:  # noqa: ANN401
+                return {"type": "http.request", "body": b"", "more_body": False}
+
+            scope = {
+                "type": "http",
+                "method": "GET",
+                "path": unquote(path),
+                "raw_path": path.encode(),
+                "query_string": b"",
+                "headers": [(b"host", b"localhost")],
+                "client": ("127.0.0.1", 5),
+                "scheme": "http",
+            }
+            await app(token="secret")(scope, receive, send)
+            return sent[0]["status"]
+
+        assert asyncio.run(raw()) == 401
 
     def test_lets_in_who_has_it(self) -> None:
         assert status(app(token="secret"), authorization="Bearer secret") == 200
@@ -71,7 +114,7 @@ class TestToken:
             compared.append((a, b))
             return a == b
 
-        monkeypatch.setattr("vrag.server.gate.hmac.compare_digest", compare)
+        monkeypatch.setattr("vrag.server.sessions.hmac.compare_digest", compare)
         assert status(app(token="secret"), authorization="Bearer s") == 401
         assert [len(side) for side in compared[0]] == [32, 32]
 
@@ -108,9 +151,93 @@ class TestOrigin:
         assert status(app(), **{"sec-fetch-site": "same-site"}) == 403
         assert status(app(), **{"sec-fetch-site": "none"}) == 200
 
+    def test_a_link_on_another_site_leads_to_the_page_and_nowhere_else(self) -> None:
+        link = {"sec-fetch-site": "cross-site", "sec-fetch-mode": "navigate", "sec-fetch-dest": "document"}
+        for path, expected in (("/", 404), ("/version", 403), ("/search?queries=a", 403), ("/session", 403)):
+            assert status(app(), path, **link) == expected, path  # 404: let in, where no page is
+        for bad in ({"sec-fetch-mode": "no-cors"}, {"sec-fetch-dest": "iframe"}, {"origin": "http://evil"}):
+            assert status(app(), "/", **(link | bad)) == 403, bad
+        assert ask(app(), "POST", "/", headers=link).status_code == 403
+
     def test_nobody_is_told_that_other_sites_may_ask(self) -> None:
         response = ask(app(), "OPTIONS", "/search", headers={"access-control-request-method": "POST"})
         assert not [name for name in response.headers if name.startswith("access-control")]
+
+
+class TestNamedOrigins:
+    """Pages of sites that were named may ask; nobody else's, and never with a cookie."""
+
+    NAMED = "https://app.example"
+
+    def ask(self, method: str, path: str, origin: str = NAMED, **headers: str) -> httpx.Response:
+        guarded = app(token="secret", origins=checked_origins([self.NAMED]))
+        cross = {"origin": origin, "sec-fetch-site": "cross-site"}
+        return ask(guarded, method, path, headers=cross | headers)
+
+    def test_are_told_so_before_they_send_a_token(self) -> None:
+        asked = {"access-control-request-method": "POST", "access-control-request-headers": "authorization"}
+        response = self.ask("OPTIONS", "/search", **asked)
+        assert response.status_code == 204
+        assert response.headers["access-control-allow-origin"] == self.NAMED
+        assert "authorization" in response.headers["access-control-allow-headers"]
+        assert "POST" in response.headers["access-control-allow-methods"]
+        assert response.headers["vary"] == "Origin"
+
+    def test_get_what_they_ask_for(self) -> None:
+        response = self.ask("GET", "/search?queries=ferry", authorization="Bearer secret")
+        assert response.status_code == 200
+        assert response.headers["access-control-allow-origin"] == self.NAMED
+
+    def test_are_refused_without_a_token_and_can_read_why(self) -> None:
+        response = self.ask("GET", "/version")
+        assert response.status_code == 401
+        assert response.headers["access-control-allow-origin"] == self.NAMED
+
+    def test_never_get_credentials(self) -> None:
+        for method, path in (("OPTIONS", "/version"), ("GET", "/version")):
+            told = self.ask(method, path, **{"access-control-request-method": "GET"}).headers
+            assert "access-control-allow-credentials" not in told
+
+    @pytest.mark.parametrize(
+        "origin",
+        [
+            "https://app.example.evil",
+            "http://app.example",
+            "https://app.example:8443",
+            "https://App.example",
+            "null",
+            "*",
+            "",
+        ],
+    )
+    def test_others_are_refused_all_the_same(self, origin: str) -> None:
+        asked = {"access-control-request-method": "GET", "authorization": "Bearer secret"}
+        for method in ("OPTIONS", "GET"):
+            response = self.ask(method, "/version", origin, **asked)
+            assert response.status_code == 403
+            assert "access-control-allow-origin" not in response.headers
+
+    def test_do_not_change_by_which_name_the_server_is_called(self) -> None:
+        assert (
+            self.ask("GET", "/version", host="evil.example", authorization="Bearer secret").status_code == 403
+        )
+
+    @pytest.mark.parametrize(
+        "origin",
+        ["app.example", "https://", "*", "https://*.example", "https://a/b", "https://a?b", "ftp://a", "null",
+         "https://user@a", "https://a:0", "https://a:99999", "https://[", "https://ä.example"],
+    )  # fmt: skip
+    def test_that_no_browser_sends_are_settings_that_cannot_be_used(self, origin: str) -> None:
+        with pytest.raises(SettingsError, match="no origin"):
+            checked_origins([origin])
+
+    def test_are_compared_as_browsers_write_them(self) -> None:
+        assert checked_origins([" https://APP.example:443/ "]) == {self.NAMED}
+
+    @pytest.mark.parametrize("address", ["proxy", "10.0.0.0/8", "10.0.0.1:80", ""])
+    def test_and_proxies_that_are_no_addresses_neither(self, address: str) -> None:
+        with pytest.raises(SettingsError, match="address"):
+            checked_proxies([address])
 
 
 class TestBody:
@@ -191,11 +318,71 @@ def test_a_head_that_is_too_long_is_refused() -> None:
         assert b"400" in connection.recv(100)
 
 
-def test_every_response_says_how_to_be_treated() -> None:
-    for path in ("/healthz", "/search", "/no"):
-        headers = ask(app(), "GET", path).headers
-        assert headers["x-content-type-options"] == "nosniff"
-        assert headers["cross-origin-resource-policy"] == "same-origin"
+class TestHeaders:
+    def test_every_response_says_how_to_be_treated(self) -> None:
+        for path in ("/healthz", "/search", "/no"):
+            headers = ask(app(token="secret"), "GET", path).headers
+            assert headers["x-content-type-options"] == "nosniff"
+            assert headers["cross-origin-resource-policy"] == "same-origin"
+            assert headers["referrer-policy"] == "no-referrer"
+            assert headers["content-security-policy"].startswith("default-src 'none';")
+            assert headers["cache-control"] == "no-store"
+            assert "camera=()" in headers["permissions-policy"]
+
+    def test_a_route_has_its_own_way(self) -> None:
+        given = [(b"Content-Security-Policy", b"default-src 'self'"), (b"cache-control", b"max-age=9")]
+        headers = dict(treated([*given, (b"content-type", b"application/json")]))
+        assert b"content-security-policy" not in headers
+        assert headers[b"cache-control"] == b"max-age=9"
+        assert headers[b"x-content-type-options"] == b"nosniff"
+
+    def test_what_may_be_kept_is_not_told_to_be_forgotten(self) -> None:
+        assert b"cache-control" not in dict(treated([(b"content-type", b"image/jpeg")]))
+
+    @pytest.mark.parametrize("policy", [SHELL_POLICY, EXPORT_POLICY])
+    def test_a_sandbox_goes_without_a_policy_for_openers(self, policy: str) -> None:
+        """Browsers open no page that has both."""
+        headers = dict(treated([(b"content-security-policy", policy.encode())]))
+        assert (b"cross-origin-opener-policy" in headers) is ("sandbox" not in policy)
+
+    def test_none_comes_twice(self) -> None:
+        names = [name for name, _ in ask(app(), "GET", "/version").headers.multi_items()]
+        assert len(names) == len(set(names))
+
+
+class TestClient:
+    """What routes know of who asks."""
+
+    def names(self, *requests: dict[str, str]) -> list[str]:
+        guarded = app(token="secret", proxies=frozenset({"127.0.0.1"}))
+
+        @guarded.get("/whoami")
+        async def whoami(request: Request) -> str:
+            assert client_of(request.scope) == request.state.client
+            return request.state.client
+
+        return [ask(guarded, "GET", "/whoami", headers=headers).json() for headers in requests]
+
+    def test_is_told_apart_by_address_and_holds_no_secret(self) -> None:
+        bearer = {"authorization": "Bearer secret"}
+        here, away, again = self.names(bearer, bearer | {"x-forwarded-for": "192.0.2.7"}, bearer)
+        assert here == again != away
+        assert "secret" not in here
+
+
+def test_what_is_refused_is_counted_by_reason() -> None:
+    async def all_of_them() -> str:
+        async with asked(app(token="secret", body_bytes=10)) as client:
+            bearer = {"authorization": "Bearer secret"}
+            await client.get("/version")
+            await client.get("/version", headers={"host": "evil.example"})
+            await client.get("/version", headers={"origin": "http://evil.example"})
+            await client.post("/search", content=b"x" * 11, headers=bearer)
+            return (await client.get("/metrics", headers=bearer)).text
+
+    counted = asyncio.run(all_of_them())
+    for reason in ("token", "host", "site", "length"):
+        assert f'vrag_refused_total{{reason="{reason}"}} 1.0' in counted
 
 
 class TestAccess:

@@ -57,6 +57,9 @@ class EnvironmentOptions(BaseModel):
     documents: frozenset[str] | None = Field(
         default=None, description="Ids of the documents that may be searched; all when absent."
     )
+    collection: str | None = Field(
+        default=None, description="Name of the collection that is searched, where there are several; else all."
+    )
 
     @field_serializer("documents")
     def _in_order(self, documents: frozenset[str] | None) -> list[str] | None:
@@ -79,7 +82,9 @@ class Environment:
         Raises:
             SearchError, CollectionError: If the search or the collection fails.
         """
-        return self.searcher.search([Query(query, self.options.documents)], self.options.hits)[0]
+        corpora = frozenset({self.options.collection}) if self.options.collection else None
+        asked = Query(query, self.options.documents, corpora=corpora)
+        return self.searcher.search([asked], self.options.hits)[0]
 
     def material(self, text: str) -> str:
         """Text of documents, on its way into a message; see `vrag.agent.material`."""

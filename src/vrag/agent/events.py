@@ -18,6 +18,7 @@ from vrag.agent.graph import Graph
 from vrag.agent.limits import Limits, Prices
 from vrag.agent.memory import MemoryOptions
 from vrag.agent.policy import FinishReason
+from vrag.agent.question import Exchange
 from vrag.types import Hit
 
 __all__ = [
@@ -120,6 +121,12 @@ class RunStarted(EventBase):
     settings: RunSettings
     collection: str
     """Version of the collection's content; a replay needs the same. Empty when it could not be had."""
+    history: tuple[Exchange, ...] = ()
+    """What was asked and answered before in the same conversation, as the model is told it, oldest first."""
+    attached: tuple[str, ...] = ()
+    """SHA-256 of the pictures that came with the question, in order; the files lie with the run."""
+    session: str = ""
+    """Id of the run that began the conversation; empty for that run itself."""
 
 
 class ThoughtDelta(EventBase):

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from vrag.agent.events import Event, RunSettings
 from vrag.agent.limits import Limits, Prices
-from vrag.agent.material import encodable
+from vrag.agent.question import Question
 from vrag.agent.record import Record
 from vrag.agent.run import Run
 from vrag.agent.trajectory import Trajectory
@@ -76,7 +76,7 @@ class Agent:
 
     async def astream(
         self,
-        question: str,
+        question: str | Question,
         *,
         run_id: str = "",
         save: SaveFile | None = None,
@@ -89,7 +89,7 @@ class Agent:
         closes the policy's, so that no connection is left open.
 
         Args:
-            question: What to answer.
+            question: What to answer; a `Question` where there is more than its words.
             run_id: How the run is called; a new name when empty.
             save: Keeps the files that events name by hash; without it they are not kept.
             cancel: Stops the run at the next opportunity once it is set.
@@ -97,15 +97,16 @@ class Agent:
         Raises:
             ValueError: If the question is empty.
         """
-        if not question.strip():
-            raise ValueError("the question is empty")
+        asked = Question.of(question)
         record = Record(run_id or uuid.uuid4().hex, save)
-        run = Run(self, encodable(question.strip()), record, cancel or asyncio.Event())
+        run = Run(self, asked, record, cancel or asyncio.Event())
         async with aclosing(run.events()) as events:
             async for event in events:
                 yield event
 
-    def stream(self, question: str, *, run_id: str = "", save: SaveFile | None = None) -> Iterator[Event]:
+    def stream(
+        self, question: str | Question, *, run_id: str = "", save: SaveFile | None = None
+    ) -> Iterator[Event]:
         """Like `astream`, for code that is not asynchronous; works inside a running event loop too.
 
         Ctrl-C cancels the run: its last events still come, then `KeyboardInterrupt` is raised.
@@ -135,11 +136,11 @@ class Agent:
         if stopped is not None:
             raise stopped
 
-    async def arun(self, question: str, *, cancel: asyncio.Event | None = None) -> Trajectory:
+    async def arun(self, question: str | Question, *, cancel: asyncio.Event | None = None) -> Trajectory:
         """Runs one question to its end."""
         return Trajectory.of([event async for event in self.astream(question, cancel=cancel)])
 
-    def run(self, question: str) -> Trajectory:
+    def run(self, question: str | Question) -> Trajectory:
         """Like `arun`, for code that is not asynchronous."""
         return Trajectory.of(self.stream(question))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
-from vrag.agent.policy import Picture
+from vrag.agent.policy import Enclosed, Picture
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from vrag.agent.evidence import Seen
     from vrag.agent.memory import MemoryOptions
     from vrag.agent.policy import Message
+    from vrag.agent.question import Question
     from vrag.agent.record import Record
     from vrag.agent.toolcalls import AnswerNode
 
@@ -36,9 +37,10 @@ class Context:
     """Those that the step before brought."""
 
     @property
-    def pictures(self) -> tuple[Picture, ...]:
-        """All of its pictures."""
-        return tuple(part for message in self.messages for part in message.parts if isinstance(part, Picture))
+    def pictures(self) -> tuple[Picture | Enclosed, ...]:
+        """All of its pictures, those that came with the question included."""
+        parts = (part for message in self.messages for part in message.parts)
+        return tuple(part for part in parts if isinstance(part, Picture | Enclosed))
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +123,10 @@ class Method(Protocol):
         """How memory is shared out, where there is any."""
         ...
 
-    def begin(self, environment: Environment, question: str) -> Episode:
-        """A new run: nothing searched, nothing shown."""
+    def begin(self, environment: Environment, question: str | Question) -> Episode:
+        """A new run: nothing searched, nothing shown but what came with the question. May block.
+
+        Raises:
+            ValueError: If the question is empty.
+        """
         ...

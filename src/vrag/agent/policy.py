@@ -12,10 +12,12 @@ if TYPE_CHECKING:
 
     from PIL.Image import Image
 
-    from vrag.geometry import View
+    from vrag.agent.question import Question
+    from vrag.geometry import Size, View
 
 __all__ = [
     "Delta",
+    "Enclosed",
     "FinishReason",
     "Message",
     "Part",
@@ -25,6 +27,7 @@ __all__ = [
     "Retry",
     "Role",
     "Sampled",
+    "Shown",
     "Text",
     "Tokens",
 ]
@@ -52,6 +55,8 @@ class Text:
     """What it names, in a graph: `Text 2`, or the `Picture 1` that follows; empty for what names nothing."""
     node: str = field(default="", compare=False)
     """The node of what it names, where memory shows it."""
+    asked: Question | None = field(default=None, compare=False, repr=False)
+    """Of the question itself: all that belongs to it, for policies that do not read."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -73,16 +78,41 @@ class Picture:
     """When it is seen in its video; None for what is no frame of one."""
 
     @property
+    def canvas(self) -> Size:
+        """Of the file, in pixels."""
+        return self.view.canvas
+
+    @property
     def image(self) -> Image:
         """The picture in the file, decoded."""
-        from PIL import Image
-
-        with Image.open(io.BytesIO(self.jpeg), formats=("JPEG",)) as image:
-            image.load()
-            return image
+        return _decoded(self.jpeg)
 
 
-Part = Text | Picture
+@dataclass(frozen=True, slots=True, eq=False)
+class Enclosed:
+    """A picture that came with the question, at the size the model sees.
+
+    It is no item and has no number: it can be neither cropped nor cited.
+    """
+
+    attached: str
+    """Hash of the file that came with the question."""
+    canvas: Size
+    """Of the file, in pixels."""
+    jpeg: bytes
+    """The file that the model is given: RGB."""
+    sha256: str
+    """Hash of that file."""
+
+    @property
+    def image(self) -> Image:
+        """The picture in the file, decoded."""
+        return _decoded(self.jpeg)
+
+
+Shown = Text | Picture
+"""What is shown of a collection."""
+Part = Shown | Enclosed
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -96,6 +126,14 @@ class Message:
     def text(self) -> str:
         """All its text, without pictures."""
         return "\n".join(part.text for part in self.parts if isinstance(part, Text))
+
+
+def _decoded(jpeg: bytes) -> Image:
+    from PIL import Image
+
+    with Image.open(io.BytesIO(jpeg), formats=("JPEG",)) as image:
+        image.load()
+        return image
 
 
 class FinishReason(StrEnum):

@@ -10,11 +10,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from vrag.agent.events import Event, EventBase, ImageShown, InvalidAction, PassageShown
-from vrag.agent.policy import Picture, Text
+from vrag.agent.policy import Enclosed, Picture, Text
 from vrag.geometry import Space
 
 if TYPE_CHECKING:
-    from vrag.agent.policy import Message
+    from vrag.agent.policy import Message, Part
     from vrag.types import Item
 
 __all__ = ["Record", "SaveFile"]
@@ -100,7 +100,7 @@ class Record:
             self.hashes[message] = hashlib.sha256(data).hexdigest()
             self.keep(f"{self.hashes[message]}.json", data)
             for part in message.parts:
-                if isinstance(part, Picture):
+                if isinstance(part, Picture | Enclosed):
                     self.keep(f"{part.sha256}.jpg", part.jpeg)
         return self.hashes[message]
 
@@ -115,7 +115,9 @@ def _as_json(message: Message) -> dict[str, Any]:
     return {"role": message.role, "parts": [_part(part) for part in message.parts]}
 
 
-def _part(part: Text | Picture) -> dict[str, Any]:
+def _part(part: Part) -> dict[str, Any]:
     if isinstance(part, Text):
         return {"text": part.text, "item": part.item}
+    if isinstance(part, Enclosed):
+        return {"picture": part.sha256, "attached": part.attached}
     return {"picture": part.sha256, "number": part.number, "item": part.item, "seconds": part.seconds}

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
+from vrag.agent.conversation import asked_again
 from vrag.agent.environment import Environment
 from vrag.agent.events import (
     Event,
@@ -144,8 +145,8 @@ def replay(run: StoredRun, searcher: Searcher, profile: Profile | None = None) -
         profile: That of the run, where it is none of `PROFILES`; otherwise it is found by its name.
 
     Raises:
-        RunError: If the run never ended or was stopped from outside, the collection has changed since, or
-            its profile is not known.
+        RunError: If the run never ended or was stopped from outside, the collection has changed since, its
+            profile is not known, or a picture that came with its question is gone.
         ActionError: If it took an action of others that is not installed.
     """
     started = run.started
@@ -166,7 +167,7 @@ def replay(run: StoredRun, searcher: Searcher, profile: Profile | None = None) -
     environment = Environment(searcher, known, settings.environment, load_extensions(settings.actions))
     limits = settings.limits.model_copy(update={"seconds": None})
     agent = Agent(RecordedPolicy.of(run.events), environment, method_of(settings), limits, settings.prices)
-    return agent.stream(started.question, run_id=run.id)
+    return agent.stream(asked_again(run), run_id=run.id)
 
 
 def method_of(settings: RunSettings) -> Method:

@@ -40,7 +40,8 @@ if TYPE_CHECKING:
     from vrag.agent.evidence import Evidence
     from vrag.agent.loop import Agent
     from vrag.agent.method import Context, Episode
-    from vrag.agent.policy import Picture
+    from vrag.agent.policy import Enclosed, Picture
+    from vrag.agent.question import Question
     from vrag.agent.record import Record
     from vrag.agent.toolcalls import AnswerNode
     from vrag.errors import VragError
@@ -65,7 +66,7 @@ class Run:
     """The state of one run."""
 
     agent: Agent
-    question: str
+    question: Question
     record: Record
     cancel: asyncio.Event
     stop: StopReason | None = None
@@ -109,16 +110,29 @@ class Run:
 
     async def _start(self) -> None:
         """Says that the run begins, also when what it searches cannot be reached."""
-        version, searcher = "", self.agent.environment.searcher
+        version = ""
         try:
-            version = await self._meanwhile(aside(lambda: searcher.version))
+            version = await self._meanwhile(aside(self._opened))
         finally:
             self.record.tell(
-                RunStarted, question=self.question, settings=self.agent.settings, collection=version
+                RunStarted,
+                question=self.question.text,
+                settings=self.agent.settings,
+                collection=version,
+                history=self.question.history,
+                attached=tuple(image.sha256 for image in self.question.images),
+                session=self.question.session,
             )
 
+    def _opened(self) -> str:
+        """The version of the collection, once the pictures of the question are kept."""
+        for image in self.question.images:
+            self.record.keep(f"{image.sha256}.jpg", image.jpeg)
+        return self.agent.environment.searcher.version
+
     async def _steps(self) -> AsyncGenerator[Event, None]:
-        episode = self.agent.method.begin(self.agent.environment, self.question)
+        method, environment = self.agent.method, self.agent.environment
+        episode = await self._meanwhile(aside(lambda: method.begin(environment, self.question)))
         outcome: Outcome | None = None
         try:
             while self.stop is None:
@@ -282,15 +296,15 @@ class Run:
             visual_tokens=visual,
             memory_tokens=self._tokens(context.remembered),
             fresh_tokens=self._tokens(context.fresh),
-            pixels=sum(picture.view.canvas.area for picture in context.pictures),
+            pixels=sum(picture.canvas.area for picture in context.pictures),
             seconds=seconds,
             model_seconds=waited,
             cost=cost,
         )
 
-    def _tokens(self, pictures: Sequence[Picture]) -> int:
+    def _tokens(self, pictures: Sequence[Picture | Enclosed]) -> int:
         profile = self.agent.environment.profile
-        return sum(profile.visual_tokens(picture.view.canvas) for picture in pictures)
+        return sum(profile.visual_tokens(picture.canvas) for picture in pictures)
 
     def _ended(
         self, text: str | None, evidence: tuple[Evidence, ...], faults: tuple[str, ...], reason: StopReason

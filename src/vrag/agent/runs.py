@@ -2,7 +2,8 @@
 
 `<runs>/<id>/events.jsonl` holds one event a line and is only ever appended to; `files/` holds
 pictures (`<sha256>.jpg`) and messages (`<sha256>.json`). A process that dies in mid-run leaves a
-run without an end, at worst with a torn last line, which reading leaves out.
+run without an end, at worst with a torn last line, which reading leaves out. Whoever writes a run holds
+`lock` meanwhile: the operating system frees it with the process, however that ends.
 """
 
 from __future__ import annotations
@@ -15,11 +16,14 @@ import secrets
 import time
 from contextlib import contextmanager
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import IO, TYPE_CHECKING
 
+from filelock import FileLock, Timeout
 from pydantic import ValidationError
 
 from vrag.agent.events import SCHEMA_VERSION, Event, RunStarted, event_from_json
+from vrag.agent.outline import OUTLINED, Outline
 from vrag.agent.trajectory import Trajectory
 from vrag.errors import RunError
 
@@ -27,9 +31,22 @@ if TYPE_CHECKING:
     from collections.abc import Generator
     from pathlib import Path
 
-__all__ = ["Recording", "RunStore", "StoredRun"]
+__all__ = ["Recording", "RunState", "RunStore", "StoredRun"]
 
-EVENTS, FILES = "events.jsonl", "files"
+EVENTS, FILES, LOCK = "events.jsonl", "files", "lock"
+_TYPE = re.compile(rb'\{"run_id":"[0-9a-f-]*","seq":\d+,"ts":[0-9.e+-]+,"step":\d+,"type":"([a-z_]+)"')
+"""How a line begins that was written here."""
+
+
+class RunState(StrEnum):
+    """Whether a run is over."""
+
+    RUNNING = "running"
+    """Some process writes it."""
+    FINISHED = "finished"
+    """It has an end: an answer, a failure, or somebody stopped it."""
+    INTERRUPTED = "interrupted"
+    """It has no end, and nobody writes it any more: its process died."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +128,7 @@ class RunStore:
         with _writing(self.directory):
             (directory / FILES).mkdir(parents=True)
             stream = (directory / EVENTS).open("ab", buffering=0)
-        with stream:
+        with stream, FileLock(directory / LOCK, is_singleton=False):
             yield Recording(run, directory, stream)
 
     def ids(self) -> list[str]:
@@ -135,12 +152,80 @@ class RunStore:
             raise RunError(f"The run {directory.name} is empty: it ended before its first event.")
         return StoredRun(directory.name, directory, events)
 
+    def outline(self, run: str) -> Outline:
+        """What a list tells of a run, by its whole id. Reads no more of its file than that takes.
+
+        Raises:
+            RunError: If there is no such run or its file is damaged.
+        """
+        directory = self.directory / self._resolve(run)
+        lines = (directory / EVENTS).read_bytes().split(b"\n")[:-1]
+        if lines:
+            _check_version(lines[0], directory)
+        telling = (
+            (number, line)
+            for number, line in enumerate(lines, 1)
+            if number in {1, len(lines)}
+            or (begin := _TYPE.match(line)) is None
+            or begin[1].decode() in OUTLINED
+        )
+        return Outline.of(_event(line, number, directory) for number, line in telling)
+
+    def started(self, run: str) -> RunStarted:
+        """How a run began, by its whole id.
+
+        Raises:
+            RunError: If there is no such run, or it has not begun.
+        """
+        directory = self.directory / self._resolve(run)
+        with (directory / EVENTS).open("rb") as file:
+            line = file.readline()
+        _check_version(line, directory)
+        event = _event(line, 1, directory) if line.endswith(b"\n") else None
+        if not isinstance(event, RunStarted):
+            raise RunError(f"The run {directory.name} is empty: it ended before its first event.")
+        return event
+
+    def file(self, run: str, sha256: str) -> Path:
+        """Where the picture of this hash lies with a run, by its whole id."""
+        return self.directory / run / FILES / f"{sha256}.jpg"
+
+    def length(self, run: str) -> int:
+        """Bytes of the events of a run, by its whole id.
+
+        Raises:
+            OSError: If there is no such run.
+        """
+        return (self.directory / run / EVENTS).stat().st_size
+
+    def state(self, run: str, *, ended: bool) -> RunState:
+        """Whether a run is over.
+
+        Args:
+            run: Its whole id.
+            ended: Whether it has an end.
+        """
+        if ended:
+            return RunState.FINISHED
+        lock = self.directory / run / LOCK
+        if not lock.exists():
+            return RunState.INTERRUPTED
+        try:
+            with FileLock(lock, timeout=0, is_singleton=False):
+                return RunState.INTERRUPTED
+        except Timeout:
+            return RunState.RUNNING
+        except OSError:  # in a folder that may only be read
+            return RunState.INTERRUPTED
+
     def _resolve(self, run: str) -> str:
+        if run != "last" and not re.fullmatch(r"[0-9a-f-]{1,40}", run):
+            raise RunError(f"{run!r} is not the id of a run.", "See `vrag runs list`.")
+        if (self.directory / run / EVENTS).is_file():
+            return run
         ids = self.ids()
         if run == "last" and ids:
             return ids[0]
-        if not re.fullmatch(r"[0-9a-f-]{1,40}", run):
-            raise RunError(f"{run!r} is not the id of a run.", "See `vrag runs list`.")
         matching = [name for name in ids if name.startswith(run)]
         if len(matching) != 1:
             found = "No run has" if not matching else f"{len(matching)} runs have"

@@ -14,6 +14,7 @@ from PIL.Image import Image
 
 from vrag.agent import actions
 from vrag.agent.actions import Extend, Invalid, Select, Turn
+from vrag.agent.conversation import told
 from vrag.agent.events import (
     ActionRequested,
     ActionReturned,
@@ -31,6 +32,7 @@ from vrag.agent.memory import MemoryOptions
 from vrag.agent.method import Context, Outcome, Refused
 from vrag.agent.policy import Message, Part, Picture, Role, Text
 from vrag.agent.prompts import box_words, prompt, worded
+from vrag.agent.question import Question
 from vrag.agent.results import Results, frame_parts
 from vrag.agent.review import reviewed, unreviewed
 from vrag.agent.sharing import recall
@@ -75,8 +77,8 @@ class Vimrag:
         """Model calls of a run, where nothing else is said."""
         return 20
 
-    def begin(self, environment: Environment, question: str) -> VimragEpisode:
-        """A new run: a graph of the question alone."""
+    def begin(self, environment: Environment, question: str | Question) -> VimragEpisode:
+        """A new run: a graph of the question alone; see `Method`."""
         lines = [
             prompt("graph_extension.md", name=extension.name, usage=extension.usage)
             for extension in environment.extensions.values()
@@ -86,7 +88,8 @@ class Vimrag:
         usages = "".join(f"\n{line}" for line in lines)
         profile = environment.profile
         instruction = worded(self.instruction, profile.graph_prompt, actions=usages, profile=profile)
-        episode = VimragEpisode(environment, self.memory, question, self.reselect, instruction)
+        asked = told(Question.of(question), environment)
+        episode = VimragEpisode(environment, self.memory, asked, self.reselect, instruction)
         episode.rebuild()
         return episode
 
@@ -97,7 +100,8 @@ class VimragEpisode:
 
     environment: Environment
     options: MemoryOptions
-    question: str
+    asked: tuple[Part, ...]
+    """The question, last, after what belongs to it: told anew whenever the context is rebuilt."""
     reselect: bool
     instruction: str
     graph: Graph = field(init=False)
@@ -127,7 +131,9 @@ class VimragEpisode:
     """What it said counts; None where it was not asked, or did not say."""
 
     def __post_init__(self) -> None:
-        self.graph = Graph.of(self.question)
+        question = self.asked[-1]
+        assert isinstance(question, Text)
+        self.graph = Graph.of(question.text)
         self.results = Results(self.environment, self.options)
 
     def context(self, *, last: bool) -> Context:
@@ -205,7 +211,7 @@ class VimragEpisode:
         self.results = Results(self.environment, self.options)
         state = prompt("graph_state.md", graph=self.environment.material(self.graph.as_json()))
         self.messages = [Message(Role.SYSTEM, (Text(self.instruction),))]
-        asked = (Text(prompt("graph_question.md")), Text(self.question))
+        asked = (Text(prompt("graph_question.md")), *self.asked)
         self.pending = [*asked, Text(state), *self._memory(placed)]
         return allotment
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from vrag.agent.actions import Action, Answer, Crop, Extend, Invalid, Search, Select, Turn, parse
+from vrag.agent.conversation import told
 from vrag.agent.events import (
     ActionRequested,
     ActionReturned,
@@ -19,8 +20,9 @@ from vrag.agent.events import (
 from vrag.agent.evidence import Seen, passage_seen, picture_seen, selected
 from vrag.agent.material import spoken
 from vrag.agent.method import Context, Outcome, Refused
-from vrag.agent.policy import Message, Part, Picture, Role, Text
+from vrag.agent.policy import Message, Part, Picture, Role, Shown, Text
 from vrag.agent.prompts import box_words, prompt, worded
+from vrag.agent.question import Question
 from vrag.errors import CollectionError, SearchError
 
 if TYPE_CHECKING:
@@ -65,15 +67,16 @@ class Vrag:
         """There is none: everything stays in sight."""
         return None
 
-    def begin(self, environment: Environment, question: str) -> VragEpisode:
-        """A new run: nothing searched, nothing shown."""
+    def begin(self, environment: Environment, question: str | Question) -> VragEpisode:
+        """A new run: nothing searched, nothing shown but what came with the question; see `Method`."""
         usages = "".join(
             "\n" + prompt("extension.md", name=extension.name, usage=extension.usage)
             for extension in environment.extensions.values()
         )
         profile = environment.profile
         instruction = worded(self.instruction, profile.prompt, actions=usages, profile=profile)
-        return VragEpisode(environment, self.reselect, pending=[Text(instruction), Text(question)])
+        asked = told(Question.of(question), environment)
+        return VragEpisode(environment, self.reselect, pending=[Text(instruction), *asked])
 
 
 @dataclass(slots=True)
@@ -223,9 +226,9 @@ class VragEpisode:
             raise Refused("that picture can no longer be opened") from error
         self.pending = self._tell([picture], record)
 
-    def _bounded(self, items: Sequence[str]) -> tuple[list[Part], list[str]]:
+    def _bounded(self, items: Sequence[str]) -> tuple[list[Shown], list[str]]:
         """The items, shown before or not, as far as there is room, and why others are not shown."""
-        shown: list[Part] = []
+        shown: list[Shown] = []
         damaged: list[str] = []
         room = _MOST_TOKENS
         for id in items:
@@ -248,9 +251,9 @@ class VragEpisode:
             return 0
         return self.environment.profile.visual_tokens(self.environment.shown_size(item))
 
-    def _first_new(self, items: Iterable[str], most: int) -> tuple[list[Part], list[str]]:
+    def _first_new(self, items: Iterable[str], most: int) -> tuple[list[Shown], list[str]]:
         """The first items that were not shown yet, and why others could not be opened."""
-        shown: list[Part] = []
+        shown: list[Shown] = []
         damaged: list[str] = []
         for id in items:
             if len(shown) < most and id not in self.seen:
@@ -260,7 +263,7 @@ class VragEpisode:
                     damaged.append(self.environment.unopened(error))
         return shown, damaged
 
-    def _open(self, id: str, number: int) -> Part:
+    def _open(self, id: str, number: int) -> Shown:
         item = self.items[id] = self.environment.item(id)
         if item.size is None:
             return self._passage(item.text, id)
@@ -269,7 +272,7 @@ class VragEpisode:
     def _passage(self, text: str, item: str | None = None) -> Text:
         return Text(prompt("passage.md", text=self.environment.material(text)), item)
 
-    def _tell(self, shown: Sequence[Part], record: Record) -> list[Part]:
+    def _tell(self, shown: Sequence[Shown], record: Record) -> list[Part]:
         """What was opened, as the model is told it and as the run tells it."""
         told: list[Part] = []
         for part in shown:

@@ -20,12 +20,16 @@ from vrag.assemble.answering import (
     open_profile,
 )
 from vrag.assemble.searching import open_client, open_searcher, vector_options
+from vrag.assemble.service import Agents
+from vrag.assemble.shelf import Shelf
 from vrag.assemble.workbench import Workbench, open_workbench, run_store
 
 __all__ = [
     "LOCAL",
     "USUAL_PROFILE",
     "Adding",
+    "Agents",
+    "Shelf",
     "Workbench",
     "chat_options",
     "corpus_options",

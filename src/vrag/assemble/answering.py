@@ -62,13 +62,19 @@ USUAL_PROFILE = "qwen2.5-vl"
 """For models of which nothing is known, and for the offline policy."""
 
 
-def open_agent(settings: Settings, searcher: Searcher, documents: frozenset[str] | None = None) -> Agent:
+def open_agent(
+    settings: Settings,
+    searcher: Searcher,
+    documents: frozenset[str] | None = None,
+    collection: str | None = None,
+) -> Agent:
     """The agent that the settings describe. What it asks is loaded at the first question.
 
     Args:
         settings: How it answers.
         searcher: What it searches.
         documents: Ids of the documents it may look at; None for all.
+        collection: Name of the one to look in, where the searcher has several; None for all.
 
     Raises:
         SettingsError: If the settings do not fit each other.
@@ -82,6 +88,7 @@ def open_agent(settings: Settings, searcher: Searcher, documents: frozenset[str]
         show=settings.show,
         padding=settings.padding,
         documents=documents,
+        collection=collection,
     )
     environment = Environment(searcher, profile, options, load_extensions(settings.actions))
     policy = open_policy(settings, environment)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,10 +19,11 @@ if TYPE_CHECKING:
     from vrag.embed.base import Embedder
     from vrag.index.store import Collection
     from vrag.search.engine import Searcher
+    from vrag.search.rerank import Reranker
     from vrag.settings import Settings
 
 
-__all__ = ["open_client", "open_searcher", "vector_options"]
+__all__ = ["SearchParts", "open_client", "open_searcher", "vector_options"]
 
 
 def vector_options(settings: Settings) -> VectorOptions:
@@ -40,6 +42,65 @@ def vector_options(settings: Settings) -> VectorOptions:
     return VectorOptions(tier=settings.tier, device=device)
 
 
+@dataclass(frozen=True)
+class SearchParts:
+    """What searchers are put together from, each model opened once. Made by `open`."""
+
+    settings: Settings
+    embedder: Embedder | None
+    """That of queries; None where words alone rank."""
+    reranker: Reranker | None
+
+    @classmethod
+    def open(
+        cls, settings: Settings, collections: Mapping[str, Collection], embedder: Embedder | None = None
+    ) -> SearchParts:
+        """The parts for these collections, and for others with vectors of the same embedder.
+
+        Args:
+            settings: How to search.
+            collections: Where to, by name.
+            embedder: The one they were built with, where it has been loaded already.
+
+        Raises:
+            FingerprintMismatch: If collections hold vectors of different embedders.
+            EmbedError: If the reranker cannot be loaded.
+        """
+        if Ranking.VECTOR not in _rankings(settings):
+            embedder = None
+        else:
+            check_embedders({name: one for name, one in collections.items() if not _is_unbound(one)})
+            embedder = embedder or _shared_embedder(settings, collections.values())
+        return cls(settings, embedder, _open_reranker(settings) if settings.reranker else None)
+
+    def engine(self, collection: Collection) -> Engine:
+        """What finds items in one collection.
+
+        Raises:
+            FingerprintMismatch: If it holds vectors of another embedder.
+        """
+        return _engine(self.settings, collection, self.embedder, _rankings(self.settings))
+
+    def searcher(self, engines: Mapping[str, Engine]) -> Searcher:
+        """What finds items in one collection, or in several together, reranked where that is wanted.
+
+        Args:
+            engines: By the names of their collections.
+
+        Raises:
+            SettingsError: If the settings ask for what these collections cannot do.
+        """
+        if self.settings.qdrant and Ranking.VECTOR in _rankings(self.settings):
+            searcher = _open_qdrant(self.settings, [e.collection for e in engines.values()], self.embedder)
+        else:
+            searcher = Several(engines) if len(engines) > 1 else next(iter(engines.values()))
+        if self.reranker is None:
+            return searcher
+        from vrag.search.rerank import Reranked
+
+        return Reranked(searcher, self.reranker, self.settings.rerank_depth)
+
+
 def open_searcher(
     settings: Settings, collections: Mapping[str, Collection], embedder: Embedder | None = None
 ) -> Searcher:
@@ -54,31 +115,8 @@ def open_searcher(
         FingerprintMismatch: If collections hold vectors of different embedders.
         EmbedError: If the embedder or the reranker cannot be loaded.
     """
-    rankings = tuple(Ranking) if settings.ranking == "auto" else (Ranking(settings.ranking),)
-    if Ranking.VECTOR not in rankings:
-        embedder = None
-    else:
-        check_embedders({name: one for name, one in collections.items() if not _is_unbound(one)})
-        embedder = embedder or _shared_embedder(settings, collections.values())
-    engines = {
-        name: _engine(settings, collection, embedder, rankings) for name, collection in collections.items()
-    }
-    if settings.qdrant and Ranking.VECTOR in rankings:
-        searcher = _open_qdrant(settings, list(collections.values()), embedder)
-    else:
-        searcher = Several(engines) if len(engines) > 1 else next(iter(engines.values()))
-    if not settings.reranker:
-        return searcher
-    from vrag.search.rerank import Reranked, open_reranker
-
-    reranker = open_reranker(
-        settings.reranker,
-        device=settings.device,
-        dtype=settings.dtype,
-        batch=settings.batch,
-        max_pixels=settings.embed_pixels or None,
-    )
-    return Reranked(searcher, reranker, settings.rerank_depth)
+    parts = SearchParts.open(settings, collections, embedder)
+    return parts.searcher({name: parts.engine(collection) for name, collection in collections.items()})
 
 
 def open_client(settings: Settings) -> SearchClient:
@@ -90,6 +128,22 @@ def open_client(settings: Settings) -> SearchClient:
     """
     root = Path(settings.image_root) if settings.image_root else None
     return SearchClient(settings.search_url, token=settings.key("search_key"), image_root=root)
+
+
+def _rankings(settings: Settings) -> tuple[Ranking, ...]:
+    return tuple(Ranking) if settings.ranking == "auto" else (Ranking(settings.ranking),)
+
+
+def _open_reranker(settings: Settings) -> Reranker:
+    from vrag.search.rerank import open_reranker
+
+    return open_reranker(
+        settings.reranker,
+        device=settings.device,
+        dtype=settings.dtype,
+        batch=settings.batch,
+        max_pixels=settings.embed_pixels or None,
+    )
 
 
 def _open_qdrant(

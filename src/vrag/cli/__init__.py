@@ -8,7 +8,21 @@ import sys
 
 import typer
 
-from vrag.cli import ask, config, corpus, demo, doctor, evaluate, index, match, runs, search, serve
+from vrag.cli import (
+    ask,
+    config,
+    corpus,
+    demo,
+    doctor,
+    evaluate,
+    index,
+    match,
+    mcp,
+    report,
+    runs,
+    search,
+    serve,
+)
 from vrag.cli.display import complain, warn
 from vrag.errors import SettingsError, VragError
 from vrag.settings import unknown_variables
@@ -36,9 +50,11 @@ app = typer.Typer(
 )
 app.command("ask")(ask.ask)
 app.command("demo")(demo.demo)
+app.command("report")(report.report)
 app.command("search")(search.search)
 app.command("match")(match.match)
 app.command("serve")(serve.serve)
+app.command("mcp")(mcp.mcp)
 app.command("doctor")(doctor.doctor)
 app.add_typer(index.app, name="index")
 app.add_typer(corpus.app, name="corpus")

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import shlex
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import typer
 
+from vrag.cli.asking import ImageRoot, MaxSteps, exists, open_for_asking
 from vrag.cli.display import (
     Agent,
     BaseUrl,
@@ -17,31 +16,28 @@ from vrag.cli.display import (
     Json,
     Model,
     SearchUrl,
-    add_progress,
     emit_json,
     model_writes,
+    plain,
     say,
-    supported,
-    tell_report,
     warn,
 )
+from vrag.cli.exporting import read_run
 from vrag.cli.telling import Teller, tell_end
 from vrag.cli.telling import as_json as run_as_json
 from vrag.settings import load_settings
 
 if TYPE_CHECKING:
     from vrag.agent.events import Event, RunStarted
-    from vrag.agent.runs import Recording
+    from vrag.agent.question import Attached, Question
+    from vrag.agent.runs import Recording, StoredRun
     from vrag.agent.trajectory import Trajectory
-    from vrag.assemble import Adding, Workbench
-    from vrag.embed.base import Embedder
-    from vrag.settings import Settings, SettingsReport
+    from vrag.assemble import Workbench
+    from vrag.settings import Settings
 
 __all__ = ["ask"]
 
 ANSWERED, FAILED, ABSTAINED = 0, 1, 3
-TRIES, PAUSE_SECONDS = 10, 0.2
-"""While another process makes the collection."""
 
 
 def ask(
@@ -53,12 +49,18 @@ def ask(
     model: str | None = Model,
     base_url: str | None = BaseUrl,
     collection: str | None = Collection,
-    max_steps: int | None = typer.Option(None, "--max-steps", min=1, help="Model calls at most."),
+    max_steps: int | None = MaxSteps,
     search_url: str | None = SearchUrl,
-    image_root: str | None = typer.Option(
+    image_root: str | None = ImageRoot,
+    after: str | None = typer.Option(
         None,
-        help="Folder of the pictures that a server of the reference names.",
-        show_default="VRAG_IMAGE_ROOT",
+        "--after",
+        metavar="RUN",
+        help="The question follows on this run: its id, the beginning of one, or `last`. Without paths it "
+        "looks in the documents of that run.",
+    ),
+    images: list[Path] = typer.Option(
+        [], "--image", "-i", help="A picture that belongs to the question (JPEG, PNG, WebP); may be repeated."
     ),
     as_json: bool = Json,
 ) -> None:
@@ -80,7 +82,15 @@ def ask(
       vrag ask ./reports "Which year grew most?" --agent vimrag --model qwen3-vl-plus --base-url URL
 
       vrag ask ./reports "Which year grew most?" --model local:./Qwen2.5-VL-7B-Instruct
+
+      vrag ask --after last "And in 2022?"
+
+      vrag ask ./manuals "Which part is this?" --image photo.jpg --model qwen3-vl-plus --base-url URL
     """
+    from vrag.agent.conversation import follow_up
+    from vrag.agent.question import Question
+    from vrag.assemble import run_store
+
     question, paths = _split(words, docs)
     report = load_settings(
         agent=agent,
@@ -91,66 +101,68 @@ def ask(
         search_url=search_url,
         image_root=image_root,
     )
-    if paths and report.settings.search_url:
-        raise typer.BadParameter("A search server has its own documents: name no paths, or no server.")
-    _check(report.settings)
-    documents, embedder = _index(report, paths) if paths else (None, None)
-    from vrag.assemble import open_workbench
-
-    settings = report.settings
-    if paths:  # what was just indexed lies in one collection
-        settings = settings.model_copy(update={"collections": ()})
-    bench = open_workbench(settings, embedder)
-    trajectory, recording, started = _run(bench, question, documents, quiet=as_json)
+    pictures = tuple(map(_picture, images))
+    before = read_run(run_store(report.settings), after) if after else None
+    bench, documents = open_for_asking(report, paths)
+    if before is not None and not paths:
+        documents = _documents_of(before, bench)
+    whole = follow_up(before, question, pictures) if before else Question(question, images=pictures)
+    trajectory, recording, started = _run(bench, whole, documents, quiet=as_json)
     if as_json:
         emit_json(run_as_json(trajectory, recording))
     else:
         tell_end(trajectory, recording, started)
-        _tell_where(settings, recording)
+        _tell_where(bench.settings, recording)
     raise typer.Exit(_status(trajectory))
 
 
 def _split(words: list[str], docs: list[Path]) -> tuple[str, list[Path]]:
     """Tells the question from the paths: what exists on disk is a path, the one other is the question."""
-    paths = [Path(word) for word in words[:-1] if _exists(word)]
-    others = [word for word in words[:-1] if not _exists(word)]
+    paths = [Path(word) for word in words[:-1] if exists(word)]
+    others = [word for word in words[:-1] if not exists(word)]
     question = words[-1]
-    if len(others) == 1 and _exists(question):
+    if len(others) == 1 and exists(question):
         question, others, paths = others[0], [], [*paths, Path(question)]
-    if not others and _exists(question):
+    if not others and exists(question):
         raise typer.BadParameter(f"{question!r} is a file or folder. What is the question?")
     if others:
         raise typer.BadParameter(f"{others[0]!r} does not exist. Put the question in quotes, as one word.")
     if not question.strip():
         raise typer.BadParameter("The question is empty.")
-    missing = [path for path in docs if not _exists(path)]
+    missing = [path for path in docs if not exists(path)]
     if missing:
         raise typer.BadParameter(f"{str(missing[0])!r} does not exist.")
     return question, [*docs, *paths]
 
 
-def _exists(word: str | Path) -> bool:
-    """Whether a word names something on disk; a long question is too long for a name."""
+def _picture(path: Path) -> Attached:
+    """A picture that belongs to the question.
+
+    Raises:
+        CorpusError: If it cannot be read, or is none that a model can be shown.
+    """
+    from vrag.agent.question import Attached
+    from vrag.errors import CorpusError
+
     try:
-        return os.path.lexists(word)
-    except (OSError, ValueError):
-        return False
+        return Attached.of(path.read_bytes())
+    except OSError as error:
+        raise typer.BadParameter(f"{str(path)!r} cannot be read: {error.strerror}.") from error
+    except CorpusError as error:
+        raise CorpusError(f"{plain(str(path))}: {error.message}", error.hint) from error
 
 
-def _check(settings: Settings) -> None:
-    """Opens what can be opened of the agent, so that a wrong setting shows before anything is indexed."""
-    from vrag.agent.extension import load_extensions
-    from vrag.assemble import LOCAL, open_chat, open_method, open_profile
-
-    local = settings.model.startswith(LOCAL)
-    if settings.profile != "auto":  # a family that has to be guessed is told of once, later
-        open_profile(settings)
-    if local:
-        open_profile(settings.model_copy(update={"profile": "auto"}))  # opens the checkpoint
-    open_method(settings)
-    load_extensions(settings.actions)
-    if settings.model and not local:
-        open_chat(settings)
+def _documents_of(run: StoredRun, bench: Workbench) -> frozenset[str] | None:
+    """The documents that a run looked in, as far as they are as they were; None for all."""
+    documents = run.started.settings.environment.documents
+    if documents is None or not bench.collections:
+        return documents
+    known = [document for place in bench.collections.values() for document in place.documents()]
+    left = documents & {document.id for document in known if document.status.served}
+    if left != documents:
+        where = "those that are as they were" if left else "the whole collection"
+        warn(f"Documents of the run {run.id} have changed or are gone; looking in {where}.")
+    return left or None
 
 
 def _tell_where(settings: Settings, recording: Recording) -> None:
@@ -160,57 +172,8 @@ def _tell_where(settings: Settings, recording: Recording) -> None:
         say((f"Show it again: vrag runs show {recording.id} --search-url {shlex.quote(shown)}", "dim"))
 
 
-def _index(report: SettingsReport, paths: list[Path]) -> tuple[frozenset[str], Embedder | None]:
-    """Indexes what is new; the ids of the documents that the paths name, and what made their vectors."""
-    from vrag.assemble import documents_under
-    from vrag.errors import CollectionBusy, CorpusError
-    from vrag.index.build import add
-
-    opened, options, embedder = _open(report)
-    try:
-        with add_progress() as progress:
-            done = add(opened, paths, options, embedder=embedder, progress=progress)
-        tell_report(done, quiet_when_unchanged=True)
-    except CollectionBusy as busy:
-        warn(f"{busy.message} What is new has to wait; answering from what is indexed.")
-    documents = frozenset(document.id for document in documents_under(opened, paths))
-    if not documents:
-        raise CorpusError(
-            f"Nothing could be read in {', '.join(map(str, paths))}.",
-            supported(),
-        )
-    return documents, embedder
-
-
-def _open(report: SettingsReport) -> Adding:
-    """The collection to add to; one that another process is just making is waited for.
-
-    Raises:
-        CollectionError: If it cannot be opened or made, or the other process takes too long.
-    """
-    from vrag.assemble import open_for_adding
-    from vrag.errors import CollectionBusy, CollectionError
-
-    for _ in range(TRIES):
-        there = _made(report.settings)
-        try:
-            return open_for_adding(report)
-        except CollectionBusy:
-            time.sleep(PAUSE_SECONDS)
-        except CollectionError:
-            if there or not _made(report.settings):
-                raise
-    raise CollectionError("Another process is just making this collection.", "Try again.")
-
-
-def _made(settings: Settings) -> bool:
-    from vrag.index.header import Header
-
-    return Header.read(Path(settings.collection)) is not None
-
-
 def _run(
-    bench: Workbench, question: str, documents: frozenset[str] | None, *, quiet: bool
+    bench: Workbench, question: Question, documents: frozenset[str] | None, *, quiet: bool
 ) -> tuple[Trajectory, Recording, RunStarted]:
     from vrag.agent.events import RunStarted
     from vrag.agent.trajectory import Trajectory

@@ -1,35 +1,68 @@
-"""`vrag demo`: a question to the sample documents that come with the package."""
+"""`vrag demo`: the sample documents that come with the package, on a page or asked right away."""
 
 from __future__ import annotations
 
+import json
+import webbrowser
 from itertools import count
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import typer
 
 from vrag.cli.ask import ask
-from vrag.cli.display import Agent, BaseUrl, Collection, Json, Model, say, warn
+from vrag.cli.display import Agent, BaseUrl, Collection, Json, Model, say, tell_report, warn
+from vrag.cli.serve import Only, Part, Port, run
+
+if TYPE_CHECKING:
+    from vrag.settings import Settings
 
 __all__ = ["demo", "samples_place"]
 
-QUESTION = "How many passengers travelled on the line from Orla to Saltby in 2024?"
+SHOWN = (
+    "report-saltby-passengers",
+    "report-speed-limit",
+    "deck-first-crossing",
+    "board-kayak",
+    "zh-last-boat",
+)
+"""Questions of the sample corpus that the page offers."""
 
 
 def demo(
-    question: str = typer.Argument(QUESTION, help="What to ask the sample documents."),
+    question: str | None = typer.Argument(None, help="What to ask right away, without a page."),
     agent: str | None = Agent,
     model: str | None = Model,
     base_url: str | None = BaseUrl,
     collection: str | None = Collection,
+    only: Part | None = Only,
+    port: int | None = Port,
+    browser: bool = typer.Option(True, help="Open the page in a browser."),
     as_json: bool = Json,
 ) -> None:
-    """Ask the sample documents a question: a report, slides, a scan, a picture, a guide in Chinese.
+    """Try it on sample documents: a report, slides, a scan, a picture, a guide in Chinese.
 
-    Without a model everything happens on this machine: no key, no network.
+    Serves a page on which you ask, watch and look, until Ctrl-C. With a question it is answered here
+    instead. Without a model everything happens on this machine: no key, no network.
+
+    Examples of use:
+
+      vrag demo
+
+      vrag demo "How many passengers travelled on the line from Orla to Saltby in 2024?"
     """
+    place = collection or str(samples_place())
+    if question is None:
+        _serve(place, agent, model, base_url, only, port, browser=browser)
+    else:
+        _ask(question, place, agent, model, base_url, as_json=as_json)
+
+
+def _ask(
+    question: str, place: str, agent: str | None, model: str | None, base_url: str | None, *, as_json: bool
+) -> None:
     from vrag.samples import corpus_dir
 
-    place = collection or str(samples_place())
     if not as_json:
         say(("Documents: ", "bold"), ", ".join(sorted(path.name for path in corpus_dir().iterdir())))
         say(("Question:  ", "bold"), question, "\n")
@@ -44,11 +77,63 @@ def demo(
             max_steps=None,
             search_url=None,
             image_root=None,
+            after=None,
+            images=[],
             as_json=as_json,
         )
     finally:
         if not as_json:
             say(("\nTry your own: ", "bold"), 'vrag ask ./my-documents "What was the revenue in 2023?"')
+
+
+def _serve(
+    place: str,
+    agent: str | None,
+    model: str | None,
+    base_url: str | None,
+    only: Part | None,
+    port: int | None,
+    *,
+    browser: bool,
+) -> None:
+    from vrag.server.options import ServerOptions
+
+    settings = _with_samples(collection=place, agent=agent, model=model, base_url=base_url)
+    run(
+        settings,
+        ServerOptions(),
+        only=only,
+        host="127.0.0.1",
+        port=port,
+        files="links",
+        examples=_examples(),
+        ready=_open if browser and only is None else None,
+    )
+
+
+def _open(address: str) -> None:
+    webbrowser.open(address)
+
+
+def _with_samples(**flags: str | None) -> Settings:
+    """The settings of a server with the sample documents indexed."""
+    from vrag.assemble import open_for_adding
+    from vrag.index.build import add
+    from vrag.samples import corpus_dir
+    from vrag.settings import load_settings
+
+    report = load_settings(**flags)
+    opened, options, embedder = open_for_adding(report)
+    tell_report(add(opened, [corpus_dir()], options, embedder=embedder), quiet_when_unchanged=True)
+    return report.settings.model_copy(update={"collections": ()})
+
+
+def _examples() -> tuple[str, ...]:
+    from vrag.samples import questions_path
+
+    asked = json.loads(questions_path().read_text(encoding="utf-8"))
+    queries = {one["uid"]: one["query"] for one in asked["examples"]}
+    return tuple(queries[uid] for uid in SHOWN)
 
 
 def samples_place() -> Path:

@@ -1,18 +1,16 @@
-"""`vrag runs export`: a run as one file that can be handed on."""
+"""`vrag runs export`: a run as a file that can be handed on."""
 
 from __future__ import annotations
 
-import os
-import secrets
-import sys
-from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import typer
 
-from vrag.cli.display import Collection, Json, SearchUrl, emit_json, file_uri, named_path, plain, say, warn
+from vrag.cli.display import Collection, Json, SearchUrl, emit_json
+from vrag.cli.saving import Inline, check_out, format_of, save_report, tell_saved, write_file
 from vrag.errors import RunError
 from vrag.settings import load_settings
+from vrag.view.formats import Format
 
 if TYPE_CHECKING:
     from vrag.agent.runs import RunStore, StoredRun
@@ -46,54 +44,68 @@ def read_run(store: RunStore, run: str) -> StoredRun:
 
 def export(
     run: str = typer.Argument("last", help="Id of the run, or the beginning of one; `last` for the newest."),
-    html: bool = typer.Option(  # noqa: ARG001 - the only form there is
-        True,
-        "--html",
-        help="As one page that needs no other file, runs no script and fetches nothing; the usual form.",
-        show_default=False,
+    html: bool = typer.Option(False, "--html", help="The same as --format html."),
+    format: Format | None = typer.Option(
+        None,
+        "--format",
+        "-f",
+        help="`html`: one page with every step, that runs no script and fetches nothing; `markdown`: "
+        "question, answer and what it rests on; `json`: every event, for machines.",
+        show_default="by the suffix of --out, or html",
     ),
     out: str | None = typer.Option(
         None, "--out", "-o", help="File to write; - for standard output.", show_default="<id of the run>.html"
     ),
+    inline: bool = Inline,
     collection: str | None = Collection,
     search_url: str | None = SearchUrl,
     as_json: bool = Json,
 ) -> None:
-    """Write a run with its pictures to one file: question, answer, evidence, steps, memory and cost.
+    """Write a run to a file: question, answer, evidence with its pictures, steps, memory and cost.
 
-    Example: vrag runs export last -o answer.html
+    Markdown has its pictures in a folder beside it, unless it is printed or --inline is given.
+
+    Examples of use:
+
+      vrag runs export last -o answer.html
+
+      vrag runs export last --format markdown
     """
-    from vrag.view.page import page_of
-    from vrag.view.wording import size
-
+    chosen = _chosen(format, out, html=html)
+    if out is not None:
+        check_out(out, as_json=as_json)
     stored = read_run(store_of(collection, search_url), run)
-    page = page_of(stored)
-    if out == "-":
-        sys.stdout.buffer.write(page.data)
-        return
-    target = named_path(f"{stored.id}.html" if out is None else out)
-    _write(target, page.data)
-    if as_json:
-        facts = {"run": stored.id, "file": str(target), "bytes": len(page.data), "pictures": page.pictures}
-        emit_json(facts | {"missing": page.absent})
-        return
-    say(
-        ("Written", "bold"),
-        f" to {plain(file_uri(target))}: {size(len(page.data))}, {page.pictures} pictures",
+    facts, reasons = _saved(
+        stored, chosen, f"{stored.id}{chosen.suffix}" if out is None else out, inline=inline
     )
-    if page.absent:
-        warn(f"{page.absent} pictures are not in it. {' '.join(page.missing)}")
+    if as_json:
+        emit_json({"run": stored.id} | facts)
+    else:
+        tell_saved(facts, reasons)
 
 
-def _write(target: Path, data: bytes) -> None:
-    """Writes a file whole or not at all."""
-    unfinished = target.parent / f".{target.name}.{secrets.token_hex(4)}"
-    try:
-        unfinished.write_bytes(data)
-        unfinished.replace(target)
-    except OSError as error:
-        unfinished.unlink(missing_ok=True)
-        raise RunError(
-            f"{target} cannot be written: {os.strerror(error.errno or 0)}.",
-            "Choose another place with --out.",
-        ) from error
+def _chosen(format: Format | None, out: str | None, *, html: bool) -> Format:
+    if html and format not in {None, Format.HTML}:
+        raise typer.BadParameter(f"--html and --format {format} contradict each other.")
+    return Format.HTML if html else format or format_of(out) or Format.HTML
+
+
+def _saved(
+    stored: StoredRun, format: Format, out: str, *, inline: bool
+) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """Writes a run; what was written, and why pictures are missing in it."""
+    from vrag.view.documents import export_of
+    from vrag.view.page import page_of
+    from vrag.view.report import report_of
+
+    match format:
+        case Format.HTML:
+            page = page_of(stored)
+            facts = write_file(out, page.data) | {"pictures": page.pictures, "missing": page.absent}
+            return facts, page.missing
+        case Format.MARKDOWN:
+            report = report_of([stored])
+            reasons = tuple(dict.fromkeys(report.album.missing.values()))
+            return save_report(report, out, format, inline=inline), reasons
+        case Format.JSON:
+            return write_file(out, export_of(stored, format).data), ()

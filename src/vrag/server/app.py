@@ -3,31 +3,59 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from fastapi import FastAPI
 
 from vrag import __version__
+from vrag.agent.events import AnswerGiven, RunFailed, RunStarted, UsageReported
 from vrag.server import problems
 from vrag.server.batching import Batcher
+from vrag.server.completions import ErrorShape, completions_routes
 from vrag.server.entries import Finder
 from vrag.server.files import SearcherFiles, plain_name
-from vrag.server.gate import Gate, Watch
+from vrag.server.gate import Gate, Watch, is_public
 from vrag.server.items import item_routes
+from vrag.server.library.library import Library
+from vrag.server.library.routes import library_routes
+from vrag.server.logs import RequestLines, RunLines
 from vrag.server.metrics import Metrics
 from vrag.server.options import ServerOptions
+from vrag.server.page import page_routes, static_files
+from vrag.server.runs.host import HostOptions, RunHost
+from vrag.server.runs.routes import run_routes
 from vrag.server.search import search_routes
+from vrag.server.sessions import Sessions, session_routes
 from vrag.server.status import status_routes
+from vrag.server.toolbox import McpDoor, Toolbox
 from vrag.server.waiting import Desks
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Sequence
+    from collections.abc import AsyncGenerator, Callable, Sequence
 
+    from vrag.agent.events import Event
     from vrag.search.engine import Searcher
     from vrag.server.files import ItemFiles, Naming
+    from vrag.server.library.holdings import Holdings
+    from vrag.server.runs.desk import Answering
 
-__all__ = ["create_app"]
+__all__ = ["Service", "create_app"]
+
+Life: TypeAlias = "Callable[[], AbstractAsyncContextManager[None]]"
+"""Something that begins and ends with the server."""
+
+
+@dataclass(frozen=True, slots=True)
+class Service:
+    """What a server does beside searching: it answers, and takes documents."""
+
+    answering: Answering
+    holdings: Holdings
+    observers: tuple[Callable[[Event], None], ...] = ()
+    """Each is told every event of every run."""
 
 
 def create_app(
@@ -37,6 +65,7 @@ def create_app(
     files: ItemFiles | None = None,
     naming: Naming = plain_name,
     corpora: Sequence[str] = (),
+    service: Service | None = None,
 ) -> FastAPI:
     """An application that serves what a searcher finds. One event loop per application.
 
@@ -46,35 +75,107 @@ def create_app(
         files: The files of its items; None where there are none beside what the searcher shows.
         naming: What `file_path` of an item is.
         corpora: The names that `search_corpus` may have.
+        service: What it does beside searching; None for search alone.
     """
     options = options or ServerOptions()
     metrics = Metrics()
     files = files or SearcherFiles(searcher)
     batcher = Batcher(Finder(searcher, files, naming), options, metrics)
     desks = Desks(options, metrics)
+    sessions = Sessions(options)
+    lives: list[Life] = []
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncGenerator[None]:
-        yield
+        async with AsyncExitStack() as stack:
+            for life in lives:
+                await stack.enter_async_context(life())
+            yield
         await asyncio.gather(*(part.close(options.closing_seconds) for part in (batcher, desks)))
 
     app = FastAPI(
         title="vrag",
-        summary="Searches pages, pictures, clips and passages, and shows them.",
+        summary="Answers questions about documents by looking at them, searches them, and shows them.",
         version=__version__,
         docs_url=None,  # its pages load scripts from elsewhere
         redoc_url=None,
         lifespan=lifespan,
     )
+    app.state.metrics, app.state.stopping = metrics, None
     problems.register(app)
     app.include_router(search_routes(batcher, options, corpora))
     app.include_router(item_routes(searcher, files, desks, options))
     app.include_router(status_routes(searcher, corpora, desks, metrics, options))
+    app.include_router(session_routes(sessions, options))
+    if service is not None:
+        lives += _serve_all(app, service, searcher, desks, options, metrics)
     if options.token is not None:
         _declare_token(app)
-    app.add_middleware(Gate, options=options)
-    app.add_middleware(Watch, metrics=metrics)  # the last added stands first
+    app.add_middleware(Gate, options=options, metrics=metrics, sessions=sessions)
+    app.add_middleware(Watch, metrics=metrics)
+    app.add_middleware(RequestLines)
+    app.add_middleware(ErrorShape)  # the last added stands first
     return app
+
+
+def _serve_all(
+    app: FastAPI,
+    service: Service,
+    searcher: Searcher,
+    desks: Desks,
+    options: ServerOptions,
+    metrics: Metrics,
+) -> list[Life]:
+    """Adds runs, collections, the doors of other protocols and the page; what has to live beside them."""
+    host = RunHost(
+        service.answering,
+        HostOptions(runs=options.runs, client_runs=options.client_runs),
+        (_counting(metrics), RunLines(), *service.observers),
+    )
+    library = Library(service.holdings, options, metrics=metrics)
+    app.state.stopping = partial(host.close, options.draining_seconds)
+    app.include_router(run_routes(host, service.answering, metrics))
+    app.include_router(library_routes(library, desks, options))
+    app.include_router(completions_routes(host, service.answering))
+    door = McpDoor(Toolbox(searcher, host, service.answering, desks, options))
+    app.router.routes.append(door.route)
+    app.include_router(page_routes())
+    app.mount("/static", static_files())
+
+    @asynccontextmanager
+    async def lives() -> AsyncGenerator[None]:
+        await library.start()
+        try:
+            yield
+        finally:
+            await library.close(options.closing_seconds)
+            await host.close(options.closing_seconds)
+
+    return [lives, door.open]
+
+
+def _counting(metrics: Metrics) -> Callable[[Event], None]:
+    """Counts the runs of a server by their events."""
+    agents: dict[str, RunStarted] = {}
+
+    def count(event: Event) -> None:
+        match event:
+            case RunStarted():
+                agents[event.run_id] = event
+                metrics.run_started(event.settings.agent)
+            case UsageReported():
+                metrics.used(
+                    prompt=event.prompt_tokens or 0,
+                    completion=event.completion_tokens or 0,
+                    visual=event.visual_tokens,
+                )
+            case AnswerGiven() | RunFailed():
+                started = agents.pop(event.run_id)
+                metrics.run_ended(started.settings.agent, event.stop_reason, event.ts - started.ts)
+            case _:
+                pass
+
+    return count
 
 
 def _declare_token(app: FastAPI) -> None:
@@ -86,7 +187,7 @@ def _declare_token(app: FastAPI) -> None:
         schema["components"]["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
         for path, operations in schema["paths"].items():
             for operation in operations.values():
-                operation["security"] = [] if path == "/healthz" else [{"token": []}]
+                operation["security"] = [] if is_public(path) else [{"token": []}]
         return schema
 
     app.openapi = openapi

@@ -1,4 +1,4 @@
-"""What stands before every route: who may ask, how long a body may be, what is counted and logged.
+"""What stands before every route: who may ask, how often, how long a body may be, what is counted.
 
 Written for ASGI itself, without a framework's middleware class: that one would hide from a route that its
 client has left.
@@ -7,34 +7,46 @@ client has left.
 from __future__ import annotations
 
 import asyncio
-import hashlib
-import hmac
+import contextlib
 import time
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
+from starlette.responses import Response
+
+from vrag.server.bodies import Bodies
+from vrag.server.clients import kind_of, name_of, peer_of
+from vrag.server.headers import allowing, preflight, treated
 from vrag.server.problems import Refusal, answer_problem, answer_unexpected
+from vrag.server.sessions import digest_of
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+    from vrag.server.clients import Peer
+    from vrag.server.headers import Headers
     from vrag.server.metrics import Metrics
     from vrag.server.options import ServerOptions
+    from vrag.server.sessions import Sessions
 
-__all__ = ["Gate", "Watch"]
+__all__ = ["Gate", "Watch", "is_public"]
 
 LOCAL_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
-PUBLIC = frozenset({"/healthz"})
-"""Paths that need no token: whether the server lives is no secret."""
 LEFT = 499
 """Counted as status of a request whose client left before the response."""
 _NO_BROWSER = "Ask from a program: without Origin and Sec-Fetch-Site, which browsers send."
-_ALWAYS = (
-    (b"x-content-type-options", b"nosniff"),
-    (b"cross-origin-resource-policy", b"same-origin"),
-    (b"content-security-policy", b"default-src 'none'; sandbox; frame-ancestors 'none'"),
-)
-"""Headers of every response: pictures and texts come from documents that nobody has checked."""
+_OTHER_SITE = "Pages of other sites may not ask this server."
+_PUBLIC = frozenset({"/", "/favicon.ico", "/healthz", "/session"})
+_READING = frozenset({"GET", "HEAD", "OPTIONS"})
+
+
+def is_public(path: str) -> bool:
+    """Whether a path needs no token: that a server lives, the page without its content, the way in.
+
+    >>> is_public("/static/app.js"), is_public("/static/../runs"), is_public("/runs")
+    (True, False, False)
+    """
+    return path in _PUBLIC or (path.startswith("/static/") and ".." not in path)
 
 
 class Watch:
@@ -51,12 +63,15 @@ class Watch:
             return
         started = time.perf_counter()
         status = 0
+        state = scope.setdefault("state", {})
 
         async def sending(message: Message) -> None:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
-                message = {**message, "headers": [*message.get("headers", ()), *_ALWAYS]}
+                headers = treated(message.get("headers", ()))
+                state["streams"] = _is_stream(headers)
+                message = {**message, "headers": headers}
             await send(message)
 
         try:
@@ -71,93 +86,182 @@ class Watch:
                 await response(scope, receive, sending)
         finally:
             route = getattr(scope.get("route"), "path", "none")
-            self._metrics.answered(route, scope["method"], status or LEFT, time.perf_counter() - started)
+            seconds = None if state.get("streams") else time.perf_counter() - started
+            self._metrics.answered(route, scope["method"], status or LEFT, seconds)
 
 
 class Gate:
-    """Lets in who may ask, and reads no more of a body than is allowed."""
+    """Lets in who may ask, at a pace that leaves room for others, and reads no more of a body than it may.
 
-    def __init__(self, app: ASGIApp, options: ServerOptions) -> None:
+    Routes find in `scope["state"]`: `client`, the name of who asks; `known`, whether a token or session came
+    with the request where one is needed.
+    """
+
+    def __init__(self, app: ASGIApp, options: ServerOptions, metrics: Metrics, sessions: Sessions) -> None:
         self._app = app
         self._options = options
-        self._token = None if options.token is None else _digest(options.token.encode())
+        self._metrics = metrics
+        self._sessions = sessions
+        self._clients = sessions.clients
+        self._bodies = Bodies(options)
         self._names = LOCAL_NAMES | options.hosts if options.local else options.hosts
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handles one request."""
-        if scope["type"] == "http":
-            try:
-                self._check(scope)
-            except Refusal as refusal:
-                response = answer_problem(refusal.status, refusal.message, refusal.hint)
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        origin = self._allowed_origin(scope)
+        if origin:
+            send = _adding(send, allowing(origin))
+        try:
+            self._check_site(scope, origin)
+            if origin and _is_preflight(scope):
+                response = Response(status_code=204)
+                response.raw_headers = preflight(origin)
                 await response(scope, receive, send)
                 return
-            receive = _Body(receive, self._options)
-        await self._app(scope, receive, send)
+            self._check_in(scope, cookies=not origin)
+        except Refusal as refusal:
+            await self._refuse(refusal, scope, receive, send)
+            return
+        await self._pass(scope, receive, send)
 
-    def _check(self, scope: Scope) -> None:
-        headers: list[tuple[bytes, bytes]] = scope["headers"]
+    async def _pass(self, scope: Scope, receive: Receive, send: Send) -> None:
+        kind = kind_of(scope["method"], scope["path"])
+        with contextlib.ExitStack() as stack:
+            try:
+                stack.enter_context(self._clients.opened(kind, scope["state"]["client"]))
+                body = self._bodies.body(scope, receive, kind)
+            except Refusal as refusal:
+                await self._refuse(refusal, scope, receive, send)
+                return
+            stack.callback(body.close)
+            await self._app(scope, body, send)
+
+    async def _refuse(self, refusal: Refusal, scope: Scope, receive: Receive, send: Send) -> None:
+        self._metrics.refused(refusal.reason)
+        await refusal.response()(scope, receive, send)
+
+    def _allowed_origin(self, scope: Scope) -> bytes:
+        """The origin of another site whose pages may ask; empty for all else."""
+        origins = [value for name, value in scope["headers"] if name == b"origin"]
+        return origins[0] if len(origins) == 1 and _text(origins[0]) in self._options.origins else b""
+
+    def _check_site(self, scope: Scope, origin: bytes) -> None:
+        """Refuses what is sent by a page of another site, or under a name that is none of the server's."""
+        headers: Headers = scope["headers"]
         host = _only(headers, b"host")
         if self._names and _name(host) not in self._names:
             names = ", ".join(sorted(self._names))
-            raise Refusal(403, "The server is not called by that name.", f"Its names: {names}.")
-        origin = next((value for name, value in headers if name == b"origin"), None)
-        if origin is not None and _netloc(origin) != host.casefold():
-            raise Refusal(403, "Pages of other sites may not ask this server.", _NO_BROWSER)
-        site = next((value for name, value in headers if name == b"sec-fetch-site"), b"none")
-        if site not in {b"none", b"same-origin"}:
-            raise Refusal(403, "Pages of other sites may not ask this server.", _NO_BROWSER)
-        if self._token is not None and scope["path"] not in PUBLIC:
-            self._check_token(headers)
+            hint = f"Its names: {names}."
+            raise Refusal(403, "The server is not called by that name.", hint, reason="host")
+        if origin or _is_link(scope):
+            return
+        if any(_netloc(value) != host.casefold() for name, value in headers if name == b"origin"):
+            raise Refusal(403, _OTHER_SITE, _NO_BROWSER, reason="site")
+        sites = [value for name, value in headers if name == b"sec-fetch-site"]
+        if any(site not in {b"none", b"same-origin"} for site in sites):
+            raise Refusal(403, _OTHER_SITE, _NO_BROWSER, reason="site")
 
-    def _check_token(self, headers: list[tuple[bytes, bytes]]) -> None:
-        scheme, _, given = _only(headers, b"authorization").partition(" ")
-        known = hmac.compare_digest(_digest(given.strip().encode("latin-1")), self._token or b"")
-        if scheme.casefold() != "bearer" or not known:
-            raise Refusal(401, "A token is needed.", "Send it as Authorization: Bearer …")
+    def _check_in(self, scope: Scope, *, cookies: bool) -> None:
+        """Finds out who asks, and refuses who may not, or asks too often."""
+        peer = peer_of(scope, self._options.proxies)
+        session = self._sessions.find(scope) if cookies else None
+        path: str = scope["path"]
+        token = None
+        if session is not None:
+            _check_own_page(scope)
+        elif self._sessions.needed and (path == "/session" or not is_public(path)):
+            token = self._token(scope, peer)
+        known = not self._sessions.needed or session is not None or token is not None
+        if not known and not is_public(path):
+            hint = "Send it as Authorization: Bearer …, or sign in at the page."
+            raise Refusal(401, "A token is needed.", hint, reason="token")
+        client = name_of(peer, session=session, token=token)
+        scope.setdefault("state", {}).update(client=client, known=known)
+        if path != "/healthz":
+            self._clients.request(kind_of(scope["method"], path), client, peer)
 
-
-class _Body:
-    """`receive` that counts what arrives, whatever Content-Length says, and does not wait for ever."""
-
-    def __init__(self, receive: Receive, options: ServerOptions) -> None:
-        self._receive = receive
-        self._options = options
-        self._left = options.body_bytes
-        self._deadline: float | None = asyncio.get_running_loop().time() + options.body_seconds
-
-    async def __call__(self) -> Message:
-        """The next message; without limits once the body is there: then a client may only leave."""
-        if self._deadline is None:
-            return await self._receive()
-        try:
-            async with asyncio.timeout_at(self._deadline):
-                message = await self._receive()
-        except TimeoutError:
-            seconds = self._options.body_seconds
-            raise Refusal(
-                408, f"The body took longer than {seconds:g} s to arrive.", "Send it without pauses."
-            ) from None
-        self._left -= len(message.get("body", b""))
-        if self._left < 0:
-            limit = f"{self._options.body_bytes:,} bytes"
-            raise Refusal(413, f"The body is longer than {limit}.", "Send fewer queries at a time.")
-        if not message.get("more_body", False):
-            self._deadline = None
-        return message
+    def _token(self, scope: Scope, peer: Peer) -> bytes | None:
+        """The digest of the token that was sent; None when it was none, or the wrong one."""
+        given = _bearer(scope["headers"])
+        if not given:
+            return None
+        self._clients.attempt(peer)
+        if self._sessions.knows_token(given):
+            return digest_of(given)
+        self._clients.failed(peer)
+        return None
 
 
-def _digest(token: bytes) -> bytes:
-    """Of one length whatever is compared, so that the comparison takes one time."""
-    return hashlib.sha256(token).digest()
+def _check_own_page(scope: Scope) -> None:
+    """A cookie comes by itself: what it is to change something for must come from a page of the server.
+
+    That of another site was refused before, by headers that every browser sends; here they must be there.
+    """
+    if scope["method"] in _READING:
+        return
+    headers: Headers = scope["headers"]
+    if not any(
+        name == b"origin" or (name, value) == (b"sec-fetch-site", b"same-origin") for name, value in headers
+    ):
+        hint = "With a cookie, send Origin as well; programs send a token."
+        raise Refusal(403, "It cannot be seen which page asks.", hint, reason="site")
 
 
-def _only(headers: list[tuple[bytes, bytes]], wanted: bytes) -> str:
+def _is_link(scope: Scope) -> bool:
+    """Whether somebody follows a link of another site to the page: it shows nothing but itself by that."""
+    headers = dict[bytes, bytes](scope["headers"])
+    return (
+        scope["method"] in {"GET", "HEAD"}
+        and scope["path"] == "/"
+        and headers.get(b"sec-fetch-mode") == b"navigate"
+        and headers.get(b"sec-fetch-dest", b"document") == b"document"
+        and b"origin" not in headers
+    )
+
+
+def _is_preflight(scope: Scope) -> bool:
+    asked = any(name == b"access-control-request-method" for name, _ in scope["headers"])
+    return scope["method"] == "OPTIONS" and asked
+
+
+def _is_stream(headers: Headers) -> bool:
+    return any(
+        name.lower() == b"content-type" and value.startswith(b"text/event-stream") for name, value in headers
+    )
+
+
+def _adding(send: Send, more: Headers) -> Send:
+    """`send` that adds headers to the response, unless they are there."""
+
+    async def sending(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            headers = list(message.get("headers", ()))
+            present = {name for name, _ in headers}
+            message = {**message, "headers": [*headers, *(pair for pair in more if pair[0] not in present)]}
+        await send(message)
+
+    return sending
+
+
+def _bearer(headers: Headers) -> bytes:
+    """The token that was sent; empty when none was."""
+    scheme, _, given = _only(headers, b"authorization").partition(" ")
+    return given.strip().encode("latin-1") if scheme.casefold() == "bearer" else b""
+
+
+def _only(headers: Headers, wanted: bytes) -> str:
     """The value of a header that must not come twice; empty when it is missing."""
-    values = [value for name, value in headers if name == wanted]
+    values = [_text(value) for name, value in headers if name == wanted]
     if len(values) > 1:
-        raise Refusal(403, f"The header {wanted.decode()} was sent twice.", "Send it once.")
-    return values[0].decode("latin-1") if values else ""
+        raise Refusal(403, f"The header {wanted.decode()} was sent twice.", "Send it once.", reason="host")
+    return values[0] if values else ""
+
+
+def _text(value: bytes) -> str:
+    return value.decode("latin-1")
 
 
 def _name(host: str) -> str:
@@ -171,6 +275,6 @@ def _name(host: str) -> str:
 def _netloc(origin: bytes) -> str:
     """Name and port of an origin; empty for `null` and what is none."""
     try:
-        return urlsplit(origin.decode("latin-1")).netloc.casefold()
+        return urlsplit(_text(origin)).netloc.casefold()
     except ValueError:
         return ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import mimetypes
 from typing import TYPE_CHECKING, Annotated, TypeVar
 
@@ -9,8 +10,9 @@ from fastapi import APIRouter, Header, Path, Query, Request
 from starlette.responses import Response
 
 from vrag.errors import CollectionError, SearchError
+from vrag.geometry import Box
 from vrag.search.wire import ID_PATTERN, ItemInfo
-from vrag.server.pictures import DAMAGED, Picture, picture_of
+from vrag.server.pictures import DAMAGED, Picture, crop_of, picture_of
 from vrag.server.problems import Refusal, Responses, responses
 from vrag.server.ranges import send_file
 from vrag.server.waiting import attend
@@ -22,16 +24,25 @@ if TYPE_CHECKING:
     from vrag.server.files import Filed, ItemFiles
     from vrag.server.options import ServerOptions
     from vrag.server.waiting import Desks
+    from vrag.types import Item
 
 __all__ = ["item_routes"]
 
 T = TypeVar("T")
 ItemId = Annotated[str, Path(pattern=ID_PATTERN, description="Id of an item, from a search.")]
+MaxPixels = Annotated[
+    int | None,
+    Query(ge=1, le=1_000_000_000, description="Pixels it may have at most; all when absent."),
+]
 _NO_ITEM = "Search again: a document that was changed or deleted takes its items with it."
 _CACHE = "private, max-age=86400"
 """Ids are hashes of content: what a client has stays right."""
 _PICTURE: Responses = {
     200: {"content": {"image/jpeg": {}, "image/png": {}}, "description": "The picture."},
+    304: {"description": "The client has it already."},
+}
+_CROP: Responses = {
+    200: {"content": {"image/jpeg": {}}, "description": "The part."},
     304: {"description": "The client has it already."},
 }
 _FILM: Responses = {
@@ -42,7 +53,7 @@ _VIDEO = frozenset({"video/mp4", "video/webm", "video/quicktime", "video/x-matro
 
 
 def item_routes(searcher: Searcher, files: ItemFiles, desks: Desks, options: ServerOptions) -> APIRouter:
-    """`/items/{id}`, its picture and its clip."""
+    """`/items/{id}`, its picture, parts of that, and its clip."""
     router = APIRouter(tags=["items"])
     refused = responses(404, 408, 413, 502, 503, 504)
 
@@ -67,18 +78,33 @@ def item_routes(searcher: Searcher, files: ItemFiles, desks: Desks, options: Ser
     async def image(
         request: Request,
         id: ItemId,
-        max_pixels: Annotated[
-            int | None,
-            Query(ge=1, le=1_000_000_000, description="Pixels it may have at most; all when absent."),
-        ] = None,
+        max_pixels: MaxPixels = None,
         if_none_match: Annotated[str | None, Header(max_length=1000)] = None,
     ) -> Response:
         """As it is stored, or drawn smaller: JPEG or PNG. Passages have none."""
         picture = await at_desk(request, lambda: _picture(searcher, files, id, max_pixels, if_none_match))
-        headers = {"ETag": picture.etag, "Cache-Control": _CACHE}
-        if picture.content is None:
-            return Response(status_code=304, headers=headers)
-        return Response(picture.content, headers=headers, media_type=picture.media_type)
+        return _sent(picture)
+
+    @router.get(
+        "/items/{id}/crop",
+        summary="A part of the picture of an item",
+        response_class=Response,
+        responses=_CROP | refused,
+    )
+    async def crop(
+        request: Request,
+        id: ItemId,
+        box: Annotated[
+            str,
+            Query(max_length=200, description="x1,y1,x2,y2 in fractions of the picture, 0 to 1; half-open."),
+        ],
+        max_pixels: MaxPixels = None,
+        if_none_match: Annotated[str | None, Header(max_length=1000)] = None,
+    ) -> Response:
+        """As it is stored, rounded outwards to whole pixels: what an agent is given for this box."""
+        sides = _box(box)
+        part = await at_desk(request, lambda: _crop(searcher, id, sides, max_pixels, if_none_match))
+        return _sent(part)
 
     @router.get(
         "/items/{id}/clip",
@@ -97,7 +123,34 @@ def item_routes(searcher: Searcher, files: ItemFiles, desks: Desks, options: Ser
     return router
 
 
-def _item(searcher: Searcher, id: str):  # noqa: ANN202
+def _sent(picture: Picture) -> Response:
+    headers = {"ETag": picture.etag, "Cache-Control": _CACHE}
+    if picture.content is None:
+        return Response(status_code=304, headers=headers)
+    return Response(picture.content, headers=headers, media_type=picture.media_type)
+
+
+def _box(sides: str) -> Box:
+    """The box that a client names."""
+    try:
+        x1, y1, x2, y2 = (float(side) for side in sides.split(","))
+    except ValueError:
+        x1 = y1 = x2 = y2 = math.nan
+    if not all(map(math.isfinite, (x1, y1, x2, y2))):
+        raise Refusal(
+            422, "The box is not four numbers.", "Send box=x1,y1,x2,y2, such as box=0.1,0.2,0.5,0.6"
+        )
+    return Box.unit(x1, y1, x2, y2)
+
+
+def _crop(searcher: Searcher, id: str, box: Box, max_pixels: int | None, known: str | None) -> Picture:
+    item = _item(searcher, id)
+    if item.size is None:
+        raise Refusal(404, f"The item {id} has no picture: it is text.", f"Its text: /items/{id}")
+    return crop_of(searcher, item, box, max_pixels, known)
+
+
+def _item(searcher: Searcher, id: str) -> Item:
     try:
         return searcher.item(id)
     except SearchError as error:

@@ -4,10 +4,18 @@ from __future__ import annotations
 
 import ipaddress
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
+from vrag.errors import SettingsError
 from vrag.search.wire import MAX_HITS
 
-__all__ = ["ServerOptions", "is_loopback"]
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+__all__ = ["ServerOptions", "checked_origins", "checked_proxies", "is_loopback"]
+
+MIB = 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,10 +29,58 @@ class ServerOptions:
     a web page whose name was made to point there (DNS rebinding) gives itself away by that name."""
     hosts: frozenset[str] = frozenset()
     """Further names by which it may be called, without port."""
-    body_bytes: int = 4 * 1024 * 1024
+    origins: frozenset[str] = frozenset()
+    """Origins of other sites whose pages may ask, with the token as bearer and never with a cookie. See
+    `checked_origins`."""
+    proxies: frozenset[str] = frozenset()
+    """Addresses of proxies that are believed when they say for whom and by which scheme they ask
+    (X-Forwarded-For, X-Forwarded-Proto). See `checked_proxies`."""
+
+    secure_cookie: bool = False
+    """Whether browsers keep the cookie of a session from plain http, even where the server cannot see that
+    it was asked by https. Where it can, they always do."""
+    session_seconds: float = 12 * 3600.0
+    """Time after its last request when a browser's session ends."""
+    sessions: int = 1024
+    """Sessions at one time; one more ends the one that was not used for longest."""
+
+    body_bytes: int = 4 * MIB
     """Length of a request's body."""
     body_seconds: float = 10.0
     """Time for the body to arrive."""
+    run_bytes: int = 48 * MIB
+    """Length of a body that asks a question, with its pictures."""
+    upload_bytes: int = 512 * MIB
+    """Length of a document that is sent."""
+    stall_seconds: float = 20.0
+    """Time for the next piece of such a longer body to arrive; the whole has no limit of time."""
+    body_rate: float = 8 * 1024.0
+    """Bytes a second at which longer bodies arrive at least, on average after `stall_seconds`."""
+    held_bytes: int = 1024 * MIB
+    """Bytes of bodies in memory, of all requests together; documents that are sent go to disk."""
+
+    requests_per_minute: int = 1200
+    """Requests of one client, as for the next three: as many at once, and then one by one."""
+    runs_per_minute: int = 30
+    """Questions asked."""
+    uploads_per_minute: int = 600
+    """Documents sent."""
+    attempts_per_minute: int = 10
+    """Wrong tokens from one address, whoever sends them. Further tokens are not looked at."""
+    limit_local: bool = False
+    """Whether the first three hold for programs on the same machine. Whoever can run one has better means
+    to keep it busy, and a trainer searches faster than any such limit."""
+    runs: int = 256
+    """Runs at one time."""
+    client_runs: int = 8
+    """Runs of one client at one time."""
+    client_streams: int = 256
+    """Streams of events that one client follows at one time."""
+    client_uploads: int = 8
+    """Documents that one client sends at one time."""
+    clients: int = 4096
+    """Clients whose pace is remembered; one more has the one that asked least recently forgotten."""
+
     search_seconds: float = 30.0
     """Time for a search, waiting included."""
     item_seconds: float = 30.0
@@ -39,8 +95,17 @@ class ServerOptions:
     """Threads that read items and draw their pictures."""
     waiting_items: int = 64
     """Requests for items that may wait for them."""
-    connections: int = 512
-    """Connections at one time."""
+
+    connections: int = 2048
+    """Connections at one time. Each stream of events holds one."""
+    peer_connections: int = 128
+    """Connections of one other machine."""
+    local_connections: int = 512
+    """Connections of the same machine."""
+    head_seconds: float = 10.0
+    """Time for the head of a request to arrive, and for the first one to begin."""
+    write_seconds: float = 60.0
+    """Time for a client to read what fills the buffers before it."""
     drain_seconds: int = 30
     """Time for what runs to end after the server was told to stop. Whole: uvicorn takes no other."""
 
@@ -48,6 +113,11 @@ class ServerOptions:
     def closing_seconds(self) -> float:
         """The end of `drain_seconds`, for threads whose work nobody waits for any more."""
         return min(2.0, self.drain_seconds / 2)
+
+    @property
+    def draining_seconds(self) -> float:
+        """The rest of `drain_seconds`: for runs, and then for responses."""
+        return self.drain_seconds - self.closing_seconds
 
 
 def is_loopback(host: str) -> bool:
@@ -62,3 +132,48 @@ def is_loopback(host: str) -> bool:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return False
+
+
+def checked_origins(origins: Iterable[str]) -> frozenset[str]:
+    """Origins as browsers write them.
+
+    Raises:
+        SettingsError: If one is not scheme, host and perhaps port.
+
+    >>> sorted(checked_origins(["https://App.example/", "http://localhost:3000"]))
+    ['http://localhost:3000', 'https://app.example']
+    """
+    return frozenset(map(_origin, origins))
+
+
+def _origin(origin: str) -> str:
+    plain = origin.strip().rstrip("/").casefold()
+    try:
+        parts = urlsplit(plain)
+        named = bool(parts.hostname) and parts.port != 0 and parts.scheme in {"http", "https"}
+    except ValueError:
+        parts, named = urlsplit(""), False
+    whole = plain == f"{parts.scheme}://{parts.netloc}" and plain.isascii()
+    if not (named and whole) or "@" in plain or "*" in plain:
+        raise SettingsError(
+            f"{origin!r} is no origin.", "Write it as https://app.example:8443, each by name."
+        )
+    default = {"http": ":80", "https": ":443"}[parts.scheme]
+    return plain.removesuffix(default)
+
+
+def checked_proxies(addresses: Iterable[str]) -> frozenset[str]:
+    """Addresses of proxies, each in its usual form.
+
+    Raises:
+        SettingsError: If one is no address.
+
+    >>> sorted(checked_proxies(["10.0.0.2", "0:0::1"]))
+    ['10.0.0.2', '::1']
+    """
+    try:
+        return frozenset(str(ipaddress.ip_address(address.strip())) for address in addresses)
+    except ValueError as error:
+        raise SettingsError(
+            "A proxy is named by its address.", "For example 10.0.0.2, without port."
+        ) from error

@@ -8,8 +8,9 @@ import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, BinaryIO
 
+from vrag.agent.environment import fault_of
 from vrag.errors import CollectionError
-from vrag.geometry import Size, View, draw_view, smart_resize
+from vrag.geometry import Box, Size, View, draw_view, smart_resize
 from vrag.server.problems import Refusal
 
 if TYPE_CHECKING:
@@ -19,8 +20,9 @@ if TYPE_CHECKING:
 
     from vrag.search.engine import Searcher
     from vrag.server.files import Filed
+    from vrag.types import Item
 
-__all__ = ["DAMAGED", "Picture", "picture_of"]
+__all__ = ["DAMAGED", "Picture", "crop_of", "picture_of"]
 
 JPEG, PNG = "image/jpeg", "image/png"
 DAMAGED = "Where the server runs: vrag index verify --repair"
@@ -68,6 +70,40 @@ def picture_of(
         raise Refusal(404, f"The picture of {id} cannot be opened.", DAMAGED) from error
 
 
+def crop_of(searcher: Searcher, item: Item, box: Box, max_pixels: int | None, known: str | None) -> Picture:
+    """A part of the picture of an item, cut as for an agent: JPEG, and never larger than it is stored.
+
+    Args:
+        searcher: What opens pictures.
+        item: One that has a picture.
+        box: In fractions of the item; what of it lies outside is left out.
+        max_pixels: Pixels it may have; None for all there are.
+        known: The client's If-None-Match.
+
+    Raises:
+        Refusal: If there is no picture (404), or nothing to see of it in the box (422).
+    """
+    assert item.size is not None
+    region = View.whole(item.size, item.size).cut(box)
+    if fault := fault_of(region):
+        raise Refusal(422, fault, "A box is x1,y1,x2,y2 in fractions of the picture, 0 to 1.")
+    size = Size(int(region.width), int(region.height))
+    shown = size if max_pixels is None or size.area <= max_pixels else _smaller(size, max_pixels)
+    sides = ",".join(f"{side:.0f}" for side in region.as_tuple())
+    etag = _etag(f"crop {item.id} {item.size.width}x{item.size.height} {sides} {shown.width}".encode())
+
+    def content() -> bytes:
+        image = searcher.image(item.id)
+        if image.size != item.size:
+            raise CollectionError("The picture has another size than it should.", DAMAGED)
+        return _jpeg(draw_view(image, View(item.size or size, region, shown)))
+
+    try:
+        return _unless_known(etag, JPEG, known, content)
+    except (OSError, CollectionError) as error:
+        raise Refusal(404, f"The picture of {item.id} cannot be opened.", DAMAGED) from error
+
+
 def _of_file(
     file: BinaryIO, searcher: Searcher, id: str, max_pixels: int | None, known: str | None
 ) -> Picture:
@@ -98,13 +134,17 @@ def _resized(image: Image, max_pixels: int | None) -> Image:
     size = Size(*image.size)
     if max_pixels is None or size.area <= max_pixels:
         return image
+    return draw_view(image, View.whole(size, _smaller(size, max_pixels)))
+
+
+def _smaller(size: Size, max_pixels: int) -> Size:
+    """The size with `max_pixels` at most, in the same proportions."""
     try:
-        target = smart_resize(size, factor=1, min_pixels=1, max_pixels=max_pixels)
+        return smart_resize(size, factor=1, min_pixels=1, max_pixels=max_pixels)
     except ValueError as error:
         raise Refusal(
             422, f"The picture cannot be made smaller: {error}.", "Leave out max_pixels."
         ) from error
-    return draw_view(image, View.whole(size, target))
 
 
 def _png(image: Image) -> bytes:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import secrets
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -38,9 +39,11 @@ _MEANINGS = {
     403: "Not asked for under the server's own name, or from a page of another site.",
     404: "There is no such thing.",
     408: "The body took too long to arrive.",
+    409: "It does not fit what is there now.",
     413: "The body is too long.",
     416: "There is no such range.",
     422: "Something in the request cannot be used; the message says what.",
+    429: "The client asks too often, or for too much at one time.",
     500: "A fault of the server; its log has more under the id.",
     502: "The server behind this one failed.",
     503: "Too much is waiting already, or the collection cannot be read: come back later.",
@@ -48,6 +51,7 @@ _MEANINGS = {
 }
 _HEADERS = {
     401: {"WWW-Authenticate": "Bearer"},
+    429: {"Retry-After": "1"},
     503: {"Retry-After": "1"},
 }
 _NAME = 60
@@ -60,15 +64,32 @@ _OTHER_TYPE = frozenset({"string_type", "list_type", "none_required"})
 
 
 class Refusal(VragError):
-    """A request that is not carried out, with the status that says so."""
+    """A request that is not carried out, with the status that says so.
 
-    def __init__(self, status: int, message: str, hint: str = "") -> None:
+    Args:
+        status: Of the response.
+        message: What is wrong, in one sentence.
+        hint: What to do about it.
+        wait: Seconds after which it may be tried again, where that is known.
+        reason: One word for what counts refusals.
+    """
+
+    def __init__(
+        self, status: int, message: str, hint: str = "", wait: float | None = None, reason: str = "other"
+    ) -> None:
         super().__init__(message, hint)
         self.status = status
+        self.wait = wait
+        self.reason = reason
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickles by its own three arguments."""
-        return type(self), (self.status, self.message, self.hint)
+        """Pickles by its own arguments."""
+        return type(self), (self.status, self.message, self.hint, self.wait, self.reason)
+
+    def response(self) -> Response:
+        """What the client is told."""
+        after = {} if self.wait is None else {"Retry-After": str(max(1, math.ceil(self.wait)))}
+        return answer_problem(self.status, self.message, self.hint, headers=after)
 
 
 class ClientLeft(Exception):
@@ -81,7 +102,7 @@ Responses: TypeAlias = dict[int | str, dict[str, Any]]
 
 def responses(*statuses: int) -> Responses:
     """What OpenAPI says of these statuses, and of those that every route has."""
-    always = {401, 403, 422, 500}
+    always = {401, 403, 422, 429, 500}
     return {
         status: {"model": Problem, "description": _MEANINGS[status]}
         for status in sorted({*statuses, *always})
@@ -180,7 +201,7 @@ def _vrag(request: Request, error: Exception) -> Response:
     assert isinstance(error, VragError)
     match error:
         case Refusal():
-            return answer_problem(error.status, error.message, error.hint)
+            return error.response()
         case ServerError():
             log.warning("%s: %s", request.url.path, error)
             return answer_problem(502, "The search server behind this one failed.", "Come back later.")

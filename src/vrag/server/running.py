@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import logging
-import math
 import os
 import signal
 import socket
@@ -19,11 +18,17 @@ if TYPE_CHECKING:
     import uvicorn
     from fastapi import FastAPI
 
+    from vrag.server.metrics import Metrics
     from vrag.server.options import ServerOptions
+    from vrag.server.stopping import Stopping
 
 __all__ = ["check_access", "listen", "make_server", "run_server"]
 
+log = logging.getLogger("vrag.server")
+
 _BACKLOG = 2048
+_FILES_BESIDE = 512
+"""Open files beside connections: of collections, runs and models."""
 _HEAD_BYTES = 256 * 1024
 """Length of a request's head: the older shape of search has its queries there."""
 
@@ -81,31 +86,49 @@ def _bound(listening: socket.socket, address: Any) -> socket.socket:  # noqa: AN
 
 
 def run_server(
-    app: FastAPI, listening: socket.socket, options: ServerOptions, ready: Callable[[], None] = lambda: None
+    app: FastAPI,
+    listening: socket.socket,
+    options: ServerOptions,
+    ready: Callable[[], None] = lambda: None,
+    *,
+    stopping: Stopping | None = None,
+    metrics: Metrics | None = None,
 ) -> None:
-    """Serves until SIGINT or SIGTERM; then takes no new connections, finishes what runs, and returns.
+    """Serves until SIGINT or SIGTERM; then finishes what runs, takes nothing new, and returns.
+
+    A second SIGINT ends at once, if need be the process.
 
     Args:
         app: What to serve.
         listening: Where; closed in the end.
         options: How many connections, and how long to wait for what runs.
         ready: Called when the server answers.
+        stopping: Awaited first when the server is to stop, while it still answers: the place to finish what
+            goes on without a connection. Given up after `options.drain_seconds`.
+        metrics: What counts connections that are refused.
     """
-    server = make_server(app, options, ready)
+    _make_room(options.connections + _FILES_BESIDE)
+    server = make_server(app, options, ready, stopping=stopping, metrics=metrics)
     with listening:
         _quietly(lambda: server.run(sockets=[listening]))
 
 
 def make_server(
-    app: FastAPI, options: ServerOptions, ready: Callable[[], None] = lambda: None
+    app: FastAPI,
+    options: ServerOptions,
+    ready: Callable[[], None] = lambda: None,
+    *,
+    stopping: Stopping | None = None,
+    metrics: Metrics | None = None,
 ) -> uvicorn.Server:
-    """The server for an application; `run` of it with a socket serves, `should_exit` ends that."""
+    """The server for an application; `run` of it with a socket serves, `should_exit` ends that.
+
+    The arguments are those of `run_server`.
+    """
     import uvicorn
 
-    class Server(uvicorn.Server):
-        async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-            await super().startup(sockets)
-            ready()
+    from vrag.server.connections import guarded
+    from vrag.server.stopping import StoppingServer
 
     config = uvicorn.Config(
         app,
@@ -115,13 +138,30 @@ def make_server(
         server_header=False,
         proxy_headers=False,
         ws="none",
-        http="h11",  # the other parser that uvicorn takes where it finds it has no limit for heads
+        http=guarded(options, metrics),
         h11_max_incomplete_event_size=_HEAD_BYTES,
-        limit_concurrency=options.connections,
-        timeout_graceful_shutdown=math.ceil(options.drain_seconds - options.closing_seconds),
     )
     logging.getLogger("uvicorn.error").setLevel(logging.WARNING)
-    return Server(config)
+    return StoppingServer(config, options, ready, stopping)
+
+
+def _make_room(wanted: int) -> None:
+    """Has the system allow that many open files, of which each connection is one, as far as it does."""
+    try:
+        import resource
+    except ImportError:  # Windows has no such limit
+        return
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    unlimited = resource.RLIM_INFINITY
+    allowed = wanted if hard == unlimited else min(wanted, hard)
+    if soft != unlimited and soft < allowed:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (allowed, hard))
+    if allowed < wanted:
+        log.warning(
+            "The system allows %d open files; this server wants %d (ulimit -n), and may refuse connections.",
+            allowed,
+            wanted,
+        )
 
 
 def _quietly(serve: Callable[[], None]) -> None:

@@ -108,7 +108,7 @@ def _legend(story: Story) -> Markup:
     parts = (
         ("memory", f"from memory{of_memory}"),
         ("fresh", f"fresh results{of_fresh}"),
-        ("earlier", "shown before"),
+        ("earlier", "shown before, or with the question" if story.started.attached else "shown before"),
     )
     items = (element("span", element("span", class_=f"dot {name}"), text) for name, text in parts)
     return element("p", "Visual tokens: ", items, class_="legend")

@@ -4,73 +4,48 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from vrag.agent.events import SearchRequested, StopReason
 from vrag.types import ItemKind
 from vrag.view.graph import anchor
+from vrag.view.making import Making
 from vrag.view.markup import Child, Markup, element
-from vrag.view.wording import STOPS, amount, count, money, seconds, span
+from vrag.view.outcome import outcome
+from vrag.view.wording import amount, count, span
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from vrag.agent.events import ImageShown
     from vrag.agent.evidence import Evidence
     from vrag.view.plates import Plates
     from vrag.view.story import Story
 
-__all__ = ["answer_section", "evidence_section"]
+__all__ = ["answer_section", "evidence_card", "evidence_section", "pictured", "said", "where"]
 
-OFFLINE = "extractive"
-"""Name of the policy that quotes without a model, and must say so."""
 KINDS = {ItemKind.PAGE: "Page", ItemKind.CLIP: "Clip", ItemKind.PASSAGE: "Passage"}
 
 
 def answer_section(story: Story) -> Markup:
     """The answer, why the run ended, and what it took."""
-    name, mood = STOPS[story.stop_reason] if story.stop_reason else ("Unfinished", "fair")
+    name, mood, *_ = outcome(story)
+    figures = Making.of([story]).figures | {"pictures seen": amount(len(story.pictures))}
     return element(
         "section",
         element("h2", "Answer", element("span", name, class_=f"badge {mood}")),
-        _said(story),
-        element("dl", _figures(story), class_="figures"),
+        said(story),
+        element("dl", (_figure(*figure) for figure in figures.items()), class_="figures"),
         id="answer",
         class_=f"answer {mood}",
     )
 
 
-def _said(story: Story) -> Child:
-    if story.failure:
-        return (
-            element("p", story.failure.message, class_="said", dir="auto"),
-            element("p", f"The run ended with a {story.failure.boundary}.", class_="aside"),
-        )
-    if story.answer is None:
-        return element("p", "This run has no end: it was cut off, or it still goes on.", class_="said")
-    if story.answer.text is not None:
-        quoted = "Quoted from the documents by the offline policy, not read by a model."
-        note = element("p", quoted, class_="aside") if story.settings.policy == OFFLINE else None
-        return element("p", story.answer.text, class_="said", dir="auto"), note
-    if story.stop_reason is StopReason.ABSTAINED:
-        return element(
-            "p", "The agent found no answer in the documents that it can stand behind.", class_="said"
-        )
-    return element("p", "The run ended before the agent answered.", class_="said")
+def said(story: Story, cited: Child = None) -> Child:
+    """What came of a run, in words: its answer, or why there is none.
 
-
-def _figures(story: Story) -> Iterator[Markup]:
-    usages = [chapter.usage for chapter in story.chapters if chapter.usage]
-    yield _figure("steps", str(len(story.chapters)))
-    yield _figure("searches", str(len(story.all(SearchRequested))))
-    yield _figure("pictures seen", str(len(story.pictures)))
-    prompts = [usage.prompt_tokens for usage in usages if usage.prompt_tokens is not None]
-    if prompts:
-        replies = (usage.completion_tokens or 0 for usage in usages)
-        yield _figure("tokens", amount(sum(prompts) + sum(replies)))
-    yield _figure("visual tokens", amount(sum(usage.visual_tokens for usage in usages)))
-    yield _figure("time", seconds(story.seconds))
-    costs = [usage.cost for usage in usages if usage.cost is not None]
-    if costs:
-        yield _figure("cost", money(sum(costs)))
+    Args:
+        story: The run.
+        cited: What follows it on its line.
+    """
+    _, _, text, note = outcome(story)
+    line = element("p", text, cited, class_="said", dir="auto")
+    return line, element("p", note, class_="aside") if note else None
 
 
 def _figure(name: str, value: str) -> Markup:
@@ -96,38 +71,68 @@ def evidence_section(story: Story, plates: Plates) -> Markup | None:
 
 def _card(evidence: Evidence, number: int, plates: Plates) -> Markup:
     node = plates.story.node(evidence.node)
-    where = f"{KINDS[evidence.kind]} {evidence.page}"
-    if evidence.seconds is not None:
-        where = f"{span(evidence.seconds)} in the video"
-    pictures = _pictures(evidence, f"evidence-{number}", plates, where)
-    quote = element("blockquote", evidence.quote, dir="auto") if evidence.quote else None
     holder = element("a", node.id, href=f"#{anchor(node)}", dir="auto") if node else None
-    name = element("span", evidence.document, dir="auto")
+    held = element("p", "Remembered by ", holder, class_="aside") if holder else None
+    return evidence_card(evidence, number, plates, f"evidence-{number}", held)
+
+
+def evidence_card(
+    evidence: Evidence, number: int, plates: Plates, name: str, more: Child = None, *, place: str = ""
+) -> Markup:
+    """A place on which an answer rests, as a card: its pictures, its document, the words there.
+
+    Args:
+        evidence: The place.
+        number: What stands beside the document.
+        plates: Draws the pictures of its run.
+        name: Of its pictures, unique within the page.
+        more: Below it all.
+        place: Where in the document, in words; page or stretch alone when empty.
+    """
+    short = where(evidence)
+    pictures = _pictures(evidence, name, plates, short)
+    quote = element("blockquote", evidence.quote, dir="auto") if evidence.quote else None
     words = (
-        element("h3", element("span", str(number), class_="number"), name),
-        element("p", where, class_="where"),
+        element(
+            "h3",
+            element("span", str(number), class_="number"),
+            element("span", evidence.document, dir="auto"),
+        ),
+        element("p", place or short, class_="where"),
         quote if pictures else None,
-        element("p", "Remembered by ", holder, class_="aside") if holder else None,
+        more,
     )
     shown = element("div", pictures or quote, class_="shown")
     return element("li", shown, element("div", words, class_="words"), class_="card")
 
 
+def where(evidence: Evidence) -> str:
+    """The page of a piece of evidence, or its stretch of a video."""
+    if evidence.seconds is not None:
+        return f"{span(evidence.seconds)} in the video"
+    return f"{KINDS[evidence.kind]} {evidence.page}"
+
+
 def _pictures(evidence: Evidence, name: str, plates: Plates, where: str) -> list[Markup]:
     """The page with the rectangle on it, and the part enlarged where the model saw it so."""
-    sha256 = evidence.crop_sha256
-    exact = next((shown for shown in plates.story.pictures if shown.sha256 == sha256), None)
-    page = _whole(evidence, plates.story) if exact is None or exact.crop else exact
-    closer = exact if exact is not None and exact.crop else None
+    page, closer = pictured(evidence, plates.story)
     boxes = [evidence.box] if evidence.box else []
     drawn: list[Markup] = []
     if page is not None:
         drawn += [plates.plate(page, name, boxes, caption=where, class_="page")]
     if closer is not None:
         drawn += [plates.plate(closer, f"{name}-closer", caption=f"{where}, closer", class_="closer")]
-    if not drawn and sha256:
-        drawn += [plates.bare(sha256, f"{evidence.document}, {where}", name, where)]
+    if not drawn and evidence.crop_sha256:
+        drawn += [plates.bare(evidence.crop_sha256, f"{evidence.document}, {where}", name, where)]
     return drawn
+
+
+def pictured(evidence: Evidence, story: Story) -> tuple[ImageShown | None, ImageShown | None]:
+    """The pictures of a piece of evidence that the model was shown: of the whole item, and of the part."""
+    exact = next((shown for shown in story.pictures if shown.sha256 == evidence.crop_sha256), None)
+    if exact is None or exact.crop:
+        return _whole(evidence, story), exact
+    return exact, None
 
 
 def _whole(evidence: Evidence, story: Story) -> ImageShown | None:

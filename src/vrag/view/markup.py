@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, TypeAlias
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = ["Child", "Markup", "document", "element", "number", "stylesheet"]
+__all__ = ["Child", "Markup", "document", "element", "number", "printable", "stylesheet"]
 
 _VOID = frozenset({"link", "meta"})
 _TAGS = _VOID | frozenset(
@@ -112,8 +112,13 @@ def _flat(children: Iterable[Child]) -> Iterable[str]:
                 yield from _flat(child)
 
 
+def printable(text: str) -> str:
+    """Text with a mark in the place of each character that no page can hold; line feeds and tabs are kept."""
+    return _CONTROL.sub("\ufffd", text)
+
+
 def _escaped(text: str) -> str:
-    return html.escape(_CONTROL.sub("\ufffd", text))
+    return html.escape(printable(text))
 
 
 def _attribute(name: str, value: str | float | bool | None) -> str:

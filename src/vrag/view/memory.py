@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from vrag.agent.events import ActionRequested, CropRequested, MemoryEntry, MemoryUpdated, SearchRequested
-from vrag.view.graph import anchor, draw_graph, kind_name
+from vrag.view.drawing import kind_name
+from vrag.view.graph import anchor, draw_graph
 from vrag.view.markup import Child, Markup, element
 from vrag.view.wording import amount, count, moment
 

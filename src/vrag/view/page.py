@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import base64
 from dataclasses import dataclass
-from functools import cache
-from importlib.resources import files
 from typing import TYPE_CHECKING
 
 from vrag import __version__
 from vrag.agent.events import AnswerGiven
 from vrag.view.account import cost_section, settings_section
 from vrag.view.answer import answer_section, evidence_section
-from vrag.view.markup import Child, Markup, document, element, stylesheet
+from vrag.view.head import POLICY, head
+from vrag.view.making import method_name
+from vrag.view.markup import Markup, document, element
 from vrag.view.memory import graph_section, memory_section
 from vrag.view.pictures import Album
 from vrag.view.plates import Plates
+from vrag.view.preface import attached_pictures, earlier_exchanges
 from vrag.view.story import Story
 from vrag.view.timeline import timeline_section
 from vrag.view.wording import when
@@ -27,15 +27,6 @@ if TYPE_CHECKING:
     from vrag.agent.runs import StoredRun
 
 __all__ = ["POLICY", "Page", "page_of", "render"]
-
-POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
-"""What a browser may do for a page: draw what is in it, and nothing else."""
-ICON = (
-    '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 16 16">'
-    '<rect width="16" height="16" rx="4" fill="#0f766e"/>'
-    '<rect x="4" y="4.5" width="8" height="7" rx="1" fill="none" stroke="#fff" stroke-width="1.6"/></svg>'
-)
-METHODS = {"vrag": "VRAG", "vimrag": "VimRAG"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,18 +83,19 @@ def render(events: Iterable[Event], read: Callable[[str], bytes | None]) -> Page
     }
     written = {name: section for name, section in sections.items() if section is not None}
     body = (
-        _masthead(story),
+        _masthead(story, plates),
         _navigation(written),
         element("main", written.values()),
         _foot(story),
         album.definitions(),
     )
-    html = document(head=_head(story), body=body)
+    html = document(head=head(f"{story.started.question[:120]} – {method_name(story)}"), body=body)
     return Page(html, len(album.leaves), tuple(dict.fromkeys(album.missing.values())), len(album.missing))
 
 
 def _hashes(story: Story) -> Iterator[str]:
     """Of all pictures that the page shows, in order."""
+    yield from story.started.attached
     for shown in story.pictures:
         yield shown.sha256
     for end in story.all(AnswerGiven):
@@ -112,38 +104,19 @@ def _hashes(story: Story) -> Iterator[str]:
                 yield evidence.crop_sha256
 
 
-def _head(story: Story) -> Child:
-    icon = base64.b64encode(ICON.encode()).decode()
-    return (
-        element("meta", charset="utf-8"),
-        element("meta", http_equiv="Content-Security-Policy", content=POLICY),
-        element("meta", name="viewport", content="width=device-width, initial-scale=1"),
-        element("meta", name="color-scheme", content="light dark"),
-        element("meta", name="referrer", content="no-referrer"),
-        element("meta", name="generator", content=f"vrag {__version__}"),
-        element("link", rel="icon", href=f"data:image/svg+xml;base64,{icon}"),
-        element("title", f"{story.started.question[:120]} – {_method(story)}"),
-        stylesheet(_css()),
-    )
-
-
-@cache
-def _css() -> str:
-    return (files("vrag.view") / "page.css").read_text(encoding="utf-8")
-
-
-def _method(story: Story) -> str:
-    return METHODS.get(story.settings.agent, story.settings.agent)
-
-
-def _masthead(story: Story) -> Markup:
+def _masthead(story: Story, plates: Plates) -> Markup:
     facts = (story.settings.policy, when(story.started.ts))
     return element(
         "header",
         element(
-            "p", element("strong", _method(story)), (element("span", fact) for fact in facts), class_="brand"
+            "p",
+            element("strong", method_name(story)),
+            (element("span", fact) for fact in facts),
+            class_="brand",
         ),
+        earlier_exchanges(story),
         element("h1", story.started.question, dir="auto"),
+        attached_pictures(story, plates),
     )
 
 

@@ -11,19 +11,20 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from vrag.agent.actions import ABSTENTION, TAG, Action, Answer, Crop, Search, parse, render
-from vrag.agent.policy import Delta, Message, Picture, Reply, Role, Text
+from vrag.agent.policy import Delta, Picture, Reply, Role, Text
 from vrag.agent.prompts import prompt
-from vrag.agent.reading import Quote, best_quote, search_query
+from vrag.agent.reading import Quote, best_quote, completed, search_query
 from vrag.geometry import Space
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Mapping, Sequence
 
+    from vrag.agent.policy import Message, Part
     from vrag.geometry import Box
     from vrag.profiles import Profile
     from vrag.search.engine import Searcher
 
-__all__ = ["ExtractivePolicy", "Offline", "without_tags", "written_box"]
+__all__ = ["ExtractivePolicy", "Heard", "Offline", "without_tags", "written_box"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +51,27 @@ class Offline:
 
 
 @dataclass(frozen=True, slots=True)
+class Heard:
+    """A question as the policies without a model take it."""
+
+    text: str
+    """With what it takes from the questions before it; answers are not looked at."""
+    remark: str
+    """What a first thought says of that, and of what cannot be done; empty, or a sentence and a blank."""
+
+    @classmethod
+    def of(cls, history: Sequence[Message]) -> Heard:
+        """What is asked in a history; it stands in what the user says first."""
+        parts = (part for message in history for part in message.parts)
+        asked = next(part.asked for part in parts if isinstance(part, Text) and part.asked is not None)
+        whole = completed(asked.text, [exchange.question for exchange in asked.history])
+        remarks = [f"As it follows on the question before, it means: {whole} "] if whole != asked.text else []
+        if asked.images:
+            remarks.append("The pictures that came with the question cannot be looked at without a model. ")
+        return cls(whole, "".join(remarks))
+
+
+@dataclass(frozen=True, slots=True)
 class ExtractivePolicy(Offline):
     """Looks at the best few pages and quotes the words that answer.
 
@@ -73,7 +95,7 @@ class ExtractivePolicy(Offline):
     def _decide(self, glance: _Glance) -> tuple[str, Action]:
         query = without_tags(search_query(glance.question)) or glance.question
         if not glance.searches:
-            return f"The words worth looking for: {query}", Search(query)
+            return f"{glance.remark}The words worth looking for: {query}", Search(query)
         fresh = glance.last_turn_showed_something
         if not glance.crops and fresh and glance.searches < self.looks and not glance.must_answer:
             return "One page may not be enough; another look at what else was found.", Search(query)
@@ -102,6 +124,7 @@ class _Glance:
     """What a history says about the run so far."""
 
     question: str
+    remark: str
     searches: int
     crops: int
     items: tuple[str, ...]
@@ -114,10 +137,10 @@ class _Glance:
         actions = [parse(message.text).action for message in history if message.role is Role.ASSISTANT]
         observations = [message for message in history[1:] if message.role is Role.USER]
         parts = [part for message in observations for part in message.parts]
-        question = history[0].parts[-1]
-        assert isinstance(question, Text)
+        heard = Heard.of(history)
         return cls(
-            question=question.text,
+            question=heard.text,
+            remark=heard.remark,
             searches=sum(isinstance(action, Search) for action in actions),
             crops=sum(isinstance(action, Crop) for action in actions),
             items=tuple(_items_shown(parts)),
@@ -136,9 +159,11 @@ def written_box(box: Box, picture: Picture, profile: Profile) -> tuple[float, fl
     return profile.sides(written)
 
 
-def _items_shown(parts: Sequence[Text | Picture]) -> list[str]:
-    shown = [part.item for part in parts if not (isinstance(part, Picture) and part.crop)]
-    return [item for item in shown if item is not None]
+def _items_shown(parts: Sequence[Part]) -> list[str]:
+    pages = [
+        part.item for part in parts if isinstance(part, Text) or (isinstance(part, Picture) and not part.crop)
+    ]
+    return [item for item in pages if item is not None]
 
 
 def without_tags(text: str) -> str:

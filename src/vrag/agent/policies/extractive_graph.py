@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from vrag.agent.actions import ABSTENTION
 from vrag.agent.graph import ROOT
-from vrag.agent.policies.extractive import Offline, without_tags, written_box
-from vrag.agent.policy import Delta, Message, Picture, Reply, Role, Text
+from vrag.agent.policies.extractive import Heard, Offline, without_tags, written_box
+from vrag.agent.policy import Delta, Picture, Reply, Role, Text
 from vrag.agent.prompts import prompt
 from vrag.agent.reading import Quote, best_quote, search_query
 from vrag.agent.toolcalls import AnswerNode, Call, CropNode, Memorize, Note, SearchNode, render_call
@@ -21,6 +21,7 @@ from vrag.agent.toolcalls import AnswerNode, Call, CropNode, Memorize, Note, Sea
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 
+    from vrag.agent.policy import Message, Part, Shown
 
 __all__ = ["ExtractiveGraphPolicy"]
 
@@ -58,7 +59,8 @@ class ExtractiveGraphPolicy(Offline):
             parents = (sight.nodes[-1]["id"],) if sight.nodes else (ROOT,)
             return "Nothing found answers this well enough to stand behind.", AnswerNode(parents, ABSTENTION)
         number = 1 + sum(node["kind"] == "search" for node in sight.nodes)
-        return f"The words worth looking for: {query}", SearchNode(f"search_{number}", (ROOT,), query)
+        thought = f"{'' if sight.nodes else sight.remark}The words worth looking for: {query}"
+        return thought, SearchNode(f"search_{number}", (ROOT,), query)
 
     def _summarise(self, sight: _Sight) -> tuple[str, Call]:
         assert sight.results is not None
@@ -100,25 +102,28 @@ class _Sight:
     """What a history says about the run so far."""
 
     question: str
+    remark: str
     nodes: tuple[dict[str, Any], ...]
     """As the graph lists them, without the root."""
     memory: Mapping[tuple[str, str], Picture]
     """By node and label."""
-    results: Mapping[str, Sequence[Text | Picture]] | None
+    results: Mapping[str, Sequence[Shown]] | None
     """By label, what the newest node found; None when it has been summarised."""
     must_answer: bool
 
     @classmethod
     def of(cls, history: Sequence[Message]) -> _Sight:
         state, *since = [message for message in history if message.role is Role.USER]
-        _, question, told, *shown = state.parts
-        assert isinstance(question, Text)
+        at = next(n for n, part in enumerate(state.parts) if isinstance(part, Text) and part.asked)
+        told, *shown = state.parts[at + 1 :]
         assert isinstance(told, Text)
         graph: list[dict[str, Any]] = json.loads(told.text[told.text.index("[") :])
         parts = [part for message in since for part in message.parts]
         texts = {part.text for message in history for part in message.parts if isinstance(part, Text)}
+        heard = Heard.of(history)
         return cls(
-            question=question.text,
+            question=heard.text,
+            remark=heard.remark,
             nodes=tuple(node for node in graph if node["id"] != ROOT),
             memory={(node, label): p for node, label, p in _remembered(shown)},
             results=_labelled(parts) if parts else None,
@@ -126,21 +131,21 @@ class _Sight:
         )
 
 
-def _remembered(parts: Sequence[Text | Picture]) -> Iterator[tuple[str, str, Picture]]:
+def _remembered(parts: Sequence[Part]) -> Iterator[tuple[str, str, Picture]]:
     """Node, label and picture of what memory shows; of a video the first frame."""
     node = label = ""
     for part in parts:
         if isinstance(part, Text):
             if part.node:
                 node, label = part.node, part.label
-        elif label:
+        elif label and isinstance(part, Picture):
             yield node, label, part
             label = ""
 
 
-def _labelled(parts: Sequence[Text | Picture]) -> dict[str, list[Text | Picture]]:
+def _labelled(parts: Sequence[Part]) -> dict[str, list[Shown]]:
     """What was found, by label: a text, a picture, or the frames of a video."""
-    found: dict[str, list[Text | Picture]] = {}
+    found: dict[str, list[Shown]] = {}
     label = ""
     for part in parts:
         if isinstance(part, Text) and part.label:
@@ -151,7 +156,7 @@ def _labelled(parts: Sequence[Text | Picture]) -> dict[str, list[Text | Picture]
     return found
 
 
-def _moments(parts: Sequence[Text | Picture]) -> tuple[float, ...]:
+def _moments(parts: Sequence[Shown]) -> tuple[float, ...]:
     """Of a video all that was shown: words do not tell the moment."""
     return tuple(p.seconds for p in parts if isinstance(p, Picture) and p.seconds is not None)
 

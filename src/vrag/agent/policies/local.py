@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from vrag.agent.policies.writing import Writing
-from vrag.agent.policy import Delta, FinishReason, Picture, Reply, Role, Sampled, Text, Tokens
+from vrag.agent.policy import Delta, Enclosed, FinishReason, Picture, Reply, Role, Sampled, Text, Tokens
 from vrag.embed.batches import is_out_of_memory
 from vrag.embed.checkpoint import find_checkpoint, read_settings
 from vrag.embed.device import library, open_device
@@ -274,7 +274,8 @@ class _Network:
 
     def _inputs(self, history: Sequence[Message]) -> tuple[str, Any]:
         """The prompt as text, and all that the network takes."""
-        pictures = [part for message in history for part in message.parts if isinstance(part, Picture)]
+        parts = [part for message in history for part in message.parts]
+        pictures = [part for part in parts if isinstance(part, Picture | Enclosed)]
         messages = [{"role": str(message.role), "content": _content(message)} for message in history]
         prompt: str = self._processor.apply_chat_template(
             messages, tokenize=False, add_generation_prompt=True
@@ -284,13 +285,13 @@ class _Network:
         self._check(pictures, inputs.get("image_grid_thw"))
         return prompt, inputs
 
-    def _check(self, pictures: Sequence[Picture], grids: Any) -> None:  # noqa: ANN401
+    def _check(self, pictures: Sequence[Picture | Enclosed], grids: Any) -> None:  # noqa: ANN401
         """Whether the model sees pictures at the sizes, and so the tokens, that the run records."""
         part = self._processor.image_processor
         for picture, (_, rows, columns) in zip(
             pictures, [] if grids is None else grids.tolist(), strict=True
         ):
-            size, seen = picture.view.canvas, Size(columns * part.patch_size, rows * part.patch_size)
+            size, seen = picture.canvas, Size(columns * part.patch_size, rows * part.patch_size)
             if seen != size or part.patch_size * part.merge_size != self._profile.factor:
                 raise ModelError(
                     f"{self._name} was given a picture of {size.width}×{size.height} pixels and sees "
@@ -395,7 +396,7 @@ def _ends(*named: int | list[int] | None) -> frozenset[int]:
 
 def _content(message: Message) -> str | list[dict[str, str]]:
     """A message as chat templates take it; texts in a row are one, line by line."""
-    if message.role is not Role.USER or not any(isinstance(part, Picture) for part in message.parts):
+    if message.role is not Role.USER or all(isinstance(part, Text) for part in message.parts):
         return harmless(message.text)
     content: list[dict[str, str]] = []
     for part in message.parts:

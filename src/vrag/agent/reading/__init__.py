@@ -1,14 +1,15 @@
 """Reads pages without a model: finds the region that answers a question, and the words to quote.
 
-`parse` takes a question apart, `layout` finds lines and blocks from word boxes, `locate` scores
-the lines of the pages given by where the question's words come together, and `quote` decides what
-to cut out and what to say, or to say nothing. Everything here is a pure function of its
+`completed` says what a question leaves unsaid, `parse` takes it apart, `layout` finds lines and blocks from
+word boxes, `locate` scores the lines of the pages given by where the question's words come together, and
+`quote` decides what to cut out and what to say, or to say nothing. Everything here is a pure function of its
 arguments.
 """
 
 from __future__ import annotations
 
+from vrag.agent.reading.ellipsis import completed
 from vrag.agent.reading.question import search_query
 from vrag.agent.reading.quote import Quote, best_quote
 
-__all__ = ["Quote", "best_quote", "search_query"]
+__all__ = ["Quote", "best_quote", "completed", "search_query"]

@@ -1,0 +1,86 @@
+"""A run that goes on beside the page, which is drawn anew again and again meanwhile."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from vrag.assemble import open_workbench
+from vrag.errors import VragError
+from vrag.search.client import SearchClient
+from vrag.view.page import render
+
+if TYPE_CHECKING:
+    from vrag.agent.events import Event
+    from vrag.agent.runs import Recording
+    from vrag.settings import Settings
+
+__all__ = ["Running"]
+
+
+class Running:
+    """A question that is being answered, or was."""
+
+    def __init__(self, question: str, settings: Settings) -> None:
+        self.question = question
+        self.settings = settings
+        self.events: list[Event] = []
+        """What has happened so far."""
+        self.fault: VragError | None = None
+        """Why there is no run at all."""
+        self._recording: Recording | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._cancel = asyncio.Event()
+        self._thread = threading.Thread(target=self._work, name="vrag-demo", daemon=True)
+        self._thread.start()
+
+    @property
+    def over(self) -> bool:
+        """Whether nothing more will come."""
+        return not self._thread.is_alive()
+
+    @cached_property
+    def page(self) -> bytes:
+        """The run as one page, once it is over."""
+        return render(self.events, self.picture).data
+
+    def picture(self, sha256: str) -> bytes | None:
+        """The JPEG file of a hash."""
+        try:
+            return self._recording.file(sha256).read_bytes() if self._recording else None
+        except OSError:
+            return None
+
+    def stop(self) -> None:
+        """Ends it at the next opportunity."""
+        if self._loop is not None and not self.over:
+            self._loop.call_soon_threadsafe(self._cancel.set)
+
+    def wait(self, seconds: float) -> None:
+        """Waits for its end, so long at most."""
+        self._thread.join(seconds)
+
+    def _work(self) -> None:
+        try:
+            asyncio.run(self._ask())
+        except VragError as error:
+            self.fault = error
+
+    async def _ask(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        bench = open_workbench(self.settings)
+        agent = bench.agent()
+        try:
+            with bench.runs.record() as self._recording:
+                written = self._recording
+                async for event in agent.astream(
+                    self.question, run_id=written.id, save=written.save, cancel=self._cancel
+                ):
+                    written.write(event)
+                    self.events.append(event)
+        finally:
+            await agent.aclose()
+            if isinstance(bench.searcher, SearchClient):
+                bench.searcher.close()

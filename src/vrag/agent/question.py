@@ -1,0 +1,181 @@
+"""What a run is asked: the question, what was said before it, and the pictures that came with it."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import struct
+import warnings
+from dataclasses import dataclass, replace
+from io import BytesIO
+from typing import TYPE_CHECKING
+
+from vrag.agent.material import encodable
+from vrag.errors import CorpusError, UnsupportedFormat
+from vrag.geometry import Size
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+__all__ = [
+    "MOST_CHARACTERS",
+    "MOST_EXCHANGES",
+    "MOST_HISTORY",
+    "MOST_OPENED",
+    "MOST_PIXELS",
+    "Attached",
+    "Exchange",
+    "Question",
+    "bounded",
+]
+
+MOST_EXCHANGES = 10
+"""Earlier questions that are told, the newest."""
+MOST_CHARACTERS = 1_000
+"""Of an earlier question, and of an earlier answer; the rest is cut off."""
+MOST_HISTORY = 8_000
+"""Characters of all earlier questions and answers together: some two thousand tokens in every call."""
+MOST_OPENED = 50_000_000
+"""Pixels of a picture that is opened, as of the pictures of a collection."""
+MOST_PIXELS = 4_194_304
+"""Pixels of a picture that is kept: several times what any model is shown of it."""
+_FORMATS = frozenset({"JPEG", "MPO", "PNG", "WEBP"})
+"""Pillow's names; MPO is the JPEG of a camera that keeps a second picture in its file."""
+
+_DAMAGED = (OSError, SyntaxError, ValueError, LookupError, TypeError, ArithmeticError, struct.error)
+"""What Pillow raises of files that are not as they should be."""
+
+
+@dataclass(frozen=True, slots=True)
+class Exchange:
+    """An earlier question of the same conversation, and what was answered."""
+
+    question: str
+    answer: str | None
+    """None when there was no answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Attached:
+    """A picture that came with a question.
+
+    It belongs to the question: it is no item, so that it can be neither cropped nor cited.
+    """
+
+    jpeg: bytes
+    """The file that is kept with the run: RGB. A model is given a copy at the size of its family."""
+    sha256: str
+    """Hash of that file."""
+    width: int
+    """In pixels."""
+    height: int
+
+    @classmethod
+    def of(cls, data: bytes) -> Attached:
+        """A picture from a file that somebody sent.
+
+        It is turned upright, what is transparent in it becomes white, and it is made smaller where it has
+        more than `MOST_PIXELS`. Of a moving picture it is the first frame. The same file gives the same
+        picture.
+
+        Args:
+            data: A JPEG, PNG or WebP file, told by its content.
+
+        Raises:
+            CorpusError: If it is damaged, or of a shape that no model accepts.
+            TooLarge: If it has more than `MOST_OPENED` pixels; nothing is decoded to tell.
+            UnsupportedFormat: If it is of another format.
+        """
+        from vrag.agent.environment import encode_jpeg
+
+        try:
+            with warnings.catch_warnings(action="ignore"):
+                image = _smaller(_opened(data))
+        except _DAMAGED as error:
+            raise CorpusError("The picture is damaged.", "Send another copy of it.") from error
+        jpeg = encode_jpeg(image)
+        return cls(jpeg, hashlib.sha256(jpeg).hexdigest(), *image.size)
+
+    @property
+    def size(self) -> Size:
+        """In pixels."""
+        return Size(self.width, self.height)
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A question with what belongs to it."""
+
+    text: str
+    history: tuple[Exchange, ...] = ()
+    """The conversation so far, the oldest first."""
+    images: tuple[Attached, ...] = ()
+    session: str = ""
+    """Id of the run that began the conversation; empty for the first."""
+
+    @classmethod
+    def of(cls, question: str | Question) -> Question:
+        """The question as it is asked: without blanks around it, and with a history that is not too long.
+
+        Raises:
+            ValueError: If it is empty.
+        """
+        asked = cls(question) if isinstance(question, str) else question
+        text = encodable(asked.text.strip())
+        if not text:
+            raise ValueError("the question is empty")
+        return replace(asked, text=text, history=bounded(asked.history))
+
+
+def bounded(history: tuple[Exchange, ...]) -> tuple[Exchange, ...]:
+    """The end of a history, as far as a model is told it.
+
+    The newest exchanges are kept, `MOST_EXCHANGES` at most, as long as they have `MOST_HISTORY` characters
+    together. Questions and answers of more than `MOST_CHARACTERS` are cut. What was bounded stays the same.
+
+    >>> told = bounded((Exchange("Who?", "x" * 5000), Exchange("When?", " ")))
+    >>> [len(exchange.answer or "") for exchange in told]
+    [1000, 0]
+    """
+    kept: list[Exchange] = []
+    room = MOST_HISTORY
+    for exchange in reversed(history):
+        told = Exchange(_cut(exchange.question), _cut(exchange.answer or "") or None)
+        room -= len(told.question) + len(told.answer or "")
+        if room < 0 or len(kept) == MOST_EXCHANGES:
+            break
+        if told.question or told.answer:
+            kept.append(told)
+    return tuple(reversed(kept))
+
+
+def _cut(text: str) -> str:
+    begun = encodable(text.strip()[: MOST_CHARACTERS + 1])
+    return begun if len(begun) <= MOST_CHARACTERS else begun[: MOST_CHARACTERS - 1].rstrip() + "…"
+
+
+def _opened(data: bytes) -> Image:
+    """What a file shows: upright, RGB, on white."""
+    from vrag.corpus.image import flatten, open_picture
+
+    with open_picture(BytesIO(data), MOST_OPENED) as opened:
+        if opened.format not in _FORMATS:
+            raise UnsupportedFormat(
+                f"A picture in the format {opened.format} cannot come with a question.",
+                "Send it as JPEG, PNG or WebP.",
+            )
+        return flatten(opened).convert("RGB")
+
+
+def _smaller(image: Image) -> Image:
+    """The picture with at most `MOST_PIXELS`; its proportions become no more extreme by rounding."""
+    from vrag.geometry import View, draw_view
+
+    size = Size(*image.size)
+    if size.area <= MOST_PIXELS:
+        return image
+    by = math.sqrt(MOST_PIXELS / size.area)
+    short = math.ceil(min(size) * by)
+    long = min(math.floor(max(size) * by), MOST_PIXELS // short)
+    shown = Size(long, short) if size.width > size.height else Size(short, long)
+    return draw_view(image, View.whole(size, shown))

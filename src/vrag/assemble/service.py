@@ -1,0 +1,137 @@
+"""Settings become what a server answers questions with."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from vrag import __version__
+from vrag.agent.runs import RunStore
+from vrag.agent.vimrag import Vimrag
+from vrag.agent.vrag import Vrag
+from vrag.assemble.answering import LOCAL, VIMRAG_HITS, VRAG_HITS, open_agent
+from vrag.assemble.shelf import Shelf
+from vrag.assemble.workbench import run_store
+from vrag.corpus.convert import CONVERTERS
+from vrag.errors import SettingsError
+from vrag.server.runs.wire import (
+    AgentChoice,
+    CollectionChoice,
+    Defaults,
+    ModelChoice,
+    Offer,
+    OfferLimits,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from vrag.agent.loop import Agent
+    from vrag.server.runs.desk import Choice
+    from vrag.settings import Settings
+
+__all__ = ["Agents"]
+
+OFFLINE = "Offline: quotes, does not read"
+_AGENTS = (
+    AgentChoice(name="vrag", title="VRAG: one conversation", steps=Vrag().steps, hits=VRAG_HITS),
+    AgentChoice(
+        name="vimrag", title="VimRAG: a graph that remembers", steps=Vimrag().steps, hits=VIMRAG_HITS
+    ),
+)
+
+
+@dataclass(frozen=True)
+class Agents:
+    """Agents on demand, as settings and a request say; an `Answering`."""
+
+    settings: Settings
+    shelf: Shelf
+    examples: tuple[str, ...] = ()
+    """Questions that the documents answer, for people who look around."""
+    upload_bytes: int = 512 * 1024 * 1024
+
+    @property
+    def offer(self) -> Offer:
+        """What may be asked for, as it is now."""
+        settings = self.settings
+        return Offer(
+            agents=_AGENTS,
+            models=tuple(ModelChoice(name=name, title=name or OFFLINE) for name in self._models),
+            collections=self._collections(),
+            defaults=Defaults(
+                agent=settings.agent,
+                model=_shown(settings.model),
+                max_steps=settings.max_steps or None,
+                top_k=settings.hits or None,
+                thinking=settings.thinking,
+            ),
+            limits=OfferLimits(upload_bytes=self.upload_bytes, upload_types=tuple(sorted(CONVERTERS))),
+            examples=self.examples,
+            version=__version__,
+        )
+
+    @property
+    def store(self) -> RunStore:
+        """Where runs are recorded: with the first collection."""
+        return run_store(self.settings)
+
+    def agent(self, choice: Choice) -> Agent:
+        """The agent that a request asks for.
+
+        Raises:
+            SettingsError: If there is no such model or collection, or the choices do not fit each other.
+            ModelError: If a checkpoint cannot be opened.
+        """
+        self._check_collection(choice.collection)
+        settings = self.settings.model_copy(update=dict(self._changes(choice)))
+        names = self.shelf.names
+        collection = choice.collection if len(names) > 1 else None
+        return open_agent(settings, self.shelf, choice.documents, collection)
+
+    @cached_property
+    def _models(self) -> Mapping[str, str]:
+        """What models are called, and what they are in the settings. Paths stay here."""
+        asked = ("", self.settings.model, *self.settings.models)
+        return {_shown(name): name for name in asked}
+
+    def _changes(self, choice: Choice) -> dict[str, Any]:
+        changes: dict[str, Any] = {
+            "agent": choice.agent,
+            "max_steps": choice.max_steps,
+            "hits": choice.top_k,
+            "thinking": choice.thinking,
+        }
+        changes = {name: value for name, value in changes.items() if value is not None}
+        if choice.model is not None:
+            if choice.model not in self._models:
+                known = ", ".join(name or "'' (offline)" for name in self._models)
+                raise SettingsError(f"There is no model {choice.model!r} here.", f"There are: {known}.")
+            changes["model"] = self._models[choice.model]
+            if not changes["model"]:
+                changes["base_url"] = ""
+        return changes
+
+    def _check_collection(self, name: str | None) -> None:
+        if name is not None and name not in self.shelf.names:
+            known = ", ".join(self.shelf.names) or "none: another server searches"
+            raise SettingsError(f"There is no collection {name!r}.", f"There are: {known}.")
+
+    def _collections(self) -> tuple[CollectionChoice, ...]:
+        return tuple(
+            CollectionChoice(
+                name=holding.name,
+                documents=len(documents := holding.collection.documents()),
+                items=sum(document.items for document in documents),
+                writable=not holding.reason,
+                embedder=mark.name if (mark := holding.collection.header.embedder) else None,
+            )
+            for holding in self.shelf.holdings
+        )
+
+
+def _shown(model: str) -> str:
+    """A model as clients know it: of a checkpoint here, its name without the path."""
+    return Path(model.removeprefix(LOCAL)).name if model.startswith(LOCAL) else model

@@ -1,0 +1,122 @@
+"""What every command does that asks: look at paths and settings, index what is new."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+from vrag.cli.display import add_progress, supported, tell_report, warn
+
+if TYPE_CHECKING:
+    from vrag.assemble import Adding, Workbench
+    from vrag.embed.base import Embedder
+    from vrag.settings import Settings, SettingsReport
+
+__all__ = ["ImageRoot", "MaxSteps", "exists", "open_for_asking"]
+
+TRIES, PAUSE_SECONDS = 10, 0.2
+"""While another process makes the collection."""
+
+MaxSteps = typer.Option(None, "--max-steps", min=1, help="Model calls at most.")
+ImageRoot = typer.Option(
+    None,
+    help="Folder of the pictures that a server of the reference names.",
+    show_default="VRAG_IMAGE_ROOT",
+)
+
+
+def open_for_asking(report: SettingsReport, paths: list[Path]) -> tuple[Workbench, frozenset[str] | None]:
+    """What answers questions, and the ids of the documents it may look at; None for all.
+
+    What is new under the paths is indexed first; a wrong setting shows before that.
+
+    Raises:
+        VragError: If something cannot be opened or read.
+    """
+    from vrag.assemble import open_workbench
+
+    if paths and report.settings.search_url:
+        raise typer.BadParameter("A search server has its own documents: name no paths, or no server.")
+    _check(report.settings)
+    documents, embedder = _index(report, paths) if paths else (None, None)
+    settings = report.settings
+    if paths:  # what was just indexed lies in one collection
+        settings = settings.model_copy(update={"collections": ()})
+    return open_workbench(settings, embedder), documents
+
+
+def exists(word: str | Path) -> bool:
+    """Whether a word names something on disk; a long question is too long for a name."""
+    try:
+        return os.path.lexists(word)
+    except (OSError, ValueError):
+        return False
+
+
+def _check(settings: Settings) -> None:
+    """Opens what can be opened of the agent, so that a wrong setting shows before anything is indexed."""
+    from vrag.agent.extension import load_extensions
+    from vrag.assemble import LOCAL, open_chat, open_method, open_profile
+
+    local = settings.model.startswith(LOCAL)
+    if settings.profile != "auto":  # a family that has to be guessed is told of once, later
+        open_profile(settings)
+    if local:
+        open_profile(settings.model_copy(update={"profile": "auto"}))  # opens the checkpoint
+    open_method(settings)
+    load_extensions(settings.actions)
+    if settings.model and not local:
+        open_chat(settings)
+
+
+def _index(report: SettingsReport, paths: list[Path]) -> tuple[frozenset[str], Embedder | None]:
+    """Indexes what is new; the ids of the documents that the paths name, and what made their vectors."""
+    from vrag.assemble import documents_under
+    from vrag.errors import CollectionBusy, CorpusError
+    from vrag.index.build import add
+
+    opened, options, embedder = _open(report)
+    try:
+        with add_progress() as progress:
+            done = add(opened, paths, options, embedder=embedder, progress=progress)
+        tell_report(done, quiet_when_unchanged=True)
+    except CollectionBusy as busy:
+        warn(f"{busy.message} What is new has to wait; answering from what is indexed.")
+    documents = frozenset(document.id for document in documents_under(opened, paths))
+    if not documents:
+        raise CorpusError(
+            f"Nothing could be read in {', '.join(map(str, paths))}.",
+            supported(),
+        )
+    return documents, embedder
+
+
+def _open(report: SettingsReport) -> Adding:
+    """The collection to add to; one that another process is just making is waited for.
+
+    Raises:
+        CollectionError: If it cannot be opened or made, or the other process takes too long.
+    """
+    from vrag.assemble import open_for_adding
+    from vrag.errors import CollectionBusy, CollectionError
+
+    for _ in range(TRIES):
+        there = _made(report.settings)
+        try:
+            return open_for_adding(report)
+        except CollectionBusy:
+            time.sleep(PAUSE_SECONDS)
+        except CollectionError:
+            if there or not _made(report.settings):
+                raise
+    raise CollectionError("Another process is just making this collection.", "Try again.")
+
+
+def _made(settings: Settings) -> bool:
+    from vrag.index.header import Header
+
+    return Header.read(Path(settings.collection)) is not None

@@ -1,0 +1,234 @@
+"""A chat completion request becomes a question, its conversation, and a choice of agent."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from vrag.agent.question import Exchange
+from vrag.server.completions.errors import Unfit
+from vrag.server.completions.models import model_named
+from vrag.server.completions.reply import plain_answer
+from vrag.server.runs.wire import MAX_HITS, MAX_STEPS, RunRequest, Thinking
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from vrag.server.runs.wire import Offer
+
+__all__ = ["Asked", "CompletionRequest", "ImageUrl", "Part", "StreamOptions", "Turn", "VragOptions", "read"]
+
+_UNHEARD = frozenset({"system", "developer"})
+"""Roles whose messages are taken and not obeyed: what governs an agent is its own instruction."""
+_NO_FETCHING = "This server fetches nothing: send the picture itself, as data:image/png;base64,…"
+
+
+class _Open(BaseModel):
+    """Other fields are ignored, as servers of this interface do."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+
+class ImageUrl(_Open):
+    """A picture."""
+
+    url: str = Field(description="A data URL of a JPEG, PNG or WebP file. No address is ever fetched.")
+
+
+class Part(_Open):
+    """A part of a message."""
+
+    type: str = Field(description="`text` or `image_url`.")
+    text: str | None = None
+    image_url: ImageUrl | str | None = None
+
+
+class Turn(_Open):
+    """A message."""
+
+    role: str = Field(description="`user` or `assistant`; what `system` and `developer` say is not obeyed.")
+    content: str | tuple[Part, ...] | None = None
+
+
+class StreamOptions(_Open):
+    """What a stream holds."""
+
+    include_usage: bool | None = Field(
+        default=None, description="Whether the last chunk tells what was used, and holds nothing else."
+    )
+
+
+class VragOptions(BaseModel):
+    """Choices that OpenAI's fields have no place for. What is left out is as the server's settings say."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    collection: str | None = Field(default=None, description="Where to look; all collections when absent.")
+    documents: tuple[str, ...] | None = Field(
+        default=None, description="Ids of the documents to look at; all when absent."
+    )
+    max_steps: int | None = Field(default=None, ge=1, le=MAX_STEPS, description="Model calls at most.")
+    top_k: int | None = Field(default=None, ge=1, le=MAX_HITS, description="Hits of a search.")
+    thinking: Thinking | None = Field(
+        default=None, description="Whether the model thinks apart from its reply."
+    )
+
+
+class CompletionRequest(_Open):
+    """The fields that matter here. Others, such as `temperature` and `max_tokens`, are ignored."""
+
+    model: str = Field(description="One of GET /v1/models.")
+    messages: tuple[Turn, ...] = Field(
+        min_length=1, description="The conversation; the last message is the question."
+    )
+    stream: bool | None = None
+    stream_options: StreamOptions | None = None
+    n: int | None = Field(default=None, description="1: there is one answer.")
+    tools: Any = None
+    functions: Any = None
+    response_format: Any = None
+    logprobs: Any = None
+    modalities: Any = None
+    vrag: VragOptions = VragOptions()
+
+
+class Asked(NamedTuple):
+    """A request as a run host takes it."""
+
+    run: RunRequest
+    history: tuple[Exchange, ...]
+
+
+def read(request: CompletionRequest, offer: Offer) -> Asked:
+    """What is asked.
+
+    Args:
+        request: As it came.
+        offer: What may be asked for.
+
+    Raises:
+        Unfit: If it asks for what cannot be.
+    """
+    _check(request)
+    agent, model = model_named(request.model, offer)
+    *before, last = _heard(request.messages)
+    question, images = _text(last, "the question"), _images(last)
+    try:
+        run = RunRequest.model_validate(
+            {
+                **request.vrag.model_dump(),
+                "question": question,
+                "agent": agent,
+                "model": model,
+                "images": images,
+            }
+        )
+    except ValidationError as error:
+        raise _unfit(error) from error
+    return Asked(run, _history(before))
+
+
+def _check(request: CompletionRequest) -> None:
+    """Refuses what would change the answer and cannot be had."""
+    refused = {
+        "n": request.n not in {None, 1},
+        "tools": bool(request.tools),
+        "functions": bool(request.functions),
+        "response_format": request.response_format not in (None, {"type": "text"}),
+        "logprobs": bool(request.logprobs),
+        "modalities": request.modalities not in (None, ["text"]),
+    }
+    reasons = {
+        "n": "There is one answer to a question.",
+        "tools": "An agent takes its own actions and no tools of a client.",
+        "functions": "An agent takes its own actions and no functions of a client.",
+        "response_format": "Answers are text; a form for them cannot be asked for.",
+        "logprobs": "An answer comes of several model calls: it has no log-probabilities.",
+        "modalities": "Answers are text.",
+    }
+    for name, is_refused in refused.items():
+        if is_refused:
+            raise Unfit(reasons[name], f"Leave out {name}.", param=name, code="unsupported_parameter")
+
+
+def _heard(turns: Sequence[Turn]) -> list[Turn]:
+    """The messages of user and assistant; the last one is the user's.
+
+    Raises:
+        Unfit: If it is not, or there are messages of other roles.
+    """
+    heard = [turn for turn in turns if turn.role not in _UNHEARD]
+    for turn in heard:
+        if turn.role not in {"user", "assistant"}:
+            raise Unfit(
+                f"Messages of the role {turn.role[:20]!r} cannot be used.",
+                "Send those of user and assistant.",
+                param="messages",
+            )
+    if not heard or heard[-1].role != "user":
+        raise Unfit("The last message is not the user's.", "End with the question.", param="messages")
+    return heard
+
+
+def _history(turns: Sequence[Turn]) -> tuple[Exchange, ...]:
+    """Questions with what was answered; what an assistant said before any question is left out."""
+    exchanges: list[Exchange] = []
+    for turn in turns:
+        text = _text(turn, "a message")
+        if turn.role == "user":
+            exchanges.append(Exchange(text, None))
+        elif exchanges:
+            said = filter(None, (exchanges[-1].answer, plain_answer(text)))
+            exchanges[-1] = Exchange(exchanges[-1].question, "\n".join(said) or None)
+    return tuple(exchange for exchange in exchanges if exchange.question.strip())
+
+
+def _text(turn: Turn, what: str) -> str:
+    """The text of a message, its parts joined by lines.
+
+    Raises:
+        Unfit: If it has parts that are neither text nor picture.
+    """
+    if not isinstance(turn.content, tuple):
+        return turn.content or ""
+    for part in turn.content:
+        if part.type not in {"text", "image_url", "refusal"}:
+            raise Unfit(
+                f"Parts of the type {part.type[:30]!r} cannot be used in {what}.",
+                "Send text and image_url.",
+                param="messages",
+            )
+    return "\n".join(part.text for part in turn.content if part.text and part.type == "text")
+
+
+def _images(turn: Turn) -> list[str]:
+    """The data URLs of the pictures of a message.
+
+    Raises:
+        Unfit: If one is an address, or there is none where one should be.
+    """
+    if not isinstance(turn.content, tuple):
+        return []
+    return [_data_url(part) for part in turn.content if part.type == "image_url"]
+
+
+def _data_url(part: Part) -> str:
+    url = part.image_url.url if isinstance(part.image_url, ImageUrl) else part.image_url or ""
+    if not url[:5].casefold() == "data:":
+        raise Unfit("A picture is not a data URL.", _NO_FETCHING, param="messages")
+    return f"data:{url[5:]}"
+
+
+def _unfit(error: ValidationError) -> Unfit:
+    """What the model of a run does not take, told of the field that it came from."""
+    fault = error.errors()[0]
+    name = str(fault["loc"][0]) if fault["loc"] else ""
+    message = fault["msg"].removeprefix("Value error, ")
+    match name:
+        case "question":
+            return Unfit(f"The question cannot be used: {message}.", param="messages")
+        case "images":
+            return Unfit(f"The pictures cannot be used: {message}.", param="messages")
+        case _:
+            return Unfit(f"{name} cannot be used: {message}.", param=f"vrag.{name}")

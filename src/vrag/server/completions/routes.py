@@ -1,0 +1,197 @@
+"""The routes that OpenAI's clients ask."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import time
+from contextlib import aclosing
+from typing import TYPE_CHECKING, Annotated, Any, cast
+
+from fastapi import APIRouter, Path, Request
+from pydantic import ValidationError
+from starlette.responses import Response
+
+from vrag.agent.outline import Outline
+from vrag.errors import SettingsError
+from vrag.server.completions.asking import CompletionRequest, read
+from vrag.server.completions.errors import Unfit, answer_error
+from vrag.server.completions.models import cards_of, model_named
+from vrag.server.completions.reply import Reasoning, reply_of, usage_of
+from vrag.server.completions.stream import ChunkStream, Watched, frames, stop
+from vrag.server.completions.wire import Choice, Completion, ErrorBody, Message, ModelCard, ModelCards
+from vrag.server.problems import Refusal, responses
+from vrag.server.waiting import attend
+
+if TYPE_CHECKING:
+    from vrag.server.completions.asking import Asked
+    from vrag.server.problems import Responses
+    from vrag.server.runs.desk import Answering
+    from vrag.server.runs.host import RunHost
+
+__all__ = ["completions_routes"]
+
+
+def completions_routes(host: RunHost, answering: Answering) -> APIRouter:
+    """`/v1/models` and `/v1/chat/completions`. `ErrorShape` has to stand around the application.
+
+    Args:
+        host: Runs what is asked.
+        answering: Knows what may be asked for.
+    """
+    router = APIRouter(prefix="/v1", tags=["openai"])
+    created = int(time.time())
+
+    @router.get("/models", summary="Models that may be named", responses=_errors(503))
+    async def models() -> ModelCards:
+        """Each agent, alone or with one of the models that write its replies."""
+        return cards_of(await host.look(lambda: answering.offer), created)
+
+    @router.get("/models/{id:path}", summary="A model", response_model=ModelCard, responses=_errors(404, 503))
+    async def model(id: Annotated[str, Path(max_length=400)]) -> Response | ModelCard:
+        """Whether it may be named."""
+        offer = await host.look(lambda: answering.offer)
+        try:
+            model_named(id, offer)
+        except Unfit as unfit:
+            return answer_error(unfit)
+        return ModelCard(id=id, created=created)
+
+    @router.post(
+        "/chat/completions",
+        summary="Ask, as OpenAI's clients do",
+        openapi_extra=_body(),
+        response_model=None,
+        responses=_ANSWERS | _errors(404, 409, 413, 429, 502, 503, 504),
+    )
+    async def complete(request: Request) -> Response:
+        """The last message is the question; those before it are its conversation.
+
+        The body is read as JSON whatever Content-Type says. A client that leaves stops its run.
+        """
+        offer = await host.look(lambda: answering.offer)
+        try:
+            asked = _parsed(await request.body())
+            run = await _started(host, read(asked, offer), request)
+        except Unfit as unfit:
+            return answer_error(unfit)
+        watched = Watched(run, asked.model, int(time.time()), f"{request.base_url}#/runs/{run}")
+        if asked.stream:
+            with_usage = asked.stream_options is not None and bool(asked.stream_options.include_usage)
+            return ChunkStream(frames(host, watched, with_usage=with_usage))
+        return await _whole(host, watched, request)
+
+    return router
+
+
+def _parsed(body: bytes) -> CompletionRequest:
+    """The body of a request.
+
+    Raises:
+        Unfit: If it is none.
+    """
+    try:
+        return CompletionRequest.model_validate_json(body)
+    except ValidationError as error:
+        fault = error.errors(include_input=False, include_url=False)[0]
+        place = ".".join(str(part)[:40] for part in fault["loc"])
+        message = fault["msg"] if place else f"The body cannot be used: {fault['msg']}"
+        raise Unfit(f"{place}: {message}." if place else f"{message}.", param=place) from error
+
+
+async def _started(host: RunHost, asked: Asked, request: Request) -> str:
+    """The id of the run that answers.
+
+    Raises:
+        Unfit: If there is no such collection, or the choices do not fit each other.
+        Refusal: If there is no room for it.
+    """
+    try:
+        client = getattr(request.state, "client", "")
+        summary = await host.start(asked.run, client=client, history=asked.history)
+    except SettingsError as error:
+        raise Unfit(error.message, error.hint, param="vrag") from error
+    return summary.id
+
+
+async def _whole(host: RunHost, watched: Watched, request: Request) -> Response:
+    """The response when the run has ended.
+
+    Raises:
+        ClientLeft: If the client left first; the run is stopped.
+        Refusal: If the run never began.
+    """
+    work = asyncio.ensure_future(_followed(host, watched.run))
+    try:
+        outline, reasoning = await attend(request, work, math.inf)
+    except BaseException:
+        await stop(host, watched.run)
+        raise
+    try:
+        reply = reply_of(watched.run, outline, watched.url)
+    except Refusal as failed:
+        return answer_error(failed, _ONCE)
+    message = Message(
+        content=reply.content, annotations=reply.annotations, reasoning_content=reasoning, vrag=reply.vrag
+    )
+    completion = Completion(
+        id=watched.id,
+        created=watched.created,
+        model=watched.model,
+        choices=(Choice(message=message, finish_reason="length" if reply.is_cut else "stop"),),
+        usage=usage_of(outline),
+    )
+    return Response(completion.model_dump_json(), media_type="application/json")
+
+
+async def _followed(host: RunHost, run: str) -> tuple[Outline, str]:
+    """A run when it has ended, with its thoughts and steps."""
+    outline: Outline | None = None
+    reasoning, parts = Reasoning(), list[str]()
+    async with aclosing(host.follow(run)) as events:
+        async for event in events:
+            outline = Outline.of([event]) if outline is None else outline.plus(event)
+            parts.append(reasoning.add(event))
+    if outline is None:
+        raise Refusal(500, "The run broke off.", "Ask again.")
+    return outline, "".join(parts).strip()
+
+
+_ONCE = {"x-should-retry": "false"}
+"""OpenAI's clients ask again by themselves after a failure: that would be paid for again."""
+_ANSWERS: Responses = {
+    200: {
+        "model": Completion,
+        "content": {"text/event-stream": {}},
+        "description": "The answer; with `stream`, chunks of it as server-sent events.",
+    }
+}
+
+
+def _errors(*statuses: int) -> Responses:
+    """What OpenAI says of these statuses, and of those that every route of this door has."""
+    known = responses(408, *statuses)
+    del known[422]
+    told = {400: {"description": "Something in the request cannot be used."}, **known}
+    return {status: {**answer, "model": ErrorBody} for status, answer in sorted(told.items(), key=str)}
+
+
+def _body() -> dict[str, Any]:
+    """What OpenAPI says of the body of a question."""
+    schema = CompletionRequest.model_json_schema()
+    parts: dict[str, Any] = schema.pop("$defs")
+    content = {"application/json": {"schema": _whole_schema(schema, parts)}}
+    return {"requestBody": {"required": True, "content": content}}
+
+
+def _whole_schema(schema: Any, parts: dict[str, Any]) -> Any:  # noqa: ANN401 - JSON
+    """A schema with its parts in the place of what refers to them: OpenAPI has others under these names."""
+    match schema:
+        case {"$ref": str(name), **rest}:
+            return {**_whole_schema(parts[name.rpartition("/")[2]], parts), **rest}
+        case dict():
+            return {key: _whole_schema(value, parts) for key, value in cast("dict[str, Any]", schema).items()}
+        case list():
+            return [_whole_schema(value, parts) for value in cast("list[Any]", schema)]
+        case _:
+            return schema

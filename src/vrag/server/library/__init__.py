@@ -1,0 +1,1 @@
+"""Collections, their documents and what is uploaded, over HTTP."""

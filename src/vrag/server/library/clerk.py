@@ -1,0 +1,426 @@
+"""The one thread of a server that writes to a collection: indexes what was uploaded, removes documents.
+
+What is uploaded lies in the folder `uploads` of the collection. The files there and the manifest are all
+there is to know: jobs are kept in memory alone. A server that is killed takes up at its next start what is
+not done:
+
+- An uploaded file without a row, with a row that is pending or with one of other bytes is indexed.
+- A document is removed in this order: its file `NAME` becomes `.NAME.gone`, its rows and items go, that file
+  goes. While it is there, the removal is finished at the next start. The other order would bring a removed
+  document back; and rows whose files are missing for another reason stay.
+- A collection that was moved knows its uploads by their old paths: the files are taken over, without being
+  read by a converter again, and the old rows go.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import secrets
+import threading
+import time
+from collections import deque
+from concurrent.futures import Future
+from contextlib import closing, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+
+from vrag.corpus.manifest import read_source
+from vrag.errors import CollectionBusy, EmbedError
+from vrag.index.build import add_sources
+from vrag.index.plan import is_unchanged, read_manifest
+from vrag.index.upkeep import compact, remove
+from vrag.server.library.kinds import SUFFIXES
+from vrag.server.library.tickets import Journal, Ticket
+from vrag.server.library.uploads import UPLOADS, clear_parts
+from vrag.server.problems import Refusal
+from vrag.types import DocumentStatus
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator, Iterator
+    from collections.abc import Collection as CollectionOf
+
+    from vrag.corpus.base import Source
+    from vrag.corpus.options import CorpusOptions
+    from vrag.index.embedding import Made, Producer
+    from vrag.server.library.holdings import Holding
+    from vrag.types import Document
+
+__all__ = ["Clerk", "lies_in", "uploads_of"]
+
+log = logging.getLogger("vrag.server")
+T = TypeVar("T")
+_Errand: TypeAlias = "tuple[Future[Any], Callable[[], Any]]"
+_TOGETHER = 16
+"""Files that are indexed in one go: starting to takes a second."""
+_COMPACT = 64
+"""Goes after which the tables are compacted: reading slows with the number of commits."""
+_PAUSE, _LONGEST_PAUSE = 1.0, 15.0
+"""Seconds until it is tried again when another process writes to the collection, growing."""
+_GONE = ".gone"
+
+
+class _Interrupted(KeyboardInterrupt):
+    """Adding is to be left off: what is done is kept, as with Ctrl-C."""
+
+
+class Clerk:
+    """Writes to one collection, one thing after the other, in a thread of its own.
+
+    Args:
+        holding: The collection; one that can be written to.
+        ended: Is told in which state each upload ended.
+    """
+
+    def __init__(self, holding: Holding, ended: Callable[[str], None] = lambda _: None) -> None:
+        assert holding.producer is not None
+        self.holding = holding
+        self._ended = ended
+        self.journal = Journal()
+        self._producer: Producer = holding.producer
+        self._wake = threading.Condition()
+        self._errands: deque[_Errand] = deque()
+        self._waiting: deque[Ticket] = deque()
+        self._stopping = False
+        self._tidy = False
+        self._pause = 0.0
+        self._not_before = 0.0
+        self._goes = 0
+        self._thread = threading.Thread(target=self._run, name=f"vrag-index-{holding.name}", daemon=True)
+        self._thread.start()
+
+    @property
+    def folder(self) -> Path:
+        """Where uploaded files lie."""
+        return self.holding.collection.directory / UPLOADS
+
+    @property
+    def waiting(self) -> int:
+        """How many files wait."""
+        return len(self._waiting)
+
+    def submit(self, path: Path, document: str) -> Ticket:
+        """Has a file indexed that lies in `folder`.
+
+        Args:
+            path: Of the file.
+            document: Its id.
+        """
+        ticket = Ticket(self.holding.name, path, document)
+        with self._wake:
+            for other in [other for other in self._waiting if other.path == path]:
+                self._waiting.remove(other)
+                other.replaced()
+            self._waiting.append(ticket)
+            self.journal.add(ticket)
+            self._wake.notify()
+        return ticket
+
+    def remove(self, document: str, name: str | None = None) -> Future[None]:
+        """Removes a document, ahead of what waits to be indexed. What is being indexed is left off for it.
+
+        Args:
+            document: Its id.
+            name: File name, where only one of several files with this content is meant.
+
+        Returns:
+            Done when it is removed. Raises `Refusal` (404) if there is no such document, and
+            `CollectionBusy` if another process is writing.
+        """
+        return self._errand(lambda: self._remove(document, name))
+
+    def stop(self) -> None:
+        """Has the thread end soon; what is not done waits for the next start."""
+        with self._wake:
+            self._stopping = True
+            for future, _ in self._errands:
+                future.cancel()
+            self._wake.notify()
+
+    def join(self, seconds: float) -> bool:
+        """Waits for the thread to end, after `stop`; says whether it has."""
+        self._thread.join(seconds)
+        return not self._thread.is_alive()
+
+    def _errand(self, work: Callable[[], T]) -> Future[T]:
+        future: Future[T] = Future()
+        with self._wake:
+            if self._stopping:
+                future.cancel()
+            else:
+                self._errands.append((future, work))
+            self._wake.notify()
+        return future
+
+    def _run(self) -> None:
+        while True:
+            with self._wake:
+                while not (self._stopping or self._errands or self._is_due()):
+                    self._wake.wait(self._until_due())
+                if self._stopping:
+                    return
+                errand = self._errands.popleft() if self._errands else None
+            if errand is not None:
+                _carry_out(errand)
+            elif not self._tidy:
+                self._try(self._take_up)
+            else:
+                self._try(self._index)
+
+    def _is_due(self) -> bool:
+        return (bool(self._waiting) or not self._tidy) and time.monotonic() >= self._not_before
+
+    def _until_due(self) -> float | None:
+        if not self._waiting and self._tidy:
+            return None
+        return max(self._not_before - time.monotonic(), 0.0)
+
+    def _try(self, work: Callable[[], None]) -> None:
+        """Does it; puts it off while another process writes."""
+        try:
+            work()
+            self._pause = 0.0
+        except _Interrupted:
+            pass
+        except CollectionBusy:
+            self._pause = min(max(_PAUSE, 2 * self._pause), _LONGEST_PAUSE)
+            self._not_before = time.monotonic() + self._pause
+        except Exception:
+            log.exception("The uploads of %s cannot be looked through.", self.holding.name)
+            self._tidy = True  # what is uploaded from now on is indexed nevertheless
+
+    def _index(self) -> None:
+        """Indexes some of the files that wait.
+
+        Raises:
+            CollectionBusy: If another process is writing: they wait on.
+            _Interrupted: If there is something else to do first.
+        """
+        with self._wake:
+            tickets = [self._waiting.popleft() for _ in range(min(_TOGETHER, len(self._waiting)))]
+        try:
+            self._add(tickets)
+        except _Interrupted:
+            self._put_off(tickets, "It waits for its turn.")
+            raise
+        except CollectionBusy:
+            self._put_off(tickets, "It waits: another process is writing to the collection.")
+            raise
+        except Exception as error:  # noqa: BLE001 - told to the client, and logged
+            reason = self._reason(error)
+            for ticket in tickets:
+                ticket.fail(reason)
+        for ticket in tickets:
+            self._ended(ticket.state.value)
+        self._compact()
+
+    def _add(self, tickets: list[Ticket]) -> None:
+        by_path = {os.fspath(ticket.path): ticket for ticket in tickets}
+        for ticket in tickets:
+            ticket.begin()
+
+        def tell(made: Made) -> None:
+            if self._stopping or self._errands:
+                pass
+            if ticket := by_path.get(os.fspath(made.source.path)):
+                ticket.note(made)
+
+        collection = self.holding.collection
+        add_sources(collection, [ticket.path for ticket in tickets], _watched(self._producer, tell))
+        rows = read_manifest(collection)
+        with self._wake:
+            again = {ticket.path for ticket in self._waiting}
+        for path, ticket in by_path.items():
+            if ticket.path in again:
+                ticket.replaced()
+            else:
+                ticket.settle(rows.get(path))
+
+    def _put_off(self, tickets: list[Ticket], message: str) -> None:
+        with self._wake:
+            again = {ticket.path for ticket in self._waiting}
+            for ticket in reversed(tickets):
+                if ticket.path in again:
+                    ticket.replaced()
+                else:
+                    ticket.wait(message)
+                    self._waiting.appendleft(ticket)
+
+    def _reason(self, error: Exception) -> str:
+        """What clients are told of a failure that is not of one file; the log has all of it."""
+        mark = secrets.token_hex(6)
+        log.error("Indexing %s failed [%s]", self.holding.name, mark, exc_info=error)
+        what = (
+            "The embedder failed" if isinstance(error, EmbedError) else "The collection cannot be written to"
+        )
+        return f"{what}: the log has more under the id {mark}. The next start of the server tries again."
+
+    def _compact(self) -> None:
+        self._goes += 1
+        if self._goes >= _COMPACT and not self._waiting:
+            with suppress(CollectionBusy):
+                compact(self.holding.collection)
+                self._goes = 0
+
+    def _remove(self, document: str, name: str | None) -> None:
+        collection = self.holding.collection
+        rows = [row for row in collection.documents() if row.id == document and name in {None, row.name}]
+        tickets = self._withdrawn(document, name)
+        if not rows and not tickets:
+            raise Refusal(404, "There is no such document in the collection.", "Look at the list again.")
+        own = [Path(row.path) for row in rows if self._is_own(row)]
+        hidden = _hide({*own, *(ticket.path for ticket in tickets)})
+        try:
+            if rows:
+                remove(collection, [row.path for row in rows])
+        except BaseException:
+            _show(hidden)
+            with self._wake:
+                self._waiting.extendleft(reversed(tickets))
+            raise
+        for path in hidden.values():
+            path.unlink(missing_ok=True)
+        for ticket in tickets:
+            ticket.settle(None)
+
+    def _withdrawn(self, document: str, name: str | None) -> list[Ticket]:
+        """The files of a document that wait to be indexed: they do not any more."""
+        with self._wake:
+            found = [
+                ticket
+                for ticket in self._waiting
+                if ticket.document == document and name in {None, ticket.path.name}
+            ]
+            for ticket in found:
+                self._waiting.remove(ticket)
+        return found
+
+    def _is_own(self, row: Document) -> bool:
+        return lies_in(row.path, self.folder)
+
+    def _take_up(self) -> None:
+        """Finds what an earlier server left: files to index, removals to finish.
+
+        Raises:
+            CollectionBusy: If another process is writing.
+        """
+        clear_parts(self.folder)
+        files = {path.name: path for path in _files(self.folder)}
+        collection = self.holding.collection
+        rows = collection.documents() if files or self.folder.is_dir() else []
+        own = {row.name: row for row in rows if self._is_own(row)}
+        self._finish_removals(own, files)
+        for name in _moved(rows, own, files):
+            self._take_over([row for row in rows if row.name == name], files[name])
+            del files[name]
+        with self._wake:
+            waiting = {ticket.path for ticket in self._waiting}
+        for name, path in files.items():
+            if path not in waiting and not _is_done(path, own.get(name)):
+                with suppress(OSError):
+                    self.submit(path, read_source(path).document)
+        self._tidy = True
+
+    def _finish_removals(self, own: dict[str, Document], files: dict[str, Path]) -> None:
+        for path in self.folder.glob(f".*{_GONE}"):
+            name = path.name[1 : -len(_GONE)]
+            if name in own and name not in files:
+                remove(self.holding.collection, [own[name].path])
+            path.unlink(missing_ok=True)
+
+    def _take_over(self, rows: list[Document], path: Path) -> None:
+        """A file whose rows have the path at which the collection was before."""
+        add_sources(self.holding.collection, [path], self._producer)
+        old = [row.path for row in rows if not self._is_own(row) and not os.path.lexists(row.path)]
+        remove(self.holding.collection, old)
+
+
+def uploads_of(holding: Holding) -> Path:
+    """The folder of what was uploaded to a collection; it need not exist."""
+    return holding.collection.directory / UPLOADS
+
+
+def _is_done(path: Path, row: Document | None) -> bool:
+    """Whether the manifest says all of an uploaded file."""
+    return row is not None and row.status is not DocumentStatus.PENDING and is_unchanged(path, row)
+
+
+def _watched(producer: Producer, tell: Callable[[Made], None]) -> Producer:
+    """A producer that tells of everything that it makes; what telling raises ends it."""
+
+    def produce(
+        sources: Iterator[Source],
+        items_dir: Path,
+        options: CorpusOptions,
+        have: Callable[[Source], CollectionOf[int]],
+    ) -> Generator[Made, None, None]:
+        with closing(producer(sources, items_dir, options, have)) as making:
+            for made in making:
+                yield made
+                tell(made)  # after it was taken: what telling raises loses nothing that was made
+
+    return produce
+
+
+def _carry_out(errand: _Errand) -> None:
+    future, work = errand
+    if future.set_running_or_notify_cancel():
+        try:
+            result = work()
+        except BaseException as error:  # noqa: BLE001 - raised where the future is waited for
+            future.set_exception(error)
+        else:
+            future.set_result(result)
+
+
+def _files(folder: Path) -> list[Path]:
+    """The uploaded files in it, sorted."""
+    try:
+        with os.scandir(folder) as entries:
+            names = sorted(
+                entry.name
+                for entry in entries
+                if not entry.name.startswith(".") and entry.is_file(follow_symlinks=False)
+            )
+    except OSError:
+        return []
+    return [folder / name for name in names if Path(name).suffix.lower() in SUFFIXES]
+
+
+def lies_in(path: str, folder: Path) -> bool:
+    """Whether a path of the manifest is that of a file in this folder, whatever links lead there."""
+    parent, name = os.path.split(path)
+    if os.path.basename(parent) != folder.name or not name:  # noqa: PTH119 - cheap, for every row
+        return False
+    return parent == os.fspath(folder) or os.path.realpath(parent) == os.path.realpath(folder)
+
+
+def _moved(rows: list[Document], own: dict[str, Document], files: dict[str, Path]) -> list[str]:
+    """Names of uploaded files that the manifest knows at a path where nothing is any more."""
+    return [
+        row.name
+        for row in rows
+        if row.name in files
+        and row.name not in own
+        and os.path.basename(os.path.dirname(row.path)) == UPLOADS  # noqa: PTH119, PTH120
+        and not os.path.lexists(row.path)
+    ]
+
+
+def _hide(paths: set[Path]) -> dict[Path, Path]:
+    """Takes files out of sight; says where each of them is now. Those that are gone already are left out."""
+    hidden: dict[Path, Path] = {}
+    for path in sorted(paths):
+        place = path.with_name(f".{path.name}{_GONE}")
+        with suppress(FileNotFoundError):
+            path.replace(place)
+            hidden[path] = place
+    return hidden
+
+
+def _show(hidden: dict[Path, Path]) -> None:
+    """Brings files back, but for those in whose place another one lies by now."""
+    for path, place in hidden.items():
+        with suppress(OSError):
+            if not path.exists():
+                place.replace(path)

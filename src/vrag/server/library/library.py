@@ -1,0 +1,337 @@
+"""The collections of a server as its clients manage them: listed, made, filled, emptied, deleted."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+from functools import partial
+from typing import TYPE_CHECKING, TypeVar
+
+from vrag.errors import CollectionBusy, SettingsError
+from vrag.index.plan import read_manifest
+from vrag.index.table import literal
+from vrag.server.library.clerk import Clerk, lies_in, uploads_of
+from vrag.server.library.kinds import SUFFIXES
+from vrag.server.library.names import safe_name, suffix_of
+from vrag.server.library.uploads import UploadLimits, receive
+from vrag.server.library.wire import (
+    CollectionInfo,
+    Collections,
+    DocumentInfo,
+    DocumentPages,
+    Documents,
+    Job,
+    Jobs,
+    Part,
+)
+from vrag.server.problems import Refusal
+from vrag.server.threads import Threads
+from vrag.types import DocumentStatus
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Iterable
+
+    from vrag.index.plan import Known
+    from vrag.server.library.holdings import Holding, Holdings
+    from vrag.server.library.tickets import Ticket
+    from vrag.server.metrics import Metrics
+    from vrag.server.options import ServerOptions
+
+__all__ = ["Library"]
+
+log = logging.getLogger("vrag.server")
+T = TypeVar("T")
+_THREADS = 4
+"""Threads that store uploads: disks, not processors, are what they wait for."""
+_PARTS = ("id", "kind", "ordinal", "width", "height", "clip_start", "clip_end")
+_COLLECTIONS = "GET /collections lists them."
+
+
+class Library:
+    """Manages the collections of a server. Belongs to one event loop between `start` and `close`.
+
+    Args:
+        holdings: What the server has open.
+        options: How long a file may be, and how long requests may take.
+        limits: How much may be uploaded in all.
+        metrics: Where uploads are counted.
+    """
+
+    def __init__(
+        self,
+        holdings: Holdings,
+        options: ServerOptions,
+        limits: UploadLimits | None = None,
+        metrics: Metrics | None = None,
+    ) -> None:
+        self._holdings = holdings
+        self._options = options
+        self._limits = limits or UploadLimits()
+        self._ended: Callable[[str], None] = metrics.upload_ended if metrics else lambda _: None
+        self._threads = Threads(_THREADS, "vrag-uploads")
+        self._clerks: dict[str, Clerk] = {}
+        self._turn = threading.Lock()
+
+    async def start(self) -> None:
+        """Takes up what an earlier server left unfinished, in threads."""
+        for holding in self._holdings.holdings:
+            if holding.writable and uploads_of(holding).is_dir():
+                self._clerk(holding)
+
+    async def close(self, seconds: float) -> None:
+        """Has indexing leave off: what is done is kept, the rest is taken up at the next start.
+
+        Args:
+            seconds: How long to wait for it; then it is left to end with the program, which costs nothing but
+                what was done since the last commit.
+        """
+        clerks = list(self._clerks.values())
+        for clerk in clerks:
+            clerk.stop()
+        joined = [asyncio.to_thread(clerk.join, seconds) for clerk in clerks]
+        ended = await asyncio.gather(self._threads.close(seconds), *joined)
+        if not all(ended[1:]):
+            log.warning("Indexing is still at work after %g s and is left behind.", seconds)
+        self._clerks = {}
+
+    def collections(self) -> Collections:
+        """All collections. Blocks."""
+        held = self._holdings.holdings
+        return Collections(
+            collections=[_info(holding) for holding in held],
+            creatable=bool(held) and held[0].writable,
+            reason=self._holdings.absent or None,
+        )
+
+    def documents(self, name: str, offset: int = 0, limit: int = 10_000) -> Documents:
+        """Files of a collection, by name, those included that wait to be indexed. Blocks.
+
+        Raises:
+            Refusal: If there is no such collection (404).
+        """
+        holding = self._holding(name)
+        uploads, clerk = uploads_of(holding), self._clerks.get(name)
+        rows = read_manifest(holding.collection)
+        files = [_document(row, uploaded=lies_in(row.document.path, uploads)) for row in rows.values()]
+        waiting = [
+            t for t in (clerk.journal.all() if clerk else ()) if not t.over and str(t.path) not in rows
+        ]
+        files += [_waiting(ticket) for ticket in waiting]
+        files.sort(key=lambda file: (file.name.casefold(), file.name, file.id))
+        return Documents(documents=files[offset : offset + limit], total=len(files))
+
+    def document(self, id: str) -> DocumentPages:
+        """A document with its items, from the first collection that has it. Blocks.
+
+        Raises:
+            Refusal: If there is none (404).
+        """
+        self._check_present()
+        for holding in self._holdings.holdings:
+            columns = ["name", "status"]
+            rows = holding.collection.file_table.read(columns, f"id = {literal(id)}").data.to_pylist()
+            served = sorted(row["name"] for row in rows if DocumentStatus(row["status"]).served)
+            if served:
+                return DocumentPages(
+                    id=id, name=served[0], collection=holding.name, items=_parts(holding, id)
+                )
+        raise Refusal(404, "There is no such document.", "It may have been removed: look at the list again.")
+
+    async def create(self, name: str) -> CollectionInfo:
+        """Makes a collection.
+
+        Raises:
+            Refusal: If it cannot be made here, or there is one of that name (409).
+        """
+        self._check_present()
+        holding = await self._changed(lambda: self._holdings.create(name))
+        return await self._threads.run(partial(_info, holding))
+
+    async def drop(self, name: str) -> None:
+        """Deletes a collection that was made by `create`, with all that is in it.
+
+        Raises:
+            Refusal: If there is none (404), it is not one that clients may delete, or it is being written to
+                (409).
+        """
+        holding = self._holding(name)
+        if not holding.removable:
+            raise Refusal(
+                409, f"The collection {name} is not deleted through the server.", holding.reason or _NAMED
+            )
+        await self._changed(partial(self._drop, holding))
+
+    def jobs(self, name: str) -> Jobs:
+        """Uploads of a collection, the newest first.
+
+        Raises:
+            Refusal: If there is no such collection (404).
+        """
+        self._holding(name)
+        clerk = self._clerks.get(name)
+        return Jobs(jobs=[ticket.shown() for ticket in reversed(clerk.journal.all() if clerk else [])])
+
+    def job(self, id: str) -> Job:
+        """What became of an upload.
+
+        Raises:
+            Refusal: If there is none of this id, or none any more (404).
+        """
+        for clerk in list(self._clerks.values()):
+            if ticket := clerk.journal.get(id):
+                return ticket.shown()
+        hint = "Jobs are forgotten when the server starts anew: see the documents of the collection."
+        raise Refusal(404, "There is no such job.", hint)
+
+    async def upload(self, name: str, file: str, body: AsyncIterator[bytes], length: int | None) -> Job:
+        """Stores a file, in place of what has its name, and has it indexed.
+
+        Args:
+            name: Of the collection.
+            file: Name of the file, as the client gave it.
+            body: The pieces of its content.
+            length: Its length in bytes, if the client said it.
+
+        Raises:
+            Refusal: If there is no such collection (404), it takes no documents (409), no such file (415) or
+                none so long (413), or there is no room for it (507) or for its job (503).
+        """
+        holding = self._writable(name)
+        self._check_upload(file, length)
+        clerk = self._clerk(holding)
+        if clerk.waiting >= self._limits.waiting:
+            raise Refusal(503, "Too many files wait to be indexed.", "Come back when some are done.")
+        target = clerk.folder / safe_name(file)
+        limit = self._options.upload_bytes
+        stored = await receive(body, target, limit, self._limits, self._threads)
+        return clerk.submit(stored.path, stored.document).shown()
+
+    def remove(self, name: str, document: str, file: str | None = None) -> asyncio.Future[None]:
+        """Removes a document; an uploaded file is deleted with it, others stay where they are.
+
+        Args:
+            name: Of the collection.
+            document: Id of the document.
+            file: File name, where only one of several files with this content is meant.
+
+        Raises:
+            Refusal: If there is no such collection (404) or it cannot be written to (409). The future raises
+                it if there is no such document (404).
+            CollectionBusy: The future, if another process is writing.
+        """
+        return asyncio.wrap_future(self._clerk(self._writable(name)).remove(document, file))
+
+    async def _changed(self, change: Callable[[], T]) -> T:
+        """Changes which collections there are, in a thread."""
+        try:
+            return await self._threads.run(change)
+        except (SettingsError, CollectionBusy) as error:
+            raise Refusal(409, error.message, error.hint) from error
+
+    def _drop(self, holding: Holding) -> None:
+        with self._turn:
+            clerk = self._clerks.pop(holding.name, None)
+        if clerk is not None:
+            clerk.stop()
+            if not clerk.join(self._limits.stop_seconds):
+                raise CollectionBusy("A document is being read just now.", "Try again in a minute.")
+        try:
+            self._holdings.drop(holding.name)
+        except BaseException:
+            if clerk is not None:
+                self._clerk(holding)  # takes up what waits
+            raise
+
+    def _clerk(self, holding: Holding) -> Clerk:
+        with self._turn:
+            if holding.name not in self._clerks:
+                self._clerks[holding.name] = Clerk(holding, self._ended)
+            return self._clerks[holding.name]
+
+    def _check_present(self) -> None:
+        if self._holdings.absent:
+            raise Refusal(409, self._holdings.absent, "Manage documents there.")
+
+    def _holding(self, name: str) -> Holding:
+        self._check_present()
+        for holding in self._holdings.holdings:
+            if holding.name == name:
+                return holding
+        raise Refusal(404, "There is no such collection.", _COLLECTIONS)
+
+    def _writable(self, name: str) -> Holding:
+        holding = self._holding(name)
+        if not holding.writable:
+            raise Refusal(409, f"The collection {name} takes no documents here.", holding.reason)
+        return holding
+
+    def _check_upload(self, file: str, length: int | None) -> None:
+        """Refuses by name and announced length, before anything is read."""
+        suffix = suffix_of(file)
+        if suffix not in SUFFIXES:
+            kind = f"Files of type {suffix[:20]}" if suffix else "Files without a suffix"
+            raise Refusal(415, f"{kind} are not read.", f"These are: {', '.join(SUFFIXES)}")
+        most = self._options.upload_bytes
+        if length is not None and length > most:
+            raise Refusal(413, f"The file is longer than {most:,} bytes.", "Split it into several.")
+
+
+_NAMED = "It was named when the server was started: only collections made through the server are deleted."
+
+
+def _info(holding: Holding) -> CollectionInfo:
+    rows = {row.document.id: row for row in _served(read_manifest(holding.collection).values())}
+    mark = holding.collection.header.embedder
+    return CollectionInfo(
+        name=holding.name,
+        documents=len(rows),
+        items=sum(row.rows for row in rows.values()),
+        writable=holding.writable,
+        removable=holding.removable,
+        embedder=mark.name if mark else None,
+        reason=holding.reason or None,
+    )
+
+
+def _served(rows: Iterable[Known]) -> list[Known]:
+    return [row for row in rows if row.document.status.served]
+
+
+def _document(row: Known, *, uploaded: bool) -> DocumentInfo:
+    document = row.document
+    return DocumentInfo(
+        id=document.id,
+        name=document.name,
+        status=document.status,
+        items=row.rows if document.status.served else 0,
+        problems=[document.reason] if document.reason else [],
+        uploaded=uploaded,
+    )
+
+
+def _waiting(ticket: Ticket) -> DocumentInfo:
+    return DocumentInfo(
+        id=ticket.document,
+        name=ticket.path.name,
+        status=DocumentStatus.PENDING,
+        items=0,
+        problems=[],
+        uploaded=True,
+    )
+
+
+def _parts(holding: Holding, document: str) -> list[Part]:
+    rows = holding.collection.item_table.read(_PARTS, f"document = {literal(document)}").data.to_pylist()
+    return [
+        Part(
+            id=row["id"],
+            kind=row["kind"],
+            ordinal=row["ordinal"],
+            width=row["width"],
+            height=row["height"],
+            start=row["clip_start"],
+            end=row["clip_end"],
+        )
+        for row in sorted(rows, key=lambda row: row["ordinal"])
+    ]

@@ -1,0 +1,1 @@
+"""Runs over HTTP: started, followed by as many as like, stopped, found again."""

@@ -1,0 +1,117 @@
+"""Recorded runs, as lists and conversations. Reads the disk: for threads."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from functools import lru_cache
+from typing import TYPE_CHECKING, TypeVar
+
+from vrag.agent.conversation import following
+from vrag.agent.runs import RunState
+from vrag.errors import RunError
+from vrag.server.problems import Refusal
+from vrag.server.runs.wire import RunDetail, RunSummary
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from vrag.agent.outline import Outline
+    from vrag.agent.question import Exchange
+    from vrag.agent.runs import RunStore, StoredRun
+
+__all__ = ["Archive"]
+
+T = TypeVar("T")
+_KEPT = 4096
+"""Outlines that are remembered."""
+
+
+class Archive:
+    """What a store of runs holds."""
+
+    def __init__(self, store: RunStore) -> None:
+        self.store = store
+        self._outline = lru_cache(_KEPT)(self._fresh_outline)
+
+    def read(self, run: str) -> StoredRun:
+        """A run as it lies on disk.
+
+        Raises:
+            Refusal: If there is no such run (404).
+        """
+        return self._found(self.store.read, run)
+
+    def detail(self, run: str) -> RunDetail:
+        """What is known of a run.
+
+        Raises:
+            Refusal: If there is no such run (404).
+        """
+        return RunDetail.of(run, *self._read_outline(run))
+
+    def is_written(self, run: str) -> bool:
+        """Whether some process writes it now."""
+        return self.store.state(run, ended=False) is RunState.RUNNING
+
+    def summaries(
+        self, live: Mapping[str, Outline], *, limit: int, before: str, session: str
+    ) -> tuple[list[RunSummary], bool]:
+        """Runs, the newest first, and whether there are older ones. What cannot be read is left out.
+
+        Args:
+            live: Outlines of runs that this process writes.
+            limit: How many at most.
+            before: Id of a run; those before it are meant. All when empty.
+            session: The conversation that they belong to; any when empty.
+        """
+        found: list[RunSummary] = []
+        for run in self.store.ids():
+            if (before and run >= before) or (session and not self._is_of(run, session)):
+                continue
+            if len(found) == limit:
+                return found, True
+            with suppress(Refusal):
+                outline = live.get(run)
+                read = (outline, RunState.RUNNING) if outline else self._read_outline(run)
+                found.append(RunSummary.of(run, *read))
+        return found, False
+
+    def history(self, session: str) -> tuple[Exchange, ...]:
+        """What was said in a conversation, the oldest first.
+
+        Raises:
+            Refusal: If there is none (404), or its last question is not answered yet (409).
+        """
+        newest = next((run for run in self.store.ids() if run >= session and self._is_of(run, session)), None)
+        if newest is None:
+            raise Refusal(404, f"There is no conversation {session}.", "Ask without one.")
+        if self.is_written(newest):
+            raise Refusal(409, "The question before this one is not answered yet.", "Wait, or stop it.")
+        return following(self.read(newest))
+
+    def _is_of(self, run: str, session: str) -> bool:
+        if run == session:
+            return True
+        with suppress(RunError, OSError):
+            return self.store.started(run).session == session
+        return False
+
+    def _fresh_outline(self, run: str, _: int) -> Outline:
+        """The outline of a run, and the length of its file: a run that goes on is read again."""
+        return self.store.outline(run)
+
+    def _read_outline(self, run: str) -> tuple[Outline, RunState]:
+        written = self.is_written(run)  # before its file is read: what comes in between is read, too
+        outline = self._found(lambda run: self._outline(run, self.store.length(run)), run)
+        if outline.end is None and written:
+            return outline, RunState.RUNNING
+        return outline, RunState.INTERRUPTED if outline.end is None else RunState.FINISHED
+
+    def _found(self, read: Callable[[str], T], run: str) -> T:
+        try:
+            self.store.length(run)  # by its whole id: a part of one is for people at a terminal
+            return read(run)
+        except RunError as error:
+            raise Refusal(404, error.message, error.hint) from error
+        except OSError as error:
+            raise Refusal(404, f"There is no run {run}.", "GET /runs lists them.") from error

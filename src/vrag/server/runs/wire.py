@@ -1,0 +1,239 @@
+"""Requests and responses of the routes about runs."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints
+
+from vrag.agent.events import AnswerGiven, RunFailed, StopReason
+from vrag.agent.evidence import Evidence
+from vrag.agent.runs import RunState
+
+if TYPE_CHECKING:
+    from vrag.agent.outline import Outline
+
+__all__ = [
+    "AgentChoice",
+    "CollectionChoice",
+    "Defaults",
+    "ModelChoice",
+    "Offer",
+    "OfferLimits",
+    "ReportRequest",
+    "RunDetail",
+    "RunList",
+    "RunRequest",
+    "RunSummary",
+    "Thinking",
+]
+
+QUESTION_CHARS = 8000
+IMAGES, IMAGE_BYTES = 4, 8 * 1024 * 1024
+MAX_STEPS, MAX_HITS = 200, 100
+RUN_ID = r"^[0-9a-f-]{1,40}$"
+RunId = Annotated[str, StringConstraints(pattern=RUN_ID)]
+Thinking = Literal["auto", "on", "off"]
+
+
+def _not_blank(text: str) -> str:
+    if not text.strip():
+        raise ValueError("it is empty")
+    return text
+
+
+def _picture(text: str) -> str:
+    """Base64, with or without the head of a data URL."""
+    if text.startswith("data:"):
+        head, comma, text = text.partition(",")
+        if not comma or not head.startswith("data:image/") or not head.endswith(";base64"):
+            raise ValueError("a data URL looks like data:image/png;base64,…")
+    if len(text) > IMAGE_BYTES * 4 // 3 + 4:
+        raise ValueError(f"it has more than {IMAGE_BYTES:,} bytes")
+    try:
+        base64.b64decode(text, validate=True)
+    except (binascii.Error, ValueError):
+        raise ValueError("it is not base64") from None
+    return text
+
+
+class _Closed(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class RunRequest(_Closed):
+    """A question to an agent. What is left out is as the server's settings say."""
+
+    question: Annotated[
+        str, StringConstraints(min_length=1, max_length=QUESTION_CHARS), AfterValidator(_not_blank)
+    ] = Field(description="What to answer.")
+    agent: Literal["vrag", "vimrag"] | None = Field(default=None, description="Which agent answers.")
+    model: str | None = Field(
+        default=None, max_length=300, description="One of the models offered; empty for the offline policy."
+    )
+    collection: str | None = Field(
+        default=None, max_length=200, description="Where to look; all collections when absent."
+    )
+    documents: tuple[Annotated[str, StringConstraints(max_length=100)], ...] | None = Field(
+        default=None, max_length=10_000, description="Ids of the documents to look at; all when absent."
+    )
+    max_steps: int | None = Field(default=None, ge=1, le=MAX_STEPS, description="Model calls at most.")
+    top_k: int | None = Field(default=None, ge=1, le=MAX_HITS, description="Hits of a search.")
+    thinking: Thinking | None = Field(
+        default=None, description="Whether the model thinks apart from its reply."
+    )
+    session: RunId | None = Field(
+        default=None, description="The conversation that this continues: id of the run that began it."
+    )
+    images: tuple[Annotated[str, AfterValidator(_picture)], ...] = Field(
+        default=(), max_length=IMAGES, description="Pictures, as base64 or data URLs: JPEG, PNG or WebP."
+    )
+
+    @property
+    def pictures(self) -> tuple[bytes, ...]:
+        """The files of its pictures."""
+        return tuple(base64.b64decode(text) for text in self.images)
+
+
+class RunSummary(_Closed):
+    """A run, as a list shows it."""
+
+    id: str
+    session: str = Field(description="Id of the run that began the conversation.")
+    question: str
+    agent: str
+    model: str = Field(description="What wrote the replies.")
+    collection: str | None = Field(description="Where it looked; all collections when null.")
+    state: RunState
+    stop_reason: StopReason | None = Field(description="Why it ended; null while it runs.")
+    answer: str | None
+    started: float = Field(description="Seconds since 1970.")
+    seconds: float
+    steps: int = Field(description="Model calls so far.")
+    prompt_tokens: int | None
+    completion_tokens: int | None
+    visual_tokens: int
+    cost: float | None = Field(description="In the currency of the prices; null where they are unknown.")
+    events: int = Field(description="Events so far.")
+
+    @classmethod
+    def of(cls, id: str, outline: Outline, state: RunState) -> RunSummary:
+        """The summary of a run."""
+        started, usage = outline.started, outline.usage
+        return cls(
+            id=id,
+            session=started.session or id,
+            question=started.question,
+            agent=started.settings.agent,
+            model=started.settings.policy,
+            collection=started.settings.environment.collection,
+            state=state,
+            stop_reason=outline.stop_reason,
+            answer=outline.answer,
+            started=started.ts,
+            seconds=outline.seconds,
+            steps=outline.steps,
+            prompt_tokens=usage.prompt_tokens,
+            completion_tokens=usage.completion_tokens,
+            visual_tokens=usage.visual_tokens,
+            cost=usage.cost,
+            events=outline.events,
+        )
+
+
+class RunDetail(RunSummary):
+    """A run with what its answer rests on."""
+
+    evidence: tuple[Evidence, ...] = ()
+    unsupported: tuple[str, ...] = ()
+    failure: str | None = None
+
+    @classmethod
+    def of(cls, id: str, outline: Outline, state: RunState) -> RunDetail:
+        """The detail of a run."""
+        summary = dict(RunSummary.of(id, outline, state))
+        match outline.end:
+            case AnswerGiven(evidence=evidence, unsupported=unsupported):
+                return cls(**summary, evidence=evidence, unsupported=unsupported)
+            case RunFailed(message=message):
+                return cls(**summary, failure=message)
+            case _:
+                return cls(**summary)
+
+
+class RunList(_Closed):
+    """Some runs, the newest first."""
+
+    runs: tuple[RunSummary, ...]
+    more: bool = Field(description="Whether there are older ones.")
+
+
+class ReportRequest(_Closed):
+    """Runs that become one document."""
+
+    runs: tuple[RunId, ...] = Field(min_length=1, max_length=200)
+    title: str = Field(default="", max_length=300)
+    format: Literal["html", "markdown"] = "html"
+
+
+class AgentChoice(_Closed):
+    """An agent that may be asked."""
+
+    name: Literal["vrag", "vimrag"]
+    title: str
+    steps: int = Field(description="Model calls at most, where nothing else is said.")
+    hits: int = Field(description="Hits of a search, where nothing else is said.")
+
+
+class ModelChoice(_Closed):
+    """A model that may be asked."""
+
+    name: str = Field(description="Empty for the offline policy.")
+    title: str
+
+
+class CollectionChoice(_Closed):
+    """A collection that may be searched."""
+
+    name: str
+    documents: int
+    items: int
+    writable: bool
+    embedder: str | None
+
+
+class Defaults(_Closed):
+    """What holds where a request says nothing."""
+
+    agent: Literal["vrag", "vimrag"]
+    model: str
+    collection: str | None = None
+    max_steps: int | None = None
+    top_k: int | None = None
+    thinking: Thinking = "auto"
+
+
+class OfferLimits(_Closed):
+    """How much a request may ask for."""
+
+    question_chars: int = QUESTION_CHARS
+    images: int = IMAGES
+    image_bytes: int = IMAGE_BYTES
+    upload_bytes: int
+    upload_types: tuple[str, ...]
+    steps: int = MAX_STEPS
+    top_k: int = MAX_HITS
+
+
+class Offer(_Closed):
+    """What a server can be asked for."""
+
+    agents: tuple[AgentChoice, ...]
+    models: tuple[ModelChoice, ...]
+    collections: tuple[CollectionChoice, ...]
+    defaults: Defaults
+    limits: OfferLimits
+    examples: tuple[str, ...] = ()
+    version: str

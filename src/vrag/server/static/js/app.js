@@ -1,0 +1,59 @@
+/** Starts the page: asks who is there and what the server offers, and shows the door or the page. */
+
+import { get, Problem } from "./api.js";
+import { h } from "./dom.js";
+import { tell } from "./overlays.js";
+import { Page } from "./page.js";
+import { showSignIn } from "./sign-in.js";
+
+const RETRY = 4_000;
+
+const root = document.documentElement;
+const main = /** @type {HTMLElement} */ (document.getElementById("main"));
+
+async function start() {
+  try {
+    const session = await get("/session");
+    if (session.needed && !session.signed_in) showDoor(false);
+    else open(await get("/options"), session.needed);
+  } catch (error) {
+    if (!(error instanceof Problem)) throw error;
+    if (error.status === 401) showDoor(false);
+    else showFailure(error);
+  }
+}
+
+/** @param {any} offer @param {boolean} secured */
+function open(offer, secured) {
+  const page = new Page(offer, secured);
+  delete root.dataset.door;
+  window.addEventListener(
+    "vrag:signed-out",
+    (event) => {
+      page.close();
+      showDoor(!(/** @type {CustomEvent} */ (event).detail?.byHand));
+    },
+    { once: true },
+  );
+  page.open();
+}
+
+/** @param {boolean} expired */
+function showDoor(expired) {
+  root.dataset.door = "";
+  document.title = "Sign in · vrag";
+  showSignIn(main, { signedIn: () => location.reload(), expired });
+}
+
+/** @param {Problem} problem */
+function showFailure(problem) {
+  const again = setTimeout(start, RETRY);
+  const now = () => {
+    clearTimeout(again);
+    start();
+  };
+  const button = h("button", { type: "button", class: "primary", text: "Try again", on: { click: now } });
+  tell(main, { id: "server-away", level: "h1", title: problem.detail, hint: problem.hint, actions: [button] });
+}
+
+start();

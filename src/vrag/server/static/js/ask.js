@@ -1,0 +1,116 @@
+/** The first page: what this is, the question box, examples, and the documents that it can look at. */
+
+import { get, Problem } from "./api.js";
+import { counted } from "./choices.js";
+import { h, icon, replace } from "./dom.js";
+import { kindOf, uploadButton } from "./documents.js";
+import { openDocument } from "./open-document.js";
+import { documentsHash } from "./router.js";
+
+const FEW = 6;
+
+/**
+ * @param {HTMLElement} root
+ * @param {object} how
+ * @param {any} how.offer
+ * @param {import("./composer.js").Composer} how.box
+ * @param {import("./uploads.js").Uploads} how.uploads
+ * @returns {{update: () => void}}
+ */
+export function showAsk(root, { offer, box, uploads }) {
+  const holds = h("section", { class: "holds", id: "holds", "aria-labelledby": "holds-title" });
+  const empty = offer.collections.every((/** @type {any} */ one) => one.documents === 0);
+  const update = () => {
+    if (empty) showEmpty(holds, offer, uploads);
+    else showHolds(holds, offer, box.collection());
+  };
+  replace(
+    root,
+    h(
+      "div",
+      { class: "ask" },
+      h("h1", { text: "Ask your documents" }),
+      h("p", { class: "ask-lead", text: "It searches the pages, looks closer where it matters, and answers with the places where it saw it." }),
+      box.element,
+      !empty && examples(offer.examples, box),
+      holds,
+    ),
+  );
+  update();
+  return { update };
+}
+
+/** @param {string[]} questions @param {import("./composer.js").Composer} box */
+function examples(questions, box) {
+  if (questions.length === 0) return null;
+  const chip = (/** @type {string} */ question) =>
+    h("li", h("button", { type: "button", class: "example", dir: "auto", text: question, on: { click: () => box.fill(question) } }));
+  return h("section", { "aria-labelledby": "examples-title" }, h("h2", { id: "examples-title", class: "small-title", text: "Try one of these" }), h("ul", { class: "examples", id: "examples" }, questions.map(chip)));
+}
+
+/** @param {HTMLElement} holds @param {any} offer @param {import("./uploads.js").Uploads} uploads */
+function showEmpty(holds, offer, uploads) {
+  const target = offer.collections.find((/** @type {any} */ one) => one.writable);
+  replace(
+    holds,
+    h(
+      "div",
+      { class: "empty-drop", id: "no-documents" },
+      icon("pages"),
+      h("h2", { id: "holds-title", text: "No documents yet" }),
+      h("p", { class: "soft", text: target ? "Drop PDFs, office files, pictures or videos anywhere on this page. Questions can be asked as soon as the first one is read." : "The collections of this server hold no documents and take no uploads." }),
+      target && uploadButton(uploads, target.name),
+    ),
+  );
+}
+
+/** @param {HTMLElement} holds @param {any} offer @param {string | null} chosen */
+async function showHolds(holds, offer, chosen) {
+  const collection = offer.collections.find((/** @type {any} */ one) => one.name === chosen) ?? offer.collections.find((/** @type {any} */ one) => one.documents > 0);
+  const all = chosen === null && offer.collections.length > 1;
+  const title = all ? `${counted(offer.collections.length, "collection")}` : collection.name;
+  const count = all ? sum(offer.collections) : collection;
+  const list = h("ul", { class: "holds-list" });
+  replace(
+    holds,
+    h(
+      "header",
+      h("h2", { id: "holds-title", class: "small-title", dir: "auto", text: title }),
+      h("span", { class: "faint size-1", text: `${counted(count.documents, "document")} · ${counted(count.items, "item")}` }),
+      h("span", { class: "grow" }),
+      h("a", { href: documentsHash(collection.name), class: "size-1", text: "See all", "aria-label": "See all documents" }),
+    ),
+    list,
+  );
+  if (all) replace(list, offer.collections.slice(0, FEW).map(collectionLink));
+  else replace(list, await documentButtons(collection));
+}
+
+/** @param {any[]} collections */
+function sum(collections) {
+  const total = (/** @type {string} */ key) => collections.reduce((sum, one) => sum + one[key], 0);
+  return { documents: total("documents"), items: total("items") };
+}
+
+/** @param {any} one */
+function collectionLink(one) {
+  return h("li", h("a", { href: documentsHash(one.name), class: "button quiet" }, icon("folder"), h("span", { class: "clip", dir: "auto", text: one.name }), h("span", { class: "faint", text: one.documents })));
+}
+
+/** @param {any} collection */
+async function documentButtons(collection) {
+  try {
+    const { documents } = await get(`/collections/${encodeURIComponent(collection.name)}/documents`);
+    const shown = documents.filter((/** @type {any} */ one) => one.items > 0);
+    const rest = documents.length - Math.min(shown.length, FEW);
+    return [...shown.slice(0, FEW).map(documentButton), rest > 0 && h("li", h("a", { href: documentsHash(collection.name), class: "button quiet", text: `${rest} more` }))];
+  } catch (error) {
+    if (!(error instanceof Problem)) throw error;
+    return []; // a list of documents beside the question box is no reason to complain
+  }
+}
+
+/** @param {any} one */
+function documentButton(one) {
+  return h("li", h("button", { type: "button", class: "quiet", title: `Open ${one.name}`, dataset: { document: one.id }, on: { click: () => openDocument(one) } }, icon(kindOf(one.name)), h("span", { class: "clip", dir: "auto", text: one.name })));
+}

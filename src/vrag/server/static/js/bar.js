@@ -1,0 +1,77 @@
+/** The bar above a run: its conversation, the turns of it, a link to share, the report. */
+
+import { download, Problem } from "./api.js";
+import { dialog, h, icon, iconButton, replace, toast } from "./dom.js";
+import { outcome } from "./history.js";
+import { openRail } from "./rail.js";
+import { runHash } from "./router.js";
+
+/**
+ * @param {HTMLElement} bar
+ * @param {{title?: string, turns?: import("./history.js").Run[], current?: string}} [shown]
+ */
+export function showBar(bar, { title = "", turns = [], current } = {}) {
+  const open = iconButton("rail", "Show the list of runs", { id: "rail-open", on: { click: () => openRail(true) } });
+  replace(
+    bar,
+    open,
+    turns.length > 1
+      ? h("nav", { class: "turns-nav", "aria-label": "Questions of this conversation" }, turns.map((run, at) => turn(run, at, run.id === current)))
+      : h("p", { class: "bar-title clip", dir: "auto", text: title }),
+    h("span", { class: "grow" }),
+    current && h("a", { href: "#/", id: "bar-new", class: "button quiet", title: "New question", "aria-label": "New question" }, icon("plus")),
+    current && h("button", { type: "button", id: "share", class: "quiet", on: { click: share } }, icon("link"), h("span", { class: "bar-word", text: "Copy link" })),
+    turns.length > 0 && h("button", { type: "button", id: "report", class: "quiet", on: { click: () => report(turns) } }, icon("report"), h("span", { class: "bar-word", text: "Report" })),
+  );
+}
+
+/** @param {import("./history.js").Run} run @param {number} at @param {boolean} here */
+function turn(run, at, here) {
+  const [kind, words] = outcome(run);
+  const label = `Question ${at + 1}: ${run.question}. ${words}`;
+  return h(
+    "a",
+    { href: runHash(run.id), class: "turn", title: run.question.slice(0, 300), "aria-label": label, "aria-current": here ? "page" : null },
+    h("span", { class: "turn-number", text: at + 1 }),
+    h("span", { class: "clip", dir: "auto", text: run.question }),
+    kind === "running" && h("span", { class: "run-state running" }),
+  );
+}
+
+async function share() {
+  const url = location.href;
+  try {
+    await navigator.clipboard.writeText(url);
+    toast("The link is copied.", { kind: "ok", hint: "Whoever can reach this server can open it." });
+  } catch {
+    const field = h("input", { readonly: true, value: url, "aria-label": "Link to this run", on: { focus: (/** @type {Event} */ event) => /** @type {HTMLInputElement} */ (event.target).select() } });
+    await dialog({ title: "Link to this run", body: field });
+  }
+}
+
+/** @param {import("./history.js").Run[]} turns */
+async function report(turns) {
+  const ended = turns.filter((run) => run.state !== "running");
+  if (ended.length === 0) {
+    toast("There is nothing to report before the run has ended.");
+    return;
+  }
+  const title = /** @type {HTMLInputElement} */ (h("input", { id: "report-title", maxlength: 200, dir: "auto", value: turns[0].question.slice(0, 200) }));
+  const format = /** @type {HTMLSelectElement} */ (h("select", { id: "report-format" }, h("option", { value: "html", text: "Web page (HTML, with pictures)" }), h("option", { value: "markdown", text: "Markdown" })));
+  const questions = ended.length === 1 ? "the question of this conversation" : `the ${ended.length} questions of this conversation`;
+  const body = h("div", { class: "report-form" }, h("p", { text: `One document with ${questions}, the answers, and the places where they were seen.` }), h("label", { class: "field" }, "Title", title), h("label", { class: "field" }, "Format", format));
+  const check = () => made({ runs: ended.map((run) => run.id), title: title.value.trim() || undefined, format: format.value });
+  await dialog({ title: "Report of this conversation", body, actions: [{ label: "Cancel" }, { label: "Download", kind: "primary", value: true, check }] });
+}
+
+/** @param {{runs: string[], title?: string, format: string}} asked @returns {Promise<boolean>} */
+async function made(asked) {
+  try {
+    await download("/reports", asked, asked.format === "html" ? "report.html" : "report.md");
+    return true;
+  } catch (error) {
+    if (!(error instanceof Problem)) throw error;
+    toast(error.detail, { kind: "danger", hint: error.hint });
+    return false;
+  }
+}

@@ -1,0 +1,152 @@
+/** How a question is to be answered: agent, model, collection, steps, hits, thinking. Kept for the next visit. */
+
+import { h } from "./dom.js";
+
+const KEPT = "vrag.options";
+
+/**
+ * @typedef {object} Choices `max_steps` and `top_k` are null for the agent's own numbers, `collection` for all.
+ * @property {string} agent
+ * @property {string} model
+ * @property {string | null} collection
+ * @property {number | null} max_steps
+ * @property {number | null} top_k
+ * @property {"auto" | "on" | "off"} thinking
+ */
+
+const THINKING = [
+  { name: "auto", title: "As the model does" },
+  { name: "on", title: "On" },
+  { name: "off", title: "Off" },
+];
+
+/**
+ * What was kept, as far as the server still offers it; its defaults for the rest.
+ * @param {any} offer
+ * @param {Record<string, any>} kept
+ * @returns {Choices}
+ */
+export function chosen(offer, kept) {
+  const named = (/** @type {string} */ key, /** @type {{name: string}[]} */ offered) =>
+    offered.some((one) => one.name === kept[key]) ? kept[key] : (offer.defaults[key] ?? offered[0]?.name);
+  const within = (/** @type {"max_steps" | "top_k"} */ key, /** @type {number} */ most) =>
+    Number.isInteger(kept[key]) && kept[key] >= 1 && kept[key] <= most ? kept[key] : (offer.defaults[key] ?? null);
+  const collection = kept.collection === null ? null : offer.collections.find((/** @type {any} */ one) => one.name === kept.collection);
+  return {
+    agent: named("agent", offer.agents),
+    model: named("model", offer.models),
+    collection: collection === undefined ? offer.defaults.collection : (collection?.name ?? null),
+    max_steps: within("max_steps", offer.limits.steps),
+    top_k: within("top_k", offer.limits.top_k),
+    thinking: THINKING.some((one) => one.name === kept.thinking) ? kept.thinking : (offer.defaults.thinking ?? "auto"),
+  };
+}
+
+/** @returns {Record<string, any>} */
+export function keptChoices() {
+  try {
+    return JSON.parse(localStorage.getItem(KEPT) ?? "{}") ?? {};
+  } catch {
+    return {};
+  }
+}
+
+/** @param {Choices} choices */
+export function keepChoices(choices) {
+  localStorage.setItem(KEPT, JSON.stringify(choices));
+}
+
+/**
+ * What stands on the folded options: the choices that matter most, in words.
+ * @param {any} offer
+ * @param {Choices} choices
+ * @returns {string[]}
+ */
+export function told(offer, choices) {
+  const titled = (/** @type {any[]} */ offered, /** @type {string} */ name) =>
+    (offered.find((one) => one.name === name)?.title ?? name).split(": ")[0]; // what follows explains it, in the list
+  const words = [titled(offer.agents, choices.agent), titled(offer.models, choices.model)];
+  if (offer.collections.length > 1) words.push(choices.collection ?? "All collections");
+  if (choices.max_steps) words.push(counted(choices.max_steps, "step"));
+  if (choices.top_k) words.push(counted(choices.top_k, "hit"));
+  if (choices.thinking !== "auto") words.push(`Thinking ${choices.thinking}`);
+  return words;
+}
+
+/**
+ * @param {number} count
+ * @param {string} noun
+ * @returns {string}
+ */
+export function counted(count, noun) {
+  return `${count.toLocaleString("en")} ${noun}${count === 1 ? "" : "s"}`;
+}
+
+/**
+ * The row of small controls.
+ * @param {any} offer
+ * @param {Choices} choices Changed in place.
+ * @param {() => void} changed
+ * @returns {HTMLElement}
+ */
+export function choiceRow(offer, choices, changed) {
+  const set = (/** @type {keyof Choices} */ key, /** @type {any} */ value) => {
+    Object.assign(choices, { [key]: value });
+    keepChoices(choices);
+    agentsOwn();
+    changed();
+  };
+  const steps = numberField("Steps", "max_steps", offer.limits.steps, choices, set);
+  const hits = numberField("Hits per search", "top_k", offer.limits.top_k, choices, set);
+  const agentsOwn = () => {
+    const agent = offer.agents.find((/** @type {any} */ one) => one.name === choices.agent);
+    for (const [field, number] of [[steps, agent?.steps], [hits, agent?.hits]]) {
+      /** @type {HTMLInputElement} */ (field.querySelector("input")).placeholder = number ? `${number}` : "Automatic";
+    }
+  };
+  agentsOwn();
+  const all = { name: "", title: "All" };
+  const collections = [all, ...offer.collections.map((/** @type {any} */ one) => ({ name: one.name, title: one.name }))];
+  return h(
+    "div",
+    { class: "choices", role: "group", "aria-label": "Options" },
+    selectField("Agent", "agent", offer.agents, choices.agent, (name) => set("agent", name)),
+    selectField("Model", "model", offer.models, choices.model, (name) => set("model", name)),
+    selectField("Collection", "collection", collections, choices.collection ?? "", (name) => set("collection", name || null)),
+    steps,
+    hits,
+    selectField("Thinking", "thinking", THINKING, choices.thinking, (name) => set("thinking", name)),
+  );
+}
+
+/**
+ * @param {string} label
+ * @param {string} key
+ * @param {{name: string, title: string}[]} offered
+ * @param {string} value
+ * @param {(name: string) => void} set
+ */
+function selectField(label, key, offered, value, set) {
+  const options = offered.map(({ name, title }) => h("option", { value: name, selected: name === value, text: title || name }));
+  const change = (/** @type {Event} */ event) => set(/** @type {HTMLSelectElement} */ (event.target).value);
+  return h("label", { class: "field" }, label, h("select", { id: `choice-${key}`, on: { change } }, options));
+}
+
+/**
+ * @param {string} label
+ * @param {"max_steps" | "top_k"} key
+ * @param {number} most
+ * @param {Choices} choices
+ * @param {(key: "max_steps" | "top_k", value: number | null) => void} set
+ */
+function numberField(label, key, most, choices, set) {
+  const change = (/** @type {Event} */ event) => {
+    const input = /** @type {HTMLInputElement} */ (event.target);
+    const number = Math.round(input.valueAsNumber);
+    const value = Number.isNaN(number) ? null : Math.min(Math.max(number, 1), most);
+    input.value = value === null ? "" : String(value);
+    set(key, value);
+  };
+  const props = { id: `choice-${key}`, type: "number", min: 1, max: most, step: 1, inputmode: "numeric", value: choices[key] ?? "", on: { change } };
+  return h("label", { class: "field" }, label, h("input", props));
+}

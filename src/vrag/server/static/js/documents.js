@@ -1,0 +1,242 @@
+/** The documents: collections, what each holds, what was wrong with a file, uploads on their way, removal. */
+
+import { del, get, post, Problem } from "./api.js";
+import { counted } from "./choices.js";
+import { announce, dialog, h, icon, iconButton, replace, toast } from "./dom.js";
+import { openDocument } from "./open-document.js";
+import { tell } from "./overlays.js";
+import { bytes } from "./pictures.js";
+import { documentsHash, navigate } from "./router.js";
+import { doing, kinds } from "./uploads.js";
+
+const FILTER_FROM = 12;
+
+/** @typedef {{id: string, name: string, status: string, items: number, problems: string[], uploaded: boolean}} Held */
+
+/**
+ * Shows the documents of one collection.
+ * @param {HTMLElement} root
+ * @param {object} how
+ * @param {string | null} how.name Of the collection; null for the first.
+ * @param {{collections: any[], creatable: boolean, reason?: string | null}} how.holdings
+ * @param {import("./uploads.js").Uploads} how.uploads
+ * @param {() => Promise<void>} how.reload Loads the collections again.
+ * @returns {{update: () => void, refresh: (holdings: {collections: any[]}) => Promise<void>, target: () => string | null}}
+ */
+export function showDocuments(root, { name, holdings, uploads, reload }) {
+  let { collections } = holdings;
+  let current = collections.find((one) => one.name === name) ?? collections[0];
+  const tabs = h("nav", { class: "tabs", "aria-label": "Collections" });
+  const facts = h("div", { class: "about" });
+  const jobs = h("ul", { class: "jobs", id: "jobs", "aria-label": "Uploads", hidden: true });
+  const held = h("div", { id: "documents-held" });
+  /** @type {Held[]} */
+  let documents = [];
+
+  const show = () => {
+    replace(tabs, collections.map((one) => tab(one, one === current)));
+    if (current) replace(facts, about(current, uploads.limits, () => drop(current, reload)));
+  };
+  const update = () => {
+    const own = uploads.list.filter((upload) => upload.collection === current?.name);
+    jobs.hidden = own.length === 0;
+    replace(jobs, own.map((upload) => job(upload, () => uploads.dismiss(upload))));
+  };
+  const load = async () => {
+    try {
+      ({ documents } = await get(`/collections/${encodeURIComponent(current.name)}/documents`));
+      list();
+    } catch (error) {
+      if (!(error instanceof Problem)) throw error;
+      if (documents.length === 0) tell(held, { title: error.detail, hint: error.hint, actions: [h("button", { type: "button", text: "Try again", on: { click: load } })] });
+    }
+  };
+  const list = () => {
+    const rows = documents.map((one) => documentRow(one, current, () => remove(one)));
+    if (rows.length === 0) replace(held, emptyCollection(current));
+    else replace(held, rows.length >= FILTER_FROM && filterBox(held), h("ul", { class: "held", "aria-label": `Documents of ${current.name}` }, rows));
+  };
+  const remove = async (/** @type {Held} */ one) => {
+    const body = `${one.name} and its ${counted(one.items, "item")} leave the collection. ${one.uploaded ? "The uploaded file is deleted too." : "The file itself stays where it is."}`;
+    if (!(await confirmed("Remove this document?", body, "Remove"))) return;
+    await tried(async () => {
+      await del(`/collections/${encodeURIComponent(current.name)}/documents/${encodeURIComponent(one.id)}`);
+      announce(`${one.name} removed`);
+      await reload();
+    });
+  };
+
+  const heading = h("header", { class: "documents-head" }, h("h1", { text: "Documents" }), h("span", { class: "grow" }), holdings.creatable && h("button", { type: "button", id: "new-collection", on: { click: () => create(reload) } }, icon("plus"), "New collection"), current?.writable && uploadButton(uploads, current.name));
+  replace(root, h("div", { class: "documents" }, heading, current ? [tabs, facts, jobs, held] : noCollections(holdings, reload)));
+  show();
+  update();
+  if (current) {
+    replace(held, h("p", { class: "row soft" }, h("span", { class: "spinner" }), "Loading"));
+    load();
+    tried(() => uploads.adopt(current.name));
+  }
+  const refresh = async (/** @type {{collections: any[]}} */ now) => {
+    collections = now.collections;
+    current = collections.find((one) => one.name === current?.name) ?? current;
+    show();
+    if (current) await load();
+  };
+  return { update, refresh, target: () => (current?.writable ? current.name : null) };
+}
+
+/** @param {any} one @param {boolean} current */
+function tab(one, current) {
+  return h(
+    "a",
+    { href: documentsHash(one.name), "aria-current": current ? "page" : null, dataset: { collection: one.name } },
+    h("span", { class: "clip", dir: "auto", text: one.name }),
+    h("span", { class: "tab-count", text: one.documents }),
+  );
+}
+
+/** @param {any} collection @param {any} limits @param {() => void} remove */
+function about(collection, limits, remove) {
+  const facts = [counted(collection.documents, "document"), counted(collection.items, "item"), collection.embedder ? `searched by words and by ${collection.embedder}` : "searched by words"];
+  const taken = `Drop files anywhere on this page, up to ${bytes(limits.upload_bytes)} each: ${kinds(limits.upload_types)}.`;
+  return [
+    h("p", { dir: "auto", text: facts.join(" · ") }),
+    h("p", { class: "faint size-2", dir: "auto", text: collection.writable ? taken : (collection.reason ?? "This collection takes no uploads.") }),
+    collection.removable && iconButton("trash", `Remove the collection ${collection.name}`, { id: "remove-collection", on: { click: remove } }),
+  ];
+}
+
+/** @param {Held} one @param {any} collection @param {() => void} remove */
+function documentRow(one, collection, remove) {
+  const readable = one.items > 0;
+  const name = h("span", { class: "held-name", dir: "auto", text: one.name });
+  return h(
+    "li",
+    { class: "held-row", dataset: { document: one.id, name: one.name, status: one.status } },
+    readable
+      ? h("button", { type: "button", class: "quiet held-open", title: `Open ${one.name}`, on: { click: () => openDocument(one) } }, icon(kindOf(one.name)), name)
+      : h("span", { class: "held-open" }, icon("page"), name),
+    statusChip(one.status),
+    h("span", { class: "held-items faint", text: readable ? counted(one.items, "item") : "" }),
+    collection.writable ? iconButton("trash", `Remove ${one.name}`, { class: "held-remove", on: { click: remove } }) : h("span"),
+    one.problems.length > 0 && problemList(one.problems),
+  );
+}
+
+/** @param {string} status */
+function statusChip(status) {
+  /** @type {Record<string, [string, string]>} */
+  const told = { partial: ["mark", "Partly read"], failed: ["danger", "Not read"], pending: ["", "Waits"] };
+  return told[status] ? h("span", { class: `chip ${told[status][0]}`, text: told[status][1] }) : h("span");
+}
+
+/** @param {string[]} problems */
+function problemList(problems) {
+  const lines = problems.map((problem) => h("li", { dir: "auto", text: problem }));
+  if (lines.length === 1) return h("ul", { class: "held-problems" }, lines);
+  return h("details", { class: "held-problems" }, h("summary", { text: counted(problems.length, "problem") }), h("ul", lines));
+}
+
+/** @param {import("./uploads.js").Upload} upload @param {() => void} dismiss */
+function job(upload, dismiss) {
+  const ended = upload.state === "finished" || upload.state === "failed";
+  const known = upload.state === "sending" || upload.state === "running";
+  const bar = known && upload.total ? { value: String(upload.done), max: upload.total } : {};
+  return h(
+    "li",
+    { class: `job ${upload.state}`, dataset: { file: upload.file, state: upload.state } },
+    ended ? icon(upload.state === "failed" ? "warn" : "check") : h("span", { class: "spinner" }),
+    h("div", { class: "grow" }, h("p", { class: "job-name", dir: "auto", text: upload.file }), h("p", { class: "job-doing size-2", dir: "auto", text: doing(upload) }), upload.problems.length > 0 && problemList(upload.problems)),
+    ended && iconButton("close", `Dismiss ${upload.file}`, { on: { click: dismiss } }),
+    !ended && h("progress", { ...bar, "aria-label": `${upload.file}: progress` }),
+  );
+}
+
+/**
+ * A button that opens the file dialog and uploads what is chosen.
+ * @param {import("./uploads.js").Uploads} uploads
+ * @param {string} collection
+ */
+export function uploadButton(uploads, collection) {
+  const input = /** @type {HTMLInputElement} */ (h("input", { type: "file", id: "upload-files", multiple: true, hidden: true, accept: uploads.limits.upload_types.join(",") }));
+  input.addEventListener("change", () => {
+    uploads.add([...(input.files ?? [])], collection);
+    input.value = "";
+  });
+  return [input, h("button", { type: "button", id: "upload", class: "primary", on: { click: () => input.click() } }, icon("upload"), "Upload files")];
+}
+
+/** @param {HTMLElement} held */
+function filterBox(held) {
+  const input = (/** @type {Event} */ event) => {
+    const words = /** @type {HTMLInputElement} */ (event.target).value.toLocaleLowerCase();
+    for (const row of /** @type {NodeListOf<HTMLElement>} */ (held.querySelectorAll(".held-row"))) {
+      row.hidden = !(row.dataset.name ?? "").toLocaleLowerCase().includes(words);
+    }
+  };
+  return h("input", { type: "search", id: "filter-documents", placeholder: "Filter by name", "aria-label": "Filter documents by name", on: { input } });
+}
+
+/** @param {any} collection */
+function emptyCollection(collection) {
+  return h("div", { class: "empty-drop" }, icon("upload"), h("p", { text: collection.writable ? "No documents yet. Drop files here." : "No documents in this collection." }));
+}
+
+/** @param {{creatable: boolean, reason?: string | null}} holdings @param {() => Promise<void>} reload */
+function noCollections({ creatable, reason }, reload) {
+  return h("div", { class: "empty-drop" }, icon("folder"), h("p", { dir: "auto", text: reason ?? "There is no collection yet." }), creatable && h("button", { type: "button", class: "primary", text: "Make one", on: { click: () => create(reload) } }));
+}
+
+/** @param {() => Promise<void>} reload */
+async function create(reload) {
+  const input = /** @type {HTMLInputElement} */ (h("input", { id: "collection-name", autocomplete: "off", required: true, maxlength: 64 }));
+  const problem = h("p", { class: "field-problem", role: "alert", hidden: true });
+  const check = async () => {
+    try {
+      await post("/collections", { name: input.value.trim() });
+      return true;
+    } catch (error) {
+      if (!(error instanceof Problem)) throw error;
+      problem.hidden = false;
+      problem.textContent = `${error.detail} ${error.hint}`.trim();
+      return false;
+    }
+  };
+  const body = h("div", h("label", { class: "field" }, "Name", input), problem);
+  const made = await dialog({ title: "New collection", body, actions: [{ label: "Cancel" }, { label: "Create", kind: "primary", value: true, check }] });
+  if (!made) return;
+  await reload();
+  navigate(documentsHash(input.value.trim()));
+}
+
+/** @param {any} collection @param {() => Promise<void>} reload */
+async function drop(collection, reload) {
+  const body = `“${collection.name}” with its ${counted(collection.documents, "document")} is removed from this server. Past runs keep the pictures that they saw.`;
+  if (!(await confirmed("Remove this collection?", body, "Remove collection"))) return;
+  await tried(async () => {
+    await del(`/collections/${encodeURIComponent(collection.name)}`);
+    await reload();
+    navigate("#/documents");
+  });
+}
+
+/** @param {string} title @param {string} body @param {string} label @returns {Promise<boolean>} */
+function confirmed(title, body, label) {
+  return dialog({ title, body, actions: [{ label: "Cancel", value: false }, { label, kind: "danger", value: true }] });
+}
+
+/** @param {() => Promise<void>} act Tells what went wrong, and that is all. */
+async function tried(act) {
+  try {
+    await act();
+  } catch (error) {
+    if (!(error instanceof Problem)) throw error;
+    if (error.status !== 401) toast(error.detail, { kind: "danger", hint: error.hint });
+  }
+}
+
+/** @param {string} name @returns {string} The sign of a kind of file. */
+export function kindOf(name) {
+  if (/\.(jpe?g|png|webp|gif|tiff?|bmp)$/i.test(name)) return "image";
+  if (/\.(mp4|mkv|mov|avi|webm)$/i.test(name)) return "play";
+  return "page";
+}

@@ -1,0 +1,40 @@
+/** Files dropped anywhere on the page go into a collection; the question box keeps pictures for itself. */
+
+import { h } from "./dom.js";
+import { carriesFiles } from "./pictures.js";
+
+/**
+ * @param {object} how
+ * @param {() => string | null} how.target The collection that would take them.
+ * @param {(files: File[], collection: string | null) => void} how.take
+ */
+export function receiveFiles({ target, take }) {
+  const words = h("p", { dir: "auto" });
+  const frame = document.body.appendChild(h("div", { id: "drop-frame", "aria-hidden": true, hidden: true }, words));
+  let depth = 0; // entering a child comes before leaving its parent
+
+  const show = (/** @type {boolean} */ over) => {
+    frame.hidden = !over;
+    const collection = target();
+    words.textContent = collection ? `Drop to add to ${collection}. Pictures on the question box go with the question.` : "This collection takes no uploads.";
+  };
+  const enters = (/** @type {DragEvent} */ event) => {
+    if (carriesFiles(event.dataTransfer)) show(++depth > 0);
+  };
+  const leaves = (/** @type {DragEvent} */ event) => {
+    if (carriesFiles(event.dataTransfer)) show(--depth > 0);
+  };
+  const ends = () => {
+    depth = 0;
+    frame.hidden = true;
+  };
+  window.addEventListener("dragenter", enters);
+  window.addEventListener("dragleave", leaves);
+  window.addEventListener("dragover", (event) => carriesFiles(event.dataTransfer) && event.preventDefault());
+  window.addEventListener("drop", ends, { capture: true });
+  window.addEventListener("drop", (event) => {
+    if (event.defaultPrevented || !carriesFiles(event.dataTransfer)) return;
+    event.preventDefault();
+    take([...(event.dataTransfer?.files ?? [])], target());
+  });
+}

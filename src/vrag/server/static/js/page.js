@@ -1,0 +1,226 @@
+/** The page of somebody who may come in: the rail beside what the route names. */
+
+import { get, Problem } from "./api.js";
+import { showAsk } from "./ask.js";
+import { showBar } from "./bar.js";
+import { composer } from "./composer.js";
+import { showDocuments } from "./documents.js";
+import { announce, h, replace, toast } from "./dom.js";
+import { receiveFiles } from "./drops.js";
+import { tell } from "./overlays.js";
+import { PastRuns } from "./past-runs.js";
+import { buildRail } from "./rail.js";
+import { here, navigate, onRoute, runHash } from "./router.js";
+import { mount } from "./run/view.js";
+import { Uploads } from "./uploads.js";
+
+/** @typedef {import("./router.js").Route} Route */
+
+export class Page {
+  #main = element("main");
+  #bar = element("bar");
+  /** @type {import("./composer.js").Composer | null} */
+  #box = null;
+  /** @type {{destroy: () => void, show?: (step: number | null) => void} | null} */
+  #run = null;
+  /** @type {ReturnType<typeof showDocuments> | null} */
+  #documents = null;
+  /** @type {ReturnType<typeof showAsk> | null} */
+  #ask = null;
+  /** @type {string | null} Id of the run that is open. */
+  #current = null;
+  #began = false;
+
+  /** @param {any} offer @param {boolean} secured Whether there is a session to leave. */
+  constructor(offer, secured) {
+    this.offer = offer;
+    this.runs = new PastRuns({ changed: () => this.#runsChanged(), away: (away) => this.#away(away) });
+    this.uploads = new Uploads(offer.limits, { changed: () => this.#uploadsChanged(), finished: (upload) => this.#uploaded(upload) });
+    this.rail = buildRail(element("rail"), { version: offer.version, secured, loadMore: () => this.runs.loadOlder() });
+    receiveFiles({ target: () => this.#target(), take: (files, collection) => this.#take(files, collection) });
+    element("skip").addEventListener("click", () => this.#main.focus());
+    document.addEventListener("keydown", (event) => this.#slash(event));
+  }
+
+  open() {
+    this.#runsChanged();
+    this.runs.refresh();
+    onRoute((route) => this.#show(route));
+  }
+
+  close() {
+    this.#leave();
+    this.runs.stop();
+  }
+
+  /** @param {Route} route */
+  #show(route) {
+    if (route.name === "run" && route.id === this.#current) {
+      this.#run?.show?.(route.step);
+      return;
+    }
+    this.#leave();
+    this.rail.mark(route.name);
+    if (route.name === "run") this.#showRun(route.id, route.step);
+    else if (route.name === "documents") this.#showDocuments(route.collection);
+    else this.#showAsk();
+    this.#runsChanged();
+    if (this.#began && route.name !== "ask") this.#main.focus({ preventScroll: true });
+    this.#began = true;
+  }
+
+  #leave() {
+    this.#run?.destroy();
+    this.#run = this.#documents = this.#ask = this.#box = this.#current = null;
+  }
+
+  #showAsk() {
+    document.title = "vrag";
+    showBar(this.#bar);
+    this.#box = composer({ offer: this.offer, asked: (run) => this.#asked(run), changed: () => this.#ask?.update() });
+    this.#ask = showAsk(this.#main, { offer: this.offer, box: this.#box, uploads: this.uploads });
+    if (window.matchMedia("(hover: hover)").matches) this.#box.focus(); // elsewhere a keyboard would cover half of the page
+  }
+
+  /** @param {string | null} name */
+  async #showDocuments(name) {
+    document.title = "Documents · vrag";
+    showBar(this.#bar);
+    const route = location.hash;
+    replace(this.#main, loading());
+    try {
+      const holdings = await get("/collections");
+      if (location.hash === route) this.#documents = showDocuments(this.#main, { name, holdings, uploads: this.uploads, reload: () => this.#reload() });
+    } catch (error) {
+      if (!(error instanceof Problem)) throw error;
+      if (location.hash !== route || error.status === 401) return;
+      const again = h("button", { type: "button", class: "primary", text: "Try again", on: { click: () => this.#showDocuments(name) } });
+      tell(this.#main, { id: "no-documents-list", level: "h1", title: error.detail, hint: error.hint, actions: [again] });
+    }
+  }
+
+  /** @param {string} id @param {number | null} step */
+  async #showRun(id, step) {
+    this.#current = id;
+    replace(this.#main, loading());
+    try {
+      const run = this.runs.find(id) ?? (await get(`/runs/${encodeURIComponent(id)}`));
+      if (this.#current !== id) return;
+      this.#mount(run, step);
+      this.runs.put(run);
+      if (run.session !== run.id) this.runs.loadSession(run.session);
+    } catch (error) {
+      if (!(error instanceof Problem)) throw error;
+      if (this.#current === id && error.status !== 401) this.#noRun(error);
+    }
+  }
+
+  /** @param {import("./history.js").Run} run @param {number | null} step */
+  #mount(run, step) {
+    document.title = `${run.question.slice(0, 80)} · vrag`;
+    const box = composer({ offer: this.offer, session: run.session, placeholder: "Ask a follow-up", asked: (next) => this.#asked(next) });
+    box.element.classList.add("compact");
+    this.#box = box;
+    const root = h("div", { id: "view", class: "view-run" });
+    replace(this.#main, root);
+    this.#run = mount(root, { id: run.id, step, options: this.offer, onFollowUp: () => box.focus(), footer: box.element });
+    if (!box.element.isConnected) this.#main.append(h("div", { class: "dock" }, box.element));
+  }
+
+  /** @param {Problem} problem */
+  #noRun(problem) {
+    showBar(this.#bar);
+    const title = problem.status === 404 ? "There is no such run" : problem.detail;
+    const hint = problem.status === 404 ? "It may have been deleted, or the link is from another server." : problem.hint;
+    tell(this.#main, { id: "no-run", level: "h1", title, hint, actions: [h("a", { href: "#/", class: "button primary", text: "Ask a question" })] });
+  }
+
+  /** @param {import("./history.js").Run} run */
+  #asked(run) {
+    this.runs.put(run);
+    navigate(runHash(run.id));
+  }
+
+  #runsChanged() {
+    this.rail.show({ runs: this.runs.list, current: this.#current, more: this.runs.more });
+    const run = this.#current && this.runs.find(this.#current);
+    if (!run) return;
+    const turns = this.runs.turns(run.session);
+    showBar(this.#bar, { title: run.question, turns, current: run.id });
+    const running = turns.some((turn) => turn.state === "running");
+    this.#box?.hold(running ? "Wait until the run has ended" : "");
+  }
+
+  #uploadsChanged() {
+    this.rail.uploads(this.uploads.active.length);
+    this.#documents?.update();
+  }
+
+  /** @param {import("./uploads.js").Upload} upload */
+  async #uploaded(upload) {
+    const failed = upload.state === "failed";
+    if (!this.#documents) toast(failed ? `${upload.file} could not be added.` : `${upload.file} is ready.`, { kind: failed ? "danger" : "ok", hint: failed ? upload.message : "" });
+    else announce(`${upload.file}: ${failed ? upload.message : "ready"}`);
+    await this.#reload();
+  }
+
+  /** Loads what the server offers again, since its collections changed. */
+  async #reload() {
+    const before = this.offer;
+    this.offer = await get("/options");
+    const renamed = before.collections.map(nameOf).join("\n") !== this.offer.collections.map(nameOf).join("\n");
+    const route = here();
+    if (route.name === "documents" && renamed) this.#showDocuments(route.collection);
+    else if (route.name === "ask" && before.collections.every(isEmpty)) this.#showAsk();
+    else await this.#documents?.refresh(await get("/collections"));
+  }
+
+  /** @returns {string | null} The collection that takes files dropped now. */
+  #target() {
+    if (this.#documents) return this.#documents.target();
+    const writable = this.offer.collections.filter((/** @type {any} */ one) => one.writable).map(nameOf);
+    const chosen = this.#box?.collection();
+    return chosen && writable.includes(chosen) ? chosen : (writable[0] ?? null);
+  }
+
+  /** @param {File[]} files @param {string | null} collection */
+  #take(files, collection) {
+    if (!collection) {
+      toast("This server takes no uploads here.", { kind: "danger", hint: "None of its collections can be written to." });
+      return;
+    }
+    this.uploads.add(files, collection);
+    if (!this.#documents) navigate(`#/documents?${new URLSearchParams({ collection })}`);
+  }
+
+  /** @param {boolean} away */
+  #away(away) {
+    const banner = element("away");
+    if (banner.hidden !== away) return;
+    banner.hidden = !away;
+    banner.textContent = away ? "The server does not answer. The page tries again by itself." : "";
+  }
+
+  /** @param {KeyboardEvent} event A slash outside of a field goes to the question box. */
+  #slash(event) {
+    const target = /** @type {HTMLElement} */ (event.target);
+    if (event.key !== "/" || event.ctrlKey || event.metaKey || event.altKey) return;
+    if (target.closest("input, textarea, select, dialog, [contenteditable]")) return;
+    event.preventDefault();
+    if (this.#box) this.#box.focus();
+    else navigate("#/");
+  }
+}
+
+/** @param {string} id */
+function element(id) {
+  return /** @type {HTMLElement} */ (document.getElementById(id));
+}
+
+const loading = () => h("p", { class: "loading" }, h("span", { class: "spinner" }), "Loading");
+
+/** @param {{name: string}} one */
+const nameOf = (one) => one.name;
+
+/** @param {{documents: number}} one */
+const isEmpty = (one) => one.documents === 0;

@@ -1,0 +1,94 @@
+/** The left rail: new question, documents, past runs and their search, theme. A drawer where there is no room. */
+
+import { del } from "./api.js";
+import { h, icon, iconButton, replace } from "./dom.js";
+import { showHistory } from "./history.js";
+import { themeToggle } from "./theme-toggle.js";
+
+const KEPT = "vrag.rail";
+const ROOM = window.matchMedia("(min-width: 1100px)");
+
+/**
+ * @param {HTMLElement} rail
+ * @param {{version: string, secured: boolean, loadMore: () => void}} how `secured`: there is a session to leave.
+ */
+export function buildRail(rail, { version, secured, loadMore }) {
+  /** @type {Omit<Parameters<typeof showHistory>[1], "words">} */
+  let shown = { runs: [], current: null, more: false };
+  const list = h("div", { class: "rail-list", id: "past-runs", tabindex: "-1" });
+  const search = /** @type {HTMLInputElement} */ (h("input", { type: "search", id: "search-runs", placeholder: "Search past runs", "aria-label": "Search past runs", autocomplete: "off" }));
+  const uploading = h("span", { class: "uploading", hidden: true });
+  const links = {
+    ask: h("a", { href: "#/", id: "new-question", class: "rail-link" }, icon("plus"), "New question", h("kbd", { "aria-hidden": true, text: "/" })),
+    documents: h("a", { href: "#/documents", id: "to-documents", class: "rail-link" }, icon("pages"), "Documents", uploading),
+  };
+  const draw = () => showHistory(list, { ...shown, words: search.value.trim() }, loadMore);
+  search.addEventListener("input", draw);
+  replace(
+    rail,
+    h("div", { class: "rail-brand" }, h("a", { href: "#/", class: "brand" }, h("img", { src: "/static/icon.svg", alt: "", width: 24, height: 24 }), "vrag"), h("span", { class: "grow" }), iconButton("rail", "Hide the list of runs", { id: "rail-close", on: { click: () => openRail(false) } })),
+    h("div", { class: "rail-links" }, links.ask, links.documents),
+    h("div", { class: "rail-search" }, icon("search"), search),
+    list,
+    h("div", { class: "rail-foot" }, themeToggle(), h("span", { class: "faint size-1 grow", text: `vrag ${version}` }), secured && iconButton("leave", "Sign out", { id: "sign-out", on: { click: signOut } })),
+  );
+  drawer(rail);
+  return {
+    /** @param {Omit<Parameters<typeof showHistory>[1], "words">} next */
+    show(next) {
+      shown = next;
+      draw();
+    },
+    /** @param {"ask" | "run" | "documents"} name */
+    mark(name) {
+      links.ask.toggleAttribute("data-here", name === "ask");
+      links.documents.toggleAttribute("data-here", name === "documents");
+      if (!ROOM.matches) openRail(false);
+    },
+    /** @param {number} count */
+    uploads(count) {
+      uploading.hidden = count === 0;
+      replace(uploading, h("span", { class: "spinner" }), h("span", { "aria-label": `${count} uploading`, text: count }));
+    },
+  };
+}
+
+/** @param {HTMLElement} rail */
+function drawer(rail) {
+  const settle = () => openRail(ROOM.matches && localStorage.getItem(KEPT) !== "closed", false);
+  ROOM.addEventListener("change", settle);
+  document.getElementById("rail-shade")?.addEventListener("click", () => openRail(false));
+  rail.addEventListener("keydown", (event) => {
+    if (event.key !== "Escape" || ROOM.matches) return;
+    event.stopPropagation();
+    openRail(false);
+  });
+  settle();
+}
+
+/**
+ * Opens or closes the rail. As a drawer it takes the focus, and gives it back.
+ * @param {boolean} open
+ * @param {boolean} [byHand] Whether a person did it: then it is kept, and the focus moves.
+ */
+export function openRail(open, byHand = true) {
+  const was = document.documentElement.dataset.rail === "open";
+  document.documentElement.dataset.rail = open ? "open" : "closed";
+  const modal = open && !ROOM.matches;
+  element("rail").inert = !open;
+  element("column").inert = modal;
+  element("rail-shade").hidden = !modal;
+  if (!byHand || was === open) return;
+  if (ROOM.matches) localStorage.setItem(KEPT, open ? "open" : "closed");
+  element(open ? "rail-close" : "rail-open").focus();
+}
+
+/** @param {string} id */
+function element(id) {
+  return /** @type {HTMLElement} */ (document.getElementById(id));
+}
+
+async function signOut() {
+  await del("/session");
+  window.dispatchEvent(new CustomEvent("vrag:signed-out", { detail: { byHand: true } }));
+}

@@ -1,0 +1,64 @@
+/** Where in the page one is: a path after `#`, so that every place has an address without asking the server. */
+
+/**
+ * @typedef {{name: "ask"} | {name: "run", id: string, step: number | null}
+ *   | {name: "documents", collection: string | null}} Route
+ */
+
+/**
+ * The route that a hash names; the question box for what names none.
+ * @param {string} hash
+ * @returns {Route}
+ */
+export function routeOf(hash) {
+  const [path, query = ""] = hash.replace(/^#/, "").split("?");
+  const parts = path.split("/").filter(Boolean).map(decoded);
+  const given = new URLSearchParams(query);
+  if (parts[0] === "runs" && parts[1]) {
+    const step = Number.parseInt(given.get("step") ?? "", 10);
+    return { name: "run", id: parts[1], step: step >= 0 ? step : null };
+  }
+  if (parts[0] === "documents") return { name: "documents", collection: given.get("collection") };
+  return { name: "ask" };
+}
+
+/** @param {string} part */
+function decoded(part) {
+  try {
+    return decodeURIComponent(part);
+  } catch {
+    return part;
+  }
+}
+
+/** @param {string} id @returns {string} */
+export const runHash = (id) => `#/runs/${encodeURIComponent(id)}`;
+
+/** @param {string} collection @returns {string} */
+export const documentsHash = (collection) => `#/documents?${new URLSearchParams({ collection })}`;
+
+/**
+ * Goes somewhere.
+ * @param {string} hash
+ * @param {{replace?: boolean}} [how] `replace` leaves no step back.
+ */
+export function navigate(hash, { replace = false } = {}) {
+  if (!replace) {
+    location.hash = hash;
+    return;
+  }
+  history.replaceState(null, "", hash);
+  window.dispatchEvent(new HashChangeEvent("hashchange"));
+}
+
+/** @returns {Route} */
+export const here = () => routeOf(location.hash);
+
+/**
+ * Calls with the route now and after every change.
+ * @param {(route: Route) => void} callback
+ */
+export function onRoute(callback) {
+  window.addEventListener("hashchange", () => callback(here()));
+  callback(here());
+}

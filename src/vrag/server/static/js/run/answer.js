@@ -1,0 +1,132 @@
+/** How a run ended: the answer with its citations, or why there is none and what can be done. */
+
+import { announce, h, icon, replace, toast } from "../dom.js";
+import { cited, placeOf, placesOf } from "./cited.js";
+import { CUT_OFF, ENDINGS, OFFLINE } from "./wording.js";
+
+/** @typedef {import("./fold.js").State} State */
+/** @typedef {import("./entries.js").Desk} Desk */
+
+/** The card of the answer. */
+export class AnswerView {
+  #desk;
+  /** @type {unknown} */
+  #shown = undefined;
+
+  /**
+   * @param {Desk} desk
+   * @param {(() => void) | null} followUp
+   */
+  constructor(desk, followUp) {
+    this.#desk = desk;
+    this.followUp = followUp;
+    this.element = h("section", { class: "answer", id: "answer", "aria-labelledby": "answer-title", hidden: true });
+  }
+
+  /**
+   * Shows how a run ended; nothing while it goes on.
+   * @param {State} state
+   * @param {boolean} cutOff Whether it ended without an end.
+   */
+  update(state, cutOff) {
+    const end = state.answer ?? state.failure ?? (cutOff ? "cut off" : null);
+    if (end === this.#shown) return;
+    this.#shown = end;
+    this.element.hidden = end === null;
+    if (end === null) return;
+    const ending = endingOf(state);
+    this.element.className = `answer card ${ending.mood}`;
+    this.element.dataset.reason = (state.answer ?? state.failure)?.stop_reason ?? "interrupted";
+    replace(this.element, this.#head(state, ending), this.#said(state, ending), this.#citations(state), this.#actions(state));
+  }
+
+  /** @param {State} state @param {import("./wording.js").Ending} ending */
+  #head(state, ending) {
+    return h("header", h("h2", { id: "answer-title", text: state.answer?.text ? "Answer" : ending.name }), state.answer?.text && ending.mood !== "ok" && h("span", { class: "chip", text: ending.name }));
+  }
+
+  /** @param {State} state @param {import("./wording.js").Ending} ending */
+  #said(state, ending) {
+    if (state.answer?.text) {
+      const offline = state.started.settings.policy === OFFLINE;
+      return [
+        h("p", { class: "answer-text", id: "answer-text", dir: "auto", text: state.answer.text }),
+        offline && h("p", { class: "answer-note" }, icon("report"), "Quoted from the documents by the offline policy, not read by a model."),
+      ];
+    }
+    const message = state.failure?.message;
+    return [
+      h("p", { class: "answer-said", text: ending.said }),
+      message && h("pre", { class: "answer-fault", dir: "auto", tabindex: "0", text: message }),
+      h("p", { class: "answer-hint soft", text: ending.hint }),
+    ];
+  }
+
+  /** @param {State} state */
+  #citations(state) {
+    const { main } = cited(state);
+    const unsupported = state.answer?.unsupported ?? [];
+    const places = placesOf(main);
+    const label = state.answer?.text ? "Seen on" : "The nearest";
+    return [
+      main.length > 0 && h("div", { class: "citations", role: "group", "aria-label": label }, h("span", { class: "small-label", text: label }), main.map((one, at) => citation(one, () => this.#desk.look({ ...places[at], places, at })))),
+      state.answer?.text && main.length === 0 && h("p", { class: "answer-hint soft", text: "No evidence: nothing was looked at." }),
+      unsupported.length > 0 && h("div", { class: "unsupported" }, h("p", { class: "small-label", text: "Left out, since it no longer agrees with the collection" }), h("ul", unsupported.map((/** @type {string} */ text) => h("li", { class: "faint size-2", dir: "auto", text })))),
+    ];
+  }
+
+  /** @param {State} state */
+  #actions(state) {
+    const text = state.answer?.text;
+    return h(
+      "div",
+      { class: "answer-actions" },
+      text && h("button", { type: "button", id: "copy-answer", on: { click: () => copy(textOf(state), "The answer was copied.") } }, icon("pages"), "Copy answer"),
+      this.followUp && h("button", { type: "button", class: "quiet", id: "follow-up", on: { click: this.followUp } }, icon("answer"), text ? "Ask a follow-up" : "Ask again"),
+    );
+  }
+}
+
+/** How a run ended. @param {State} state @returns {import("./wording.js").Ending} */
+export function endingOf(state) {
+  const reason = (state.answer ?? state.failure)?.stop_reason;
+  return ENDINGS[reason] ?? CUT_OFF;
+}
+
+/**
+ * A citation: its number, the document, and where in it.
+ * @param {import("./cited.js").Cited} one
+ * @param {() => void} open
+ */
+export function citation({ number, evidence }, open) {
+  const place = placeOf(evidence);
+  return h(
+    "button",
+    { type: "button", class: "citation", dataset: { citation: String(number) }, title: `${evidence.document}, ${place}`, "aria-label": `Citation ${number}: ${evidence.document}, ${place}. Open`, on: { click: open } },
+    h("span", { class: "number", text: number }),
+    h("span", { class: "clip", dir: "auto", text: evidence.document }),
+    h("span", { class: "citation-place", text: place.replace("page", "p.") }),
+  );
+}
+
+/** The answer and its sources, as text. @param {State} state */
+function textOf(state) {
+  const { main } = cited(state);
+  const sources = main.map(({ number, evidence }) => `[${number}] ${evidence.document}, ${placeOf(evidence)}`);
+  return [state.answer.text, ...(sources.length ? ["", ...sources] : [])].join("\n");
+}
+
+/**
+ * Puts text on the clipboard and says so.
+ * @param {string} text
+ * @param {string} done
+ */
+export async function copy(text, done) {
+  try {
+    await navigator.clipboard.writeText(text);
+    toast(done, { kind: "ok" });
+  } catch {
+    toast("The browser does not let this page copy.", { hint: "Mark the text and copy it by hand.", kind: "danger" });
+    announce("It could not be copied.");
+  }
+}

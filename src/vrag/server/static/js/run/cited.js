@@ -1,0 +1,72 @@
+/** What an answer rests on, numbered; and what was looked at besides. Pure. */
+
+import { isWhole } from "./plates.js";
+import { where } from "./wording.js";
+
+/** @typedef {import("./fold.js").State} State */
+/** @typedef {{number: number, evidence: any, nodes: string[]}} Cited A place, and the nodes that remember it. */
+
+/**
+ * The evidence of a run that has ended.
+ *
+ * An agent that was asked which of its evidence counts, and one with a graph, name only what the answer rests on.
+ * The other names all that it was shown, the last closer look first: there the closer looks are the evidence, or the
+ * first page when it never looked closer, and the rest was looked at besides.
+ * @param {State} state
+ * @returns {{main: Cited[], besides: Cited[], unused: import("./fold.js").Shown[]}}
+ */
+export function cited(state) {
+  const evidence = state.answer?.evidence ?? [];
+  const all = distinct(evidence);
+  const settings = state.started?.settings;
+  const chosen = settings?.agent !== "vrag" || settings?.reselect;
+  const closer = all.filter(({ evidence: one }) => one.box !== null && !isWhole(one.box));
+  const main = chosen ? all : closer.length > 0 ? closer : all.slice(0, 1);
+  const known = new Set(main.map((one) => one.evidence.item));
+  const besides = all.filter(({ evidence: one }) => !known.has(one.item) && known.add(one.item));
+  const items = new Set(evidence.map((/** @type {any} */ one) => one.item));
+  return { main: main.map((one, index) => ({ ...one, number: index + 1 })), besides, unused: unusedOf(state, items) };
+}
+
+/** Each place once: two nodes may remember the same. @param {any[]} evidence @returns {Cited[]} */
+function distinct(evidence) {
+  /** @type {Map<string, Cited>} */
+  const places = new Map();
+  for (const one of evidence) {
+    const key = JSON.stringify([one.item, one.box, one.seconds]);
+    const place = places.get(key) ?? { number: 0, evidence: one, nodes: [] };
+    if (one.node !== null) place.nodes.push(one.node);
+    places.set(key, place);
+  }
+  return [...places.values()];
+}
+
+/** @param {State} state @param {Set<string>} items */
+function unusedOf(state, items) {
+  /** @type {Map<string, import("./fold.js").Shown>} */
+  const unused = new Map();
+  for (const shown of state.pictures) if (!items.has(shown.item) && !unused.has(shown.item)) unused.set(shown.item, shown);
+  return [...unused.values()];
+}
+
+/** Where a piece of evidence is, in words. @param {any} evidence */
+export function placeOf(evidence) {
+  const place = where({ kind: evidence.kind, page: evidence.page, seconds: evidence.seconds });
+  return evidence.kind === "page" && !isWhole(evidence.box) ? `part of ${place}` : place;
+}
+
+/**
+ * Pieces of evidence as the places that the viewer goes through.
+ * @param {Cited[]} all
+ */
+export function placesOf(all) {
+  return all.map(({ number, evidence }) => ({
+    item: evidence.item,
+    document: evidence.document,
+    boxes: evidence.box ? [{ box: evidence.box, label: `Evidence ${number}`, kind: "mark" }] : [],
+    flash: 0,
+    seconds: evidence.seconds?.[0],
+    quote: evidence.quote,
+    label: `${number}`,
+  }));
+}

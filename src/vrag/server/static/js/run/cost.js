@@ -1,0 +1,69 @@
+/** What a run has cost so far: steps, time, tokens, money. The time goes on by itself while the run does. */
+
+import { h, icon, replace } from "../dom.js";
+import { amount, money, seconds } from "./wording.js";
+
+/** @typedef {import("./fold.js").State} State */
+
+const TICK = 250;
+
+/** The figures of a run. */
+export class Meter {
+  /** @type {State | null} */
+  #state = null;
+  /** When the last event arrived, by the clock of the page, in milliseconds. */
+  #arrived = 0;
+  #timer = 0;
+
+  constructor() {
+    this.steps = figure("steps", "dot", "Steps: model calls so far, and how many there may be");
+    this.time = figure("time", "clock", "Time from the question");
+    this.tokens = figure("tokens", "report", "");
+    this.visual = figure("visual", "image", "Visual tokens: what the pictures took in all prompts together");
+    this.cost = figure("cost", "coins", "Cost, in the currency of the prices");
+    this.element = h("dl", { class: "meter", id: "meter", "aria-label": "What the run has cost" }, this.steps.element, this.time.element, this.tokens.element, this.visual.element, this.cost.element);
+  }
+
+  destroy() {
+    clearInterval(this.#timer);
+  }
+
+  /** @param {State} state @param {boolean} running */
+  update(state, running) {
+    if (state !== this.#state) this.#arrived = performance.now();
+    this.#state = state;
+    const { totals, started } = state;
+    const most = started?.settings.limits?.steps;
+    this.steps.tell(`${state.steps.at(-1)?.number ?? 0}${most ? ` / ${most}` : ""} steps`);
+    const known = totals.prompt !== null || totals.completion !== null;
+    this.tokens.tell(known ? `${amount((totals.prompt ?? 0) + (totals.completion ?? 0))} tokens` : "", `Tokens: ${amount(totals.prompt)} in prompts, ${amount(totals.completion)} written`);
+    this.visual.tell(totals.visual ? `${amount(totals.visual)} visual` : "");
+    this.cost.tell(totals.cost !== null ? money(totals.cost) : "");
+    this.#tick(running);
+    clearInterval(this.#timer);
+    if (running) this.#timer = setInterval(() => this.#tick(true), TICK);
+  }
+
+  /** @param {boolean} running */
+  #tick(running) {
+    const state = this.#state;
+    if (!state?.started) return;
+    const since = running ? (performance.now() - this.#arrived) / 1000 : 0;
+    this.time.tell(seconds(Math.max(0, state.ts - state.started.ts + since)));
+  }
+}
+
+/** @param {string} name @param {string} sign @param {string} title */
+function figure(name, sign, title) {
+  const value = h("dd");
+  const element = h("div", { class: "figure", title, dataset: { figure: name }, hidden: true }, h("dt", icon(sign), h("span", { class: "hidden-text", text: name })), value);
+  return {
+    element,
+    /** @param {string} text @param {string} [tip] */
+    tell(text, tip) {
+      element.hidden = text === "";
+      if (value.textContent !== text) replace(value, text);
+      if (tip) element.title = tip;
+    },
+  };
+}

@@ -1,0 +1,258 @@
+/** What happened within a step, as elements: hits, pictures, crops beside their page, refusals, memory. */
+
+import { h, icon } from "../dom.js";
+import { described, isWhole, itemUrl, fileUrl, placed, plateButton, thumb } from "./plates.js";
+import { amount, count, moment, seconds, where } from "./wording.js";
+
+/** @typedef {import("./fold.js").Entry} Entry */
+/** @typedef {import("./fold.js").State} State */
+/** @typedef {import("./fold.js").Shown} Shown */
+/**
+ * What entries can ask of the page around them.
+ * @typedef {object} Desk
+ * @property {string} run Id of the run.
+ * @property {(place: Place) => void} look Opens the page viewer.
+ * @property {(node: string) => void} node Opens a node of the graph.
+ */
+/** @typedef {{item: string, document: string, boxes?: {box: import("./fold.js").Sides, label?: string, kind?: string}[], flash?: number, seconds?: number, quote?: string, places?: any[], at?: number}} Place */
+
+/** Hits of a search whose thumbnails are there at once; the others come with a press. */
+const HITS = 10;
+
+/**
+ * The element of an entry; null for one that its step tells already.
+ * @param {Entry} entry
+ * @param {State} state
+ * @param {Desk} desk
+ * @returns {HTMLElement | null}
+ */
+export function entryElement(entry, state, desk) {
+  return DRAWN[entry.kind]?.(entry, state, desk) ?? null;
+}
+
+/** @type {Record<string, (entry: any, state: State, desk: Desk) => HTMLElement | null>} */
+const DRAWN = {
+  search: hits,
+  pictures: (entry, state, desk) => shownPictures(entry.pictures, state, desk),
+  closer,
+  passages,
+  tool,
+  memory,
+  refused: (entry) => note("refused", "warn", "Not carried out.", `${entry.reason} The agent was told, and goes on.`),
+  retry,
+};
+
+/**
+ * Opens the page that a picture is of, with the part that was shown.
+ * @param {Desk} desk
+ * @param {Shown} shown
+ */
+export function lookAt(desk, shown) {
+  const boxes = isWhole(shown.box) ? [] : [{ box: shown.box, label: shown.label || "Looked at", kind: "mark" }];
+  desk.look({ item: shown.item, document: shown.document, boxes, flash: boxes.length ? 0 : undefined, seconds: shown.seconds ?? undefined });
+}
+
+/**
+ * A sentence apart, with its sign.
+ * @param {string} kind
+ * @param {string} sign
+ * @param {string} strong
+ * @param {string} text
+ * @param {...Node} more
+ */
+export function note(kind, sign, strong, text, ...more) {
+  return h("div", { class: `remark ${kind}` }, icon(sign), h("div", h("p", { dir: "auto" }, h("strong", strong), " ", text), more));
+}
+
+/** @param {any} entry @param {State} state @param {Desk} desk */
+function hits(entry, state, desk) {
+  const damaged = entry.damaged.map((/** @type {string} */ reason) => note("refused", "warn", "Not shown.", reason));
+  if (entry.hits === null && !entry.waiting) return null;
+  if (entry.hits === null) {
+    const blanks = Array.from({ length: 5 }, () => h("span", { class: "thumb blank pulse" }, h("span", { class: "thumb-frame" })));
+    return h("div", { class: "act hits" }, h("div", { class: "strip", "aria-hidden": true }, blanks), h("p", { class: "hidden-text", text: "Searching" }));
+  }
+  if (entry.hits.length === 0) return h("div", { class: "act hits" }, h("p", { class: "faint size-2", text: "Nothing was found." }), damaged);
+  const strip = h("div", { class: "strip", role: "group", "aria-label": `${count(entry.hits.length, "hit")} found` }, entry.hits.slice(0, HITS).map((/** @type {any} */ hit) => hitThumb(hit, desk)));
+  return h("div", { class: "act hits" }, h("p", { class: "small-label", text: `${count(entry.hits.length, "hit")}, best first` }), strip, more(entry.hits.slice(HITS), strip, desk), damaged);
+}
+
+/**
+ * Marks the hits that the agent was shown in this step; when it was shown all of them they are not told twice.
+ * @param {HTMLElement} entries Of the step.
+ * @param {readonly Entry[]} told
+ */
+export function markShown(entries, told) {
+  const shown = new Set(told.flatMap((one) => one.pictures ?? one.passages ?? []).map((/** @type {any} */ one) => one.item));
+  for (const hit of /** @type {NodeListOf<HTMLElement>} */ (entries.querySelectorAll(".hits .thumb:not(.shown)"))) {
+    if (!shown.has(hit.dataset.item)) continue;
+    hit.classList.add("shown");
+    hit.setAttribute("aria-label", `${hit.title}, shown to the agent. Open`);
+  }
+  for (const hits of /** @type {NodeListOf<HTMLElement>} */ (entries.querySelectorAll(".hits"))) {
+    hits.hidden = hits.querySelector(".shown") !== null && hits.querySelector(".thumb:not(.shown), .remark") === null;
+  }
+}
+
+/** @param {any} hit @param {Desk} desk */
+function hitThumb(hit, desk) {
+  const place = where({ kind: hit.kind, page: hit.ordinal });
+  const label = `${hit.document_name}, ${place}, hit ${hit.rank}`;
+  return thumb({
+    item: hit.item,
+    kind: hit.kind,
+    label,
+    caption: `${place.replace("page", "p.")} · ${hit.document_name}`,
+    open: () => desk.look({ item: hit.item, document: hit.document_name }),
+  });
+}
+
+/** @param {any[]} rest @param {HTMLElement} strip @param {Desk} desk */
+function more(rest, strip, desk) {
+  if (rest.length === 0) return null;
+  const button = h("button", { type: "button", class: "link size-2", text: `${rest.length} more`, on: { click: () => { strip.append(...rest.map((hit) => hitThumb(hit, desk))); button.remove(); } } });
+  return button;
+}
+
+/**
+ * Pictures that were shown together: pages side by side, frames of a clip as a strip.
+ * @param {readonly Shown[]} pictures
+ * @param {State} state
+ * @param {Desk} desk
+ */
+function shownPictures(pictures, state, desk) {
+  const frames = pictures.filter((shown) => shown.seconds !== null);
+  const pages = pictures.filter((shown) => shown.seconds === null);
+  return h(
+    "div",
+    { class: "act looked" },
+    pages.length > 0 && h("div", { class: `plates n${Math.min(pages.length, 3)}` }, pages.map((shown) => pageFigure(shown, desk))),
+    byLabel(frames).map((group) => film(group, desk)),
+  );
+}
+
+/** @param {Shown} shown @param {Desk} desk */
+function pageFigure(shown, desk) {
+  return h("figure", { class: "looked-page" }, plateButton({ run: desk.run, shown, open: () => lookAt(desk, shown) }), caption(shown));
+}
+
+/** @param {Shown} shown */
+function caption(shown) {
+  const label = shown.label && !/^Image \d+$/.test(shown.label) ? `${shown.label} · ` : "";
+  const title = `${shown.width} × ${shown.height} px, ${amount(shown.visual_tokens)} visual tokens`;
+  return h("figcaption", { dir: "auto", title }, h("span", { class: "faint", text: label }), shown.document, h("span", { class: "faint", text: `, ${where(shown)}` }));
+}
+
+/** @param {readonly Shown[]} frames @returns {Shown[][]} */
+function byLabel(frames) {
+  /** @type {Map<string, Shown[]>} */
+  const groups = new Map();
+  for (const frame of frames) groups.set(`${frame.label} ${frame.item}`, [...(groups.get(`${frame.label} ${frame.item}`) ?? []), frame]);
+  return [...groups.values()];
+}
+
+/** @param {Shown[]} frames @param {Desk} desk */
+function film(frames, desk) {
+  const [first] = frames;
+  const label = `${first.label}: ${first.document}, ${count(frames.length, "frame")}`;
+  const shots = frames.map((frame) =>
+    h("figure", plateButton({ run: desk.run, shown: frame, open: () => lookAt(desk, frame) }), h("figcaption", moment(frame.seconds ?? 0))),
+  );
+  return h("figure", { class: "film" }, h("div", { class: "film-strip", role: "group", "aria-label": label, tabindex: "0" }, shots), h("figcaption", { dir: "auto", text: label }));
+}
+
+/** A crop beside what it was cut from. @param {any} entry @param {State} state @param {Desk} desk */
+function closer(entry, state, desk) {
+  const { picture, source } = entry;
+  if (picture === null) return null;
+  const box = source ? placed(picture.box, source.box) : null;
+  const open = () => lookAt(desk, picture);
+  const whole = source && h("figure", { class: "cut-from" }, plateButton({ run: desk.run, shown: source, boxes: box ? [box] : [], open, label: `${described(source)}, with the part that was enlarged` }), caption(source));
+  const part = h("figure", { class: "cut" }, plateButton({ run: desk.run, shown: picture, open }), h("figcaption", `Enlarged to ${picture.width} × ${picture.height} px`));
+  return h("div", { class: `act pair${picture.width > 2.4 * picture.height ? " broad" : ""}` }, whole, part);
+}
+
+/** @param {any} entry @param {State} state @param {Desk} desk */
+function passages(entry, state, desk) {
+  const buttons = entry.passages.map((/** @type {any} */ one) =>
+    h(
+      "li",
+      h(
+        "button",
+        { type: "button", class: "passage-button", on: { click: () => desk.look({ item: one.item, document: one.document }) } },
+        icon("report"),
+        h("span", { dir: "auto", text: `${one.label ? `${one.label}: ` : ""}${one.document}, passage ${one.page}` }),
+      ),
+    ),
+  );
+  return h("ul", { class: "act passages" }, buttons);
+}
+
+/** @param {any} entry @param {State} state @param {Desk} desk */
+function tool(entry, state, desk) {
+  const texts = (entry.texts ?? []).map((/** @type {string} */ text) => h("pre", { dir: "auto", tabindex: "0", text }));
+  const items = entry.items.map((/** @type {string} */ item) => thumb({ item, kind: "page", label: "A result", open: () => desk.look({ item, document: "" }) }));
+  const damaged = entry.damaged.map((/** @type {string} */ reason) => note("refused", "warn", "Could not be opened.", reason));
+  return h("div", { class: "act tool" }, texts, items.length > 0 && h("div", { class: "strip" }, items), damaged);
+}
+
+/** @param {any} entry */
+function retry(entry) {
+  const pause = entry.seconds ? `, after ${seconds(entry.seconds)}` : "";
+  const partial = entry.partial ? [folded("What had come of the reply", () => h("pre", { dir: "auto", tabindex: "0", text: entry.partial }))] : [];
+  return note("retry", "clock", "The call failed and was made again", `${pause ? `${pause.slice(2)}. ` : ". "}${entry.reason}`, ...partial);
+}
+
+/** @param {any} entry @param {State} state @param {Desk} desk */
+function memory(entry, state, desk) {
+  const { update, summary } = entry;
+  const room = `${amount(update.tokens)} of ${amount(update.budget)} visual tokens`;
+  const part = Math.min(1, update.tokens / Math.max(1, update.budget));
+  return h(
+    "div",
+    { class: "act memory" },
+    summary && h("p", { class: "summary", dir: "auto", text: summary }),
+    h("p", { class: "small-label" }, update.kept.length ? "In memory now" : "Nothing is in memory now"),
+    update.kept.length > 0 && h("div", { class: "strip" }, update.kept.map((/** @type {any} */ one) => keptThumb(one, state, desk))),
+    h("p", { class: "room" }, h("span", { class: "room-bar", role: "img", "aria-label": room }, h("span", { style: { width: `${part * 100}%` } })), h("span", { class: "faint", text: room })),
+    update.dropped.map((/** @type {any} */ one) => h("p", { class: "faint size-2 dropped", dir: "auto", text: `No room for ${one.label} of ${one.node}: ${one.reason}` })),
+    update.reports.map((/** @type {string} */ text) => h("p", { class: "faint size-2", dir: "auto", text })),
+  );
+}
+
+/** @param {any} one @param {State} state @param {Desk} desk */
+function keptThumb(one, state, desk) {
+  const shown = seenAt(state, one.node, one.label, one.item);
+  const name = shown ? described(shown) : one.label;
+  return thumb({
+    item: one.item,
+    kind: "page",
+    src: shown ? fileUrl(desk.run, shown.sha256) : itemUrl(one.item),
+    label: `${one.label} of ${one.node}: ${name}, ${amount(one.tokens)} visual tokens`,
+    caption: `${amount(one.tokens)} tokens`,
+    open: () => (shown ? lookAt(desk, shown) : desk.look({ item: one.item, document: "" })),
+  });
+}
+
+/**
+ * The picture that stands for an item of a node: by its label there, or by the item alone.
+ * @param {State} state
+ * @param {string} node
+ * @param {string} label
+ * @param {string} item
+ * @returns {Shown | null}
+ */
+export function seenAt(state, node, label, item) {
+  return state.pictures.find((one) => one.node === node && one.label === label) ?? state.pictures.find((one) => one.item === item) ?? null;
+}
+
+/**
+ * Something folded up, made when it is opened first.
+ * @param {string} title
+ * @param {() => Node} make
+ */
+export function folded(title, make) {
+  const element = h("details", { class: "more" }, h("summary", title));
+  element.addEventListener("toggle", () => element.append(make()), { once: true });
+  return element;
+}

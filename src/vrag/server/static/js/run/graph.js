@@ -1,0 +1,207 @@
+/** The memory graph as it grows: nodes that can be opened, edges, and the way to the answer. Places come from the server. */
+
+import { h, replace, s } from "../dom.js";
+import { Canvas } from "./canvas.js";
+import { seenAt } from "./entries.js";
+import { fileUrl, itemUrl } from "./plates.js";
+import { count } from "./wording.js";
+
+/** @typedef {import("./fold.js").State} State */
+/** @typedef {{id: string, kind: string, title: string, query: string[], summary: string[], thumbs?: number, x: number, y: number, width: number, height: number, leads: boolean, pending: boolean}} DrawnNode */
+/** @typedef {{width: number, height: number, nodes: DrawnNode[], edges: {parent: string, child: string, path: string, leads: boolean}[]}} Drawing */
+
+const PADDING = 14;
+const THUMB = 42;
+const THUMBS = 4;
+/** Height of a line of the head, of the query and of the summary, as `vrag.view.drawing` counts them. */
+const [HEAD, QUERY, SUMMARY] = [16, 18, 15.5];
+
+/** The graph, drawn. */
+export class GraphView {
+  /** @type {Map<string, {element: SVGElement, told: string}>} */
+  #nodes = new Map();
+  /** @type {Map<string, SVGElement>} */
+  #edges = new Map();
+  #desk;
+  /** @type {Drawing | null} */
+  #drawing = null;
+  #chosen = "";
+
+  /** @param {import("./entries.js").Desk} desk */
+  constructor(desk) {
+    this.#desk = desk;
+    this.canvas = new Canvas("Memory graph");
+    this.lines = s("g", { class: "edges", "aria-hidden": true });
+    this.cards = s("g", { class: "nodes" });
+    this.canvas.layer.append(this.lines, this.cards);
+    this.empty = h("p", { class: "graph-empty", text: "The graph begins with the first search." });
+    this.element = h("div", { class: "graph", id: "graph" }, this.canvas.element, this.empty);
+    this.cards.addEventListener("keydown", (event) => this.#key(/** @type {KeyboardEvent} */ (event)));
+  }
+
+  destroy() {
+    this.canvas.destroy();
+  }
+
+  /**
+   * Shows a drawing; null before there is one.
+   * @param {Drawing | null} drawing
+   * @param {State} state
+   */
+  update(drawing, state) {
+    this.empty.hidden = drawing !== null;
+    if (drawing === this.#drawing) return;
+    const grown = this.#drawing !== null;
+    this.#drawing = drawing;
+    this.#drawEdges(drawing?.edges ?? [], grown);
+    this.#drawNodes(drawing?.nodes ?? [], state, grown);
+    if (drawing === null) return;
+    this.canvas.svg.setAttribute("aria-label", `Memory graph, ${count(drawing.nodes.length, "node")}`);
+    this.canvas.resize(drawing.width, drawing.height);
+    const last = drawing.nodes.at(-1);
+    if (last && grown) this.canvas.reveal(last);
+  }
+
+  /**
+   * Marks the node whose panel is open.
+   * @param {string} id Empty for none.
+   */
+  choose(id) {
+    this.#chosen = id;
+    for (const [name, { element }] of this.#nodes) element.setAttribute("aria-pressed", String(name === id));
+  }
+
+  /** @param {string} id */
+  focus(id) {
+    this.#nodes.get(id)?.element.focus();
+  }
+
+  /** @param {Drawing["edges"]} edges @param {boolean} grown */
+  #drawEdges(edges, grown) {
+    const names = new Set(edges.map(edgeName));
+    for (const [name, path] of this.#edges) {
+      if (names.has(name)) continue;
+      path.remove();
+      this.#edges.delete(name);
+    }
+    for (const edge of edges) {
+      const name = edgeName(edge);
+      const path = this.#edges.get(name) ?? s("path", { class: grown ? "appears" : "" });
+      path.classList.add("edge");
+      path.classList.toggle("leads", edge.leads);
+      path.setAttribute("d", edge.path);
+      this.#edges.set(name, path);
+      this.lines.append(path); // those that lead come last
+    }
+  }
+
+  /** @param {DrawnNode[]} nodes @param {State} state @param {boolean} grown */
+  #drawNodes(nodes, state, grown) {
+    const names = new Set(nodes.map((node) => node.id));
+    for (const [name, { element }] of this.#nodes) {
+      if (names.has(name)) continue;
+      element.remove();
+      this.#nodes.delete(name);
+    }
+    nodes.forEach((node) => {
+      const known = this.#nodes.get(node.id);
+      const element = known?.element ?? this.#newNode(node.id, grown);
+      const told = JSON.stringify([node, memoOf(state, node.id)]);
+      if (known?.told !== told) this.#fill(element, node, state);
+      element.style.transform = `translate(${node.x}px, ${node.y}px)`;
+      this.#nodes.set(node.id, { element, told });
+      if (!known) this.cards.append(element);
+    });
+  }
+
+  /** @param {string} id @param {boolean} grown */
+  #newNode(id, grown) {
+    const open = () => this.#desk.node(id);
+    const element = s("g", { role: "button", tabindex: "0", class: grown ? "appears" : "", dataset: { node: id }, "aria-pressed": id === this.#chosen });
+    element.addEventListener("click", () => !this.canvas.dragged && open());
+    element.addEventListener("keydown", (event) => {
+      const { key } = /** @type {KeyboardEvent} */ (event);
+      if (key !== "Enter" && key !== " ") return;
+      event.preventDefault();
+      open();
+    });
+    element.addEventListener("focus", () => {
+      const node = this.#drawing?.nodes.find((one) => one.id === id);
+      if (node && element.matches(":focus-visible")) this.canvas.reveal(node);
+    });
+    return element;
+  }
+
+  /** @param {SVGElement} element @param {DrawnNode} node @param {State} state */
+  #fill(element, node, state) {
+    const memos = memoOf(state, node.id);
+    const state_ = node.pending ? ", not summarised yet" : "";
+    const whole = state.graph?.nodes.find((/** @type {any} */ one) => one.id === node.id);
+    const text = whole ? `${whole.query}${whole.summary ? `. ${whole.summary}` : ""}` : node.query.join(" ");
+    element.setAttribute("aria-label", `${node.title}: ${text}${state_}${memos.length ? `. ${count(memos.length, "picture")} remembered` : ""}`);
+    element.setAttribute("class", `node ${node.kind}${node.pending ? " pending" : ""}${node.leads ? " leads" : ""}${element.classList.contains("appears") ? " appears" : ""}`);
+    replace(
+      element,
+      s("rect", { class: "node-ring", x: -4, y: -4, width: node.width + 8, height: node.height + 8, rx: 13 }),
+      s("rect", { class: "node-card", width: node.width, height: node.height, rx: 10 }),
+      s("path", { class: "node-kind", d: `M5 12V${node.height - 12}` }),
+      lines(node),
+      this.#thumbs(node, memos, state),
+    );
+  }
+
+  /** @param {DrawnNode} node @param {any[]} memos @param {State} state */
+  #thumbs(node, memos, state) {
+    if (!node.thumbs) return [];
+    const y = node.height - PADDING - THUMB;
+    const pictures = memos.slice(0, THUMBS).map((memo, index) => {
+      const shown = seenAt(state, node.id, memo.label, memo.item);
+      const href = shown ? fileUrl(this.#desk.run, shown.sha256) : itemUrl(memo.item);
+      const frame = { x: PADDING + index * (THUMB + 6), y, width: THUMB, height: THUMB };
+      return [
+        s("svg", { ...frame, viewBox: "0 0 1 1", preserveAspectRatio: "none" }, s("image", { href, width: 1, height: 1, preserveAspectRatio: "xMidYMin slice" })),
+        s("rect", { class: "node-thumb", ...frame, rx: 3 }),
+      ];
+    });
+    const rest = memos.length - THUMBS;
+    return [pictures, rest > 0 && s("text", { class: "node-summary", x: PADDING + THUMBS * (THUMB + 6), y: y + THUMB / 2 + 4, text: `+${rest}` })];
+  }
+
+  /** Arrows go to parents and children. @param {KeyboardEvent} event */
+  #key(event) {
+    const id = /** @type {Element} */ (event.target).closest("[data-node]")?.getAttribute("data-node");
+    const edges = this.#drawing?.edges ?? [];
+    const nodes = this.#drawing?.nodes ?? [];
+    const index = nodes.findIndex((node) => node.id === id);
+    /** @type {Record<string, string | undefined>} */
+    const next = {
+      ArrowUp: edges.find((edge) => edge.child === id)?.parent,
+      ArrowDown: edges.find((edge) => edge.parent === id)?.child,
+      ArrowLeft: nodes[index - 1]?.id,
+      ArrowRight: nodes[index + 1]?.id,
+    };
+    if (index < 0 || !(event.key in next)) return;
+    event.preventDefault();
+    event.stopPropagation();
+    this.focus(next[event.key] ?? "");
+  }
+}
+
+/** @param {State} state @param {string} id The pictures that a node remembers. */
+function memoOf(state, id) {
+  const node = state.graph?.nodes.find((/** @type {any} */ one) => one.id === id);
+  return (node?.memory ?? []).filter((/** @type {any} */ memo) => memo.useful && !memo.label.startsWith("Text"));
+}
+
+/** @param {DrawnNode} node */
+function lines(node) {
+  let y = PADDING - 3 + HEAD;
+  const drawn = [s("text", { class: "node-head", x: PADDING, y: y - 4, text: node.title })];
+  for (const line of node.query) drawn.push(s("text", { class: "node-query", x: PADDING, y: (y += QUERY) - 3, text: line }));
+  y += 8;
+  for (const line of node.summary) drawn.push(s("text", { class: "node-summary", x: PADDING, y: (y += SUMMARY) - 4, text: line }));
+  return drawn;
+}
+
+/** @param {{parent: string, child: string}} edge */
+const edgeName = (edge) => `${edge.parent} ${edge.child}`;

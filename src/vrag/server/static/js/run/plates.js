@@ -1,0 +1,116 @@
+/** Pictures with rectangles over them, as in print: plates, thumbnails, and where they come from. */
+
+import { h, icon } from "../dom.js";
+import { where } from "./wording.js";
+
+/** @typedef {import("./fold.js").Sides} Sides */
+/** @typedef {import("./fold.js").Shown} Shown */
+
+/** Pixels of the picture of a thumbnail: enough for 72 × 96 on a screen of double density. */
+const THUMB_PIXELS = 40_000;
+/** Part of each side of a picture from which a box is the whole of it, and not drawn. */
+const WHOLE = 0.985;
+
+/** Address of a picture that lies with a run. @param {string} run @param {string} sha256 */
+export const fileUrl = (run, sha256) => `/runs/${encodeURIComponent(run)}/files/${encodeURIComponent(sha256)}.jpg`;
+
+/** Address of the picture of an item. @param {string} item @param {number} [pixels] At most. */
+export const itemUrl = (item, pixels = THUMB_PIXELS) => `/items/${encodeURIComponent(item)}/image?max_pixels=${pixels}`;
+
+/** Address of a part of an item, enlarged. @param {string} item @param {Sides} box @param {number} [pixels] At most. */
+export const cropUrl = (item, box, pixels = 200_000) =>
+  `/items/${encodeURIComponent(item)}/crop?box=${box.map((side) => Math.min(1, Math.max(0, side)).toFixed(5)).join(",")}&max_pixels=${pixels}`;
+
+/** Whether a box is as good as its whole page. @param {Sides | null} box */
+export const isWhole = (box) => box === null || Math.min(box[2] - box[0], box[3] - box[1]) >= WHOLE;
+
+/**
+ * Where a box of a page lies on a picture of a part of that page, in fractions of the picture; null when it is
+ * not on it, or is the whole of it.
+ * @param {Sides} box In fractions of the page.
+ * @param {Sides} outer The part of the page that the picture shows, in the same.
+ * @returns {Sides | null}
+ */
+export function placed(box, outer) {
+  const [width, height] = [outer[2] - outer[0], outer[3] - outer[1]];
+  if (![...box, ...outer].every(Number.isFinite) || !(width > 0 && height > 0)) return null;
+  const inside = (/** @type {number} */ side) => Math.min(1, Math.max(0, side));
+  /** @type {Sides} */
+  const sides = [
+    inside((box[0] - outer[0]) / width),
+    inside((box[1] - outer[1]) / height),
+    inside((box[2] - outer[0]) / width),
+    inside((box[3] - outer[1]) / height),
+  ];
+  return sides[2] <= sides[0] || sides[3] <= sides[1] || isWhole(sides) ? null : sides;
+}
+
+/**
+ * A rectangle over a picture.
+ * @param {Sides} box In fractions of the picture.
+ * @param {{label?: string, kind?: string, index?: number, content?: [number, number]}} [how] `content` is the part
+ *   of the picture that is no margin, along x and y; the margin is at the right and below.
+ */
+export function rectangle(box, { label = "", kind = "mark", index = 0, content = [1, 1] } = {}) {
+  const [x, y] = content;
+  const style = {
+    left: `${box[0] * x * 100}%`,
+    top: `${box[1] * y * 100}%`,
+    width: `${(box[2] - box[0]) * x * 100}%`,
+    height: `${(box[3] - box[1]) * y * 100}%`,
+  };
+  return h("span", { class: `box box-${kind}`, style, dataset: { box: box.join(",") }, title: label || null, role: "img", "aria-label": label || `Rectangle ${index + 1}` });
+}
+
+/**
+ * A picture, with rectangles. It keeps its shape while it loads, so that nothing jumps.
+ * @param {{src: string, alt: string, width: number, height: number, boxes?: Sides[], content?: [number, number], lazy?: boolean}} shown
+ */
+export function plate({ src, alt, width, height, boxes = [], content = [1, 1], lazy = true }) {
+  const ratio = width > 0 && height > 0 ? width / height : 1;
+  const image = h("img", { src, alt, loading: lazy ? "lazy" : null, decoding: "async", draggable: "false" });
+  const element = h("span", { class: "plate", style: { "aspect-ratio": String(ratio), "--ratio": String(ratio) } }, image, boxes.map((box, index) => rectangle(box, { index, content })));
+  image.addEventListener("error", () => element.classList.add("absent"), { once: true });
+  return element;
+}
+
+/**
+ * The picture of an `image_shown` as a button.
+ * @param {{run: string, shown: Shown, boxes?: Sides[], open: () => void, label?: string, lazy?: boolean}} how
+ */
+export function plateButton({ run, shown, boxes = [], open, label = described(shown), lazy = true }) {
+  const image = plate({ src: fileUrl(run, shown.sha256), alt: "", width: shown.width, height: shown.height, boxes, content: contentOf(shown), lazy });
+  return h("button", { type: "button", class: "plate-button", "aria-label": `${label}. Open`, title: label, on: { click: open } }, image);
+}
+
+/**
+ * A small picture of an item; of a passage, a sign.
+ * @param {{item: string, kind: string, label: string, caption?: string, open: () => void, class?: string, src?: string}} how
+ */
+export function thumb({ item, kind, label, caption = "", open, class: more = "", src = itemUrl(item) }) {
+  const inside = kind === "passage" ? h("span", { class: "thumb-text" }, icon("report")) : h("img", { src, alt: "", loading: "lazy", decoding: "async", draggable: "false" });
+  inside.addEventListener("error", () => inside.replaceWith(h("span", { class: "thumb-text" }, icon("image"))), { once: true });
+  return h(
+    "button",
+    { type: "button", class: `thumb ${more}`, title: label, "aria-label": `${label}. Open`, dataset: { item }, on: { click: open } },
+    h("span", { class: "thumb-frame" }, inside),
+    caption && h("span", { class: "thumb-caption", dir: "auto", text: caption }),
+  );
+}
+
+/** What a picture is: `report.pdf, page 3, enlarged`. @param {Shown} shown */
+export function described(shown) {
+  return `${shown.document}, ${where(shown)}${shown.crop ? ", enlarged" : ""}`;
+}
+
+/**
+ * The part of a picture that is no margin: an item smaller than the least picture stands in its left upper corner.
+ * @param {Shown} shown
+ * @returns {[number, number]}
+ */
+function contentOf(shown) {
+  if (shown.crop || shown.number > 0) return [1, 1];
+  const [width, height] = [shown.region[2] - shown.region[0], shown.region[3] - shown.region[1]];
+  const fits = width > 0 && height > 0 && width <= shown.width && height <= shown.height;
+  return fits ? [width / shown.width, height / shown.height] : [1, 1];
+}

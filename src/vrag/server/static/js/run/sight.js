@@ -1,0 +1,114 @@
+/** The right side of a run: while it goes on what the agent looks at; when it has ended, the evidence. */
+
+import { h, replace } from "../dom.js";
+import { cited, placeOf, placesOf } from "./cited.js";
+import { lookAt } from "./entries.js";
+import { cropUrl, described, fileUrl, isWhole, itemUrl, placed, plate, plateButton, thumb } from "./plates.js";
+import { sourceOf } from "./fold.js";
+import { amount, where } from "./wording.js";
+
+/** @typedef {import("./fold.js").State} State */
+/** @typedef {import("./fold.js").Shown} Shown */
+/** @typedef {import("./entries.js").Desk} Desk */
+
+/** What the agent looks at, or where its answer was seen. */
+export class SightView {
+  #desk;
+  /** @type {unknown[]} */
+  #from = [];
+
+  /** @param {Desk} desk */
+  constructor(desk) {
+    this.#desk = desk;
+    this.element = h("section", { class: "sight", id: "sight", "aria-labelledby": "sight-title" });
+  }
+
+  /** @param {State} state @param {boolean} over Whether nothing comes any more. */
+  update(state, over) {
+    const from = [state.pictures.length, state.passages.length, state.answer, state.failure, over, state.started];
+    if (from.every((part, index) => part === this.#from[index])) return;
+    this.#from = from;
+    this.element.hidden = false;
+    const ended = over || state.answer !== null || state.failure !== null;
+    const evidence = ended ? this.#evidence(state) : null;
+    replace(this.element, evidence ?? this.#looking(state, ended));
+  }
+
+  /** @param {State} state @param {boolean} ended */
+  #looking(state, ended) {
+    const last = state.pictures.at(-1);
+    const title = h("h2", { class: "side-title", id: "sight-title", text: ended ? "What it looked at" : "In view" });
+    if (last === undefined) return [title, h("p", { class: "side-empty", text: ended ? "Nothing was looked at." : "What the agent looks at appears here." })];
+    const source = last.crop ? sourceOf(state.pictures, last) : null;
+    const box = source ? placed(last.box, source.box) : null;
+    const page = source ?? last;
+    const earlier = distinct(state.pictures).filter((shown) => shown.sha256 !== page.sha256);
+    return [
+      title,
+      h(
+        "figure",
+        { class: "view-now" },
+        plateButton({ run: this.#desk.run, shown: page, boxes: box ? [box] : [], open: () => lookAt(this.#desk, last), lazy: false }),
+        source && plateButton({ run: this.#desk.run, shown: last, open: () => lookAt(this.#desk, last), lazy: false }),
+        h("figcaption", { dir: "auto" }, described(last), h("span", { class: "faint", text: `, ${last.width} × ${last.height} px, ${amount(last.visual_tokens)} visual tokens` })),
+      ),
+      earlier.length > 0 && h("div", h("h3", { class: "small-label", text: "Seen before" }), h("div", { class: "strip wraps" }, earlier.toReversed().map((shown) => this.#seen(shown)))),
+    ];
+  }
+
+  /** @param {State} state */
+  #evidence(state) {
+    const { main, besides, unused } = cited(state);
+    if (main.length === 0) return null;
+    const answered = state.answer.text !== null;
+    const places = placesOf(main);
+    const open = (/** @type {number} */ at) => () => this.#desk.look({ ...places[at], places, at });
+    const rest = [...besides.map((one) => this.#besides(one)), ...unused.map((shown) => this.#seen(shown))];
+    return [
+      h("h2", { class: "side-title", id: "sight-title" }, answered ? "Evidence" : "Where it looked", h("span", { class: "faint", text: main.length })),
+      h("ol", { class: "evidence" }, main.map((one, index) => this.#card(one, state, open(index)))),
+      rest.length > 0 && h("div", { class: "besides" }, h("h3", { class: "small-label", text: "Looked at, not used" }), h("div", { class: "strip wraps" }, rest)),
+    ];
+  }
+
+  /** @param {import("./cited.js").Cited} one @param {State} state @param {() => void} open */
+  #card({ number, evidence, nodes }, state, open) {
+    const place = placeOf(evidence);
+    return h(
+      "li",
+      { class: "evidence-card card", dataset: { evidence: String(number) } },
+      h("button", { type: "button", class: "evidence-button", "aria-label": `Evidence ${number}: ${evidence.document}, ${place}. Open`, on: { click: open } }, this.#picture(evidence, state), h("span", { class: "evidence-words" }, h("span", { class: "evidence-where" }, h("span", { class: "number", text: number }), h("span", { class: "clip", dir: "auto", title: evidence.document, text: evidence.document }), h("span", { class: "citation-place", text: place.replace("page", "p.") })))),
+      evidence.quote && h("blockquote", { dir: "auto", tabindex: "0", text: evidence.quote }),
+      nodes.length > 0 && h("p", { class: "faint size-2 row" }, "Remembered by", nodes.map((node) => h("button", { type: "button", class: "chip node-link", dir: "auto", text: node, on: { click: () => this.#desk.node(node) } }))),
+    );
+  }
+
+  /** The part that is meant, large; or the whole page. @param {any} evidence @param {State} state */
+  #picture(evidence, state) {
+    const shown = state.pictures.find((one) => one.sha256 === evidence.crop_sha256);
+    if (shown && !isWhole(evidence.box)) return plate({ src: fileUrl(this.#desk.run, shown.sha256), alt: "", width: shown.width, height: shown.height });
+    if (evidence.box === null) return null;
+    if (!isWhole(evidence.box)) return h("span", { class: "plate free" }, h("img", { src: cropUrl(evidence.item, evidence.box), alt: "", loading: "lazy", decoding: "async" }));
+    const src = shown ? fileUrl(this.#desk.run, shown.sha256) : itemUrl(evidence.item, 300_000);
+    return h("span", { class: "plate top" }, h("img", { src, alt: "", loading: "lazy", decoding: "async" }));
+  }
+
+  /** @param {import("./cited.js").Cited} one */
+  #besides(one) {
+    const { evidence } = one;
+    const place = placeOf(evidence);
+    const open = () => this.#desk.look(placesOf([one])[0]);
+    return thumb({ item: evidence.item, kind: evidence.kind, label: `${evidence.document}, ${place}`, caption: `${place.replace("page", "p.")} · ${evidence.document}`, open });
+  }
+
+  /** @param {Shown} shown */
+  #seen(shown) {
+    const place = where(shown);
+    return thumb({ item: shown.item, kind: "page", src: fileUrl(this.#desk.run, shown.sha256), label: described(shown), caption: `${place.replace("page", "p.")} · ${shown.document}`, open: () => lookAt(this.#desk, shown) });
+  }
+}
+
+/** Each picture once. @param {readonly Shown[]} pictures */
+function distinct(pictures) {
+  return [...new Map(pictures.map((shown) => [shown.sha256, shown])).values()];
+}

@@ -1,0 +1,107 @@
+/** A run as people read it: its events in order, and what was at any of them. */
+
+import { EMPTY, apply } from "./fold.js";
+
+/** @typedef {import("./fold.js").State} State */
+/** @typedef {import("./fold.js").Step} Step */
+/** @typedef {import("./fold.js").Entry} Entry */
+
+/** Events between two states that are kept whole. */
+const STRIDE = 64;
+
+/** The events of one run in order, and its state at any of them. */
+export class Story {
+  /** @type {any[]} */
+  #events = [];
+  /** @type {State[]} State before the event 0, STRIDE, 2 × STRIDE … */
+  #kept = [EMPTY];
+  /** @type {State} */
+  #last = EMPTY;
+
+  /** The state after the last event. */
+  get last() {
+    return this.#last;
+  }
+
+  /** All events, in order. */
+  get events() {
+    return this.#events;
+  }
+
+  /**
+   * Takes an event; one that is not newer than the last is passed over.
+   * @param {any} event
+   * @returns {boolean} Whether it was new.
+   */
+  add(event) {
+    if (!Number.isInteger(event?.seq) || event.seq <= this.#last.seq) return false;
+    this.#events.push(event);
+    this.#last = apply(this.#last, event);
+    if (this.#events.length % STRIDE === 0) this.#kept.push(this.#last);
+    return true;
+  }
+
+  /**
+   * The state after the event of this sequence number, or after the last one before it.
+   * @param {number} seq
+   * @returns {State}
+   */
+  at(seq) {
+    if (seq >= this.#last.seq) return this.#last;
+    const count = this.#countTo(seq);
+    let state = this.#kept[Math.floor(count / STRIDE)];
+    for (const event of this.#events.slice(Math.floor(count / STRIDE) * STRIDE, count)) state = apply(state, event);
+    return state;
+  }
+
+  /** The steps so far: number, what it was, and its last event. What follows a step belongs to it. */
+  get moments() {
+    return this.#last.steps.map((step) => ({ number: step.number, seq: step.seq, first: step.first, ...titleOf(step) }));
+  }
+
+  /** @param {number} seq How many events have at most this number. */
+  #countTo(seq) {
+    let low = 0;
+    let high = this.#events.length;
+    while (low < high) {
+      const middle = (low + high) >> 1;
+      if (this.#events[middle].seq <= seq) low = middle + 1;
+      else high = middle;
+    }
+    return low;
+  }
+}
+
+/**
+ * What a step was, in a word, and its kind: `search`, `crop`, `tool`, `memory`, `answer`, `fault` or `open`.
+ * @param {Step} step
+ * @returns {{kind: string, title: string}}
+ */
+export function titleOf(step) {
+  for (const one of step.entries) {
+    const title = TITLES[one.kind]?.(one);
+    if (title) return title;
+  }
+  if (step.thinking || step.usage === null) return { kind: "open", title: step.call ? "Working" : "Thinking" };
+  return { kind: "open", title: "No action" };
+}
+
+/** @type {Record<string, (entry: Entry) => {kind: string, title: string} | null>} */
+const TITLES = {
+  search: () => ({ kind: "search", title: "Search" }),
+  closer: () => ({ kind: "crop", title: "Closer look" }),
+  tool: (one) => ({ kind: "tool", title: one.name }),
+  memory: () => ({ kind: "memory", title: "Remember" }),
+  refused: () => ({ kind: "fault", title: "Refused" }),
+  answer: ({ text, reason }) => (text !== null ? { kind: "answer", title: "Answer" } : reason === "abstained" ? { kind: "open", title: "No answer" } : null),
+  failure: () => ({ kind: "fault", title: "Failed" }),
+};
+
+/**
+ * Why the run ended; null while it goes on.
+ * @param {State} state
+ * @returns {string | null}
+ */
+export function stopReason(state) {
+  return (state.answer ?? state.failure)?.stop_reason ?? null;
+}

@@ -1,0 +1,203 @@
+/** A run in the main area: it is followed while it goes on, and can be gone through when it has ended. */
+
+import { follow, get, Problem } from "../api.js";
+import { announce, h } from "../dom.js";
+import { tell } from "../overlays.js";
+import { runHash } from "../router.js";
+import { close as closeViewer, open as openViewer } from "../viewer/viewer.js";
+import { Follower } from "./follower.js";
+import { showHead } from "./head.js";
+import { Layout } from "./layout.js";
+import { say } from "./saying.js";
+import { Story } from "./story.js";
+
+/** @typedef {import("./fold.js").State} State */
+/** @typedef {{id: string, step?: number | null, options?: any, onFollowUp?: (session: string) => void, footer?: HTMLElement}} How */
+
+/**
+ * Shows a run, under way or stored.
+ * @param {HTMLElement} root
+ * @param {How} how `footer` stands below the run: the box for a follow-up.
+ * @returns {{element: HTMLElement, destroy: () => void, show: (step: number | null) => void}}
+ */
+export function mount(root, how) {
+  const view = new RunView(root, how);
+  view.begin();
+  return { element: view.layout.element, destroy: () => view.destroy(), show: (step) => view.show(step) };
+}
+
+class RunView {
+  #story = new Story();
+  /** @type {Map<number, any>} Drawings of the graph, by the event that they belong to. */
+  #drawings = new Map();
+  /** @type {any} The drawing that came last, whose event comes next. */
+  #coming = null;
+  /** @type {{close: () => void} | null} */
+  #stream = null;
+  #frame = 0;
+  /** "running", "finished" or "interrupted"; empty until the server has said. */
+  #state = "";
+  /** Whether it was under way when the page came to it. */
+  #live = false;
+  #over = false;
+  #gone = false;
+
+  /** @param {HTMLElement} root @param {How} how */
+  constructor(root, how) {
+    this.root = root;
+    this.how = how;
+    this.position = how.step ?? null;
+    const desk = { run: how.id, look: (/** @type {any} */ place) => openViewer(place), node: (/** @type {string} */ id) => this.#openNode(id) };
+    const followUp = how.onFollowUp ? () => how.onFollowUp?.(this.#story.last.started?.session || how.id) : null;
+    this.layout = new Layout({ desk, followUp, footer: how.footer ?? null, replay: () => this.#toggleReplay(), position: (at) => this.#moved(at), endReplay: () => this.#endReplay() });
+    this.follower = new Follower(root, this.layout);
+    this.keys = (/** @type {KeyboardEvent} */ event) => this.#key(event);
+  }
+
+  async begin() {
+    this.root.classList.add("run-root");
+    this.root.replaceChildren(this.layout.element);
+    document.addEventListener("keydown", this.keys);
+    try {
+      const summary = await get(`/runs/${encodeURIComponent(this.how.id)}`);
+      if (this.#gone) return;
+      this.#state = summary.state;
+      this.#live = summary.state === "running";
+      if (this.#live) this.#tellShell();
+      this.#follow();
+    } catch (error) {
+      if (!(error instanceof Problem)) throw error;
+      if (!this.#gone && error.status !== 401) this.#fail(error);
+    }
+  }
+
+  destroy() {
+    this.#gone = true;
+    this.#stream?.close();
+    cancelAnimationFrame(this.#frame);
+    document.removeEventListener("keydown", this.keys);
+    closeViewer();
+    this.follower.destroy();
+    this.layout.destroy();
+    this.root.classList.remove("run-root");
+  }
+
+  /** Goes to a step of a run that has ended; null ends the replay. @param {number | null} step */
+  show(step) {
+    this.position = step;
+    if (!this.#over) return;
+    if (step === null) this.#endReplay();
+    else this.layout.player.open(this.#story.moments, step);
+  }
+
+  #follow() {
+    this.#stream = follow(this.how.id, {
+      event: (event) => this.#take(event),
+      drawing: (drawing) => (this.#coming = drawing),
+      end: ({ state }) => this.#end(state),
+      lost: (problem) => this.#lost(problem),
+    });
+  }
+
+  /** @param {any} event */
+  #take(event) {
+    this.layout.bar.lose("");
+    const before = this.#story.last;
+    if (!this.#story.add(event)) return;
+    if (event.type === "graph_changed") this.#drawings.set(event.seq, this.#coming);
+    if (event.type === "run_started") showHead(this.layout.head, event, this.how.id);
+    if (this.#live) say(before, this.#story.last);
+    this.#frame ||= requestAnimationFrame(() => this.#draw());
+  }
+
+  /** @param {string} state */
+  #end(state) {
+    this.#state = state;
+    this.#over = true;
+    this.layout.bar.lose("");
+    if (this.#live) this.#tellShell();
+    cancelAnimationFrame(this.#frame);
+    this.#draw();
+    if (!this.#live) this.layout.settle(this.#story.last);
+    if (this.position !== null) this.layout.player.open(this.#story.moments, this.position);
+  }
+
+  /** @param {Problem} [problem] */
+  #lost(problem) {
+    if (problem) return this.#fail(problem);
+    this.layout.bar.lose("The connection was lost. Trying again …");
+    announce("The connection was lost. Trying again.");
+  }
+
+  /** @param {Problem} problem */
+  #fail(problem) {
+    const missing = problem.status === 404;
+    tell(this.root, {
+      id: "run-problem",
+      title: missing ? "There is no such run" : problem.detail,
+      hint: missing ? "It may have been deleted, or the link is from another server." : problem.hint,
+      actions: [h("a", { href: "#/", class: "button primary", text: "Ask a question" })],
+    });
+  }
+
+  /** The state that is shown: the last one, or that of the step in a replay. @returns {State} */
+  get #shown() {
+    const { last, moments } = this.#story;
+    const player = this.layout.player;
+    if (!player.active || player.position >= moments.length) return last;
+    const moment = moments[player.position - 1];
+    return this.#story.at(moment ? moment.seq : (moments[0]?.first ?? 1) - 1);
+  }
+
+  #draw() {
+    this.#frame = 0;
+    if (this.#gone) return;
+    const state = this.#shown;
+    const replaying = this.layout.player.active;
+    const running = this.#live && !this.#over;
+    const how = { running, replaying, over: this.#over && !replaying, cutOff: this.#state === "interrupted" && this.#over && !replaying };
+    this.follower.around(running, () => this.layout.update(state, this.#drawings.get(state.graphSeq) ?? null, how));
+  }
+
+  /** @param {string} id */
+  #openNode(id) {
+    closeViewer(); // it stands where the node is told of
+    this.layout.openNode(id, this.#shown);
+  }
+
+  #toggleReplay() {
+    if (this.layout.player.active) return this.#endReplay();
+    this.layout.player.open(this.#story.moments, 0);
+    this.layout.player.toggle();
+  }
+
+  #endReplay() {
+    this.layout.player.close();
+    this.position = null;
+    history.replaceState(null, "", runHash(this.how.id));
+    this.#draw();
+    this.layout.settle(this.#story.last);
+  }
+
+  /** @param {number} position The player went somewhere. */
+  #moved(position) {
+    this.position = position;
+    history.replaceState(null, "", `${runHash(this.how.id)}?step=${position}`);
+    this.#draw();
+    this.layout.focusStep(position);
+  }
+
+  #tellShell() {
+    window.dispatchEvent(new CustomEvent("vrag:run", { detail: { id: this.how.id, state: this.#state } }));
+  }
+
+  /** Escape closes what is open, or stops the run. @param {KeyboardEvent} event */
+  #key(event) {
+    if (event.key !== "Escape" || event.defaultPrevented) return;
+    if (/** @type {Element} */ (event.target).closest("input, textarea, select, dialog, details[open], [popover]")) return;
+    if (document.querySelector("dialog[open], .viewer:not([hidden])")) return;
+    if (this.layout.closeNode()) return;
+    if (this.layout.player.active) this.#endReplay();
+    else if (this.#live && !this.#over) this.layout.bar.stop();
+  }
+}

@@ -1,0 +1,143 @@
+/** Numbers, moments and reasons in words: the same as in the exported page. */
+
+const COUNTS = new Intl.NumberFormat("en", { maximumFractionDigits: 0 });
+
+/**
+ * A count with separators; a dash where it is unknown.
+ * @param {number | null | undefined} value
+ */
+export const amount = (value) => (value === null || value === undefined ? "–" : COUNTS.format(value));
+
+/**
+ * A count with its noun: `1 step`, `2 searches`.
+ * @param {number} value
+ * @param {string} noun
+ */
+export function count(value, noun) {
+  const plural = /(ch|s|x)$/.test(noun) ? "es" : "s";
+  return `${COUNTS.format(value)} ${noun}${value === 1 ? "" : plural}`;
+}
+
+/**
+ * A duration: `0.03 s`, `7.2 s`, `1 min 23 s`.
+ * @param {number} value In seconds.
+ */
+export function seconds(value) {
+  if (!Number.isFinite(value)) return "–";
+  if (value >= 60) return `${Math.floor(value / 60)} min ${Math.floor(value % 60)} s`;
+  return value < 1 ? `${value.toFixed(2)} s` : `${value.toFixed(1)} s`;
+}
+
+/**
+ * A moment of a video: `0:12`, `1:15.5`, `1:02:03`.
+ * @param {number} value In seconds.
+ */
+export function moment(value) {
+  if (!Number.isFinite(value) || value < 0) return "–";
+  const tenths = Math.round(value * 10);
+  const whole = Math.floor(tenths / 10);
+  const [hours, minutes, rest] = [Math.floor(whole / 3600), Math.floor(whole / 60) % 60, whole % 60];
+  const two = (/** @type {number} */ part) => String(part).padStart(2, "0");
+  const clock = hours ? `${hours}:${two(minutes)}:${two(rest)}` : `${minutes}:${two(rest)}`;
+  return tenths % 10 ? `${clock}.${tenths % 10}` : clock;
+}
+
+/**
+ * A stretch of a video: `0:12–0:30`.
+ * @param {[number, number]} value
+ */
+export const span = ([from, to]) => (from === to ? moment(from) : `${moment(from)}–${moment(to)}`);
+
+/**
+ * A cost in whatever currency; small ones with the digits that count.
+ * @param {number | null | undefined} value
+ */
+export function money(value) {
+  if (value === null || value === undefined || !Number.isFinite(value)) return "–";
+  return value >= 1 || value === 0 ? value.toFixed(2) : String(Number(value.toPrecision(2)));
+}
+
+/**
+ * Where something is in its document: `page 3`, `passage 2`, `at 0:12`.
+ * @param {{kind?: string, page: number, seconds?: number | [number, number] | null}} place
+ */
+export function where({ kind = "page", page, seconds: at = null }) {
+  if (Array.isArray(at)) return span(at);
+  if (at !== null) return `at ${moment(at)}`;
+  return `${kind} ${page}`;
+}
+
+/**
+ * When a run began: `21 November, 14:37`, in the reader's own time.
+ * @param {number} value Seconds since 1970.
+ */
+export function when(value) {
+  const date = new Date(value * 1000);
+  if (Number.isNaN(date.getTime())) return "";
+  return date.toLocaleString("en-GB", { day: "numeric", month: "long", hour: "2-digit", minute: "2-digit" });
+}
+
+/** Names of the methods. @type {Record<string, string>} */
+export const METHODS = { vrag: "VRAG", vimrag: "VimRAG" };
+
+/** Policy that quotes without a model. */
+export const OFFLINE = "extractive";
+
+/**
+ * How a run ended: what it is called, how good that is, what it means, and what can be done.
+ * @typedef {{name: string, mood: "ok" | "calm" | "fair" | "bad", said: string, hint: string}} Ending
+ * @type {Record<string, Ending>}
+ */
+export const ENDINGS = {
+  answered: { name: "Answered", mood: "ok", said: "", hint: "" },
+  abstained: {
+    name: "No answer in the documents",
+    mood: "calm",
+    said: "The agent found no answer in the documents that it can stand behind.",
+    hint: "Ask in the words that the documents use, name the document, or add the one that holds the answer.",
+  },
+  out_of_steps: {
+    name: "Out of steps",
+    mood: "fair",
+    said: "The run used all its steps before there was an answer.",
+    hint: "Allow more steps in the options, or ask for less at once.",
+  },
+  out_of_tokens: {
+    name: "Out of tokens",
+    mood: "fair",
+    said: "The model's context was full, or its reply was cut off, before there was an answer.",
+    hint: "Ask for less at once, or let the server write longer replies (VRAG_MAX_TOKENS).",
+  },
+  out_of_budget: {
+    name: "Budget spent",
+    mood: "fair",
+    said: "The budget of the run was spent before there was an answer.",
+    hint: "Ask for less at once, or raise the budget in the server's settings.",
+  },
+  cancelled: {
+    name: "Stopped",
+    mood: "fair",
+    said: "The run was stopped before there was an answer.",
+    hint: "What it had seen is kept below. Ask again to begin anew.",
+  },
+  model_error: {
+    name: "Model failed",
+    mood: "bad",
+    said: "The model failed or could not be reached.",
+    hint: "Try again in a moment. If it stays so, check the model's server, or choose another model.",
+  },
+  search_error: {
+    name: "Search failed",
+    mood: "bad",
+    said: "The search or the collection failed.",
+    hint: "Try again. If it stays so, check the collection: vrag doctor says what is wrong with it.",
+  },
+};
+
+/** A run whose process ended before it did. @type {Ending} */
+export const CUT_OFF = {
+  name: "Cut off",
+  mood: "fair",
+  said: "This run was cut off: the server ended before the run did.",
+  hint: "What it had seen is kept below. Ask again to begin anew.",
+};

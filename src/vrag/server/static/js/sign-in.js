@@ -1,0 +1,47 @@
+/** The door: a token for a session cookie. The token is kept nowhere. */
+
+import { post, Problem } from "./api.js";
+import { announce, h, replace } from "./dom.js";
+
+/**
+ * @param {HTMLElement} root
+ * @param {{signedIn: () => void, expired?: boolean}} how `expired`: there was a session before.
+ */
+export function showSignIn(root, { signedIn, expired = false }) {
+  const input = /** @type {HTMLInputElement} */ (
+    h("input", { id: "token", name: "token", type: "password", required: true, autocomplete: "current-password", spellcheck: "false", "aria-describedby": "token-help token-problem" })
+  );
+  const problem = h("p", { id: "token-problem", class: "field-problem", role: "alert", hidden: true });
+  const button = /** @type {HTMLButtonElement} */ (h("button", { type: "submit", class: "primary", text: "Sign in" }));
+  const submit = async (/** @type {Event} */ event) => {
+    event.preventDefault();
+    button.disabled = true;
+    problem.hidden = true;
+    try {
+      await post("/session", { token: input.value.trim() });
+      announce("Signed in");
+      signedIn();
+    } catch (error) {
+      if (!(error instanceof Problem)) throw error;
+      problem.hidden = false;
+      problem.textContent = error.status === 401 ? "That is not the token of this server." : `${error.detail} ${error.hint}`.trim();
+      input.setAttribute("aria-invalid", "true");
+      input.select();
+    } finally {
+      button.disabled = false;
+    }
+  };
+  replace(
+    root,
+    h(
+      "section",
+      { class: "sign-in", id: "sign-in" },
+      h("img", { src: "/static/icon.svg", alt: "", width: 44, height: 44 }),
+      h("h1", { text: expired ? "You were signed out" : "Sign in" }),
+      h("p", { class: "soft", text: expired ? "The session ended. Enter the token again; what you wrote is still here." : "This server asks for its token." }),
+      h("form", { on: { submit } }, h("input", { autocomplete: "username", value: "vrag", hidden: true }), h("label", { class: "field" }, "Token", input), problem, button),
+      h("p", { class: "faint size-1", id: "token-help" }, "It is what ", h("code", { text: "VRAG_API_KEY" }), " was set to when the server was started. The browser gets a session cookie for it; the token itself is not kept."),
+    ),
+  );
+  input.focus();
+}

@@ -1,0 +1,5 @@
+/* Before the first paint, so that nobody sees the other theme flash: a plain script, the only one beside app.js. */
+{
+  const kept = localStorage.getItem("vrag.theme");
+  if (kept === "light" || kept === "dark") document.documentElement.dataset.theme = kept;
+}

@@ -1,0 +1,52 @@
+"""What belongs to a question: what was asked and answered before it, and the pictures that came with it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from vrag.view.markup import Markup, element
+from vrag.view.wording import count
+
+if TYPE_CHECKING:
+    from vrag.agent.question import Exchange
+    from vrag.view.plates import Plates
+    from vrag.view.story import Story
+
+__all__ = ["attached_pictures", "earlier_exchanges"]
+
+OPEN = 3
+"""Earlier questions that are seen at once; of more, only how many there are."""
+
+
+def earlier_exchanges(story: Story) -> Markup | None:
+    """The conversation before the question, the oldest first; None where there is none."""
+    history = story.started.history
+    if not history:
+        return None
+    title = f"Follows on {count(len(history), 'earlier question')}"
+    listed = element("ol", map(_exchange, history))
+    if len(history) <= OPEN:
+        return element("div", element("p", title, class_="aside"), listed, class_="history")
+    return element("details", element("summary", title), listed, class_="history")
+
+
+def attached_pictures(story: Story, plates: Plates) -> Markup | None:
+    """The pictures that came with the question; None where there is none."""
+    attached = story.started.attached
+    if not attached:
+        return None
+    names = [f"Picture {number} that came with the question" for number in range(1, len(attached) + 1)]
+    drawn = (
+        plates.bare(sha256, name, f"attached-{number}", name)
+        for number, (sha256, name) in enumerate(zip(attached, names, strict=True), 1)
+    )
+    return element("div", drawn, class_="plates attached")
+
+
+def _exchange(exchange: Exchange) -> Markup:
+    said = element("p", exchange.answer, dir="auto") if exchange.answer is not None else None
+    return element(
+        "li",
+        element("p", exchange.question, class_="asked", dir="auto"),
+        said or element("p", "There was no answer.", class_="aside"),
+    )

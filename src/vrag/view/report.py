@@ -1,0 +1,180 @@
+"""Several runs as one document: each question with its answer, and places numbered over the whole of it."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from vrag.view.answer import pictured
+from vrag.view.pictures import Album
+from vrag.view.report_html import html_of
+from vrag.view.report_markdown import Written, written
+from vrag.view.sources import Sources
+from vrag.view.story import Story
+from vrag.view.wording import count
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from vrag.agent.events import Event
+    from vrag.agent.evidence import Evidence
+    from vrag.agent.runs import StoredRun
+
+__all__ = ["Part", "Report", "report", "report_of"]
+
+
+@dataclass(frozen=True)
+class Part:
+    """A question of a report."""
+
+    number: int
+    """From 1."""
+    story: Story
+    """Its run."""
+
+    @property
+    def evidence(self) -> tuple[Evidence, ...]:
+        """Where its answer was seen; of an abstention, where the agent looked."""
+        return self.story.answer.evidence if self.story.answer else ()
+
+    @property
+    def figures(self) -> tuple[Evidence, ...]:
+        """The evidence that is shown: a whole page is not, where a part of it is shown on it already."""
+        parts = {(one.item, one.seconds) for one in self.evidence if one.quote or not _whole(one)}
+        return tuple(
+            one
+            for one in self.evidence
+            if one.quote or not _whole(one) or (one.item, one.seconds) not in parts
+        )
+
+    @property
+    def before(self) -> str:
+        """What was asked before it in the same conversation; empty for the first question of one."""
+        return " – ".join(exchange.question for exchange in self.story.started.history)
+
+    @property
+    def answered(self) -> bool:
+        """Whether there is an answer."""
+        return self.story.answer is not None and self.story.answer.text is not None
+
+
+@dataclass(frozen=True)
+class Report:
+    """A document of several questions, ready to be written down."""
+
+    title: str
+    made: float
+    """When, in seconds since 1970, UTC."""
+    parts: tuple[Part, ...]
+    left: tuple[str, ...]
+    """Questions that were to be in it, and were not asked to the end."""
+    sources: Sources
+    album: Album
+    """The pictures of all evidence."""
+
+    @cached_property
+    def html(self) -> str:
+        """One page that needs no other file, runs no script and fetches nothing."""
+        return html_of(self)
+
+    def markdown(self, pictures: str = "") -> Written:
+        """Markdown, and the files of its pictures.
+
+        Args:
+            pictures: The folder in which these files will lie, relative to the Markdown file; when empty,
+                the pictures are in the text itself, as data at its end, and there are no files.
+        """
+        return written(self, pictures)
+
+    @property
+    def told(self) -> str:
+        """What became of the questions, in words."""
+        answered = sum(part.answered for part in self.parts)
+        told = [count(len(self.parts), "question"), f"{answered} answered"]
+        rest = len(self.parts) - answered
+        told += [f"{rest} without an answer"] if rest else []
+        return ", ".join(told + ([f"{len(self.left)} not asked to the end"] if self.left else []))
+
+
+def report_of(
+    runs: Sequence[StoredRun], *, title: str = "", left: Sequence[str] = (), made: float | None = None
+) -> Report:
+    """The report of runs, with the pictures that lie with them.
+
+    Args:
+        runs: In the order in which they are told. They need not have an end.
+        title: Of the report; one that says what it is when empty.
+        left: Questions that were to be in it, and were not asked to the end.
+        made: When, in seconds since 1970; now when None.
+
+    Raises:
+        ValueError: If there are no runs.
+        RunError: If the events of one do not begin with the start of a run.
+    """
+
+    def read(sha256: str) -> bytes | None:
+        for run in runs:
+            try:
+                return run.file(sha256, "jpg").read_bytes()
+            except OSError:
+                continue
+        return None
+
+    return report([run.events for run in runs], read, title=title, left=left, made=made)
+
+
+def report(
+    runs: Sequence[Sequence[Event]],
+    read: Callable[[str], bytes | None],
+    *,
+    title: str = "",
+    left: Sequence[str] = (),
+    made: float | None = None,
+) -> Report:
+    """The report of the events of runs.
+
+    Args:
+        runs: The events of each.
+        read: Gives the JPEG file of a hash, or None where there is none.
+        title: As of `report_of`.
+        left: As there.
+        made: As there.
+
+    Raises:
+        ValueError: If there are no runs.
+        RunError: If the events of one do not begin with the start of a run.
+    """
+    if not runs:
+        raise ValueError("a report needs a run")
+    parts = tuple(Part(number, Story.of(events)) for number, events in enumerate(runs, 1))
+    return Report(
+        title=" ".join(title.split()) or _title(parts),
+        made=time.time() if made is None else made,
+        parts=parts,
+        left=tuple(left),
+        sources=Sources.of([part.evidence for part in parts]),
+        album=Album.of(_hashes(parts), read),
+    )
+
+
+def _whole(evidence: Evidence) -> bool:
+    return evidence.box == (0.0, 0.0, 1.0, 1.0)
+
+
+def _title(parts: Sequence[Part]) -> str:
+    """The question, where there is one; else how many there are."""
+    first = " ".join(parts[0].story.started.question.split())
+    return first if len(parts) == 1 else f"{count(len(parts), 'question')} to the documents"
+
+
+def _hashes(parts: Sequence[Part]) -> Iterator[str]:
+    """Of the pictures of all evidence, in order."""
+    for part in parts:
+        yield from part.story.started.attached
+        for evidence in part.evidence:
+            shown = [picture for picture in pictured(evidence, part.story) if picture is not None]
+            yield from (picture.sha256 for picture in shown)
+            if not shown and evidence.crop_sha256:
+                yield evidence.crop_sha256

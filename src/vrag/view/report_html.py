@@ -1,0 +1,195 @@
+"""A report as a page that needs no other file, runs no script and fetches nothing."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from vrag import __version__
+from vrag.view.answer import evidence_card, said
+from vrag.view.head import head
+from vrag.view.making import Making, provenance
+from vrag.view.markup import Child, Markup, document, element
+from vrag.view.outcome import ATTACHED, outcome
+from vrag.view.plates import Plates
+from vrag.view.preface import earlier_exchanges
+from vrag.view.sources import extent
+from vrag.view.wording import when
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from vrag.view.report import Part, Report
+    from vrag.view.sources import Source
+
+__all__ = ["html_of"]
+
+
+def html_of(report: Report) -> str:
+    """The page of a report."""
+    body = (
+        element(
+            "header",
+            element(
+                "p",
+                element("strong", "Report"),
+                (element("span", fact) for fact in (report.told, when(report.made))),
+                class_="brand",
+            ),
+            element("h1", report.title, dir="auto"),
+        ),
+        element(
+            "main",
+            _contents(report),
+            (_part(part, report) for part in report.parts),
+            _left(report),
+            _sources(report),
+            _making(report),
+        ),
+        _foot(),
+        report.album.definitions(),
+    )
+    return document(head=head(report.title[:120], "report.css"), body=body)
+
+
+def _contents(report: Report) -> Markup | None:
+    if len(report.parts) < 2:
+        return None
+    rows = (
+        element(
+            "li",
+            element("span", str(part.number), class_="n"),
+            element("a", part.story.started.question, href=f"#question-{part.number}", dir="auto"),
+            _badge(part),
+        )
+        for part in report.parts
+    )
+    return element("nav", element("ol", rows), class_="contents", aria_label="Contents")
+
+
+def _badge(part: Part) -> Markup:
+    name, mood, *_ = outcome(part.story)
+    return element("span", name, class_=f"badge {mood}")
+
+
+def _part(part: Part, report: Report) -> Markup:
+    plates = Plates(part.story, report.album)
+    numbers = [report.sources.number(one) for one in part.evidence]
+    question = part.story.started.question
+    cards = (
+        evidence_card(
+            one, report.sources.number(one), plates, f"figure-{part.number}-{place}", place=extent(one)
+        )
+        for place, one in enumerate(part.figures, 1)
+    )
+    looked = None if part.answered else element("h3", "Where the agent looked")
+    return element(
+        "section",
+        element(
+            "h2", element("span", str(part.number), class_="ordinal"), element("span", question, dir="auto")
+        ),
+        _context(part, plates),
+        element(
+            "div",
+            element("p", _badge(part), class_="mood"),
+            said(part.story, _cites(numbers) if part.answered else None),
+            class_=f"verdict {outcome(part.story).mood}",
+        ),
+        (looked, element("ol", cards, class_="cards")) if part.evidence else None,
+        _unsupported(part),
+        id=f"question-{part.number}",
+        class_="question",
+    )
+
+
+def _context(part: Part, plates: Plates) -> Child:
+    """What came before the question and with it."""
+    attached = (
+        plates.bare(sha256, ATTACHED, f"attached-{part.number}-{place}", ATTACHED)
+        for place, sha256 in enumerate(part.story.started.attached, 1)
+    )
+    pictures = element("div", attached, class_="plates before") if part.story.started.attached else None
+    return earlier_exchanges(part.story), pictures
+
+
+def _cites(numbers: Sequence[int]) -> Child:
+    for number in dict.fromkeys(numbers):
+        yield " "
+        yield element(
+            "a", str(number), href=f"#source-{number}", class_="number", aria_label=f"Source {number}"
+        )
+
+
+def _unsupported(part: Part) -> Child:
+    reasons = part.story.answer.unsupported if part.story.answer else ()
+    if not reasons:
+        return None
+    items = (element("li", reason, dir="auto") for reason in reasons)
+    return (
+        element("h3", "Left out, since it no longer agrees with the collection"),
+        element("ul", items, class_="plain"),
+    )
+
+
+def _left(report: Report) -> Markup | None:
+    if not report.left:
+        return None
+    items = (element("li", question, dir="auto") for question in report.left)
+    return element("section", element("h2", "Not asked to the end"), element("ul", items), id="left")
+
+
+def _sources(report: Report) -> Markup | None:
+    if not report.sources.listed:
+        return None
+    aside = element("span", report.sources.told, class_="aside")
+    items = element("ol", map(_source, report.sources.listed), class_="sources")
+    return element("section", element("h2", "Sources", aside), items, id="sources")
+
+
+def _source(source: Source) -> Markup:
+    questions = (
+        (" ", element("a", f"question {number}", href=f"#question-{number}")) for number in source.questions
+    )
+    return element(
+        "li",
+        element("span", str(source.number), class_="number"),
+        element(
+            "span",
+            element("strong", source.document, dir="auto"),
+            element("span", source.where, class_="where"),
+        ),
+        element("span", questions, class_="aside"),
+        id=f"source-{source.number}",
+    )
+
+
+def _making(report: Report) -> Markup:
+    rows = [_made(part) for part in report.parts]
+    if len(report.parts) > 1:
+        together = Making.of(part.story for part in report.parts)
+        rows.append(element("li", element("strong", "All"), _facts(together.figures)))
+    return element(
+        "section",
+        element(
+            "h2", "How this was made", element("span", "agent, model and cost of each answer", class_="aside")
+        ),
+        element("ol", rows, class_="making"),
+        id="making",
+    )
+
+
+def _made(part: Part) -> Markup:
+    number = element("a", str(part.number), href=f"#question-{part.number}")
+    facts = provenance(part.story), Making.of([part.story]).figures
+    return element("li", element("strong", number), map(_facts, facts))
+
+
+def _facts(facts: dict[str, str]) -> Markup:
+    pairs = (
+        element("div", element("dt", name), element("dd", value, dir="auto")) for name, value in facts.items()
+    )
+    return element("dl", pairs)
+
+
+def _foot() -> Markup:
+    note = "A page without scripts, which fetches nothing. Rectangles mark what the model looked at."
+    return element("footer", element("p", f"Written by vrag {__version__}. {note}"))

@@ -1,0 +1,169 @@
+"""A report as Markdown: text that any editor opens, with its pictures beside it or in it."""
+
+from __future__ import annotations
+
+import base64
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple
+
+from vrag import __version__
+from vrag.view.answer import pictured
+from vrag.view.making import Making, provenance
+from vrag.view.markdown import bullets, image, inline, link, paragraph, quoted
+from vrag.view.outcome import ATTACHED, outcome
+from vrag.view.sources import extent
+from vrag.view.wording import when
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from vrag.agent.evidence import Evidence
+    from vrag.view.report import Part, Report
+
+__all__ = ["Written", "written"]
+
+
+class Written(NamedTuple):
+    """A document of Markdown, and the files that it shows."""
+
+    text: str
+    files: dict[str, bytes]
+    """JPEG files by name; none when the pictures are in the text."""
+    pictures: int
+    """Beside the text or in it."""
+
+
+def written(report: Report, folder: str) -> Written:
+    """Writes a report.
+
+    Args:
+        report: What is written.
+        folder: Where its pictures will lie; empty to have them in the text.
+    """
+    shelf = _Shelf(report, folder)
+    blocks = (
+        f"# {inline(report.title)}",
+        f"Written {when(report.made)} by vrag {__version__}: {report.told}.",
+        *_contents(report),
+        *(block for part in report.parts for block in _part(part, report, shelf)),
+        *_left(report),
+        *_sources(report),
+        *_making(report),
+    )
+    text = "\n\n".join([*blocks, *shelf.definitions()])
+    return Written(f"{text}\n", shelf.files, len(shelf.files) + len(shelf.inside))
+
+
+@dataclass
+class _Shelf:
+    """The pictures of a report, as Markdown names them."""
+
+    report: Report
+    folder: str
+    files: dict[str, bytes] = field(default_factory=dict[str, bytes])
+    inside: dict[str, bytes] = field(default_factory=dict[str, bytes])
+    """By the name of their definition."""
+
+    def picture(self, sha256: str, alt: str) -> str:
+        """The picture of a hash, or why there is none."""
+        leaf = self.report.album.leaves.get(sha256)
+        if leaf is None:
+            return inline(f"({alt}: {self.report.album.missing.get(sha256, 'no picture')})")
+        if not self.folder:
+            self.inside[leaf.id] = leaf.data
+            return f"![{inline(alt)}][{leaf.id}]"
+        name = f"{sha256[:16]}.jpg"
+        self.files[name] = leaf.data
+        return image(alt, f"{self.folder}/{name}")
+
+    def definitions(self) -> list[str]:
+        """The pictures that are in the text, at its end."""
+        lines = (
+            f"[{name}]: data:image/jpeg;base64,{base64.b64encode(data).decode()}"
+            for name, data in self.inside.items()
+        )
+        return ["\n".join(lines)] if self.inside else []
+
+
+def _contents(report: Report) -> Iterator[str]:
+    if len(report.parts) > 1:
+        yield "## Contents"
+        yield "\n".join(
+            f"{part.number}. {link(part.story.started.question, f'question-{part.number}')}"
+            f" – {outcome(part.story).name}"
+            for part in report.parts
+        )
+
+
+def _part(part: Part, report: Report, shelf: _Shelf) -> Iterator[str]:
+    ended, numbers = outcome(part.story), [report.sources.number(one) for one in part.evidence]
+    cited = "".join(f" {_cited(number)}" for number in dict.fromkeys(numbers)) if part.answered else ""
+    yield f"## Question {part.number}"
+    yield f"**{inline(part.story.started.question)}**"
+    for sha256 in part.story.started.attached:
+        yield shelf.picture(sha256, ATTACHED)
+    if part.before:
+        yield f"Asked after: {inline(part.before)}"
+    yield f"{ended.name}:" if part.answered else f"{ended.name}."
+    yield paragraph(ended.text, cited)
+    if ended.note:
+        yield inline(ended.note)
+    if part.evidence and not part.answered:
+        yield "Where the agent looked:"
+    for evidence in part.figures:
+        yield from _figure(report.sources.number(evidence), evidence, part, shelf)
+    if part.story.answer and part.story.answer.unsupported:
+        yield "Left out, since it no longer agrees with the collection:"
+        yield bullets(map(inline, part.story.answer.unsupported))
+
+
+def _figure(number: int, evidence: Evidence, part: Part, shelf: _Shelf) -> Iterator[str]:
+    """What was seen at a place: its picture, where it is, the words there."""
+    place = _place(evidence.document, extent(evidence))
+    page, closer = pictured(evidence, part.story)
+    shown = closer or page
+    sha256 = shown.sha256 if shown else evidence.crop_sha256
+    if sha256:
+        yield shelf.picture(sha256, place)
+    yield f"{_cited(number)} {inline(place)}"
+    if evidence.quote:
+        yield quoted(evidence.quote)
+
+
+def _place(document: str, where: str) -> str:
+    """A place in running text."""
+    return f"{document}, {where[:1].lower()}{where[1:]}"
+
+
+def _cited(number: int) -> str:
+    return f"[\\[{number}\\]](#sources)"
+
+
+def _left(report: Report) -> Iterator[str]:
+    if report.left:
+        yield "## Not asked to the end"
+        yield bullets(map(inline, report.left))
+
+
+def _sources(report: Report) -> Iterator[str]:
+    if report.sources.listed:
+        yield "## Sources"
+        yield "\n".join(
+            f"{one.number}. {inline(_place(one.document, one.where))}"
+            f" ({', '.join(link(f'question {n}', f'question-{n}') for n in one.questions)})"
+            for one in report.sources.listed
+        )
+
+
+def _making(report: Report) -> Iterator[str]:
+    yield "## How this was made"
+    yield bullets(
+        f"Question {part.number}: {_facts(provenance(part.story) | Making.of([part.story]).figures)}"
+        for part in report.parts
+    )
+    if len(report.parts) > 1:
+        yield f"Together: {_facts(Making.of(part.story for part in report.parts).figures)}"
+
+
+def _facts(facts: dict[str, str]) -> str:
+    return ", ".join(f"{name} {inline(value)}" for name, value in facts.items())

@@ -1,0 +1,64 @@
+"""A server with all its doors, over the tiny corpus and a scripted policy."""
+
+from __future__ import annotations
+
+import contextlib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from hosting import PacedPolicy, Scripted
+from server_harness import serving
+
+from vrag.errors import SettingsError
+from vrag.server.app import Service
+
+if TYPE_CHECKING:
+    from collections.abc import Generator, Sequence
+    from pathlib import Path
+
+    from vrag.search.engine import Searcher
+    from vrag.server.library.holdings import Holding
+    from vrag.server.options import ServerOptions
+
+
+class NoHoldings:
+    """A server whose documents lie elsewhere."""
+
+    absent = "The documents lie elsewhere."
+    holdings: tuple[Holding, ...] = ()
+
+    def create(self, name: str) -> Holding:
+        raise SettingsError(self.absent)
+
+    def drop(self, name: str) -> None:
+        raise SettingsError(self.absent)
+
+
+@dataclass
+class Doors:
+    """A server that runs."""
+
+    address: str
+    answering: Scripted
+
+    @property
+    def policy(self) -> PacedPolicy:
+        return self.answering.policy
+
+
+def scripted(directory: Path, replies: Sequence[str] | None = None, *, paced: bool = False) -> Scripted:
+    """An `Answering` of some replies, at once unless it is paced."""
+    policy = PacedPolicy() if replies is None else PacedPolicy(replies)
+    if not paced:
+        policy.go.set()
+    return Scripted(directory, policy)
+
+
+@contextlib.contextmanager
+def doors(
+    answering: Scripted, options: ServerOptions | None = None, searcher: Searcher | None = None
+) -> Generator[Doors]:
+    """The server, on a socket of this machine."""
+    service = Service(answering, NoHoldings())
+    with serving(searcher or answering.searcher, options, service=service) as address:
+        yield Doors(address, answering)

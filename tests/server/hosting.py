@@ -1,0 +1,110 @@
+"""What a server's runs are answered by in tests: scripted replies, at the pace of the test."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from vrag.agent.environment import Environment, EnvironmentOptions
+from vrag.agent.loop import Agent
+from vrag.agent.policy import Delta, Reply
+from vrag.agent.runs import RunStore
+from vrag.agent.vimrag import Vimrag
+from vrag.agent.vrag import Vrag
+from vrag.errors import SettingsError
+from vrag.profiles import PROFILES
+from vrag.server.runs.wire import AgentChoice, Defaults, ModelChoice, Offer, OfferLimits
+from vrag.testing import tiny_corpus
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Sequence
+    from pathlib import Path
+
+    from vrag.agent.policy import Message
+    from vrag.search.engine import Searcher
+    from vrag.server.library.holdings import Holding
+    from vrag.server.runs.desk import Choice
+
+SEARCH = "<think>Where is it?</think><search>ferry passengers</search>"
+ANSWER = "<think>There.</think><answer>48,200</answer>"
+OFFER = Offer(
+    agents=(
+        AgentChoice(name="vrag", title="VRAG", steps=10, hits=10),
+        AgentChoice(name="vimrag", title="VimRAG", steps=20, hits=3),
+    ),
+    models=(ModelChoice(name="", title="Offline"), ModelChoice(name="scripted", title="scripted")),
+    collections=(),
+    defaults=Defaults(agent="vrag", model="scripted"),
+    limits=OfferLimits(upload_bytes=1000, upload_types=(".pdf",)),
+    examples=("How many passengers?",),
+    version="0",
+)
+
+
+@dataclass
+class PacedPolicy:
+    """Says its replies in order; before each it waits until the test lets it, from any thread."""
+
+    replies: Sequence[str] = (SEARCH, ANSWER)
+    go: threading.Event = field(default_factory=threading.Event)
+    name: str = "scripted"
+    told: list[Sequence[Message]] = field(default_factory=list["Sequence[Message]"])
+    fault: Exception | None = None
+    """What the first reply raises."""
+
+    @property
+    def sampling(self) -> dict[str, float | int | str | bool]:
+        return {}
+
+    async def reply(self, history: Sequence[Message], turn: int = 1) -> AsyncGenerator[Delta | Reply, None]:
+        self.told.append(history)
+        while not self.go.is_set():  # noqa: ASYNC110 - set from any thread
+            await asyncio.sleep(0.005)
+        if self.fault is not None:
+            raise self.fault
+        text = self.replies[turn - 1]
+        yield Delta(text[:12])
+        yield Delta(text[12:])
+        yield Reply(text)
+
+    async def aclose(self) -> None:
+        return
+
+
+@dataclass(frozen=True)
+class Nothing:
+    """`Holdings` of a server without collections of its own."""
+
+    absent: str = "There are no collections here."
+    holdings: tuple[Holding, ...] = ()
+
+    def create(self, name: str) -> Holding:
+        raise SettingsError(self.absent)
+
+    def drop(self, name: str) -> None:
+        raise SettingsError(self.absent)
+
+
+@dataclass
+class Scripted:
+    """An `Answering` of one policy over the tiny corpus."""
+
+    directory: Path
+    policy: PacedPolicy = field(default_factory=PacedPolicy)
+    searcher: Searcher = field(default_factory=tiny_corpus)
+    offer: Offer = OFFER
+    choices: list[Choice] = field(default_factory=list["Choice"])
+
+    @property
+    def store(self) -> RunStore:
+        return RunStore(self.directory)
+
+    def agent(self, choice: Choice) -> Agent:
+        self.choices.append(choice)
+        if choice.model not in {None, "", "scripted"}:
+            raise SettingsError(f"There is no model {choice.model!r} here.", "There is: scripted.")
+        options = EnvironmentOptions(documents=choice.documents)
+        environment = Environment(self.searcher, PROFILES["qwen2.5-vl"], options)
+        return Agent(self.policy, environment, Vimrag() if choice.agent == "vimrag" else Vrag())

@@ -1,0 +1,254 @@
+"""A server with collections on disk, and a conversion whose pace the test decides."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+import httpx
+
+from vrag.assemble.shelf import Shelf
+from vrag.corpus.base import Converted, Counted, Failed, Finished
+from vrag.index.store import Collection
+from vrag.server.app import create_app
+from vrag.server.library.library import Library
+from vrag.server.library.routes import library_routes
+from vrag.server.metrics import Metrics
+from vrag.server.options import ServerOptions
+from vrag.server.running import listen, make_server
+from vrag.server.waiting import Desks
+from vrag.settings import Settings
+from vrag.types import Item, ItemKind, TextSource, item_id
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Callable, Generator, Iterator
+    from collections.abc import Collection as CollectionOf
+    from pathlib import Path
+
+    from fastapi import FastAPI
+
+    from vrag.corpus.base import Source
+    from vrag.corpus.options import CorpusOptions
+    from vrag.index.embedding import Made
+    from vrag.server.library.holdings import Holding
+    from vrag.server.library.uploads import UploadLimits
+
+FIRST = "first"
+SECONDS = 40.0
+"""Time after which a test gives up waiting."""
+
+
+@dataclass
+class Lines:
+    """Makes a passage of each line of a file, in this process: real workers take a second to start.
+
+    A line that begins with `!` cannot be made, for the reason that follows; a file that begins with `BAD `
+    cannot be opened.
+    """
+
+    go: threading.Event = field(default_factory=threading.Event)
+    """Set while lines may be made."""
+    began: threading.Semaphore = field(default_factory=lambda: threading.Semaphore(0))
+    """Released for every file that was opened."""
+    fail: Exception | None = None
+    """What it raises in place of opening the next file."""
+    pace: float = 0.0
+    """Seconds that a line takes."""
+    made: list[str] = field(default_factory=list[str])
+
+    def __post_init__(self) -> None:
+        self.go.set()
+
+    def __call__(
+        self,
+        sources: Iterator[Source],
+        items_dir: Path,
+        options: CorpusOptions,
+        have: Callable[[Source], CollectionOf[int]],
+    ) -> Generator[Made, None, None]:
+        for source in sources:
+            if self.fail is not None:
+                raise self.fail
+            lines = source.path.read_text(encoding="utf-8", errors="replace").splitlines()
+            if lines and lines[0].startswith("BAD "):
+                yield Failed(source, None, lines[0][4:])
+                yield Finished(source)
+                continue
+            yield Counted(source, len(lines))
+            self.began.release()
+            for ordinal, line in enumerate(lines, 1):
+                assert self.go.wait(SECONDS)
+                time.sleep(self.pace)
+                if line.startswith("!"):
+                    yield Failed(source, ordinal, line[1:])
+                elif ordinal not in have(source):
+                    self.made.append(line)
+                    yield Converted(source, passage(source, ordinal, line))
+            yield Finished(source)
+
+
+def passage(source: Source, ordinal: int, text: str) -> Item:
+    return Item(
+        id=item_id(source.document, ordinal),
+        document=source.document,
+        document_name=source.name,
+        kind=ItemKind.PASSAGE,
+        ordinal=ordinal,
+        text=text,
+        text_source=TextSource.FILE,
+    )
+
+
+@dataclass
+class Served:
+    """The holdings of a shelf, with another conversion in place of the real one."""
+
+    shelf: Shelf
+    lines: Lines
+
+    @property
+    def absent(self) -> str:
+        return self.shelf.absent
+
+    @property
+    def holdings(self) -> tuple[Holding, ...]:
+        return tuple(map(self._paced, self.shelf.holdings))
+
+    def create(self, name: str) -> Holding:
+        return self._paced(self.shelf.create(name))
+
+    def drop(self, name: str) -> None:
+        self.shelf.drop(name)
+
+    def _paced(self, holding: Holding) -> Holding:
+        return replace(holding, producer=self.lines) if holding.producer else holding
+
+
+@dataclass
+class Desk:
+    """A running server, as a client sees it."""
+
+    client: httpx.Client
+    shelf: Shelf
+    lines: Lines
+    address: str
+
+    @property
+    def uploads(self) -> Path:
+        return self.shelf.collection.directory / "uploads"
+
+    def put(self, name: str, content: bytes | str, collection: str = FIRST) -> httpx.Response:
+        data = content.encode() if isinstance(content, str) else content
+        return self.client.put(f"/collections/{collection}/documents/{name}", content=data)
+
+    def job(self, id: str) -> dict[str, Any]:
+        return self.client.get(f"/jobs/{id}").raise_for_status().json()
+
+    def ended(self, response: httpx.Response) -> dict[str, Any]:
+        """The job of an upload, once it has ended."""
+        assert response.status_code == 202, response.text
+        return until(lambda: job if (job := self.job(response.json()["id"]))["state"] in OVER else None)
+
+    def added(self, name: str, content: str, collection: str = FIRST) -> str:
+        """Uploads a document that can be read; says its id."""
+        job = self.ended(self.put(name, content, collection))
+        assert job["state"] == "finished", job
+        return job["document"]
+
+    def documents(self, collection: str = FIRST) -> list[dict[str, Any]]:
+        answer = self.client.get(f"/collections/{collection}/documents").raise_for_status().json()
+        return answer["documents"]
+
+    def found(self, query: str) -> list[str]:
+        """Names of the documents that a search finds."""
+        answer = self.client.post("/search", json={"queries": query, "top_k": 20}).raise_for_status().json()
+        return [entry["document_name"] for entry in answer["results"][0]["data"]]
+
+    def files(self) -> list[str]:
+        """What lies in the folder of uploads, hidden files included."""
+        return sorted(path.name for path in self.uploads.iterdir()) if self.uploads.is_dir() else []
+
+
+OVER = {"finished", "failed"}
+
+
+def until(look: Callable[[], Any]) -> Any:  # noqa: ANN401
+    """What a look sees, once it sees something."""
+    end = time.monotonic() + SECONDS
+    while not (seen := look()):
+        assert time.monotonic() < end, "nothing came"
+        time.sleep(0.02)
+    return seen
+
+
+def first_collection(folder: Path) -> Path:
+    """The directory of an empty collection in a folder of its own."""
+    place = folder / "shelves" / FIRST
+    if not place.exists():
+        Collection.create(place)
+    return place
+
+
+@contextlib.contextmanager
+def library(
+    folder: Path,
+    *,
+    options: ServerOptions | None = None,
+    limits: UploadLimits | None = None,
+    lines: Lines | None = None,
+    real: bool = False,
+    **settings: Any,  # noqa: ANN401
+) -> Generator[Desk]:
+    """A server on a socket of this machine, whose first collection lies in a folder.
+
+    Args:
+        folder: Where.
+        options: Of the server.
+        limits: Of uploads.
+        lines: The conversion; None for one that does not wait.
+        real: Whether files are converted as they are elsewhere, in place of `lines`.
+        settings: Others than the collection.
+    """
+    given: dict[str, Any] = {"collection": str(first_collection(folder)), "workers": 1} | settings
+    shelf, lines = Shelf.open(Settings(**given)), lines or Lines()
+    options = options or ServerOptions()
+    holdings = shelf if real else Served(shelf, lines)
+    app = app_of(shelf, Library(holdings, options, limits), options)
+    ready = threading.Event()
+    server = make_server(app, options, ready.set)
+    with listen("127.0.0.1", 0) as listening:
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
+        thread.start()
+        try:
+            assert ready.wait(SECONDS)
+            address = f"http://127.0.0.1:{listening.getsockname()[1]}"
+            with httpx.Client(base_url=address, timeout=SECONDS) as client:
+                yield Desk(client, shelf, lines, address)
+        finally:
+            server.should_exit = True
+            lines.go.set()
+            thread.join(SECONDS)
+            assert not thread.is_alive()
+
+
+def app_of(shelf: Shelf, library: Library, options: ServerOptions) -> FastAPI:
+    """Search, items and the library of a shelf."""
+    app = create_app(shelf, options, files=shelf.files, corpora=shelf.corpora)
+    desks = Desks(options, Metrics())
+    app.include_router(library_routes(library, desks, options))
+    inner = app.router.lifespan_context
+
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncGenerator[None]:
+        async with inner(app):
+            await library.start()
+            yield
+            await library.close(options.closing_seconds)
+            await desks.close(options.closing_seconds)
+
+    app.router.lifespan_context = lifespan
+    return app
