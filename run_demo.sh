@@ -1,10 +1,12 @@
 #!/usr/bin/env bash
-# Sets up what it needs and asks the sample documents a question. No GPU, key or download of a model.
-#   ./run_demo.sh                      the sample question
+# Sets up what it needs and shows the sample documents. No GPU, key or download of a model.
+#   ./run_demo.sh                      the sample question, answered in the terminal
 #   ./run_demo.sh "Another question?"  your own question about the sample documents
+#   ./run_demo.sh page                 a page to ask and watch on, at http://127.0.0.1:8000, until Ctrl-C
 #   ./run_demo.sh search               a search server over the sample documents, on port 8001, until Ctrl-C
-#   ./run_demo.sh vrag ["Question?"]   the agent of one conversation, by the model that VRAG_MODEL names, else offline
-#   ./run_demo.sh vimrag ["Question?"] the agent with a memory graph, by the model that VRAG_MODEL or DASHSCOPE_API_KEY name
+#   ./run_demo.sh vrag ["Question?"]   the page with the agent of one conversation; with a question, its answer here
+#   ./run_demo.sh vimrag ["Question?"] the same with the agent that has a memory graph
+# The agents ask the model that VRAG_MODEL and VRAG_BASE_URL, or DASHSCOPE_API_KEY, name; else the offline policy.
 set -euo pipefail
 cd "$(dirname "$0")"
 
@@ -27,24 +29,25 @@ if [ "$ready" = no ]; then
     .venv/bin/python -m pip install --quiet --disable-pip-version-check --no-deps .
     touch .venv/base
 fi
-if [ "${1:-}" = search ]; then
-    shift
-    samples=$(.venv/bin/python -c 'from vrag.samples import corpus_dir; print(corpus_dir())')
-    export VRAG_COLLECTION=${VRAG_COLLECTION:-${XDG_DATA_HOME:-$HOME/.local/share}/vrag/collections/samples}
-    .venv/bin/vrag index add "$samples"
-    exec .venv/bin/vrag serve --only search "$@"
-fi
 case "${1:-}" in
-vrag | vimrag)
-    agent=$1
+page | search | vrag | vimrag)
+    what=$1
     shift
-    if [ -z "${VRAG_MODEL:-}" ] && [ -n "${DASHSCOPE_API_KEY:-}" ]; then
-        export VRAG_MODEL=qwen3.5-plus
-    fi
-    if [ -z "${VRAG_MODEL:-}" ]; then
-        echo "No model is named (VRAG_MODEL and VRAG_BASE_URL, or DASHSCOPE_API_KEY): the offline policy answers." >&2
-    fi
-    exec .venv/bin/vrag demo --agent "$agent" "$@"
+    ;;
+*)
+    exec .venv/bin/vrag demo "${@:-How many passengers travelled on the line from Orla to Saltby in 2024?}"
     ;;
 esac
-exec .venv/bin/vrag demo "$@"
+if [ "$what" = search ]; then
+    exec .venv/bin/vrag demo --only search "$@"
+fi
+if [ -z "${VRAG_MODEL:-}" ] && [ -n "${DASHSCOPE_API_KEY:-}" ]; then
+    export VRAG_MODEL=qwen3.5-plus
+fi
+if [ -z "${VRAG_MODEL:-}" ]; then
+    echo "No model is named (VRAG_MODEL and VRAG_BASE_URL, or DASHSCOPE_API_KEY): the offline policy answers." >&2
+fi
+if [ "$what" = page ]; then
+    exec .venv/bin/vrag demo "$@"
+fi
+exec .venv/bin/vrag demo --agent "$what" "$@"

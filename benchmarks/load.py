@@ -1,14 +1,15 @@
-"""A server under load for some minutes, and then killed: are events lost, does memory grow, is anything forgotten?
+"""A server under load for some minutes, and then killed: is an event lost, does memory grow?
 
-    python -m benchmarks.load [--minutes 5] [--streams 200] [--searches 2000] [--json FILE]
+    python -m benchmarks.load [--minutes 5] [--streams 200] [--searches 2000] [--run-seconds 60] [--json FILE]
 
 A real `vrag serve` over the sample corpus, a real model server over HTTP whose replies are scripted, and
-the clients are three processes on one machine. Each stream follows a run of its own: the model thinks one
-piece a second, searches once, and answers at the end of the time; so the server holds as many calls to a
-model and writes as many files. Every tenth stream hangs up in the middle and resumes by `Last-Event-ID`.
+the clients are three processes on one machine. Each client asks one question after the other and follows its
+run: the model thinks one piece a second, searches once, and answers after some time; so the server holds
+as many calls to a model as streams, and writes as many files. Every tenth client hangs up once in the middle
+and resumes by `Last-Event-ID`.
 Meanwhile searches go on at an even pace. Delay is from the time that an event bears, which is before it is
-written to disk, to its arrival; both by the clock of this machine. A search is timed from its request to
-the end of its response, over a few connections that stay open.
+written to disk, to its arrival; both by the clock of this machine. A search is timed from the moment when
+it was due to the end of its response, over a few connections that stay open.
 
 Then further runs begin, the server gets SIGKILL in their middle, and starts again over the same files:
 finished runs must be there letter by letter, and the others be marked as interrupted, with every event that a
@@ -24,9 +25,6 @@ import hashlib
 import itertools
 import json
 import os
-import re
-import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -38,22 +36,35 @@ from typing import TYPE_CHECKING, Any
 import httpx
 import numpy as np
 
-from tests.chat_server import Asked, ChatServer, Say
-from vrag.samples import corpus_dir
+from benchmarks.load_processes import Sample, index, log_faults, model_server, server
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Generator, Sequence
+    from collections.abc import AsyncGenerator, Sequence
 
-ROOT = Path(__file__).resolve().parents[1]
-FIRST_TICKS = 5
-"""Seconds of thinking before the search."""
 OPENING, SEARCHERS = 10.0, 4
 """Seconds over which runs begin; connections that search."""
+LEAST = 5.0
+"""Seconds for which it is worth beginning another run."""
 RESUMING = 10
 """Every so manieth stream hangs up once."""
 KILLED, KILLED_AFTER = 50, 6.0
 """Runs under way when the server is killed, and for how many seconds."""
 QUERIES = ("ferry passengers", "shore power", "annual report", "harbour", "return ticket", "crew", "glacier")
+
+
+@dataclass(frozen=True)
+class Load:
+    """How much is asked of the server."""
+
+    seconds: float
+    streams: int
+    searches: int
+    run_seconds: float
+
+    @property
+    def opening(self) -> float:
+        """Seconds over which the first runs begin."""
+        return min(OPENING, self.seconds / 3)
 
 
 @dataclass
@@ -69,6 +80,8 @@ class Stream:
     faults: list[str] = field(default_factory=list[str])
     ended: str = ""
     stop_reason: str = ""
+    seconds: float = 0.0
+    """From the first connection to the end."""
 
     def take(self, id: int, data: str, connected: float) -> None:
         """One event."""
@@ -81,28 +94,11 @@ class Stream:
         if event["ts"] >= connected:
             self.delays.append(time.time() - event["ts"])
 
-
-@dataclass(frozen=True)
-class Sample:
-    """What a process takes."""
-
-    seconds: float
-    """Since the load began."""
-    rss_mib: float
-    files: int
-    threads: int
-    cpu: float
-    """Seconds of processor time so far."""
-
-    @classmethod
-    def of(cls, pid: int, seconds: float) -> Sample:
-        """A look into /proc."""
-        status = Path(f"/proc/{pid}/status").read_text(encoding="utf-8")
-        told = dict(re.findall(r"^(VmRSS|Threads):\s+(\d+)", status, re.MULTILINE))
-        times = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
-        cpu = (int(times[11]) + int(times[12])) / os.sysconf("SC_CLK_TCK")
-        files = len(list(Path(f"/proc/{pid}/fd").iterdir()))
-        return cls(round(seconds, 1), int(told["VmRSS"]) / 1024, files, int(told["Threads"]), cpu)
+    def told(self) -> list[str]:
+        """What is wrong with it."""
+        end = self.ended, self.stop_reason
+        wrong = [] if end == ("finished", "answered") else [f"it ended {end}"]
+        return [f"{self.run}: {fault}" for fault in self.faults + wrong]
 
 
 def main() -> int:
@@ -113,27 +109,26 @@ def main() -> int:
     parser.add_argument("--minutes", type=float, default=5.0)
     parser.add_argument("--streams", type=int, default=200)
     parser.add_argument("--searches", type=int, default=2000)
+    parser.add_argument("--run-seconds", type=float, default=60.0, help="length of a run")
     parser.add_argument("--json", type=Path, help="file for all figures")
-    parser.add_argument("--model", action="store_true", help=argparse.SUPPRESS)
     asked = parser.parse_args()
-    if asked.model:
-        return serve_model()
     with tempfile.TemporaryDirectory() as folder, model_server() as url:
-        figures = asyncio.run(study(Path(folder), url, asked.minutes * 60, asked.streams, asked.searches))
+        load = Load(asked.minutes * 60, asked.streams, asked.searches, asked.run_seconds)
+        figures = asyncio.run(study(Path(folder), url, load))
     show(figures)
     if asked.json:
         asked.json.write_text(json.dumps(figures, indent=2), encoding="utf-8")
     return 1 if figures["faults"] else 0
 
 
-async def study(folder: Path, model: str, seconds: float, streams: int, searches: int) -> dict[str, Any]:
+async def study(folder: Path, model: str, load: Load) -> dict[str, Any]:
     """All figures."""
     index(folder)
-    with server(folder, model, streams) as (url, process):
+    with server(folder, model, load.streams + KILLED) as (url, process):
         async with httpx.AsyncClient(base_url=url, timeout=60) as client:
-            figures, seen = await loaded(client, process.pid, seconds, streams, searches)
+            figures, seen = await loaded(client, process.pid, load)
             cut = await killed(client, process)
-    with server(folder, model, streams) as (url, _):
+    with server(folder, model, load.streams + KILLED) as (url, _):
         async with httpx.AsyncClient(base_url=url, timeout=60) as client:
             figures |= await checked(client, seen, cut)
     figures["faults"] += log_faults(folder)
@@ -143,77 +138,73 @@ async def study(folder: Path, model: str, seconds: float, streams: int, searches
 # The load.
 
 
-async def loaded(
-    client: httpx.AsyncClient, pid: int, seconds: float, count: int, searches: int
-) -> tuple[dict[str, Any], list[Stream]]:
+async def loaded(client: httpx.AsyncClient, pid: int, load: Load) -> tuple[dict[str, Any], list[Stream]]:
     """The server under load."""
     began = time.monotonic()
     samples: list[Sample] = [Sample.of(pid, 0.0)]
-    opening = min(OPENING, seconds / 3)
-    following = [
-        asyncio.create_task(
-            followed(
-                client,
-                f"Load {number}, ticks={seconds - opening:.0f}",
-                delay=opening * number / count,
-                hang_up=seconds / 2 if number % RESUMING == 0 else None,
-            )
-        )
-        for number in range(count)
-    ]
+    clients = [asyncio.create_task(asking(client, load, number)) for number in range(load.streams)]
     sampling = asyncio.create_task(sampled(pid, began, samples))
-    times, errors = await searching(client, searches, opening, seconds - opening)
-    seen = await asyncio.gather(*following)
+    times, errors = await searching(client, load)
+    seen = [stream for streams in await asyncio.gather(*clients) for stream in streams]
     sampling.cancel()
     took = time.monotonic() - began
     samples.append(Sample.of(pid, took))
-    faults = [f"{stream.run}: {fault}" for stream in seen for fault in stream.faults]
-    faults += [
-        f"{stream.run}: ended {stream.ended!r}, {stream.stop_reason!r}"
-        for stream in seen
-        if (stream.ended, stream.stop_reason) != ("finished", "answered")
-    ]
-    delays = [delay for stream in seen for delay in stream.delays]
     return {
-        "streams": count,
+        "streams": load.streams,
         "seconds": round(took, 1),
+        "all_open": [load.opening, round(load.seconds - load.opening, 1)],
+        "runs": len(seen),
         "events": sum(stream.events for stream in seen),
-        "events_per_stream_and_second": round(sum(s.events for s in seen) / count / (took - opening), 2),
-        "resumed": sum(number % RESUMING == 0 for number in range(count)),
-        "event_ms": percentiles(delays),
+        "events_per_stream_and_second": round(sum(s.events for s in seen) / sum(s.seconds for s in seen), 3),
+        "resumed": len(range(0, load.streams, RESUMING)),
+        "event_ms": percentiles([delay for stream in seen for delay in stream.delays]),
         "searches": len(times),
-        "search_ms": percentiles(times),
+        "search_ms": percentiles([seconds for _, seconds in times]),
+        "slow_searches": [(round(due), round(seconds, 2)) for due, seconds in times if seconds > 0.5],
         "samples": [asdict(sample) for sample in samples],
         "cpu_share": round((samples[-1].cpu - samples[0].cpu) / took, 3),
-        "faults": faults + errors,
-    }, list(seen)
+        "load_average": os.getloadavg(),
+        "faults": [fault for stream in seen for fault in stream.told()] + errors,
+    }, seen
 
 
-async def followed(
-    client: httpx.AsyncClient, question: str, *, delay: float = 0.0, hang_up: float | None = None
-) -> Stream:
+async def asking(client: httpx.AsyncClient, load: Load, number: int) -> list[Stream]:
+    """One client: a question after the other, until the time is over."""
+    end = time.monotonic() + load.seconds
+    await asyncio.sleep(load.opening * number / load.streams)
+    streams: list[Stream] = []
+    while (left := end - time.monotonic()) > LEAST or not streams:
+        ticks = min(load.run_seconds, left)
+        hang_up = ticks / 2 if number % RESUMING == 0 and not streams else None
+        question = f"Load {number}.{len(streams)}, ticks={ticks:.0f}"
+        streams.append(await followed(client, question, hang_up=hang_up))
+        if streams[-1].faults:
+            break
+    return streams
+
+
+async def followed(client: httpx.AsyncClient, question: str, *, hang_up: float | None = None) -> Stream:
     """One run and its stream, from the question to the end.
 
     Args:
         client: Of the server.
         question: Says how long the model thinks.
-        delay: Seconds before it is asked.
         hang_up: Seconds after which the connection is cut once, and the stream resumed.
     """
-    await asyncio.sleep(delay)
     stream = Stream()
     try:
         response = await client.post("/runs", json={"question": question})
         if response.status_code != 201:
             stream.faults.append(f"POST /runs: {response.status_code} {response.text[:200]}")
             return stream
-        stream.run = response.json()["id"]
+        stream.run, began = response.json()["id"], time.monotonic()
         if hang_up is not None:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(hang_up):
                     await follow(client, stream)
         if not stream.ended:
             await follow(client, stream)
+        stream.seconds = time.monotonic() - began
     except OSError as error:  # the server was killed
         stream.faults.append(repr(error))
     return stream
@@ -256,22 +247,20 @@ async def frames(reader: asyncio.StreamReader) -> AsyncGenerator[dict[str, str],
         return
 
 
-async def searching(
-    client: httpx.AsyncClient, count: int, start: float, seconds: float
-) -> tuple[list[float], list[str]]:
-    """Searches at an even pace; their times in seconds, and what failed."""
-    times: list[float] = []
+async def searching(client: httpx.AsyncClient, load: Load) -> tuple[list[tuple[float, float]], list[str]]:
+    """Searches at an even pace: when each was due and what it took, in seconds; and what failed."""
+    times: list[tuple[float, float]] = []
     errors: list[str] = []
-    began = time.monotonic() + start
-    numbers = iter(range(count))
+    began = time.monotonic()
+    numbers = iter(range(load.searches))
 
     async def searcher() -> None:
         for number in numbers:
-            await asyncio.sleep(max(0.0, began + number * seconds / count - time.monotonic()))
-            asked = time.perf_counter()
+            due = began + load.opening + number * (load.seconds - load.opening) / load.searches
+            await asyncio.sleep(max(0.0, due - time.monotonic()))
             body = {"queries": [f"{QUERIES[number % len(QUERIES)]} {number}"], "top_k": 3}
             response = await client.post("/search", json=body)
-            times.append(time.perf_counter() - asked)
+            times.append((due - began, time.monotonic() - due))
             if response.status_code != 200 or not response.json()["results"][0]["data"]:
                 errors.append(f"POST /search: {response.status_code} {response.text[:200]}")
 
@@ -333,101 +322,6 @@ async def listed(client: httpx.AsyncClient) -> list[str]:
         before = page["runs"][-1]["id"]
 
 
-# Processes.
-
-
-def index(folder: Path) -> None:
-    """The sample corpus as a collection."""
-    line = [sys.executable, "-m", "vrag", "index", "add", str(corpus_dir())]
-    subprocess.run(line, env=environment(folder, ""), check=True, stderr=subprocess.DEVNULL)
-
-
-@contextlib.contextmanager
-def server(folder: Path, model: str, streams: int) -> Generator[tuple[str, subprocess.Popen[bytes]]]:
-    """A server in a process of its own: its address, and the process."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    most = str(streams + KILLED)
-    flags = ["--port", str(port), "--logs", "json", "--runs", most, "--client-runs", most, "--drain", "2"]
-    line = [sys.executable, "-m", "vrag", "serve", *flags]
-    with (
-        (folder / "log").open("ab") as log,
-        subprocess.Popen(line, env=environment(folder, model), stderr=log, stdout=log) as process,
-    ):
-        try:
-            url = f"http://127.0.0.1:{port}"
-            wait_for(url, process)
-            yield url, process
-        finally:
-            process.send_signal(signal.SIGTERM)
-
-
-def environment(folder: Path, model: str) -> dict[str, str]:
-    """Nothing of this machine's settings; one thread for each library."""
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(("VRAG_", "OTEL_"))}
-    ours = {
-        "VRAG_COLLECTION": str(folder / "collection"),
-        "VRAG_CONFIG": os.devnull,
-        "VRAG_MODEL": "scripted" if model else "",
-        "VRAG_BASE_URL": model,
-        "VRAG_MODEL_REQUESTS": "1000",
-        "VRAG_OCR": "false",
-        "OMP_NUM_THREADS": "1",
-    }
-    return kept | {name: value for name, value in ours.items() if value}
-
-
-def wait_for(url: str, process: subprocess.Popen[bytes]) -> None:
-    """Until it answers."""
-    for _ in range(600):
-        with contextlib.suppress(httpx.TransportError):
-            if httpx.get(f"{url}/healthz").status_code == 200:
-                return
-        if process.poll() is not None:
-            break
-        time.sleep(0.1)
-    raise RuntimeError("The server did not start.")
-
-
-def log_faults(folder: Path) -> list[str]:
-    """What the log calls a warning or worse."""
-    lines = (folder / "log").read_text(encoding="utf-8").splitlines()
-    told = [json.loads(line) for line in lines if line.startswith("{")]
-    return [f"log: {line}" for line in told if line["level"] in {"warning", "error", "critical"}]
-
-
-@contextlib.contextmanager
-def model_server() -> Generator[str]:
-    """The model in a process of its own; its base URL."""
-    line = [sys.executable, "-m", "benchmarks.load", "--model"]
-    with subprocess.Popen(line, stdout=subprocess.PIPE, text=True, cwd=ROOT) as process:
-        assert process.stdout is not None
-        try:
-            yield process.stdout.readline().strip()
-        finally:
-            process.terminate()
-
-
-def serve_model() -> int:
-    """Serves until it is told to stop."""
-    with ChatServer(thinks) as model:
-        print(model.url, flush=True)
-        signal.pause()
-    return 0
-
-
-def thinks(asked: Asked) -> Say:
-    """Thinks a piece a second, as long as the question says, with one search in between."""
-    match = re.search(r"ticks=(\d+)", asked.text)
-    ticks = int(match[1]) if match else FIRST_TICKS
-    first = min(FIRST_TICKS, ticks // 2)
-    if asked.turn == 0:
-        return Say("<search>ferry passengers</search>", "tick ticks " * first, piece=11, pause=1.0)
-    said = "tick ticks " * max(1, ticks - first - 8)
-    return Say("<answer>48,200 passengers.</answer>", said, piece=11, pause=1.0)
-
-
 # What comes out.
 
 
@@ -442,14 +336,12 @@ def percentiles(seconds: Sequence[float]) -> dict[str, float]:
 def show(figures: dict[str, Any]) -> None:
     """Prints a table in Markdown."""
     samples = figures["samples"]
-    minute = min(samples, key=lambda sample: abs(sample["seconds"] - 60))
-    chosen = {
-        "at the start": samples[0],
-        f"after {minute['seconds']:.0f} s": minute,
-        "at the end": samples[-2],
-    }
+    moments = (0.0, 60.0, figures["all_open"][1], figures["seconds"])
+    near = (min(samples, key=lambda sample: abs(sample["seconds"] - at)) for at in moments)
+    chosen = {f"after {sample['seconds']:.0f} s": sample for sample in near}
     rows = [
-        ("streams, each of a run of its own", f"{figures['streams']}"),
+        ("streams open at one time", f"{figures['streams']}"),
+        ("runs, one stream each", f"{figures['runs']:,}"),
         ("seconds", f"{figures['seconds']}"),
         ("events that arrived", f"{figures['events']:,}"),
         ("of a stream, a second", f"{figures['events_per_stream_and_second']}"),

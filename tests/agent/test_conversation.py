@@ -216,8 +216,13 @@ def test_what_the_model_was_told_tells_an_own_picture_from_one_of_the_collection
     assert hashlib.sha256(run.file(picture["picture"]).read_bytes()).hexdigest() == picture["picture"]
 
 
-@pytest.mark.parametrize("damage", ["gone", "other", "named by a path"])
-def test_a_run_whose_own_pictures_are_not_there_is_not_replayed(tmp_path: Path, damage: str) -> None:
+@pytest.mark.parametrize(
+    ("damage", "words"),
+    [("gone", "cannot be read"), ("other", "is not the one"), ("named by a path", "is not the one")],
+)
+def test_a_run_whose_own_pictures_are_not_there_is_not_replayed(
+    tmp_path: Path, damage: str, words: str
+) -> None:
     agent = Agent(Watching(VRAG.script()), environment(), VRAG.method)
     run = kept(RunStore(tmp_path), agent, Question("Which?", images=(attached(),)))
     file = run.file(run.started.attached[0])
@@ -227,10 +232,10 @@ def test_a_run_whose_own_pictures_are_not_there_is_not_replayed(tmp_path: Path, 
         case "other":
             file.write_bytes(attached("green").jpeg)
         case _:
-            (tmp_path / "secret.jpg").write_bytes(attached("green").jpeg)
+            (tmp_path / "secret.jpg").mkdir()  # whoever opened it would be told so
             first = run.started.model_copy(update={"attached": (f"{tmp_path}/secret",)})
             run = StoredRun(run.id, run.directory, (first, *run.events[1:]))
-    with pytest.raises(RunError, match="picture of the run"):
+    with pytest.raises(RunError, match=f"picture of the run .* {words}"):
         list(replay(run, tiny_corpus()))
 
 

@@ -435,6 +435,7 @@ class TestRefusals:
         body = {"model": "vrag", "messages": [{"role": "user", "content": parts}]}
         response = httpx.post(f"{served.address}/v1/chat/completions", json=body)
         assert (response.status_code, response.json()["error"]["param"]) == (400, "messages")
+        assert ("fetches nothing" in response.text) == (not url.startswith("data:"))
 
     def test_what_is_no_picture_after_all_is_a_400(self, served: Doors) -> None:
         url = f"data:image/png;base64,{base64.b64encode(b'no picture').decode()}"
@@ -449,6 +450,12 @@ class TestRefusals:
         response = httpx.post(f"{served.address}/v1/chat/completions", content=body)
         assert response.status_code == 400
         assert response.json()["error"]["message"]
+
+    def test_the_body_is_read_whatever_curl_calls_it(self, served: Doors) -> None:
+        body = json.dumps({"model": "vrag", "messages": QUESTION}).encode()
+        form = {"Content-Type": "application/x-www-form-urlencoded"}
+        response = httpx.post(f"{served.address}/v1/chat/completions", content=body, headers=form)
+        assert response.status_code == 200
 
     def test_fields_that_mean_nothing_here_are_ignored(self, client: openai.OpenAI) -> None:
         done = client.chat.completions.create(

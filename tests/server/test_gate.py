@@ -252,6 +252,30 @@ class TestBody:
         assert response.status_code == 413
         assert "1,000 bytes" in response.json()["detail"]
 
+    def test_is_refused_for_what_it_is_where_a_framework_reads_it(self) -> None:
+        """FastAPI says of whatever happens meanwhile that the body could not be parsed."""
+        guarded = app(body_bytes=100_000)
+
+        @guarded.post("/numbers")
+        async def numbers(given: list[int]) -> int:
+            return len(given)
+
+        async def drip() -> object:
+            for _ in range(200):
+                yield b" " * 1000
+
+        def told(content: object) -> tuple[int, str]:
+            headers = {"content-type": "application/json"}
+            response = ask(guarded, "POST", "/numbers", content=content, headers=headers)
+            return response.status_code, response.json().get(
+                "detail", ""
+            ) if response.status_code > 200 else ""
+
+        assert told(b"[1, 2]") == (200, "")
+        assert told(drip()) == (413, "The body is longer than 100,000 bytes.")
+        for bad in (b"[\xff]", b"[" * 90_000):
+            assert told(bad) == (422, "The body is not JSON.")
+
     def test_as_long_as_allowed_is_read(self) -> None:
         body = b'{"queries": "ferry"}'.ljust(1000)
         assert ask(app(body_bytes=1000), "POST", "/search", content=body).status_code == 200

@@ -32,11 +32,15 @@ HERE = [id_of(name) for name in ("scan.pdf", "chart.png", "note.md", "film.mp4",
 
 
 schemathesis: Any = importlib.import_module("schemathesis")
+checks: Any = importlib.import_module("schemathesis.specs.openapi.checks")
 OPERATIONS = [
     (method, path)
     for path, methods in create_app(tiny_corpus()).openapi()["paths"].items()
     for method in methods
+    if path != "/session"  # the whole server's, where there is a token
 ]
+CROP = "/items/{id}/crop"
+"""Its box is four numbers in an order, which no schema can say."""
 WITHOUT_INPUT = {"/healthz", "/metrics", "/version"}
 
 
@@ -55,6 +59,8 @@ def some_of_ours(case: Any, ours: Iterator[str | None]) -> Any:  # noqa: ANN401
     known = next(ours)
     if known is not None and "{id}" in case.operation.path:
         case.path_parameters = {**case.path_parameters, "id": known}
+        if case.operation.path == CROP:
+            case.query = {**case.query, "box": "0.1,0.2,0.5,1"}
     return case
 
 
@@ -77,7 +83,8 @@ def test_every_operation_conforms(documented: Any, method: str, path: str, mode:
     @given(operation.as_strategy(generation_mode=modes(mode)))
     def conforms(case: Any) -> None:  # noqa: ANN401
         case = some_of_ours(case, ours) if mode == "positive" else case
-        statuses.append(case.call_and_validate().status_code)
+        too_strict = [checks.positive_data_acceptance] if path == CROP else []
+        statuses.append(case.call_and_validate(excluded_checks=too_strict).status_code)
 
     statuses: list[int] = []
     ours = itertools.cycle([*HERE, *[None] * len(HERE)])

@@ -128,10 +128,8 @@ def test_a_run_is_stopped(client: httpx.Client) -> None:
 
 
 def test_the_graph_comes_with_its_drawing(client: httpx.Client, answering: Scripted) -> None:
-    notes = [
-        {"information_id": f"Picture {n}", "is_useful": True, "priority_score": 5, "key_timestamp": list[float]()}
-        for n in (1, 2, 3)
-    ]
+    useful = {"is_useful": True, "priority_score": 5, "key_timestamp": list[float]()}
+    notes = [{"information_id": f"Picture {n}"} | useful for n in (1, 2, 3)]
     answering.policy.replies = (
         _call("add_search_node", id="s1", parent_ids=["root"], query="ferry passengers"),
         _call("summarize_and_memorize", summarize="It says so.", memorize=notes),

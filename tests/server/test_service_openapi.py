@@ -33,6 +33,15 @@ EXAMPLES = 20
 TOKEN = "correct-horse-battery-staple"
 BEARER = {"Authorization": f"Bearer {TOKEN}"}
 
+LEADING_NOWHERE = {
+    "/session",  # without the token, which nobody guesses
+    "/items/{id}/image",  # of text
+    "/items/{id}/crop",
+    "/items/{id}/clip",
+    "/runs/{id}/files/{sha256}.jpg",
+    "/collections/{name}/documents/{id}",
+}
+"""Where no request succeeds here, whatever it holds."""
 ALIKE: Any = {
     "derandomize": True,
     "database": None,
@@ -44,6 +53,11 @@ ALIKE: Any = {
 schemathesis: Any = importlib.import_module("schemathesis")
 
 
+TOO_STRICT = [
+    importlib.import_module("schemathesis.specs.openapi.checks").positive_data_acceptance,
+    importlib.import_module("schemathesis.specs.openapi.checks").negative_data_rejection,
+]
+"""A schema cannot say everything that is wrong, and a server need not refuse what it has no use for."""
 DOCUMENT = create_app(tiny_corpus(), service=Service(Scripted(Path("never-written")), Nothing())).openapi()
 OPERATIONS = [(method, path) for path, methods in DOCUMENT["paths"].items() for method in methods]
 WITH_INPUT = [
@@ -115,6 +129,7 @@ def something(client: httpx.Client) -> dict[str, list[str]]:
         "job": [job["id"]],
         "document": [job["document"]],
         "name": ["first", "second"],
+        "model": ["vrag"],  # the script is one for that agent
     }
 
 
@@ -132,7 +147,16 @@ def leading_somewhere(case: Any, path: str, ours: dict[str, str]) -> Any:  # noq
     of = next((kind for start, kind in kinds.items() if path.startswith(start)), "document")
     named = {"id": ours.get(of), "name": ours.get("name")}
     given = {name: value for name, value in named.items() if value and f"{{{name}}}" in path}
+    if path.endswith("{filename}") and ours:
+        given["filename"] = "further.txt"
+    if path == "/v1/models/{id}" and ours:
+        given["id"] = ours["model"]
     case.path_parameters = {**(case.path_parameters or {}), **given}
+    if path == "/reports" and ours:
+        case.body = {**case.body, "runs": [ours["run"]]}
+    if path == "/v1/chat/completions" and ours:
+        message = {"role": "user", "content": "How many passengers?"}
+        case.body = {"model": ours["model"], "messages": [message], "stream": bool(case.body.get("stream"))}
     return case
 
 
@@ -155,13 +179,14 @@ def test_every_operation_conforms(running: Running, method: str, path: str, mode
     def conforms(case: Any) -> None:  # noqa: ANN401
         if mode == "positive" and not spared(method, path):
             case = leading_somewhere(case, path, next(ours))
-        statuses.append(case.call_and_validate(headers=BEARER).status_code)
+        statuses.append(case.call_and_validate(headers=BEARER, excluded_checks=TOO_STRICT).status_code)
 
     statuses: list[int] = []
     ours = running.ours()
     conforms()
     assert statuses
     assert max(statuses) < 500
+    assert mode == "negative" or path in LEADING_NOWHERE or min(statuses) < 300
 
 
 @pytest.mark.parametrize(("method", "path"), OPERATIONS)

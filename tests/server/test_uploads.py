@@ -152,7 +152,7 @@ class TestAnUpload:
 
     def test_of_one_name_by_two_at_once_leaves_one_of_the_two(self, tmp_path: Path) -> None:
         with library(tmp_path) as desk, ThreadPoolExecutor(8) as pool:
-            texts = [f"whale {n}\n" * 2000 for n in range(8)]
+            texts = [f"whale {n}\n" * 200 for n in range(8)]
             jobs = [desk.ended(job) for job in pool.map(desk.put, ["a.md"] * 8, texts)]
             [document] = desk.documents()
             assert document["status"] == "ready"

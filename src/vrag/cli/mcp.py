@@ -28,15 +28,20 @@ def mcp(
     embedder: str | None = Embedder,
     device: str | None = Device,
 ) -> None:
-    """Serve tools over standard input and output, for a program that speaks MCP.
+    r"""Serve tools over standard input and output, for programs that speak MCP.
 
-    The tools: search, look at an item, crop, ask an agent. That program starts this one; its
-    configuration names it so:
+    The tools: search, look at an item, crop, ask an agent. Such a program starts
+    this one; its configuration names it so:
 
-      {"mcpServers": {"vrag": {"command": "vrag", "args": ["mcp", "--collection", "/path/to/collection"]}}}
+      {"mcpServers": {"vrag": {
+        "command": "vrag",
+        "args": ["mcp", "--collection", "/path/to/collection"]
+      }}}
 
-    Over HTTP the same tools stand at /mcp of `vrag serve`. Nothing but the protocol is printed; the log
-    goes to standard error. Needs the extra mcp: pip install 'vrag-agent[mcp]'
+    Over HTTP the same tools stand at /mcp of `vrag serve`. Nothing but the
+    protocol is printed; the log goes to standard error. Needs the extra mcp:
+
+      pip install 'vrag-agent\[mcp]'
 
     Examples of use:
 

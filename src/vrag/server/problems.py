@@ -192,8 +192,21 @@ def _advice(names: Sequence[Any]) -> str:
 
 def _http(_: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
+    if error.status_code == 400 and error.__cause__ is not None:
+        return _unread(error.__cause__)
     hint = _HTTP_HINTS.get(error.status_code, "")
     return answer_problem(error.status_code, str(error.detail), hint, headers=error.headers)
+
+
+def _unread(error: BaseException) -> Response:
+    """Why a body was not read, which FastAPI says of every error while it read one, ours included."""
+    match error:
+        case Refusal():
+            return error.response()
+        case ClientDisconnect() | ClientLeft():
+            return Response(status_code=499)
+        case _:  # no UTF-8, or nested too deeply
+            return answer_problem(422, "The body is not JSON.", _ROUTES)
 
 
 def _vrag(request: Request, error: Exception) -> Response:

@@ -28,13 +28,12 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 from vrag.corpus.manifest import read_source
 from vrag.errors import CollectionBusy, EmbedError
 from vrag.index.build import add_sources
-from vrag.index.plan import is_unchanged, read_manifest
+from vrag.index.plan import read_manifest
 from vrag.index.upkeep import compact, remove
-from vrag.server.library.kinds import SUFFIXES
+from vrag.server.library.folder import GONE, files, hide, is_done, lies_in, moved, show, uploads_of
 from vrag.server.library.tickets import Journal, Ticket
-from vrag.server.library.uploads import UPLOADS, clear_parts
+from vrag.server.library.uploads import clear_parts
 from vrag.server.problems import Refusal
-from vrag.types import DocumentStatus
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator
@@ -44,9 +43,10 @@ if TYPE_CHECKING:
     from vrag.corpus.options import CorpusOptions
     from vrag.index.embedding import Made, Producer
     from vrag.server.library.holdings import Holding
+    from vrag.server.library.uploads import Incoming
     from vrag.types import Document
 
-__all__ = ["Clerk", "lies_in", "uploads_of"]
+__all__ = ["Clerk"]
 
 log = logging.getLogger("vrag.server")
 T = TypeVar("T")
@@ -57,7 +57,6 @@ _COMPACT = 64
 """Goes after which the tables are compacted: reading slows with the number of commits."""
 _PAUSE, _LONGEST_PAUSE = 1.0, 15.0
 """Seconds until it is tried again when another process writes to the collection, growing."""
-_GONE = ".gone"
 
 
 class _Interrupted(KeyboardInterrupt):
@@ -78,6 +77,7 @@ class Clerk:
         self._ended = ended
         self.journal = Journal()
         self._producer: Producer = holding.producer
+        self._placing = threading.Lock()
         self._wake = threading.Condition()
         self._errands: deque[_Errand] = deque()
         self._waiting: deque[Ticket] = deque()
@@ -92,12 +92,25 @@ class Clerk:
     @property
     def folder(self) -> Path:
         """Where uploaded files lie."""
-        return self.holding.collection.directory / UPLOADS
+        return uploads_of(self.holding)
 
     @property
     def waiting(self) -> int:
         """How many files wait."""
         return len(self._waiting)
+
+    def place(self, part: Incoming) -> Ticket:
+        """Has an upload indexed that is complete. Of two of one name the last one counts.
+
+        Args:
+            part: Closed; its target lies in `folder`.
+
+        Raises:
+            Refusal: If it cannot be given its name.
+        """
+        with self._placing:
+            stored = part.place()
+            return self.submit(stored.path, stored.document)
 
     def submit(self, path: Path, document: str) -> Ticket:
         """Has a file indexed that lies in `folder`.
@@ -221,15 +234,15 @@ class Clerk:
 
         def tell(made: Made) -> None:
             if self._stopping or self._errands:
-                pass
+                raise _Interrupted
             if ticket := by_path.get(os.fspath(made.source.path)):
                 ticket.note(made)
 
         collection = self.holding.collection
         add_sources(collection, [ticket.path for ticket in tickets], _watched(self._producer, tell))
         rows = read_manifest(collection)
-        with self._wake:
-            again = {ticket.path for ticket in self._waiting}
+        with self._placing:  # what has its name has its ticket
+            again = self._awaited()
         for path, ticket in by_path.items():
             if ticket.path in again:
                 ticket.replaced()
@@ -269,12 +282,12 @@ class Clerk:
         if not rows and not tickets:
             raise Refusal(404, "There is no such document in the collection.", "Look at the list again.")
         own = [Path(row.path) for row in rows if self._is_own(row)]
-        hidden = _hide({*own, *(ticket.path for ticket in tickets)})
+        hidden = hide({*own, *(ticket.path for ticket in tickets)})
         try:
             if rows:
                 remove(collection, [row.path for row in rows])
         except BaseException:
-            _show(hidden)
+            show(hidden)
             with self._wake:
                 self._waiting.extendleft(reversed(tickets))
             raise
@@ -305,44 +318,42 @@ class Clerk:
             CollectionBusy: If another process is writing.
         """
         clear_parts(self.folder)
-        files = {path.name: path for path in _files(self.folder)}
-        collection = self.holding.collection
-        rows = collection.documents() if files or self.folder.is_dir() else []
+        there = {path.name: path for path in files(self.folder)}
+        rows = self.holding.collection.documents() if self.folder.is_dir() else []
         own = {row.name: row for row in rows if self._is_own(row)}
-        self._finish_removals(own, files)
-        for name in _moved(rows, own, files):
-            self._take_over([row for row in rows if row.name == name], files[name])
-            del files[name]
-        with self._wake:
-            waiting = {ticket.path for ticket in self._waiting}
-        for name, path in files.items():
-            if path not in waiting and not _is_done(path, own.get(name)):
-                with suppress(OSError):
-                    self.submit(path, read_source(path).document)
+        self._finish_removals(own, there)
+        taken = [path for path, before in moved(rows, own, there).items() if self._take_over(path, before)]
+        for name, path in there.items():
+            if path not in taken and not is_done(path, own.get(name)):
+                self._take(path)
         self._tidy = True
 
-    def _finish_removals(self, own: dict[str, Document], files: dict[str, Path]) -> None:
-        for path in self.folder.glob(f".*{_GONE}"):
-            name = path.name[1 : -len(_GONE)]
-            if name in own and name not in files:
+    def _take(self, path: Path) -> None:
+        """Has a file indexed, unless it was uploaded just now and waits already."""
+        with self._placing, suppress(OSError):
+            if path not in self._awaited():
+                self.submit(path, read_source(path).document)
+
+    def _awaited(self) -> set[Path]:
+        """The files that wait to be indexed."""
+        with self._wake:
+            return {ticket.path for ticket in self._waiting}
+
+    def _finish_removals(self, own: dict[str, Document], there: dict[str, Path]) -> None:
+        for path in self.folder.glob(f".*{GONE}"):
+            name = path.name[1 : -len(GONE)]
+            if name in own and name not in there:
                 remove(self.holding.collection, [own[name].path])
             path.unlink(missing_ok=True)
 
-    def _take_over(self, rows: list[Document], path: Path) -> None:
-        """A file whose rows have the path at which the collection was before."""
-        add_sources(self.holding.collection, [path], self._producer)
-        old = [row.path for row in rows if not self._is_own(row) and not os.path.lexists(row.path)]
-        remove(self.holding.collection, old)
-
-
-def uploads_of(holding: Holding) -> Path:
-    """The folder of what was uploaded to a collection; it need not exist."""
-    return holding.collection.directory / UPLOADS
-
-
-def _is_done(path: Path, row: Document | None) -> bool:
-    """Whether the manifest says all of an uploaded file."""
-    return row is not None and row.status is not DocumentStatus.PENDING and is_unchanged(path, row)
+    def _take_over(self, path: Path, before: list[Document]) -> bool:
+        """A file that was known at a path where the collection was before; False where it is another one."""
+        document = read_source(path).document
+        old = [row.path for row in before if row.id == document]
+        if old:
+            add_sources(self.holding.collection, [path], self._producer)
+            remove(self.holding.collection, old)
+        return bool(old)
 
 
 def _watched(producer: Producer, tell: Callable[[Made], None]) -> Producer:
@@ -371,56 +382,3 @@ def _carry_out(errand: _Errand) -> None:
             future.set_exception(error)
         else:
             future.set_result(result)
-
-
-def _files(folder: Path) -> list[Path]:
-    """The uploaded files in it, sorted."""
-    try:
-        with os.scandir(folder) as entries:
-            names = sorted(
-                entry.name
-                for entry in entries
-                if not entry.name.startswith(".") and entry.is_file(follow_symlinks=False)
-            )
-    except OSError:
-        return []
-    return [folder / name for name in names if Path(name).suffix.lower() in SUFFIXES]
-
-
-def lies_in(path: str, folder: Path) -> bool:
-    """Whether a path of the manifest is that of a file in this folder, whatever links lead there."""
-    parent, name = os.path.split(path)
-    if os.path.basename(parent) != folder.name or not name:  # noqa: PTH119 - cheap, for every row
-        return False
-    return parent == os.fspath(folder) or os.path.realpath(parent) == os.path.realpath(folder)
-
-
-def _moved(rows: list[Document], own: dict[str, Document], files: dict[str, Path]) -> list[str]:
-    """Names of uploaded files that the manifest knows at a path where nothing is any more."""
-    return [
-        row.name
-        for row in rows
-        if row.name in files
-        and row.name not in own
-        and os.path.basename(os.path.dirname(row.path)) == UPLOADS  # noqa: PTH119, PTH120
-        and not os.path.lexists(row.path)
-    ]
-
-
-def _hide(paths: set[Path]) -> dict[Path, Path]:
-    """Takes files out of sight; says where each of them is now. Those that are gone already are left out."""
-    hidden: dict[Path, Path] = {}
-    for path in sorted(paths):
-        place = path.with_name(f".{path.name}{_GONE}")
-        with suppress(FileNotFoundError):
-            path.replace(place)
-            hidden[path] = place
-    return hidden
-
-
-def _show(hidden: dict[Path, Path]) -> None:
-    """Brings files back, but for those in whose place another one lies by now."""
-    for path, place in hidden.items():
-        with suppress(OSError):
-            if not path.exists():
-                place.replace(path)

@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, TypeVar
 from vrag.errors import CollectionBusy, SettingsError
 from vrag.index.plan import read_manifest
 from vrag.index.table import literal
-from vrag.server.library.clerk import Clerk, lies_in, uploads_of
+from vrag.server.library.clerk import Clerk
+from vrag.server.library.folder import lies_in, uploads_of
 from vrag.server.library.kinds import SUFFIXES
 from vrag.server.library.names import safe_name, suffix_of
-from vrag.server.library.uploads import UploadLimits, receive
+from vrag.server.library.uploads import Incoming, UploadLimits, receive
 from vrag.server.library.wire import (
     CollectionInfo,
     Collections,
@@ -202,10 +203,9 @@ class Library:
         clerk = self._clerk(holding)
         if clerk.waiting >= self._limits.waiting:
             raise Refusal(503, "Too many files wait to be indexed.", "Come back when some are done.")
-        target = clerk.folder / safe_name(file)
-        limit = self._options.upload_bytes
-        stored = await receive(body, target, limit, self._limits, self._threads)
-        return clerk.submit(stored.path, stored.document).shown()
+        part = Incoming(clerk.folder / safe_name(file), self._limits)
+        ticket = await receive(body, part, self._options.upload_bytes, self._threads, clerk.place)
+        return ticket.shown()
 
     def remove(self, name: str, document: str, file: str | None = None) -> asyncio.Future[None]:
         """Removes a document; an uploaded file is deleted with it, others stay where they are.

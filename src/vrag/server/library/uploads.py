@@ -17,22 +17,21 @@ import time
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING, BinaryIO, TypeVar
 
 from vrag.server.library.kinds import HEAD_BYTES, fault_of_head
 from vrag.server.problems import Refusal
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Generator
+    from collections.abc import AsyncIterator, Callable, Generator
     from pathlib import Path
 
     from vrag.server.threads import Threads
 
-__all__ = ["UPLOADS", "Stored", "UploadLimits", "clear_parts", "receive"]
+__all__ = ["Incoming", "Stored", "UploadLimits", "clear_parts", "receive"]
 
+T = TypeVar("T")
 log = logging.getLogger("vrag.server")
-UPLOADS = "uploads"
-"""Folder of a collection that holds what was uploaded to it."""
 _PART = ".part"
 _STALE_SECONDS = 600.0
 _WRITTEN = 1024 * 1024
@@ -65,36 +64,43 @@ class Stored:
 
 
 async def receive(
-    body: AsyncIterator[bytes], target: Path, limit: int, limits: UploadLimits, threads: Threads
-) -> Stored:
-    """Stores a body under a name, in place of what has that name; all or nothing.
+    body: AsyncIterator[bytes],
+    part: Incoming,
+    limit: int,
+    threads: Threads,
+    place: Callable[[Incoming], T],
+) -> T:
+    """Stores a body; all or nothing.
 
     Args:
         body: Its pieces; what it raises is passed on.
-        target: Where to, in the folder of uploads; its suffix says what the file must be.
+        part: Where it goes.
         limit: Bytes it may have.
-        limits: Room that stays, and of all uploads together.
         threads: What writes: no disk is waited for here.
+        place: Gives what is complete its name, in one of them.
+
+    Returns:
+        What `place` returns.
 
     Raises:
         Refusal: If it is empty (422), longer than allowed (413), no such file (415), or there is no room
             (507).
     """
-    part = _Part(target.parent, limits)
     try:
         await threads.run(part.open)
-        await _fill(part, body, target, limit, threads)
-        return await threads.run(partial(part.place, target))
+        await _fill(part, body, limit, threads)
+        await threads.run(part.close)
+        return await threads.run(partial(place, part))
     except BaseException:
         threads.run(part.discard)
         raise
 
 
-async def _fill(part: _Part, body: AsyncIterator[bytes], target: Path, limit: int, threads: Threads) -> None:
+async def _fill(part: Incoming, body: AsyncIterator[bytes], limit: int, threads: Threads) -> None:
     """Writes what comes; looks at the first bytes before any is written."""
     waiting = bytearray()
     size, looked_at = 0, False
-    suffix = target.suffix.lower()
+    suffix = part.target.suffix.lower()
     async for piece in body:
         waiting += piece
         size += len(piece)
@@ -123,12 +129,18 @@ def clear_parts(folder: Path) -> None:
                         os.unlink(entry.path)  # noqa: PTH108
 
 
-class _Part:
-    """A file that is being uploaded, under a hidden name. Its methods block."""
+class Incoming:
+    """A file that is being uploaded, under a hidden name. Its methods block.
 
-    def __init__(self, folder: Path, limits: UploadLimits) -> None:
+    Args:
+        target: The name that it will have, in the folder of uploads; its suffix says what it must be.
+        limits: Room that stays, and of all uploads together.
+    """
+
+    def __init__(self, target: Path, limits: UploadLimits) -> None:
+        self.target = target
         self._limits = limits
-        self._folder = folder
+        self._folder = folder = target.parent
         self._path = folder / f".{secrets.token_hex(8)}{_PART}"
         self._turn = threading.Lock()
         self._file: BinaryIO | None = None
@@ -164,21 +176,25 @@ class _Part:
                 self._file.write(data)
                 self._hash.update(data)
 
-    def place(self, target: Path) -> Stored:
-        """Has the disk take all of it, and gives it its name.
+    def close(self) -> None:
+        """Has the disk take all of it.
 
         Raises:
             Refusal: If there is no room (507).
         """
         with self._turn, _storing():
-            assert self._file is not None
-            self._file.flush()
-            os.fsync(self._file.fileno())
-            self._file.close()
-            self._path.replace(target)
+            if self._file is not None and not self._over:
+                self._file.flush()
+                os.fsync(self._file.fileno())
+                self._file.close()
+
+    def place(self) -> Stored:
+        """Gives it its name, once it is closed, in place of what has that name."""
+        with self._turn, _storing():
+            self._path.replace(self.target)
             self._over = True
             _sync(self._folder)
-        return Stored(target, self._hash.hexdigest(), self._size)
+        return Stored(self.target, self._hash.hexdigest(), self._size)
 
     def discard(self) -> None:
         """Deletes it, unless it has its name already."""

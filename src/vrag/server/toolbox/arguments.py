@@ -48,8 +48,10 @@ class CropArguments(_Arguments):
     """Of `crop`."""
 
     item: ItemId = Field(description="Id of an item, from search.")
-    box: tuple[Fraction, Fraction, Fraction, Fraction] = Field(
-        description="x1, y1, x2, y2 in fractions of the picture, 0 to 1, from its left and its top."
+    box: tuple[Fraction, ...] = Field(
+        min_length=4,
+        max_length=4,
+        description="x1, y1, x2, y2 in fractions of the picture, 0 to 1, from its left and its top.",
     )
     max_pixels: Pixels = Field(default=PIXELS, description="Pixels that the picture may have.")
 

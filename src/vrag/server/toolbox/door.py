@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import asynccontextmanager
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from starlette.routing import Route
@@ -75,9 +76,8 @@ async def serve_stdio(toolbox: Toolbox) -> None:
 
 def _sdk() -> Any:  # noqa: ANN401 - the module that needs what may be missing
     try:
-        from vrag.server.toolbox import sdk
+        return import_module("vrag.server.toolbox.sdk")
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] not in {"mcp", "mcp_types"}:
             raise
         raise MissingExtra("mcp", "mcp") from error
-    return sdk

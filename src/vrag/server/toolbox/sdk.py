@@ -19,6 +19,7 @@ from pydantic_core import to_json
 
 from vrag import __version__
 from vrag.errors import SearchError, ServerError, SettingsError
+from vrag.search.wire import NOT_BLANK
 from vrag.server.problems import Refusal
 from vrag.server.toolbox.tools import TOOLS, Caller
 
@@ -46,7 +47,7 @@ def mcp_server(toolbox: Toolbox) -> Server[Any]:
 
     async def list_tools(_: ServerRequestContext[Any], __: PaginatedRequestParams | None) -> ListToolsResult:
         choices = await toolbox.choices()
-        return ListToolsResult(tools=[_card(tool, choices if tool.is_slow else "") for tool in TOOLS])
+        return ListToolsResult(tools=[_card(tool, choices.get(tool.name, "")) for tool in TOOLS])
 
     async def call_tool(context: ServerRequestContext[Any], params: CallToolRequestParams) -> CallToolResult:
         return await _called(toolbox, context, params)
@@ -96,7 +97,7 @@ def _card(tool: Tool, more: str) -> ToolCard:
     return ToolCard(
         name=tool.name,
         title=tool.title,
-        description=f"{tool.description} {more}".rstrip(),
+        description=tool.description + more,
         input_schema=schema,
         annotations=hints,
     )
@@ -159,4 +160,8 @@ def _failed(sentence: str) -> CallToolResult:
 
 def _fault(fault: Any) -> str:  # noqa: ANN401 - pydantic's, typed differently by its makers
     place = ".".join(str(part)[:40] for part in fault["loc"])
+    if fault["type"] == "string_pattern_mismatch":
+        return (
+            f"{place}: It is blank." if fault["ctx"]["pattern"] == NOT_BLANK else f"{place}: That is no id."
+        )
     return f"{place}: {fault['msg']}." if place else f"{fault['msg']}."

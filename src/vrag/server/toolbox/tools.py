@@ -100,7 +100,7 @@ TOOLS = (
         "ask",
         "Ask an agent",
         "An agent searches the documents, looks, crops and answers, with the places on which it rests "
-        "(document, page, box in fractions of the page) and pictures of them. Takes from seconds to minutes. "
+        "(document, page, box in fractions of the page) and pictures of some. Takes from seconds to minutes. "
         "An answer of null means that the documents do not hold one." + _DATA,
         AskArguments,
         is_slow=True,
@@ -137,12 +137,13 @@ class Toolbox:
             case _:
                 raise TypeError(f"no tool takes {type(arguments)}")
 
-    async def choices(self) -> str:
-        """What `ask` and `search` may be told, in a sentence."""
+    async def choices(self) -> dict[str, str]:
+        """What tools may be told now, in sentences, by the name of the tool."""
         offer = await self.host.look(lambda: self.answering.offer)
-        models = ", ".join(repr(model.name) if model.name else "'' (offline)" for model in offer.models)
         names = ", ".join(repr(collection.name) for collection in offer.collections)
-        return f"Models: {models}. Collections: {names or 'one, without a name'}."
+        collections = f" Collections: {names}." if names else ""
+        models = ", ".join(repr(model.name) if model.name else "'' (offline)" for model in offer.models)
+        return {"search": collections, "ask": f" Models: {models}.{collections}"}
 
     def _search(self, asked: SearchArguments) -> Given:
         corpora = None if asked.collection is None else frozenset({asked.collection})
@@ -167,7 +168,8 @@ class Toolbox:
         item = self._item(asked.item)
         if item.size is None:
             raise Refusal(404, f"The item {item.id} has no picture: it is text.", "Use look.")
-        picture = self._picture(item, Box.unit(*asked.box), asked.max_pixels)
+        x1, y1, x2, y2 = asked.box
+        picture = self._picture(item, Box.unit(x1, y1, x2, y2), asked.max_pixels)
         return Given(_about(item) | {"box": list(asked.box)}, (picture,))
 
     def _item(self, id: str) -> Item:
@@ -190,7 +192,7 @@ class Toolbox:
                 async for event in events:
                     outline = Outline.of([event]) if outline is None else outline.plus(event)
                     if line := step_line(event):
-                        await caller.tell(event.seq + 1, line)
+                        await caller.tell(1, line)
         finally:
             if outline is None or outline.end is None:
                 with suppress(VragError):
@@ -198,14 +200,14 @@ class Toolbox:
         if outline is None:
             raise Refusal(500, "The run broke off.", "Ask again.")
         end = _end_of(outline)
-        shas = dict.fromkeys(one.crop_sha256 for one in end.evidence if one.crop_sha256)
-        pictures = await self.host.look(lambda: self._seen(summary.id, shas))
-        return Given(_answer(summary.id, outline, end), pictures)
+        pictures = await self.host.look(lambda: self._seen(summary.id, end.evidence))
+        return Given(_answer(summary.id, outline, end, list(pictures)), tuple(pictures.values()))
 
-    def _seen(self, run: str, shas: Iterable[str]) -> tuple[bytes, ...]:
-        """The pictures in which the first places were seen."""
-        files = [self.host.file(run, sha) for sha in list(shas)[:_PICTURES]]
-        return tuple(file.read_bytes() for file in files if file.is_file())
+    def _seen(self, run: str, evidence: Iterable[Evidence]) -> dict[str, bytes]:
+        """The pictures in which the first places were seen, by hash."""
+        shas = dict.fromkeys(one.crop_sha256 for one in evidence if one.crop_sha256)
+        files = {sha: self.host.file(run, sha) for sha in list(shas)[:_PICTURES]}
+        return {sha: file.read_bytes() for sha, file in files.items() if file.is_file()}
 
     async def _aside(self, work: Callable[[], T], seconds: float) -> T:
         """What some work gives, in a thread.
@@ -235,7 +237,7 @@ def _end_of(outline: Outline) -> AnswerGiven:
             raise Refusal(500, "The run broke off.", "Ask again.")
 
 
-def _answer(run: str, outline: Outline, end: AnswerGiven) -> dict[str, Any]:
+def _answer(run: str, outline: Outline, end: AnswerGiven, pictures: list[str]) -> dict[str, Any]:
     note = {}
     if end.text is not None and outline.started.settings.policy == OFFLINE:
         note = {"note": "Quoted from the documents by the offline policy, not read by a model."}
@@ -243,13 +245,15 @@ def _answer(run: str, outline: Outline, end: AnswerGiven) -> dict[str, Any]:
         "answer": end.text,
         **note,
         "stop_reason": end.stop_reason,
-        "evidence": [_place(number, one) for number, one in enumerate(end.evidence, 1)],
+        "evidence": [_place(number, one, pictures) for number, one in enumerate(end.evidence, 1)],
         "run": run,
         "session": outline.started.session or run,
     }
 
 
-def _place(number: int, one: Evidence) -> dict[str, Any]:
+def _place(number: int, one: Evidence, pictures: list[str]) -> dict[str, Any]:
+    """A place, and which of the pictures that come along shows it, from 1."""
+    shown = {"picture": pictures.index(one.crop_sha256) + 1} if one.crop_sha256 in pictures else {}
     return {
         "number": number,
         "item": one.item,
@@ -259,6 +263,7 @@ def _place(number: int, one: Evidence) -> dict[str, Any]:
         "box": one.box and list(one.box),
         "seconds": one.seconds and list(one.seconds),
         "document_text": one.quote,
+        **shown,
     }
 
 

@@ -4,6 +4,7 @@ import { get, Problem } from "./api.js";
 import { h } from "./dom.js";
 import { tell } from "./overlays.js";
 import { Page } from "./page.js";
+import { openRail } from "./rail.js";
 import { showSignIn } from "./sign-in.js";
 
 const RETRY = 4_000;
@@ -41,6 +42,7 @@ function open(offer, secured) {
 /** @param {boolean} expired */
 function showDoor(expired) {
   root.dataset.door = "";
+  openRail(false, false);
   document.title = "Sign in · vrag";
   showSignIn(main, { signedIn: () => location.reload(), expired });
 }

@@ -1,7 +1,7 @@
 /** The bar above a run: its conversation, the turns of it, a link to share, the report. */
 
 import { download, Problem } from "./api.js";
-import { dialog, h, icon, iconButton, replace, toast } from "./dom.js";
+import { dialog, h, icon, iconButton, redraw, toast } from "./dom.js";
 import { outcome } from "./history.js";
 import { openRail } from "./rail.js";
 import { runHash } from "./router.js";
@@ -12,7 +12,7 @@ import { runHash } from "./router.js";
  */
 export function showBar(bar, { title = "", turns = [], current } = {}) {
   const open = iconButton("rail", "Show the list of runs", { id: "rail-open", on: { click: () => openRail(true) } });
-  replace(
+  redraw(
     bar,
     open,
     turns.length > 1

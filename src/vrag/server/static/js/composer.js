@@ -5,6 +5,8 @@ import { chosen, choiceRow, keptChoices, told } from "./choices.js";
 import { announce, h, icon, replace } from "./dom.js";
 import { carriesFiles, isPicture, Pictures } from "./pictures.js";
 
+const UNSENT = new Problem(0, "The server does not answer. Your question is still here.", "Ask again when it is back.");
+
 /**
  * @typedef {object} Composer
  * @property {HTMLElement} element
@@ -58,7 +60,7 @@ export function composer({ offer, session, placeholder = "Ask a question about y
   };
   const refuse = (/** @type {Problem} */ problem) => {
     refusal.hidden = false;
-    replace(refusal, icon("warn"), h("div", h("p", { dir: "auto", text: said(problem) }), problem.hint && h("p", { class: "soft", dir: "auto", text: problem.hint })));
+    replace(refusal, icon("warn"), h("div", h("p", { dir: "auto", text: problem.detail }), problem.hint && h("p", { class: "soft", dir: "auto", text: problem.hint })));
   };
   const opened = (/** @type {boolean} */ open) => {
     row.hidden = !open;
@@ -78,7 +80,7 @@ export function composer({ offer, session, placeholder = "Ask a question about y
       asked(run);
     } catch (error) {
       if (!(error instanceof Problem)) throw error;
-      if (error.status !== 401) refuse(error);
+      if (error.status !== 401) refuse(error.status === 0 ? UNSENT : error);
     } finally {
       busy = false;
       update();
@@ -121,12 +123,6 @@ export function composer({ offer, session, placeholder = "Ask a question about y
 export function request(question, choices, { session, images = [] }) {
   const body = { question: question.trim(), ...choices, ...(session && { session }), ...(images.length && { images }) };
   return Object.fromEntries(Object.entries(body).filter(([, value]) => value !== null));
-}
-
-/** @param {Problem} problem A sentence that says what happened to the question, where the server's does not. */
-function said(problem) {
-  if (problem.status === 0) return "The server does not answer. Your question is still here.";
-  return problem.detail;
 }
 
 /** @param {HTMLTextAreaElement} box */

@@ -2,7 +2,7 @@
 
 import { del, get, post, Problem } from "./api.js";
 import { counted } from "./choices.js";
-import { announce, dialog, h, icon, iconButton, replace, toast } from "./dom.js";
+import { announce, dialog, h, icon, iconButton, replace, showList, toast } from "./dom.js";
 import { openDocument } from "./open-document.js";
 import { tell } from "./overlays.js";
 import { bytes } from "./pictures.js";
@@ -40,7 +40,7 @@ export function showDocuments(root, { name, holdings, uploads, reload }) {
   const update = () => {
     const own = uploads.list.filter((upload) => upload.collection === current?.name);
     jobs.hidden = own.length === 0;
-    replace(jobs, own.map((upload) => job(upload, () => uploads.dismiss(upload))));
+    showList(jobs, own, (upload) => JSON.stringify(upload), (upload) => job(upload, () => uploads.dismiss(upload)));
   };
   const load = async () => {
     try {

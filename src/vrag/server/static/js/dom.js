@@ -53,6 +53,56 @@ export function replace(parent, ...children) {
 }
 
 /**
+ * As `replace`, for what is drawn again while somebody uses it: what has the focus there has it afterwards.
+ * @template {Element} E
+ * @param {E} parent
+ * @param {...Child} children
+ * @returns {E}
+ */
+export function redraw(parent, ...children) {
+  const active = document.activeElement;
+  const mark = active && parent.contains(active) ? selectorOf(active) : "";
+  replace(parent, ...children);
+  if (mark) /** @type {HTMLElement | null} */ (parent.querySelector(mark))?.focus({ preventScroll: true });
+  return parent;
+}
+
+/** @param {Element} element */
+function selectorOf(element) {
+  const name = ["id", "href", "aria-label"].find((attribute) => element.hasAttribute(attribute));
+  return name ? `[${name}="${CSS.escape(element.getAttribute(name) ?? "")}"]` : "";
+}
+
+/** @type {WeakMap<Element, string>} */
+const marks = new WeakMap();
+
+/**
+ * Shows a list and touches only what changed: an element stays as long as its mark does, so that no click is lost.
+ * @template T
+ * @param {Element} parent
+ * @param {T[]} list
+ * @param {(one: T) => string} markOf Tells two elements apart, and what one shows from what it showed.
+ * @param {(one: T) => Element} build
+ */
+export function showList(parent, list, markOf, build) {
+  const wanted = new Set(list.map(markOf));
+  const standing = new Map();
+  for (const child of [...parent.children]) {
+    const mark = marks.get(child) ?? "";
+    if (wanted.has(mark)) standing.set(mark, child);
+    else child.remove();
+  }
+  let next = parent.firstElementChild;
+  for (const one of list) {
+    const mark = markOf(one);
+    const child = standing.get(mark) ?? build(one);
+    marks.set(child, mark);
+    if (child === next) next = next.nextElementSibling;
+    else parent.insertBefore(child, next);
+  }
+}
+
+/**
  * A drawn sign, hidden from screen readers: what stands beside it or names its button tells the same.
  * @param {keyof typeof SHAPES} name
  * @returns {SVGElement}

@@ -1,7 +1,7 @@
 /** Past runs: grouped by conversation and day, newest first, with what became of each. */
 
 import { counted } from "./choices.js";
-import { h, icon, replace } from "./dom.js";
+import { h, icon, redraw } from "./dom.js";
 import { runHash } from "./router.js";
 
 /**
@@ -108,10 +108,10 @@ export function outcome(run) {
 export function showHistory(list, { runs, words, current, more }, loadMore) {
   const talks = matching(conversations(runs), words);
   const groups = byDay(talks, new Date()).map(([day, own]) =>
-    h("section", { class: "day" }, h("h3", { text: day }), h("ul", own.map((talk) => conversation(talk, current)))),
+    h("section", { class: "day" }, h("h2", { text: day }), h("ul", own.map((talk) => conversation(talk, current)))),
   );
   const older = more && h("button", { type: "button", id: "older", class: "quiet", text: "Older runs", on: { click: loadMore } });
-  replace(list, groups.length > 0 ? groups : nothing(words, more), older);
+  redraw(list, groups.length > 0 ? groups : nothing(words, more), older);
 }
 
 /** @param {string} words @param {boolean} more */
@@ -136,9 +136,10 @@ function conversation(talk, current) {
 /** @param {Run} run @param {string} title @param {string | null} current @param {number} turns */
 function entry(run, title, current, turns) {
   const [kind, words] = outcome(run);
+  const time = new Date(run.started * 1000).toLocaleTimeString("en", { hour: "2-digit", minute: "2-digit", hour12: false });
   return h(
     "a",
-    { class: "entry", href: runHash(run.id), title: `${title.slice(0, 300)}\n${words}`, "aria-current": run.id === current ? "page" : null, dataset: { run: run.id, state: kind || "answered" } },
+    { class: "entry", href: runHash(run.id), title: `${title.slice(0, 300)}\n${time} · ${words}`, "aria-current": run.id === current ? "page" : null, dataset: { run: run.id, state: kind || "answered" } },
     h("span", { class: "clip", dir: "auto", text: title.replace(/\s+/g, " ") }),
     turns > 0 && h("span", { class: "turn-count", title: counted(turns, "turn"), "aria-label": counted(turns, "turn"), text: turns }),
     kind && h("span", { class: `run-state ${kind}` }, kind === "failed" ? icon("warn") : kind === "stopped" ? icon("stop") : null, h("span", { class: "hidden-text", text: words })),

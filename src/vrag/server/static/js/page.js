@@ -130,8 +130,9 @@ export class Page {
   /** @param {Problem} problem */
   #noRun(problem) {
     showBar(this.#bar);
-    const title = problem.status === 404 ? "There is no such run" : problem.detail;
-    const hint = problem.status === 404 ? "It may have been deleted, or the link is from another server." : problem.hint;
+    const absent = problem.status === 404 || problem.status === 422; // the latter for what is no id at all
+    const title = absent ? "There is no such run" : problem.detail;
+    const hint = absent ? "It may have been deleted, or the link is from another server." : problem.hint;
     tell(this.#main, { id: "no-run", level: "h1", title, hint, actions: [h("a", { href: "#/", class: "button primary", text: "Ask a question" })] });
   }
 

@@ -4,6 +4,7 @@ import { get, Problem } from "./api.js";
 
 const PAGE = 100;
 const WHILE_RUNNING = 2_500;
+const WHILE_AWAY = 4_000;
 const OTHERWISE = 20_000;
 
 /** @typedef {import("./history.js").Run} Run */
@@ -14,6 +15,7 @@ export class PastRuns {
   /** @type {ReturnType<typeof setTimeout> | undefined} */
   #timer;
   #reachedEnd = false;
+  #lost = false;
 
   /** Whether there are older ones. */
   more = false;
@@ -75,19 +77,33 @@ export class PastRuns {
   async #load(path, loaded) {
     try {
       const { runs, more } = await get(path);
+      const before = this.more;
+      const news = runs.some((/** @type {Run} */ run) => differs(this.#known.get(run.id), run));
       for (const run of runs) this.#known.set(run.id, run);
       loaded(more);
-      this.away(false);
-      this.changed();
+      this.#tell(false);
+      if (news || before !== this.more) this.changed();
     } catch (error) {
       if (!(error instanceof Problem)) throw error;
-      this.away(error.status === 0);
+      this.#tell(error.status === 0);
     }
+  }
+
+  /** @param {boolean} lost */
+  #tell(lost) {
+    this.#lost = lost;
+    this.away(lost);
   }
 
   #again() {
     clearTimeout(this.#timer);
     const running = this.list.some((run) => run.state === "running");
-    this.#timer = setTimeout(() => (document.hidden ? this.#again() : this.refresh()), running ? WHILE_RUNNING : OTHERWISE);
+    const pause = this.#lost ? WHILE_AWAY : running ? WHILE_RUNNING : OTHERWISE;
+    this.#timer = setTimeout(() => (document.hidden ? this.#again() : this.refresh()), pause);
   }
+}
+
+/** @param {Run | undefined} before @param {Run} now Whether a list shows it otherwise. */
+function differs(before, now) {
+  return before?.state !== now.state || before.stop_reason !== now.stop_reason || before.answer !== now.answer;
 }

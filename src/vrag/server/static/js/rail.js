@@ -32,7 +32,7 @@ export function buildRail(rail, { version, secured, loadMore }) {
     list,
     h("div", { class: "rail-foot" }, themeToggle(), h("span", { class: "faint size-1 grow", text: `vrag ${version}` }), secured && iconButton("leave", "Sign out", { id: "sign-out", on: { click: signOut } })),
   );
-  drawer(rail);
+  drawer();
   return {
     /** @param {Omit<Parameters<typeof showHistory>[1], "words">} next */
     show(next) {
@@ -53,15 +53,12 @@ export function buildRail(rail, { version, secured, loadMore }) {
   };
 }
 
-/** @param {HTMLElement} rail */
-function drawer(rail) {
+function drawer() {
   const settle = () => openRail(ROOM.matches && localStorage.getItem(KEPT) !== "closed", false);
   ROOM.addEventListener("change", settle);
   document.getElementById("rail-shade")?.addEventListener("click", () => openRail(false));
-  rail.addEventListener("keydown", (event) => {
-    if (event.key !== "Escape" || ROOM.matches) return;
-    event.stopPropagation();
-    openRail(false);
+  document.addEventListener("keydown", (event) => {
+    if (event.key === "Escape" && element("column").inert && !document.querySelector("dialog[open]")) openRail(false);
   });
   settle();
 }
@@ -90,5 +87,6 @@ function element(id) {
 
 async function signOut() {
   await del("/session");
+  sessionStorage.clear(); // drafts of questions
   window.dispatchEvent(new CustomEvent("vrag:signed-out", { detail: { byHand: true } }));
 }

@@ -8,6 +8,7 @@ const LINGER = 8_000;
 
 /**
  * @typedef {object} Upload
+ * @property {number} key Tells it from another of the same file.
  * @property {string} file
  * @property {string} collection
  * @property {"queued" | "sending" | "waiting" | "running" | "finished" | "failed"} state
@@ -24,6 +25,7 @@ export class Uploads {
   /** @type {{file: File, upload: Upload}[]} */
   #queue = [];
   #sending = false;
+  #count = 0;
 
   /**
    * @param {{upload_bytes: number, upload_types: string[]}} limits
@@ -44,7 +46,7 @@ export class Uploads {
     for (const file of files) {
       const fault = this.fault(file);
       /** @type {Upload} */
-      const upload = { file: file.name, collection, state: fault ? "failed" : "queued", done: 0, total: file.size, message: fault, problems: [] };
+      const upload = { key: this.#count++, file: file.name, collection, state: fault ? "failed" : "queued", done: 0, total: file.size, message: fault, problems: [] };
       this.list.unshift(upload);
       if (!fault) this.#queue.push({ file, upload });
     }
@@ -63,7 +65,7 @@ export class Uploads {
     const { jobs } = await get(`/collections/${encodeURIComponent(collection)}/jobs`);
     for (const job of jobs) {
       if (this.list.some((upload) => upload.id === job.id) || job.state === "finished") continue;
-      const upload = { ...job };
+      const upload = { ...job, key: this.#count++ };
       this.list.push(upload);
       if (job.state !== "failed") this.#follow(upload);
     }

@@ -66,7 +66,7 @@ export function note(kind, sign, strong, text, ...more) {
 
 /** @param {any} entry @param {State} state @param {Desk} desk */
 function hits(entry, state, desk) {
-  const damaged = entry.damaged.map((/** @type {string} */ reason) => note("refused", "warn", "Not shown.", reason));
+  const damaged = lacking("Not everything could be shown.", entry.damaged);
   if (entry.hits === null && !entry.waiting) return null;
   if (entry.hits === null) {
     const blanks = Array.from({ length: 5 }, () => h("span", { class: "thumb blank pulse" }, h("span", { class: "thumb-frame" })));
@@ -105,6 +105,11 @@ function hitThumb(hit, desk) {
     caption: `${place.replace("page", "p.")} · ${hit.document_name}`,
     open: () => desk.look({ item: hit.item, document: hit.document_name }),
   });
+}
+
+/** What is missing of what was found, and why. @param {string} strong @param {string[]} reasons */
+function lacking(strong, reasons) {
+  return reasons.length > 0 && note("lacking", "warn", strong, "", h("ul", reasons.map((reason) => h("li", { dir: "auto", text: reason }))));
 }
 
 /** @param {any[]} rest @param {HTMLElement} strip @param {Desk} desk */
@@ -192,7 +197,7 @@ function passages(entry, state, desk) {
 function tool(entry, state, desk) {
   const texts = (entry.texts ?? []).map((/** @type {string} */ text) => h("pre", { dir: "auto", tabindex: "0", text }));
   const items = entry.items.map((/** @type {string} */ item) => thumb({ item, kind: "page", label: "A result", open: () => desk.look({ item, document: "" }) }));
-  const damaged = entry.damaged.map((/** @type {string} */ reason) => note("refused", "warn", "Could not be opened.", reason));
+  const damaged = lacking("Not everything could be opened.", entry.damaged);
   return h("div", { class: "act tool" }, texts, items.length > 0 && h("div", { class: "strip" }, items), damaged);
 }
 

@@ -175,8 +175,8 @@ export class GraphView {
     const index = nodes.findIndex((node) => node.id === id);
     /** @type {Record<string, string | undefined>} */
     const next = {
-      ArrowUp: edges.find((edge) => edge.child === id)?.parent,
-      ArrowDown: edges.find((edge) => edge.parent === id)?.child,
+      ArrowUp: nodes.findLast((node) => edges.some((edge) => edge.child === id && edge.parent === node.id))?.id,
+      ArrowDown: nodes.find((node) => edges.some((edge) => edge.parent === id && edge.child === node.id))?.id,
       ArrowLeft: nodes[index - 1]?.id,
       ArrowRight: nodes[index + 1]?.id,
     };

@@ -153,9 +153,9 @@ function summaryOf(node) {
 /** @param {any} memo @param {any} kept @param {any} dropped */
 function worth(memo, kept, dropped) {
   if (!memo.useful) return "of no use";
-  if (dropped) return `not in memory: ${dropped.reason}`;
-  if (!kept) return memo.reviewed ? "" : "not reviewed";
-  return `in memory: ${amount(kept.tokens)} tokens, energy ${Number(kept.energy.toPrecision(3))}`;
+  const held = kept && `in memory: ${amount(kept.tokens)} tokens, energy ${Number(kept.energy.toPrecision(3))}`;
+  const lost = dropped && `${kept ? "" : "not in memory: "}${dropped.reason}`;
+  return [held, lost].filter(Boolean).join("; ") || (memo.reviewed ? "" : "not reviewed");
 }
 
 /** @param {number} priority */

@@ -59,7 +59,7 @@ export function rectangle(box, { label = "", kind = "mark", index = 0, content =
     width: `${(box[2] - box[0]) * x * 100}%`,
     height: `${(box[3] - box[1]) * y * 100}%`,
   };
-  return h("span", { class: `box box-${kind}`, style, dataset: { box: box.join(",") }, title: label || null, role: "img", "aria-label": label || `Rectangle ${index + 1}` });
+  return h("span", { class: `box box-${kind}${isWhole(box) ? " box-whole" : ""}`, style, dataset: { box: box.join(",") }, title: label || null, role: "img", "aria-label": label || `Rectangle ${index + 1}` });
 }
 
 /**
@@ -69,7 +69,7 @@ export function rectangle(box, { label = "", kind = "mark", index = 0, content =
 export function plate({ src, alt, width, height, boxes = [], content = [1, 1], lazy = true }) {
   const ratio = width > 0 && height > 0 ? width / height : 1;
   const image = h("img", { src, alt, loading: lazy ? "lazy" : null, decoding: "async", draggable: "false" });
-  const element = h("span", { class: "plate", style: { "aspect-ratio": String(ratio), "--ratio": String(ratio) } }, image, boxes.map((box, index) => rectangle(box, { index, content })));
+  const element = h("span", { class: "plate", style: { "aspect-ratio": String(ratio) } }, image, boxes.map((box, index) => rectangle(box, { index, content })));
   image.addEventListener("error", () => element.classList.add("absent"), { once: true });
   return element;
 }
@@ -80,7 +80,8 @@ export function plate({ src, alt, width, height, boxes = [], content = [1, 1], l
  */
 export function plateButton({ run, shown, boxes = [], open, label = described(shown), lazy = true }) {
   const image = plate({ src: fileUrl(run, shown.sha256), alt: "", width: shown.width, height: shown.height, boxes, content: contentOf(shown), lazy });
-  return h("button", { type: "button", class: "plate-button", "aria-label": `${label}. Open`, title: label, on: { click: open } }, image);
+  const style = { "--ratio": String(shown.width / Math.max(1, shown.height)) };
+  return h("button", { type: "button", class: "plate-button", style, "aria-label": `${label}. Open`, title: label, on: { click: open } }, image);
 }
 
 /**

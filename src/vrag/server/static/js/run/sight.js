@@ -42,7 +42,7 @@ export class SightView {
     const source = last.crop ? sourceOf(state.pictures, last) : null;
     const box = source ? placed(last.box, source.box) : null;
     const page = source ?? last;
-    const earlier = distinct(state.pictures).filter((shown) => shown.sha256 !== page.sha256);
+    const earlier = distinct(state.pictures).filter((shown) => shown.sha256 !== page.sha256 && shown.sha256 !== last.sha256);
     return [
       title,
       h(

@@ -142,9 +142,10 @@ class RunView {
 
   /** The state that is shown: the last one, or that of the step in a replay. @returns {State} */
   get #shown() {
-    const { last, moments } = this.#story;
     const player = this.layout.player;
-    if (!player.active || player.position >= moments.length) return last;
+    if (!player.active) return this.#story.last;
+    const { last, moments } = this.#story;
+    if (player.position >= moments.length) return last;
     const moment = moments[player.position - 1];
     return this.#story.at(moment ? moment.seq : (moments[0]?.first ?? 1) - 1);
   }

@@ -118,7 +118,7 @@ export const ENDINGS = {
     name: "Stopped",
     mood: "fair",
     said: "The run was stopped before there was an answer.",
-    hint: "What it had seen is kept below. Ask again to begin anew.",
+    hint: "What it had seen is kept here. Ask again to begin anew.",
   },
   model_error: {
     name: "Model failed",
@@ -139,5 +139,5 @@ export const CUT_OFF = {
   name: "Cut off",
   mood: "fair",
   said: "This run was cut off: the server ended before the run did.",
-  hint: "What it had seen is kept below. Ask again to begin anew.",
+  hint: "What it had seen is kept here. Ask again to begin anew.",
 };

@@ -6,6 +6,7 @@
 import { get, Problem } from "../api.js";
 import { announce, h, icon, iconButton, replace } from "../dom.js";
 import { moment } from "../run/wording.js";
+import { clipElement } from "./clip.js";
 import { Leaf } from "./leaf.js";
 import { Pages } from "./pages.js";
 import { passageElement } from "./passage.js";
@@ -70,9 +71,9 @@ class Viewer {
     this.window = h("div", { class: "viewer-window", tabindex: "0", role: "group", "aria-label": "Page" }, this.leaf.element);
     this.other = h("div", { class: "viewer-other", hidden: true });
     this.element = h(
-      "aside",
+      "div",
       { class: "viewer", id: "viewer", role: "dialog", "aria-labelledby": "viewer-title", hidden: true },
-      h("header", { class: "viewer-head" }, h("div", { class: "viewer-name" }, this.title, this.where), h("div", { class: "viewer-turn", role: "group", "aria-label": "Pages" }, this.previous, this.next), iconButton("close", "Close (Esc)", { id: "viewer-close", on: { click: () => this.close() } })),
+      h("div", { class: "viewer-head" }, h("div", { class: "viewer-name" }, this.title, this.where), h("div", { class: "viewer-turn", role: "group", "aria-label": "Pages" }, this.previous, this.next), iconButton("close", "Close (Esc)", { id: "viewer-close", on: { click: () => this.close() } })),
       h("div", { class: "viewer-tools" }, this.sizes, this.cited),
       h("div", { class: "viewer-body" }, this.pages.element, h("div", { class: "viewer-stage" }, this.window, this.other)),
     );
@@ -135,7 +136,7 @@ class Viewer {
     announce(`${info.document_name}, ${info.kind} ${info.page}`);
     this.pages.mark(info.id);
     this.#enable(info.id);
-    if (info.kind === "clip" && info.clip) return this.#showOther(this.#film(info, place));
+    if (info.kind === "clip" && info.clip) return this.#showOther(clipElement(info, place.seconds));
     if (info.width === undefined) return this.#showOther(passageElement(info, place.quote ?? ""));
     this.#showLeaf(info, place);
   }
@@ -156,15 +157,6 @@ class Viewer {
     this.window.hidden = this.sizes.hidden = true;
     this.other.hidden = false;
     replace(this.other, element);
-  }
-
-  /** A clip, from the second that is meant. @param {any} info @param {Place} place */
-  #film(info, place) {
-    const video = /** @type {HTMLVideoElement} */ (h("video", { controls: true, preload: "metadata", src: `/items/${encodeURIComponent(info.id)}/clip`, "aria-label": `${info.document_name}, from ${moment(info.clip.start)}` }));
-    const start = Math.max(0, (place.seconds ?? info.clip.start) - info.clip.start);
-    video.addEventListener("loadedmetadata", () => (video.currentTime = start), { once: true });
-    video.addEventListener("error", () => this.#fail("This clip cannot be played here.", "The browser may not know its format."), { once: true });
-    return video;
   }
 
   /** @param {any} info @param {number} asked */

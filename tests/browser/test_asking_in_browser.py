@@ -1,0 +1,149 @@
+"""Ask, watch, look: the page in a real browser."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import pytest
+from browsing import KAYAK, Desk, Visit
+from hosting import ANSWER, SEARCH
+from playwright.sync_api import expect
+
+if TYPE_CHECKING:
+    from playwright.sync_api import FloatRect, Locator
+
+    from vrag.agent.evidence import BoxSides
+
+Opener = Callable[..., Visit]
+
+
+def test_a_question_is_answered_on_the_page(desk: Desk, visit: Opener) -> None:
+    page = visit(desk.address).page
+    page.get_by_role("button", name=KAYAK).click()
+    if not page.url.count("#/runs/"):
+        page.locator("#ask-button").click()
+    expect(page.locator("#answer-text")).to_contain_text("4.20")
+    expect(page).to_have_url(re.compile(r"#/runs/[0-9a-f-]+$"))
+    expect(page.locator("#past-runs")).to_contain_text(KAYAK)
+    expect(page.locator("#meter")).to_be_visible()
+
+
+def test_a_citation_opens_its_page_with_the_rectangle_on_the_spot(desk: Desk, visit: Opener) -> None:
+    opened = visit(desk.address)
+    opened.ask("How many passengers travelled on the line from Orla to Saltby in 2024?")
+    page = opened.page
+    expect(page.locator("#answer-text")).to_contain_text("84,210")
+    (run,) = desk.answers.store.ids()
+    first = desk.answers.store.read(run).trajectory.evidence[0]
+    assert first.box is not None
+    page.locator("[data-citation='1']").first.click()
+    viewer = page.locator("#viewer")
+    expect(viewer).to_be_visible()
+    expect(page.locator("#viewer-title")).to_contain_text(first.document)
+    box = viewer.locator("[data-box]").first
+    expect(box).to_be_visible()
+    for _ in range(3):
+        _check_spot(viewer, box, first.box)
+        page.keyboard.press("+")
+    page.keyboard.press("Escape")
+    expect(viewer).to_be_hidden()
+
+
+def _check_spot(viewer: Locator, box: Locator, sides: BoxSides) -> None:
+    """The rectangle lies on the page image where the evidence says, to two pixels."""
+    image = viewer.locator(".viewer-window img").first
+    expect(image).to_have_js_property("complete", value=True)
+    outer, inner = _rect(image), _rect(box)
+    x1, y1, x2, y2 = sides
+    wanted = (
+        outer["x"] + x1 * outer["width"],
+        outer["y"] + y1 * outer["height"],
+        outer["x"] + x2 * outer["width"],
+        outer["y"] + y2 * outer["height"],
+    )
+    found = (inner["x"], inner["y"], inner["x"] + inner["width"], inner["y"] + inner["height"])
+    assert outer["width"] > 100
+    assert found == pytest.approx(wanted, abs=3)
+
+
+def _rect(locator: Locator) -> FloatRect:
+    rect = locator.bounding_box()
+    assert rect is not None
+    return rect
+
+
+def test_vimrag_draws_its_graph_and_a_node_opens_what_it_saw(desk: Desk, visit: Opener) -> None:
+    opened = visit(desk.address)
+    opened.ask(KAYAK, agent="vimrag")
+    page = opened.page
+    expect(page.locator("#answer-text")).to_contain_text("4.20")
+    nodes = page.locator("#graph [data-node]")
+    expect(nodes).to_have_count(3)
+    node = page.locator("#graph [data-node='search_1']")
+    expect(node).to_have_attribute("aria-label", re.compile("kayak"))
+    node.focus()
+    page.keyboard.press("Enter")
+    panel = page.locator("#node-panel")
+    expect(panel).to_be_visible()
+    expect(panel).to_contain_text("price-board.jpg")
+
+
+def test_a_run_is_watched_while_it_goes_on_and_stopped(desk: Desk, visit: Opener) -> None:
+    opened = visit(desk.address)
+    opened.ask("How many passengers?", model="scripted")
+    page = opened.page
+    stop = page.get_by_role("button", name="Stop")
+    expect(stop).to_be_visible()
+    stop.click()
+    expect(page.get_by_text("The run was stopped before there was an answer.")).to_be_visible()
+    expect(stop).to_be_hidden()
+    (run,) = desk.answers.store.ids()
+    assert desk.answers.store.outline(run).stop_reason == "cancelled"
+
+
+def test_a_reload_in_mid_run_goes_on_where_it_was(desk: Desk, visit: Opener) -> None:
+    desk.answers.policy.replies = (SEARCH, ANSWER)
+    opened = visit(desk.address)
+    opened.ask("How many passengers?", model="scripted")
+    page = opened.page
+    expect(page.get_by_role("button", name="Stop")).to_be_visible()
+    page.reload()
+    expect(page.get_by_role("button", name="Stop")).to_be_visible()
+    desk.answers.policy.go.set()
+    expect(page.locator("#answer-text")).to_have_text(re.compile("48,200"))
+    assert len(desk.answers.store.ids()) == 1
+
+
+def test_a_follow_up_knows_the_conversation(desk: Desk, visit: Opener) -> None:
+    desk.answers.policy.go.set()
+    opened = visit(desk.address)
+    opened.ask("How many passengers?", model="scripted")
+    page = opened.page
+    expect(page.locator("#answer-text")).to_contain_text("48,200")
+    page.locator("#ask-box").fill("And in 2023?")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("heading", name="And in 2023?")).to_be_visible()
+    expect(page.locator("#answer-text")).to_contain_text("48,200")
+    newest = desk.answers.store.ids()[0]
+    started = desk.answers.store.read(newest).started
+    assert [exchange.question for exchange in started.history] == ["How many passengers?"]
+
+
+def test_a_past_run_is_replayed_step_by_step(desk: Desk, visit: Opener) -> None:
+    opened = visit(desk.address)
+    opened.ask(KAYAK, agent="vimrag")
+    page = opened.page
+    expect(page.locator("#answer-text")).to_be_visible()
+    page.get_by_role("button", name="Replay").click()
+    player = page.locator("#player")
+    expect(player).to_be_visible()
+    slider = player.get_by_role("slider")
+    slider.focus()
+    page.keyboard.press("Home")
+    expect(page.locator("#answer")).to_be_hidden()
+    expect(page.locator("#graph [data-node]")).not_to_have_count(3)
+    page.keyboard.press("End")
+    expect(page.locator("#answer-text")).to_be_visible()
+    expect(page.locator("#graph [data-node]")).to_have_count(3)

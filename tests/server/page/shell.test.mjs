@@ -1,0 +1,99 @@
+/** Properties of the page's pure functions. Run by test_page_modules.py beside a copy of the modules in js/. */
+
+import assert from "node:assert/strict";
+import { test } from "node:test";
+
+import { fileName } from "./js/api.js";
+import { chosen, told } from "./js/choices.js";
+import { request } from "./js/composer.js";
+import { byDay, conversations, dayName, matching, outcome } from "./js/history.js";
+import { bytes } from "./js/pictures.js";
+import { documentsHash, routeOf, runHash } from "./js/router.js";
+import { doing, kinds } from "./js/uploads.js";
+
+const OFFER = {
+  agents: [{ name: "vrag", title: "VRAG: one conversation" }, { name: "vimrag", title: "VimRAG" }],
+  models: [{ name: "", title: "Offline: quotes" }],
+  collections: [{ name: "samples" }, { name: "mine" }],
+  defaults: { agent: "vrag", model: "", collection: null, max_steps: null, top_k: null, thinking: "auto" },
+  limits: { steps: 200, top_k: 100 },
+};
+
+const asked = (id, session, started, more = {}) => ({ id, session, started, question: `question ${id}`, answer: null, state: "finished", stop_reason: "answered", collection: null, ...more });
+
+test("a hash names a route, and what names none is the question box", () => {
+  assert.deepEqual(routeOf(runHash("a/b ?#é")), { name: "run", id: "a/b ?#é", step: null });
+  assert.deepEqual(routeOf("#/runs/x?step=3"), { name: "run", id: "x", step: 3 });
+  assert.deepEqual(routeOf("#/runs/x?step=-3"), { name: "run", id: "x", step: null });
+  assert.deepEqual(routeOf(documentsHash("a&b=c")), { name: "documents", collection: "a&b=c" });
+  for (const hash of ["", "#", "#/", "#/runs", "#/runs/", "#/else", "#javascript:alert(1)"]) assert.equal(routeOf(hash).name, "ask");
+  assert.equal(routeOf("#/runs/%E0%A4%A").id, "%E0%A4%A");
+});
+
+test("choices that are kept hold as far as the server still offers them", () => {
+  const kept = { agent: "vimrag", model: "gone", collection: "mine", max_steps: 7, top_k: 1000, thinking: "loud" };
+  assert.deepEqual(chosen(OFFER, kept), { agent: "vimrag", model: "", collection: "mine", max_steps: 7, top_k: null, thinking: "auto" });
+  assert.deepEqual(chosen(OFFER, {}), OFFER.defaults);
+  const defaults = { ...OFFER, defaults: { ...OFFER.defaults, collection: "samples" } };
+  assert.equal(chosen(defaults, { collection: null }).collection, null); // all was chosen
+  assert.equal(chosen(defaults, { collection: "gone" }).collection, "samples");
+});
+
+test("folded options tell what differs", () => {
+  const choices = { ...OFFER.defaults, max_steps: 1, thinking: "off" };
+  assert.deepEqual(told(OFFER, choices), ["VRAG", "Offline", "All collections", "1 step", "Thinking off"]);
+});
+
+test("a request leaves out what is left to the server", () => {
+  const body = request("  why?\n", OFFER.defaults, {});
+  assert.deepEqual(body, { question: "why?", agent: "vrag", model: "", thinking: "auto" });
+  assert.equal(request("why?", OFFER.defaults, { session: "s", images: ["data:"] }).session, "s");
+});
+
+test("runs of a session are one conversation, its first question its title, the last one asked in on top", () => {
+  const talks = conversations([asked("b", "a", 30), asked("c", "c", 20), asked("a", "a", 10)]);
+  assert.deepEqual(talks.map((talk) => [talk.title, talk.runs.map((run) => run.id)]), [["question a", ["a", "b"]], ["question c", ["c"]]]);
+  assert.equal(conversations([asked("a", "a", 10), asked("b", "b", 20)])[0].title, "question b");
+});
+
+test("days have names by the calendar, not by hours", () => {
+  const now = new Date(2026, 2, 10, 0, 30);
+  const at = (...parts) => dayName(new Date(...parts), now);
+  assert.equal(at(2026, 2, 10, 0, 1), "Today");
+  assert.equal(at(2026, 2, 9, 23, 59), "Yesterday");
+  assert.equal(at(2026, 2, 4), "Wednesday");
+  assert.equal(at(2026, 2, 3), "March 3");
+  assert.equal(at(2025, 2, 3), "March 3, 2025");
+  assert.equal(at(2026, 2, 11), "Today"); // a clock that runs ahead
+  const talks = conversations([asked("a", "a", now.getTime() / 1000), asked("b", "b", now.getTime() / 1000 - 86_400)]);
+  assert.deepEqual(byDay(talks, now).map(([day, own]) => [day, own.length]), [["Today", 1], ["Yesterday", 1]]);
+});
+
+test("a search wants every word, in questions or answers, of any case", () => {
+  const talks = conversations([asked("a", "a", 1, { question: "How FAST?", answer: "Six knots" }), asked("b", "b", 2)]);
+  const found = (words) => matching(talks, words).map((talk) => talk.session);
+  assert.deepEqual(found("knots fast"), ["a"]);
+  assert.deepEqual(found("fast question"), []);
+  assert.deepEqual(found("  "), ["b", "a"]);
+});
+
+test("an outcome never says answered of what was not", () => {
+  assert.deepEqual(outcome(asked("a", "a", 1)), ["", "Answered"]);
+  assert.equal(outcome(asked("a", "a", 1, { state: "running", stop_reason: null }))[0], "running");
+  assert.equal(outcome(asked("a", "a", 1, { state: "interrupted", stop_reason: null }))[0], "failed");
+  for (const stop_reason of ["cancelled", "abstained", "out_of_steps", "out_of_tokens", "out_of_budget", "model_error", "search_error"]) {
+    assert.notEqual(outcome(asked("a", "a", 1, { stop_reason }))[0], "");
+  }
+});
+
+test("sizes, file names, kinds of files and progress in words", () => {
+  assert.deepEqual([0, 1023, 1024, 1536, 8 * 2 ** 20, 3 * 2 ** 40].map(bytes), ["0 B", "1023 B", "1.0 KB", "1.5 KB", "8.0 MB", "3072 GB"]);
+  assert.equal(fileName('attachment; filename="a b.md"'), "a b.md");
+  assert.equal(fileName("attachment; filename=\"a.md\"; filename*=UTF-8''%C3%A4.md"), "ä.md");
+  assert.equal(fileName(null), null);
+  assert.equal(kinds([".pdf", ".png", ".jpg", ".odd"]), "PDF, pictures, odd");
+  const upload = { file: "a", collection: "c", state: "running", done: 2, total: 2, message: "", problems: [] };
+  assert.equal(doing(upload), "Reading page 2 of 2");
+  assert.equal(doing({ ...upload, state: "sending", done: 1 }), "Uploading, 50 %");
+  assert.equal(doing({ ...upload, total: null }), "Reading");
+});

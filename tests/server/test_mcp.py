@@ -1,0 +1,463 @@
+"""The MCP door, asked by the SDK's own client: over HTTP on a socket, and over the pipes of a process."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import io
+import json
+import os
+import subprocess
+import sys
+import time
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any
+
+import httpx
+import pytest
+from doors_harness import Doors, doors, scripted
+from hosting import ANSWER, SEARCH
+from PIL import Image
+from stored_collection import id_of, stored
+
+from vrag.errors import ModelError
+from vrag.server.options import ServerOptions
+from vrag.testing import MemorySearcher, clip, page, passage
+from vrag.types import item_id
+
+mcp = pytest.importorskip("mcp", reason="needs the extra mcp")
+
+from mcp.client.client import Client  # noqa: E402
+from mcp.client.stdio import StdioServerParameters  # noqa: E402
+from mcp.client.streamable_http import streamable_http_client  # noqa: E402
+from mcp.shared._httpx_utils import create_mcp_http_client  # noqa: E402
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Callable, Coroutine, Generator
+    from pathlib import Path
+
+    from mcp_types import CallToolResult
+
+MODES = ("auto", "legacy")
+"""How clients of today and of yesterday begin."""
+FERRY = item_id(b"ferry.pdf".hex().ljust(64, "0"), 2)
+NOTE = item_id(b"notes.md".hex().ljust(64, "0"), 1)
+CROP = "<think>Closer.</think><bbox>[0, 0, 300, 200]</bbox>"
+ABSTAIN = "<think>No.</think><answer>not answerable</answer>"
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Generator[Doors]:
+    with doors(scripted(tmp_path_factory.mktemp("runs"), (SEARCH, CROP, ANSWER))) as opened:
+        yield opened
+
+
+def told(result: CallToolResult) -> str:
+    """The text of a result."""
+    return "".join(part.text for part in result.content if part.type == "text")
+
+
+def data(result: CallToolResult) -> dict[str, Any]:
+    """What a result holds for programs; the text says the same."""
+    assert not result.is_error, told(result)
+    assert result.structured_content == json.loads(told(result))
+    return result.structured_content or {}
+
+
+def pictures(result: CallToolResult) -> list[Image.Image]:
+    shown = [part for part in result.content if part.type == "image"]
+    assert all(part.mime_type == "image/jpeg" for part in shown)
+    return [Image.open(io.BytesIO(base64.b64decode(part.data))) for part in shown]
+
+
+def call(
+    address: str,
+    name: str,
+    arguments: dict[str, Any],
+    mode: str = "auto",
+    **more: Any,  # noqa: ANN401
+) -> CallToolResult:
+    """One call over HTTP."""
+
+    async def once() -> CallToolResult:
+        async with Client(f"{address}/mcp", mode=mode) as client:
+            return await client.call_tool(name, arguments, **more)
+
+    return asyncio.run(once())
+
+
+class TestTools:
+    @pytest.mark.parametrize("mode", MODES)
+    def test_four_tools_are_there_and_say_that_documents_are_data(self, served: Doors, mode: str) -> None:
+        async def listed() -> Any:  # noqa: ANN401
+            async with Client(f"{served.address}/mcp", mode=mode) as client:
+                return (await client.list_tools()).tools, client.instructions
+
+        tools, instructions = asyncio.run(listed())
+        assert [tool.name for tool in tools] == ["search", "look", "crop", "ask"]
+        assert all("data" in tool.description for tool in tools)
+        assert "data" in instructions
+        assert [tool.annotations.read_only_hint for tool in tools] == [True, True, True, False]
+        assert "'scripted'" in tools[3].description
+
+    def test_their_schemas_need_no_keyword_that_models_are_not_taught(self, served: Doors) -> None:
+        async def listed() -> Any:  # noqa: ANN401
+            async with Client(f"{served.address}/mcp") as client:
+                return (await client.list_tools()).tools
+
+        for tool in asyncio.run(listed()):
+            schema = json.dumps(tool.input_schema)
+            assert "prefixItems" not in schema
+            assert "$ref" not in schema
+            assert all("description" in field for field in tool.input_schema["properties"].values())
+
+    @pytest.mark.parametrize("mode", MODES)
+    def test_search_finds_items_with_an_excerpt(self, served: Doors, mode: str) -> None:
+        found = data(call(served.address, "search", {"query": "ferry carried passengers", "top_k": 2}, mode))[
+            "hits"
+        ]
+        assert len(found) == 2
+        assert (found[0]["item"], found[0]["document"], found[0]["page"]) == (FERRY, "ferry.pdf", 2)
+        assert "48,200" in found[0]["document_text"]
+
+    def test_look_shows_the_page_no_larger_than_asked(self, served: Doors) -> None:
+        shown = call(served.address, "look", {"item": FERRY, "max_pixels": 20_000})
+        (picture,) = pictures(shown)
+        assert picture.width * picture.height <= 20_000
+        assert "48,200" in data(shown)["document_text"]
+
+    def test_a_passage_is_text_alone(self, served: Doors) -> None:
+        shown = call(served.address, "look", {"item": NOTE})
+        assert pictures(shown) == []
+        assert "January" in data(shown)["document_text"]
+        closer = call(served.address, "crop", {"item": NOTE, "box": [0, 0, 1, 1]})
+        assert closer.is_error
+        assert "Use look" in told(closer)
+
+    def test_a_clip_is_a_frame_with_its_time(self, tmp_path: Path) -> None:
+        film = clip("talk.mp4", 1, "the harbour", 60.0, 90.0)
+        with doors(scripted(tmp_path), searcher=MemorySearcher((film,))) as opened:
+            shown = call(opened.address, "look", {"item": film.id})
+        assert data(shown)["seconds"] == [60.0, 90.0]
+        assert len(pictures(shown)) == 1
+
+    def test_crop_shows_the_part_in_full_resolution(self, served: Doors) -> None:
+        shown = call(served.address, "crop", {"item": FERRY, "box": [0.1, 0.2, 0.4, 0.3]})
+        (picture,) = pictures(shown)
+        assert picture.size == (300, 140)
+
+    def test_crop_cuts_where_the_box_is(self, served: Doors) -> None:
+        (whole,) = pictures(call(served.address, "look", {"item": FERRY, "max_pixels": 4_000_000}))
+        (part,) = pictures(call(served.address, "crop", {"item": FERRY, "box": [0.0, 0.02, 0.4, 0.12]}))
+        cut = whole.crop((0, 28, 400, 168)).convert("L")
+        differences = [abs(a - b) for a, b in zip(cut.tobytes(), part.convert("L").tobytes(), strict=True)]
+        assert cut.getextrema()[0] < 100  # type: ignore[operator] # there is something to see
+        assert sum(differences) / len(differences) < 3
+
+    def test_long_texts_are_cut_and_excerpts_begin_at_the_words(self, tmp_path: Path) -> None:
+        text = f"{'filler ' * 5000}and the ferry sails at noon {'rest ' * 500}"
+        long = passage("long.md", 1, text)
+        with doors(scripted(tmp_path), searcher=MemorySearcher((long,))) as opened:
+            hit = data(call(opened.address, "search", {"query": "ferry noon"}))["hits"][0]["document_text"]
+            shown = data(call(opened.address, "look", {"item": long.id}))
+        assert "the ferry sails at noon" in hit
+        assert len(hit) < 500
+        assert (len(shown["document_text"]), shown["cut_after"]) == (20_000, 20_000)
+
+
+class TestAsk:
+    @pytest.mark.parametrize("mode", MODES)
+    def test_an_answer_has_its_places_and_their_pictures(self, served: Doors, mode: str) -> None:
+        done = call(served.address, "ask", {"question": "How many passengers?"}, mode)
+        answer = data(done)
+        assert (answer["answer"], answer["stop_reason"]) == ("48,200", "answered")
+        first = answer["evidence"][0]
+        assert (first["document"], first["page"], first["item"]) == ("ferry.pdf", 2, FERRY)
+        assert all(0 <= side <= 1 for side in first["box"])
+        assert first["picture"] == 1
+        run = httpx.get(f"{served.address}/runs/{answer['run']}").json()
+        sent = httpx.get(f"{served.address}/runs/{run['id']}/files/{run['evidence'][0]['crop_sha256']}.jpg")
+        assert Image.open(io.BytesIO(sent.content)).tobytes() == pictures(done)[0].tobytes()
+
+    @pytest.mark.parametrize("mode", MODES)
+    def test_its_steps_are_told_while_it_works(self, served: Doors, mode: str) -> None:
+        lines: list[tuple[float, str | None]] = []
+
+        async def tell(progress: float, _: float | None, message: str | None) -> None:
+            lines.append((progress, message))
+
+        call(served.address, "ask", {"question": "How many?"}, mode, progress_callback=tell)
+        messages = [message for _, message in lines]
+        assert messages[:2] == ["Searching: ferry passengers", "Looking at ferry.pdf, page 2"]
+        assert [progress for progress, _ in lines] == sorted({progress for progress, _ in lines})
+
+    def test_its_choices_reach_the_agent(self, tmp_path: Path) -> None:
+        answering = scripted(tmp_path)
+        asked = {"question": "?", "agent": "vrag", "model": "scripted", "max_steps": 4, "thinking": "off"}
+        with doors(answering) as opened:
+            data(call(opened.address, "ask", asked))
+        choice = answering.choices[-1]
+        assert (choice.agent, choice.model, choice.max_steps, choice.thinking) == (
+            "vrag",
+            "scripted",
+            4,
+            "off",
+        )
+
+    def test_one_can_ask_further(self, tmp_path: Path) -> None:
+        answering = scripted(tmp_path)
+        with doors(answering) as opened:
+            first = data(call(opened.address, "ask", {"question": "How many passengers?"}))
+            again = data(call(opened.address, "ask", {"question": "And cars?", "session": first["session"]}))
+        assert again["session"] == first["run"]
+        assert answering.store.read(again["run"]).started.history[0].answer == "48,200"
+
+    def test_abstention_is_no_error(self, tmp_path: Path) -> None:
+        with doors(scripted(tmp_path, (SEARCH, ABSTAIN))) as opened:
+            answer = data(call(opened.address, "ask", {"question": "Who?"}))
+        assert (answer["answer"], answer["stop_reason"]) == (None, "abstained")
+
+    def test_a_failed_model_is_an_error_in_a_sentence(self, tmp_path: Path) -> None:
+        answering = scripted(tmp_path)
+        answering.policy.fault = ModelError("The model is gone.", "Start it.")
+        with doors(answering) as opened:
+            failed = call(opened.address, "ask", {"question": "Who?"})
+        assert failed.is_error
+        assert "The model is gone. Start it." in told(failed)
+
+    @pytest.mark.parametrize("mode", MODES)
+    def test_giving_up_stops_the_run(self, tmp_path: Path, mode: str) -> None:
+        with doors(scripted(tmp_path, paced=True)) as opened:
+
+            async def give_up() -> None:
+                async with Client(f"{opened.address}/mcp", mode=mode) as client:
+                    asking = asyncio.ensure_future(client.call_tool("ask", {"question": "Who?"}))
+                    await until(lambda: bool(opened.policy.told))
+                    asking.cancel()
+                    await asyncio.gather(asking, return_exceptions=True)
+
+            asyncio.run(give_up())
+            assert ended(opened.address) == "cancelled"
+
+
+async def until(there: Callable[[], bool]) -> None:
+    for _ in range(3000):
+        if there():
+            return
+        await asyncio.sleep(0.01)
+    raise AssertionError("it never came")
+
+
+def ended(address: str) -> str:
+    """Why the only run of a server ended."""
+    for _ in range(2000):
+        (run,) = httpx.get(f"{address}/runs").json()["runs"]
+        if run["state"] == "finished":
+            return run["stop_reason"]
+        time.sleep(0.01)
+    raise AssertionError("the run never ended")
+
+
+WRONG: list[tuple[str, dict[str, Any], str]] = [
+    ("search", {}, "query"),
+    ("search", {"query": "  "}, "blank"),
+    ("search", {"query": "ferry", "top_k": 0}, "top_k"),
+    ("search", {"query": "ferry", "k": 3}, "k: Extra"),
+    ("look", {"item": "../../etc/passwd"}, "no id"),
+    ("look", {"item": "0" * 16 + "-1"}, "no item"),
+    ("look", {"item": FERRY, "max_pixels": 10**12}, "max_pixels"),
+    ("crop", {"item": FERRY, "box": [0, 0, 1]}, "box"),
+    ("crop", {"item": FERRY, "box": [0.5, 0, 0.5, 1]}, "outside"),
+    ("crop", {"item": FERRY, "box": [0, 0, 2, 1]}, "box"),
+    ("crop", {"item": FERRY, "box": "the middle"}, "box"),
+    ("ask", {"question": ""}, "question"),
+    ("ask", {"question": "?", "model": "gpt-9"}, "There is: scripted"),
+    ("ask", {"question": "?", "session": "20200101-000000-000000-0000"}, "no conversation"),
+    ("ask", {"question": "x" * 9000}, "question"),
+    ("run_shell", {"command": "ls"}, "There is no tool 'run_shell'"),
+]
+
+
+class TestErrors:
+    @pytest.mark.parametrize(("name", "arguments", "part"), WRONG)
+    def test_wrong_arguments_are_errors_in_a_sentence(
+        self, served: Doors, name: str, arguments: dict[str, Any], part: str
+    ) -> None:
+        failed = call(served.address, name, arguments)
+        assert failed.is_error
+        assert part in told(failed)
+        assert "Traceback" not in told(failed)
+        assert "pydantic" not in told(failed)
+
+    def test_a_fault_of_the_server_says_nothing_but_an_id(self, tmp_path: Path) -> None:
+        class Broken(MemorySearcher):
+            def search(self, queries: Any, top_k: int) -> Any:  # noqa: ANN401
+                raise RuntimeError("/secret/path")
+
+        with doors(scripted(tmp_path), searcher=Broken((page("a.pdf", 1, "ferry"),))) as opened:
+            failed = call(opened.address, "search", {"query": "ferry"})
+        assert failed.is_error
+        assert "secret" not in told(failed)
+
+    def test_too_many_runs_are_told(self, tmp_path: Path) -> None:
+        with doors(scripted(tmp_path, paced=True), ServerOptions(client_runs=1)) as opened:
+            httpx.post(f"{opened.address}/runs", json={"question": "?"})
+            failed = call(opened.address, "ask", {"question": "Who?"})
+            opened.policy.go.set()
+        assert failed.is_error
+        assert "under way" in told(failed)
+
+
+class TestHttp:
+    def test_without_the_token_nothing_answers(self, tmp_path: Path) -> None:
+        with doors(scripted(tmp_path), ServerOptions(token="right")) as opened:
+            url = f"{opened.address}/mcp"
+            assert httpx.post(url, json={}).status_code == 401
+
+            async def listed(token: str) -> int:
+                headers = {"Authorization": f"Bearer {token}"}
+                async with (
+                    create_mcp_http_client(headers=headers) as http,
+                    Client(streamable_http_client(url, http_client=http)) as client,
+                ):
+                    return len((await client.list_tools()).tools)
+
+            assert asyncio.run(listed("right")) == 4
+            with pytest.raises(BaseException):  # noqa: B017, PT011 - the SDK's own, in a group
+                asyncio.run(listed("wrong"))
+
+    def test_pages_of_other_sites_and_other_names_are_kept_out(self, served: Doors) -> None:
+        url = f"{served.address}/mcp"
+        assert httpx.post(url, json={}, headers={"Origin": "http://evil.example"}).status_code == 403
+        assert httpx.post(url, json={}, headers={"Host": "evil.example"}).status_code == 403
+
+    def test_there_is_nothing_to_listen_to(self, served: Doors) -> None:
+        for method in ("GET", "DELETE"):
+            response = httpx.request(method, f"{served.address}/mcp")
+            assert (response.status_code, response.headers["allow"]) == (405, "POST")
+
+    @pytest.mark.parametrize(
+        "body", [b"", b"{", b"[]", b'{"jsonrpc": "2.0"}', b'{"jsonrpc": "2.0", "id": {}}']
+    )
+    def test_what_is_no_message_is_refused(self, served: Doors, body: bytes) -> None:
+        headers = {"Accept": "application/json, text/event-stream", "Content-Type": "application/json"}
+        assert 400 <= httpx.post(f"{served.address}/mcp", content=body, headers=headers).status_code < 500
+
+    def test_an_oversized_message_is_refused(self, tmp_path: Path) -> None:
+        with doors(scripted(tmp_path), ServerOptions(body_bytes=1000)) as opened:
+            headers = {"Accept": "application/json, text/event-stream"}
+            response = httpx.post(f"{opened.address}/mcp", json={"x": "y" * 2000}, headers=headers)
+        assert response.status_code == 413
+
+    def test_without_the_sdk_the_server_runs_and_says_what_to_install(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.delitem(sys.modules, "vrag.server.toolbox.sdk", raising=False)
+        monkeypatch.setitem(sys.modules, "mcp.server.lowlevel.server", None)
+        with doors(scripted(tmp_path)) as opened:
+            assert httpx.get(f"{opened.address}/healthz").status_code == 200
+            response = httpx.post(f"{opened.address}/mcp", json={})
+        assert response.status_code == 501
+        assert "vrag-agent[mcp]" in response.json()["hint"]
+
+
+def environment(home: Path) -> dict[str, str]:
+    return {**os.environ, "HOME": str(home), "VRAG_OCR": "false"}
+
+
+@asynccontextmanager
+async def piped(directory: Path, mode: str = "auto") -> AsyncGenerator[Client]:
+    """A client of `vrag mcp` in a process of its own, over a collection on disk."""
+    collection = stored(directory).collection
+    program = StdioServerParameters(
+        command=sys.executable,
+        args=["-m", "vrag", "mcp", "--collection", collection.address],
+        env=environment(directory),
+    )
+    async with Client(program, mode=mode) as client:
+        yield client
+
+
+def with_pipes(
+    directory: Path, work: Callable[[Client], Coroutine[Any, Any, None]], mode: str = "auto"
+) -> None:
+    async def run() -> None:
+        async with piped(directory, mode) as client:
+            await work(client)
+
+    asyncio.run(run())
+
+
+class TestStdio:
+    @pytest.mark.parametrize("mode", MODES)
+    def test_all_tools_work(self, tmp_path: Path, mode: str) -> None:
+        async def work(client: Client) -> None:
+            assert len((await client.list_tools()).tools) == 4
+            found = data(await client.call_tool("search", {"query": "ferry prices", "top_k": 3}))["hits"]
+            assert {hit["document"] for hit in found} >= {"scan.pdf"}
+            shown = await client.call_tool("look", {"item": id_of("scan.pdf")})
+            assert pictures(shown)[0].size == (400, 300)
+            part = await client.call_tool("crop", {"item": id_of("chart.png"), "box": [0, 0, 0.5, 0.5]})
+            assert pictures(part)[0].size == (200, 150)
+            answer = data(await client.call_tool("ask", {"question": "When does the ferry sail?"}))
+            assert answer["run"]
+
+        with_pipes(tmp_path, work, mode)
+
+    def test_what_lies_outside_of_the_collection_stays_there(self, tmp_path: Path) -> None:
+        async def work(client: Client) -> None:
+            for name in ("away.pdf", "root.pdf", "link.pdf", "folder.pdf", "gone.pdf", "torn.pdf"):
+                failed = await client.call_tool("look", {"item": id_of(name)})
+                assert failed.is_error
+                assert str(tmp_path) not in told(failed)
+
+        with_pipes(tmp_path, work)
+
+    def test_nothing_but_the_protocol_is_printed_and_it_ends_with_its_input(self, tmp_path: Path) -> None:
+        collection = stored(tmp_path).collection
+        about = {
+            "protocolVersion": "2025-06-18",
+            "capabilities": {},
+            "clientInfo": {"name": "t", "version": "1"},
+        }
+        lines = [
+            {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": about},
+            {"jsonrpc": "2.0", "method": "notifications/initialized"},
+            {"jsonrpc": "2.0", "id": 2, "method": "tools/list"},
+        ]
+        program = [sys.executable, "-m", "vrag", "mcp", "--collection", collection.address]
+        with subprocess.Popen(
+            program, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment(tmp_path)
+        ) as process:
+            assert process.stdin is not None
+            assert process.stdout is not None
+            process.stdin.write(
+                b"no message\n" + b"".join(json.dumps(line).encode() + b"\n" for line in lines)
+            )
+            process.stdin.flush()
+            said: list[dict[str, Any]] = []
+            while not any(message.get("id") == 2 for message in said):
+                said.append(json.loads(process.stdout.readline()))
+            process.stdin.close()
+            rest = process.stdout.read()
+            assert process.wait(30) == 0
+        assert rest == b""
+        assert all(message["jsonrpc"] == "2.0" for message in said)
+
+    def test_its_help_shows_a_configuration_that_starts_it(self, tmp_path: Path) -> None:
+        program = [sys.executable, "-m", "vrag", "mcp", "--help"]
+        shown = subprocess.run(program, capture_output=True, text=True, check=True).stdout
+        configuration = json.loads(shown[shown.index("{") : shown.rindex("}}}") + 3])
+        server = configuration["mcpServers"]["vrag"]
+        assert (server["command"], server["args"][0]) == ("vrag", "mcp")
+        assert "vrag-agent[mcp]" in shown
+
+    def test_without_a_collection_it_says_so_and_prints_nothing(self, tmp_path: Path) -> None:
+        program = [sys.executable, "-m", "vrag", "mcp", "--collection", str(tmp_path / "none")]
+        done = subprocess.run(
+            program, capture_output=True, text=True, env=environment(tmp_path), input="", check=False
+        )
+        assert done.returncode in {1, 2}
+        assert done.stdout == ""
+        assert "none" in done.stderr
+        assert "Traceback" not in done.stderr
