@@ -12,6 +12,7 @@ import shutil
 import subprocess
 import sys
 import tomllib
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -220,3 +221,40 @@ def test_proxies_pass_events_at_once_and_uploads_whole(name: str, words: list[st
     assert all(word in text for word in words)
     assert text.count("{") == text.count("}")
     assert ServerOptions().upload_bytes == 512 * 1024 * 1024
+
+
+def page() -> str:
+    return (ROOT / "docs" / "production.md").read_text(encoding="utf-8")
+
+
+def test_the_page_lists_every_limit_with_its_default() -> None:
+    from vrag.server.options import ServerOptions
+
+    access = {"token", "local", "hosts", "origins", "proxies", "secure_cookie", "limit_local"}
+    listed = dict(re.findall(r"^\| `(\w+)` \| ([\d,]+)", page(), re.MULTILINE))
+    options = {field.name: field.default for field in fields(ServerOptions) if field.name not in access}
+    assert list(listed) == list(options)
+    for name, default in options.items():
+        unit = 2**20 if name.endswith("_bytes") else 2**10 if name == "body_rate" else 1
+        unit = 3600 if name == "session_seconds" else unit
+        assert int(listed[name].replace(",", "")) * unit == default, name
+
+
+def test_the_metrics_of_the_page_are_counted() -> None:
+    from vrag.server.metrics import Metrics
+
+    counted = set(re.findall(r"^# HELP (vrag_\w+)", Metrics().render().decode(), re.MULTILINE))
+    table, _, alarms = (
+        page().partition("Worth an alarm")[0].partition("| metric | tells |")[2].partition("\n\n")
+    )
+    shown = set(re.findall(r"`(vrag_\w+)`", table))
+    assert not alarms.startswith("|")
+    assert shown == counted
+    assert set(re.findall(r"\b(vrag_\w+?)(?=[{\[ ])", page().partition("Worth an alarm")[2])) <= counted
+
+
+def test_the_commands_of_the_page_name_flags_and_files_that_exist() -> None:
+    for line in re.findall(r"\bvrag serve (--[^\n#`]*)", page()):
+        assert {word for word in line.split() if word.startswith("--")} <= serve_flags()
+    for name in re.findall(r"deploy/[\w.]+", page()):
+        assert (ROOT / name).exists(), name

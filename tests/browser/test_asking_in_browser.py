@@ -97,7 +97,7 @@ def test_a_run_is_watched_while_it_goes_on_and_stopped(desk: Desk, visit: Opener
     stop = page.get_by_role("button", name="Stop")
     expect(stop).to_be_visible()
     stop.click()
-    expect(page.get_by_text("The run was stopped before there was an answer.")).to_be_visible()
+    expect(page.locator("#answer")).to_contain_text("The run was stopped before there was an answer.")
     expect(stop).to_be_hidden()
     (run,) = desk.answers.store.ids()
     assert desk.answers.store.outline(run).stop_reason == "cancelled"

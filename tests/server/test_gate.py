@@ -365,7 +365,7 @@ class TestHeaders:
 
     @pytest.mark.parametrize("policy", [SHELL_POLICY, EXPORT_POLICY])
     def test_a_sandbox_goes_without_a_policy_for_openers(self, policy: str) -> None:
-        """Browsers open no page that has both."""
+        """By the HTML standard browsers open nothing that has both; not all of them keep to that."""
         headers = dict(treated([(b"content-security-policy", policy.encode())]))
         assert (b"cross-origin-opener-policy" in headers) is ("sandbox" not in policy)
 

@@ -58,7 +58,7 @@ class EnvironmentOptions(BaseModel):
         default=None, description="Ids of the documents that may be searched; all when absent."
     )
     collection: str | None = Field(
-        default=None, description="Name of the collection that is searched, where there are several; else all."
+        default=None, description="Name of the collection that is searched; all when absent."
     )
 
     @field_serializer("documents")

@@ -49,12 +49,15 @@ def show(
 ) -> None:
     """Show a run step by step, with what was seen and how it ended."""
     from vrag.cli.telling import Teller, tell_end
+    from vrag.view.wording import count
 
     stored = read_run(store_of(collection, search_url), run)
     if as_json:
         emit_json([event.model_dump(mode="json") for event in stored.events])
         return
     say(("Question: ", "bold"), plain(stored.started.question))
+    if earlier := len(stored.started.history):
+        say((f"Follows on {count(earlier, 'earlier question')}.", "dim"))
     teller = Teller()
     for event in stored.events:
         teller.tell(event)

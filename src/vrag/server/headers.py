@@ -45,7 +45,8 @@ _TOLD = b"content-disposition, etag, location, mcp-session-id, retry-after"
 def treated(headers: Iterable[tuple[bytes, bytes]]) -> Headers:
     """The headers of a response, with those that it lacks.
 
-    A policy with `sandbox` goes without Cross-Origin-Opener-Policy: browsers refuse to open what has both.
+    A policy with `sandbox` goes without Cross-Origin-Opener-Policy: by the HTML standard a browser opens
+    nothing that has both.
     """
     present = list(headers)
     given = {name.lower(): value for name, value in present}

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["bullets", "image", "inline", "link", "paragraph", "quoted"]
 
-_ALWAYS = re.compile(r"[\\`*_{}\[\]<>|~$&^@]|(?<!\d):(?=\S)|:(?=[^\s\d])|(?<=[Ww]{3})\.|!(?=\[)")
+_ALWAYS = re.compile(r"[\\`*_{}\[\]<>#|~$&^@]|(?<!\d):(?=\S)|:(?=[^\s\d])|(?<=[Ww]{3})\.|!(?=\[)")
 """What may begin code, emphasis, links, HTML, entities, tables, formulas, mentions or an address."""
 _FIRST = re.compile(r"[-+=:%!'\"(),./;?]")
 """What else may mean something at the beginning of a line: lists, rules, titles."""

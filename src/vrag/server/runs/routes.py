@@ -29,7 +29,15 @@ _MOST = 200
 _FRESH = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
 """Headers of an event stream: proxies neither keep nor collect it."""
 _EVENTS: Responses = {200: {"content": {"text/event-stream": {}}, "description": "The events."}}
-_FILE: Responses = {200: {"content": {"application/octet-stream": {}}, "description": "The document."}}
+_REPORT: Responses = {
+    200: {"content": {"text/html": {}, "text/markdown": {}}, "description": "The document."}
+}
+_EXPORT: Responses = {
+    200: {
+        "content": {"text/html": {}, "text/markdown": {}, "application/json": {}},
+        "description": "The document.",
+    }
+}
 _PICTURE: Responses = {200: {"content": {"image/jpeg": {}}, "description": "The picture."}}
 _WHOLE = re.compile(r"[0-9]{1,9}")
 
@@ -115,7 +123,7 @@ def run_routes(host: RunHost, answering: Answering, metrics: Metrics) -> APIRout
         "/runs/{id}/export",
         summary="A run as one document",
         response_class=Response,
-        responses=_FILE | responses(404, 408, 409, 413, 503, 504),
+        responses=_EXPORT | responses(404, 408, 409, 413, 503, 504),
     )
     async def export(id: Run, format: Literal["html", "markdown", "json"] = "html") -> Response:
         """A page that stands alone, Markdown, or JSON."""
@@ -125,7 +133,7 @@ def run_routes(host: RunHost, answering: Answering, metrics: Metrics) -> APIRout
         "/reports",
         summary="Several runs as one cited document",
         response_class=Response,
-        responses=_FILE | responses(404, 408, 413, 503, 504),
+        responses=_REPORT | responses(404, 408, 413, 503, 504),
     )
     async def report(asked: ReportRequest) -> Response:
         """A page that stands alone, or Markdown with its pictures inside."""

@@ -192,7 +192,7 @@ class Toolbox:
                 async for event in events:
                     outline = Outline.of([event]) if outline is None else outline.plus(event)
                     if line := step_line(event):
-                        await caller.tell(1, line)
+                        await caller.tell(event.seq + 1, line)
         finally:
             if outline is None or outline.end is None:
                 with suppress(VragError):

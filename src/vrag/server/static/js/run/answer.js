@@ -67,7 +67,7 @@ export class AnswerView {
     const { main } = cited(state);
     const unsupported = state.answer?.unsupported ?? [];
     const places = placesOf(main);
-    const label = state.answer?.text ? "Seen on" : "The nearest";
+    const label = state.answer?.text ? "Seen on" : state.answer?.stop_reason === "abstained" ? "The nearest" : "Looked at";
     return [
       main.length > 0 && h("div", { class: "citations", role: "group", "aria-label": label }, h("span", { class: "small-label", text: label }), main.map((one, at) => citation(one, () => this.#desk.look({ ...places[at], places, at })))),
       state.answer?.text && main.length === 0 && h("p", { class: "answer-hint soft", text: "No evidence: nothing was looked at." }),
