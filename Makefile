@@ -42,6 +42,8 @@ lock: ## Resolve the dependencies anew
 	$(BIN)/uv pip compile $(LOCK) pyproject.toml -o requirements.lock
 	$(BIN)/uv pip compile $(LOCK) pyproject.toml --group dev --all-extras \
 		$(addprefix --no-emit-package ,$(APART)) -o requirements-dev.lock
+	$(BIN)/uv pip compile $(LOCK) pyproject.toml --extra mcp --extra otel -o deploy/image.lock
+	echo "hatchling>=1.27" | $(BIN)/uv pip compile $(LOCK) - -o deploy/build.lock
 
 clean: ## Remove what the targets made
 	rm -rf .venv dist .pytest_cache .ruff_cache .hypothesis .import_linter_cache

@@ -117,7 +117,7 @@ def _shown(shown: ImageShown, story: Story, run: Running) -> None:
     if source is not None:
         _picture(run, source, shown.box)
     _picture(run, shown)
-    st.caption(described(shown))
+    st.text(described(shown))
 
 
 def _evidence(evidence: Evidence, story: Story, run: Running) -> None:

@@ -90,14 +90,16 @@ def ask(app: FastAPI, method: str, path: str, **request: Any) -> httpx.Response:
 def serving(
     searcher: Searcher | None = None,
     options: ServerOptions | None = None,
+    *,
+    port: int = 0,
     **rest: Any,  # noqa: ANN401
 ) -> Generator[str]:
-    """A server on a socket of this machine, in a thread; yields its address."""
+    """A server on a socket of this machine, in a thread; yields its address. Port 0 is any that is free."""
     options = options or ServerOptions()
     app = create_app(searcher or tiny_corpus(), options, **rest)
     ready = threading.Event()
     server = make_server(app, options, ready.set)
-    with listen("127.0.0.1", 0) as listening:
+    with listen("127.0.0.1", port) as listening:
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
         thread.start()
         try:

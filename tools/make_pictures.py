@@ -14,12 +14,12 @@ from PIL import Image, ImageDraw, ImageFont
 
 from vrag.agent.trajectory import Trajectory
 from vrag.assemble import Workbench, open_for_adding, open_workbench
-from vrag.cli.demo import QUESTION
 from vrag.index.build import add
 from vrag.samples import corpus_dir
 from vrag.settings import load_settings
 
 TARGET = Path(__file__).parents[1] / "docs" / "images" / "ask.png"
+QUESTION = "How many passengers travelled on the line from Orla to Saltby in 2024?"
 SIZE, MARGIN = (1600, 960), 60
 PAPER, INK, SOFT, ACCENT = "#f6f5f1", "#1d2530", "#69727d", "#d9480f"
 

@@ -3,34 +3,45 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
+import httpx
 from hosting import PacedPolicy
+from playwright.sync_api import expect
+from server_harness import serving
 
 from vrag.agent.loop import Agent
-from vrag.assemble import Agents, corpus_options
+from vrag.assemble import Agents, Shelf, corpus_options
 from vrag.index.build import add
 from vrag.index.store import Collection
-from vrag.samples import corpus_dir
+from vrag.server.app import Service
+from vrag.server.options import ServerOptions
 from vrag.settings import Settings
 
 if TYPE_CHECKING:
+    from collections.abc import Generator
     from pathlib import Path
 
-    from playwright.sync_api import Browser, ConsoleMessage, Page, Request
+    from playwright.sync_api import Browser, ConsoleMessage, Dialog, FloatRect, Locator, Page, Request
 
+    from vrag.agent.evidence import BoxSides
     from vrag.server.runs.desk import Choice
 
 KAYAK = "What is the single fare for a kayak?"
+PASSENGERS = "How many passengers travelled on the line from Orla to Saltby in 2024?"
+WIDE = {"width": 1280, "height": 800}
+NARROW = {"width": 390, "height": 844}
 
 
-def samples_at(place: Path) -> Path:
-    """Indexes the sample documents."""
+def collection_at(place: Path, documents: Path) -> Path:
+    """Indexes the files of a folder."""
     settings = Settings(collection=str(place), ocr=True)
     collection = Collection.create(place, corpus_options(settings))
-    add(collection, [corpus_dir()])
+    add(collection, [documents])
     return place
 
 
@@ -56,23 +67,49 @@ class Desk:
     answers: Answers
     place: Path
 
+    def post(self, question: str, **options: str) -> str:
+        """Begins a run as a program does; its id."""
+        response = httpx.post(f"{self.address}/runs", json={"question": question, **options})
+        assert response.status_code == 201, response.text
+        return response.json()["id"]
+
+
+@contextmanager
+def served(place: Path, options: ServerOptions | None = None, *, port: int = 0) -> Generator[Desk]:
+    """A server of one collection, and the policy whose pace the test decides."""
+    settings = Settings(collection=str(place), models=("scripted",))
+    shelf = Shelf.open(settings)
+    answers = Answers(settings, shelf, examples=(KAYAK,))
+    service = Service(answers, shelf)
+    options = options or ServerOptions(drain_seconds=2)
+    try:
+        with serving(
+            shelf, options, port=port, files=shelf.files, corpora=shelf.corpora, service=service
+        ) as address:
+            yield Desk(address, answers, place)
+    finally:
+        answers.policy.go.set()
+
 
 @dataclass
 class Visit:
-    """A page in a window of its own."""
+    """A page in a window of its own, which complains of dialogs and of requests to elsewhere too."""
 
     page: Page
+    address: str
     complaints: list[str] = field(default_factory=list[str])
     expected: list[str] = field(default_factory=list[str])
     """Regular expressions of complaints that belong to what is tested."""
 
     @classmethod
     def of(cls, browser: Browser, address: str, **how: Any) -> Visit:  # noqa: ANN401
-        how.setdefault("viewport", {"width": 1280, "height": 800})
-        page = browser.new_context(reduced_motion="reduce", **how).new_page()
+        how = {"viewport": WIDE, "reduced_motion": "reduce"} | how
+        page = browser.new_context(**how).new_page()
         page.set_default_timeout(20_000)
-        visit = cls(page)
+        visit = cls(page, address.split("/#")[0])
         page.on("console", visit._console)
+        page.on("dialog", visit._dialog)
+        page.on("request", visit._request)
         page.on("pageerror", lambda error: visit.complaints.append(f"error: {error}"))
         page.on("requestfailed", visit._failed)
         page.goto(address)
@@ -81,7 +118,8 @@ class Visit:
     def ask(self, question: str, **options: str) -> None:
         """Asks, with options by what they choose: `agent`, `model`, `collection` …"""
         if options:
-            self.page.locator("#options-button").click()
+            if not self.page.locator("#options").is_visible():
+                self.page.locator("#options-button").click()
             for label, value in options.items():
                 self.page.locator(f"#choice-{label}").select_option(value)
         self.page.locator("#ask-box").fill(question)
@@ -96,6 +134,49 @@ class Visit:
         if message.type in {"error", "warning"}:
             self.complaints.append(f"{message.type}: {message.text}")
 
+    def _dialog(self, dialog: Dialog) -> None:
+        self.complaints.append(f"dialog: {dialog.message}")
+        dialog.dismiss()
+
+    def _request(self, request: Request) -> None:
+        if not request.url.startswith((f"{self.address}/", f"blob:{self.address}/", "data:")):
+            self.complaints.append(f"elsewhere: {request.url}")
+
     def _failed(self, request: Request) -> None:
         if "ERR_ABORTED" not in (request.failure or ""):  # left for another page
             self.complaints.append(f"failed: {request.url} {request.failure}")
+
+
+Opener: TypeAlias = Callable[..., Visit]
+"""Opens an address in a browser's window; keywords as `Browser.new_context` takes them."""
+
+
+def rect(locator: Locator) -> FloatRect:
+    """Where an element is on the screen."""
+    found = locator.bounding_box()
+    assert found is not None
+    return found
+
+
+def sides_on(image: FloatRect, box: FloatRect) -> tuple[float, float, float, float]:
+    """Where a rectangle lies on a picture, in fractions of it."""
+    x, y = (box["x"] - image["x"]) / image["width"], (box["y"] - image["y"]) / image["height"]
+    return x, y, x + box["width"] / image["width"], y + box["height"] / image["height"]
+
+
+def check_spot(page: Page, sides: BoxSides, index: int = 0) -> None:
+    """The viewer's rectangle lies on the page's picture where the evidence says, to two pixels."""
+    viewer = page.locator("#viewer")
+    expect(viewer.locator(".leaf")).not_to_have_class(re.compile("loading"))
+    outer, inner = rect(viewer.locator(".leaf img")), rect(viewer.locator("[data-box]").nth(index))
+    assert outer["width"] > 100
+    found = sides_on(outer, inner)
+    for at, (side, wanted) in enumerate(zip(found, sides, strict=True)):
+        long = outer["width"] if at % 2 == 0 else outer["height"]
+        assert abs(side - wanted) * long <= 2, f"side {at} is off by {(side - wanted) * long:.1f} px"
+
+
+def check_no_sideways(page: Page) -> None:
+    """Nothing stands out of the window at its right."""
+    wide = page.evaluate("[document.documentElement.scrollWidth, innerWidth]")
+    assert wide[0] <= wide[1]

@@ -4,24 +4,20 @@ from __future__ import annotations
 
 import shutil
 import threading
-from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from collections.abc import Generator
 from pathlib import Path
 
 import pytest
-from browsing import Answers, Desk, Visit, samples_at
+from browsing import Desk, Opener, Visit, collection_at, served
 from playwright.sync_api import Browser, Playwright, sync_playwright
-from server_harness import serving
 
-from vrag.assemble import Shelf
-from vrag.server.app import Service
+from vrag.samples import corpus_dir
 from vrag.server.options import ServerOptions
-from vrag.settings import Settings
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="module")  # longer would leave its event loop to the tests of other folders
 def playwright() -> Generator[Playwright]:
     if CHROMIUM is None:
         pytest.skip("there is no Chromium on this machine")
@@ -36,51 +32,34 @@ def browser(playwright: Playwright) -> Generator[Browser]:
     browser.close()
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def samples(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The sample documents, indexed."""
-    return samples_at(tmp_path_factory.mktemp("browser") / "samples")
+    return collection_at(tmp_path_factory.mktemp("browser") / "samples", corpus_dir())
 
 
 @pytest.fixture
-def desk(samples: Path, tmp_path: Path) -> Generator[Desk]:
+def place(samples: Path, tmp_path: Path) -> Path:
+    """A copy of them for one test."""
+    return shutil.copytree(samples, tmp_path / "samples")
+
+
+@pytest.fixture
+def desk(place: Path) -> Generator[Desk]:
     """A server with a copy of the sample collection, and the policy whose pace the test decides."""
-    place = tmp_path / "samples"
-    shutil.copytree(samples, place)
-    with _served(place, ServerOptions(drain_seconds=2)) as desk:
+    with served(place) as desk:
         yield desk
 
 
 @pytest.fixture
-def guarded(samples: Path, tmp_path: Path) -> Generator[Desk]:
+def guarded(place: Path) -> Generator[Desk]:
     """The same, where a token is asked for."""
-    place = tmp_path / "samples"
-    shutil.copytree(samples, place)
-    with _served(place, ServerOptions(drain_seconds=2, token="secret-token")) as desk:
+    with served(place, ServerOptions(drain_seconds=2, token="secret-token")) as desk:
         yield desk
 
 
-def _served(place: Path, options: ServerOptions):  # noqa: ANN202
-
-    @contextmanager
-    def served() -> Generator[Desk]:
-        settings = Settings(collection=str(place), models=("scripted",))
-        shelf = Shelf.open(settings)
-        answers = Answers(settings, shelf, examples=("What is the single fare for a kayak?",))
-        service = Service(answers, shelf)
-        try:
-            with serving(
-                shelf, options, files=shelf.files, corpora=shelf.corpora, service=service
-            ) as address:
-                yield Desk(address, answers, place)
-        finally:
-            answers.policy.go.set()
-
-    return served()
-
-
 @pytest.fixture
-def visit(browser: Browser) -> Generator[Callable[..., Visit]]:
+def visit(browser: Browser) -> Generator[Opener]:
     """Opens pages, and sees in the end that nothing was complained of."""
     visits: list[Visit] = []
 

@@ -3,20 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-import pytest
-from browsing import KAYAK, Desk, Visit
+from browsing import KAYAK, PASSENGERS, check_spot
 from hosting import ANSWER, SEARCH
 from playwright.sync_api import expect
 
 if TYPE_CHECKING:
-    from playwright.sync_api import FloatRect, Locator
-
-    from vrag.agent.evidence import BoxSides
-
-Opener = Callable[..., Visit]
+    from browsing import Desk, Opener
 
 
 def test_a_question_is_answered_on_the_page(desk: Desk, visit: Opener) -> None:
@@ -32,7 +26,7 @@ def test_a_question_is_answered_on_the_page(desk: Desk, visit: Opener) -> None:
 
 def test_a_citation_opens_its_page_with_the_rectangle_on_the_spot(desk: Desk, visit: Opener) -> None:
     opened = visit(desk.address)
-    opened.ask("How many passengers travelled on the line from Orla to Saltby in 2024?")
+    opened.ask(PASSENGERS)
     page = opened.page
     expect(page.locator("#answer-text")).to_contain_text("84,210")
     (run,) = desk.answers.store.ids()
@@ -42,36 +36,11 @@ def test_a_citation_opens_its_page_with_the_rectangle_on_the_spot(desk: Desk, vi
     viewer = page.locator("#viewer")
     expect(viewer).to_be_visible()
     expect(page.locator("#viewer-title")).to_contain_text(first.document)
-    box = viewer.locator("[data-box]").first
-    expect(box).to_be_visible()
     for _ in range(3):
-        _check_spot(viewer, box, first.box)
+        check_spot(page, first.box)
         page.keyboard.press("+")
     page.keyboard.press("Escape")
     expect(viewer).to_be_hidden()
-
-
-def _check_spot(viewer: Locator, box: Locator, sides: BoxSides) -> None:
-    """The rectangle lies on the page image where the evidence says, to two pixels."""
-    image = viewer.locator(".viewer-window img").first
-    expect(image).to_have_js_property("complete", value=True)
-    outer, inner = _rect(image), _rect(box)
-    x1, y1, x2, y2 = sides
-    wanted = (
-        outer["x"] + x1 * outer["width"],
-        outer["y"] + y1 * outer["height"],
-        outer["x"] + x2 * outer["width"],
-        outer["y"] + y2 * outer["height"],
-    )
-    found = (inner["x"], inner["y"], inner["x"] + inner["width"], inner["y"] + inner["height"])
-    assert outer["width"] > 100
-    assert found == pytest.approx(wanted, abs=3)
-
-
-def _rect(locator: Locator) -> FloatRect:
-    rect = locator.bounding_box()
-    assert rect is not None
-    return rect
 
 
 def test_vimrag_draws_its_graph_and_a_node_opens_what_it_saw(desk: Desk, visit: Opener) -> None:

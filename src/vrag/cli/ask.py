@@ -178,14 +178,18 @@ def _run(
     from vrag.agent.events import RunStarted
     from vrag.agent.trajectory import Trajectory
 
+    from vrag.telemetry import observer_from_environment
+
     events: list[Event] = []
+    watching = (events.append, *filter(None, [observer_from_environment()]))
     teller, agent = Teller(), bench.agent(documents)
     waits = model_writes(bench.settings.model, quiet=quiet)
     with bench.runs.record() as recording, waits as waiting:
         try:
             for event in agent.stream(question, run_id=recording.id, save=recording.save):
                 recording.write(event)
-                events.append(event)
+                for watch in watching:
+                    watch(event)
                 waiting.follow(event)
                 if not quiet and event.type != "thought_delta":
                     with waiting.aside():

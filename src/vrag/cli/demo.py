@@ -108,6 +108,7 @@ def _serve(
         files="links",
         examples=_examples(),
         ready=_open if browser and only is None else None,
+        level="warning",
     )
 
 

@@ -172,6 +172,7 @@ def run(
     logs: Logs = Logs.AUTO,
     examples: tuple[str, ...] = (),
     ready: Callable[[str], None] | None = None,
+    level: str = "info",
 ) -> None:
     """Serves until it is told to stop.
 
@@ -185,12 +186,13 @@ def run(
         logs: How the log is written.
         examples: Questions that the page offers.
         ready: Is told the address when the server answers.
+        level: The least that the log tells: `info` for every request.
     """
     from vrag.server.logs import configure_logs
     from vrag.server.running import listen, run_server
     from vrag.telemetry import observer_from_environment
 
-    configure_logs(logs.value)
+    configure_logs(logs.value, level)
     telemetry = observer_from_environment()
     if port is None:
         port = SEARCH_PORT if only is Part.SEARCH else PORT

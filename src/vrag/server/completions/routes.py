@@ -13,7 +13,6 @@ from pydantic import ValidationError
 from starlette.responses import Response
 
 from vrag.agent.outline import Outline
-from vrag.errors import SettingsError
 from vrag.server.completions.asking import CompletionRequest, read
 from vrag.server.completions.errors import Unfit, answer_error
 from vrag.server.completions.models import cards_of, model_named
@@ -24,7 +23,6 @@ from vrag.server.problems import Refusal, responses
 from vrag.server.waiting import attend
 
 if TYPE_CHECKING:
-    from vrag.server.completions.asking import Asked
     from vrag.server.problems import Responses
     from vrag.server.runs.desk import Answering
     from vrag.server.runs.host import RunHost
@@ -72,10 +70,11 @@ def completions_routes(host: RunHost, answering: Answering) -> APIRouter:
         offer = await host.look(lambda: answering.offer)
         try:
             asked = _parsed(await request.body())
-            run = await _started(host, read(asked, offer), request)
+            run, history = read(asked, offer)
         except Unfit as unfit:
             return answer_error(unfit)
-        watched = Watched(run, asked.model, int(time.time()), f"{request.base_url}#/runs/{run}")
+        begun = await host.start(run, client=getattr(request.state, "client", ""), history=history)
+        watched = Watched(begun.id, asked.model, int(time.time()), f"{request.base_url}#/runs/{begun.id}")
         if asked.stream:
             with_usage = asked.stream_options is not None and bool(asked.stream_options.include_usage)
             return ChunkStream(frames(host, watched, with_usage=with_usage))
@@ -97,21 +96,6 @@ def _parsed(body: bytes) -> CompletionRequest:
         place = ".".join(str(part)[:40] for part in fault["loc"])
         message = fault["msg"] if place else f"The body cannot be used: {fault['msg']}"
         raise Unfit(f"{place}: {message}." if place else f"{message}.", param=place) from error
-
-
-async def _started(host: RunHost, asked: Asked, request: Request) -> str:
-    """The id of the run that answers.
-
-    Raises:
-        Unfit: If there is no such collection, or the choices do not fit each other.
-        Refusal: If there is no room for it.
-    """
-    try:
-        client = getattr(request.state, "client", "")
-        summary = await host.start(asked.run, client=client, history=asked.history)
-    except SettingsError as error:
-        raise Unfit(error.message, error.hint, param="vrag") from error
-    return summary.id
 
 
 async def _whole(host: RunHost, watched: Watched, request: Request) -> Response:

@@ -2,6 +2,7 @@
 
 import { announce, h, icon, replace, toast } from "../dom.js";
 import { cited, placeOf, placesOf } from "./cited.js";
+import { stopReason } from "./story.js";
 import { CUT_OFF, ENDINGS, OFFLINE } from "./wording.js";
 
 /** @typedef {import("./fold.js").State} State */
@@ -36,7 +37,7 @@ export class AnswerView {
     if (end === null) return;
     const ending = endingOf(state);
     this.element.className = `answer card ${ending.mood}`;
-    this.element.dataset.reason = (state.answer ?? state.failure)?.stop_reason ?? "interrupted";
+    this.element.dataset.reason = stopReason(state) ?? "interrupted";
     replace(this.element, this.#head(state, ending), this.#said(state, ending), this.#citations(state), this.#actions(state));
   }
 
@@ -89,8 +90,7 @@ export class AnswerView {
 
 /** How a run ended. @param {State} state @returns {import("./wording.js").Ending} */
 export function endingOf(state) {
-  const reason = (state.answer ?? state.failure)?.stop_reason;
-  return ENDINGS[reason] ?? CUT_OFF;
+  return ENDINGS[stopReason(state) ?? ""] ?? CUT_OFF;
 }
 
 /**

@@ -23,11 +23,6 @@ export class Story {
     return this.#last;
   }
 
-  /** All events, in order. */
-  get events() {
-    return this.#events;
-  }
-
   /**
    * Takes an event; one that is not newer than the last is passed over.
    * @param {any} event

@@ -34,10 +34,6 @@ export class Zoom {
     this.#watch.observe(window_);
   }
 
-  get scale() {
-    return this.#scale;
-  }
-
   /**
    * Another page.
    * @param {number} width
