@@ -6,13 +6,14 @@ import base64
 import json
 import re
 from typing import TYPE_CHECKING, Any
+from xml.etree import ElementTree as ET
 
 import pytest
 from hostile import hostile, payload
 from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
-from sample_runs import REPORT, SLIDES, VIDEO, Telling, evidence, vimrag_run, vrag_run
+from sample_runs import REPORT, SLIDES, VIDEO, Telling, drawn_page, evidence, vimrag_run, vrag_run
 from test_page import FETCHING, Read
 
 from vrag.agent.events import AnswerGiven, RunFailed, RunStarted, StopReason
@@ -21,10 +22,13 @@ from vrag.agent.runs import RunStore, StoredRun
 from vrag.errors import RunError
 from vrag.types import ItemKind
 from vrag.view.documents import Format, export_of, report_document
+from vrag.view.graph_file import graph_svg
 from vrag.view.head import POLICY
 from vrag.view.markdown import inline, paragraph, quoted
+from vrag.view.pictures import Album
 from vrag.view.report import Report, report, report_of
 from vrag.view.sources import extent
+from vrag.view.story import Story
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -161,7 +165,7 @@ class TestWhatIsTold:
 
     def test_a_follow_up_says_what_it_follows_and_shows_its_pictures(self) -> None:
         told = vrag_run()
-        sha256 = next(iter(told.files))
+        sha256 = told.keep(drawn_page("attached"))
         more = {"history": (Exchange("And before?", None),), "attached": (sha256,)}
         told.events[0] = told.events[0].model_copy(update=more)
         done = made(told)
@@ -319,6 +323,19 @@ WRITTEN = st.one_of(
     st.characters(exclude_categories=("Cs", "Cc", "Cn")), st.sampled_from("\\`*_{}[]()<>#+-.!|~&:=\n\t 1")
 )
 """Characters that a page can hold, those that mean something in Markdown often among them."""
+
+
+def test_the_graph_is_a_picture_file_that_stands_alone() -> None:
+    told = vimrag_run()
+    story = Story.of(hostile(event, payload()) for event in told.events)
+    drawn = ET.fromstring(graph_svg(story))
+    tags = {one.tag for one in drawn.iter()}
+    assert {tag.partition("}")[0] for tag in tags} == {"{http://www.w3.org/2000/svg"}
+    assert {tag.partition("}")[2] for tag in tags} == {"svg", "style", "title", "a", "rect", "path", "text"}
+    assert "<script>" in "".join(drawn.itertext())
+    assert all((one.get("href") or "#").startswith("#") for one in drawn.iter())
+    full = graph_svg(Story.of(told.events), Album.of(told.files, told.files.get))
+    assert len(ET.fromstring(full).findall(".//{*}image")) == len(told.files)
 
 
 class TestMarkdown:

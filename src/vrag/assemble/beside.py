@@ -136,7 +136,7 @@ def _bears_mark(place: Path, first: Collection) -> bool:
         mark: Any = json.loads((place / MARK).read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return False
-    return True
+    return mark == {"beside": first.directory.name}
 
 
 def _clear(place: Path) -> None:
