@@ -14,6 +14,9 @@ if TYPE_CHECKING:
 settings.register_profile("vrag", deadline=None, derandomize=bool(os.environ.get("CI")))
 settings.load_profile("vrag")
 
+collect_ignore_glob = ["*conftest.py"]
+"""Without doctests; as modules of tests, those of two folders could not be told apart."""
+
 
 _FOREIGN = ("VRAG_", "OPENAI_", "DASHSCOPE_")
 

@@ -106,7 +106,7 @@ class Visit:
         how = {"viewport": WIDE, "reduced_motion": "reduce"} | how
         page = browser.new_context(**how).new_page()
         page.set_default_timeout(20_000)
-        visit = cls(page, address.split("/#")[0])
+        visit = cls(page, address.split("/#", maxsplit=1)[0])
         page.on("console", visit._console)
         page.on("dialog", visit._dialog)
         page.on("request", visit._request)

@@ -44,7 +44,7 @@ def vrag(*arguments: str) -> Result:
 
 def said(done: Result) -> str:
     """What a person reads, on one line; errors are written by `main`, which ends the process."""
-    return " ".join(f"{done.output} {done.exception}".split())
+    return " ".join(f"{done.output} {done.exception}".replace("│", " ").split())
 
 
 def asked(*arguments: str) -> dict[str, Any]:

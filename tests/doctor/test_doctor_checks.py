@@ -13,7 +13,7 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from server.server_harness import serving
+from server_harness import serving
 
 from vrag.doctor import Check, Order, Status, examine_all
 from vrag.doctor import environment as env

@@ -177,7 +177,6 @@ def _run(
 ) -> tuple[Trajectory, Recording, RunStarted]:
     from vrag.agent.events import RunStarted
     from vrag.agent.trajectory import Trajectory
-
     from vrag.telemetry import observer_from_environment
 
     events: list[Event] = []
