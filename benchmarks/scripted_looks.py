@@ -161,7 +161,7 @@ def _moments(parts: Sequence[Part]) -> dict[str, list[float]]:
         if isinstance(part, Text):
             named = re.fullmatch(r"(Video \d+):", part.text)
             label = named[1] if named else label
-        elif part.seconds is not None:
+        elif isinstance(part, Picture) and part.seconds is not None:
             found[label].append(part.seconds)
     return found
 

@@ -168,7 +168,7 @@ def written(history: Sequence[Message], pictures: list[Picture]) -> str:
         for part in message.parts:
             if isinstance(part, Text):
                 parts.append(part.text + "\n")
-            else:
+            elif isinstance(part, Picture):
                 parts.append(f"\ue000{len(pictures)}\ue001\n")
                 pictures.append(part)
         parts.append("<|im_end|>\n")

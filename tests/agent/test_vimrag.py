@@ -363,7 +363,11 @@ def test_frames_come_once_a_second_each_after_its_moment_in_the_whole_video() ->
     _, policy = film(answers("film"))
     parts = policy.told[1][-1].parts
     frames = [at for at, part in enumerate(parts) if isinstance(part, Picture) and part.seconds is not None]
-    second = [at for at in frames if parts[at].item == film_corpus().items[-1].id]  # pyright: ignore[reportOptionalMemberAccess]
+    second = [
+        at
+        for at in frames
+        if isinstance(part := parts[at], Picture) and part.item == film_corpus().items[-1].id
+    ]
     told = [part.text for at in second if isinstance(part := parts[at - 1], Text)]
     assert told == [f"<{seconds}.0 seconds>" for seconds in range(30, 40)]
     assert len(frames) == 40
@@ -442,7 +446,7 @@ def test_no_call_is_shown_more_than_its_budgets(memory: int, fresh: int, family:
         for pictures, budget in ((context.remembered, memory), (context.fresh, fresh)):
             assert sum(profile.visual_tokens(picture.view.canvas) for picture in pictures) <= budget
         assert len(context.pictures) == len(context.remembered) + len(context.fresh)
-        for picture in context.pictures:
+        for picture in (*context.remembered, *context.fresh):
             assert picture.view.shown.width <= picture.view.region.width
             assert picture.view.shown.height <= picture.view.region.height
             assert picture.image.size == picture.view.canvas
