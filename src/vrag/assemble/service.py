@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,7 +26,7 @@ from vrag.server.runs.wire import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from vrag.agent.loop import Agent
     from vrag.server.runs.desk import Choice
@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 __all__ = ["Agents"]
 
 OFFLINE = "Offline: quotes, does not read"
+_KEPT = 64
+"""Agents that are remembered: building one reads settings and finds actions of others."""
 _AGENTS = (
     AgentChoice(name="vrag", title="VRAG: one conversation", steps=Vrag().steps, hits=VRAG_HITS),
     AgentChoice(
@@ -86,10 +88,17 @@ class Agents:
             ModelError: If a checkpoint cannot be opened.
         """
         self._check_collection(choice.collection)
-        settings = self.settings.model_copy(update=dict(self._changes(choice)))
-        names = self.shelf.names
-        collection = choice.collection if len(names) > 1 else None
-        return open_agent(settings, self.shelf, choice.documents, collection)
+        several = len(self.shelf.names) > 1
+        return self._open(choice, choice.collection if several else None)
+
+    @cached_property
+    def _open(self) -> Callable[[Choice, str | None], Agent]:
+        @lru_cache(_KEPT)
+        def open_(choice: Choice, collection: str | None) -> Agent:
+            settings = self.settings.model_copy(update=self._changes(choice))
+            return open_agent(settings, self.shelf, choice.documents, collection)
+
+        return open_
 
     @cached_property
     def _models(self) -> Mapping[str, str]:

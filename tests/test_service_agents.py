@@ -1,0 +1,99 @@
+"""A server's agents: what may be asked for, and what a request makes of the settings."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from test_shelf import collection
+
+from vrag.agent.policies.chat import ChatPolicy
+from vrag.agent.policies.extractive import ExtractivePolicy
+from vrag.agent.policies.extractive_graph import ExtractiveGraphPolicy
+from vrag.agent.vimrag import Vimrag
+from vrag.assemble import Agents, Shelf
+from vrag.errors import SettingsError
+from vrag.server.runs.desk import Choice
+from vrag.settings import Settings
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    collection(tmp_path / "shelves" / "first", "whales sing")
+    return tmp_path / "shelves" / "first"
+
+
+def agents(*places: Path, **settings: Any) -> Agents:  # noqa: ANN401
+    read = Settings(collections=tuple(map(str, places)), workers=1, **settings)
+    return Agents(read, Shelf.open(read))
+
+
+def corpora(agents: Agents, choice: Choice) -> str | None:
+    return agents.agent(choice).environment.options.collection
+
+
+def test_a_choice_without_wishes_is_what_the_settings_say(place: Path) -> None:
+    served = agents(place, agent="vimrag", max_steps=7, hits=2)
+    agent = served.agent(Choice())
+    assert isinstance(agent.policy, ExtractiveGraphPolicy)
+    assert (agent.bounds.steps, agent.environment.options.hits) == (7, 2)
+    assert (served.offer.defaults.max_steps, served.offer.defaults.top_k) == (7, 2)
+
+
+def test_a_choice_changes_what_it_names_alone(place: Path) -> None:
+    agent = agents(place, max_steps=7).agent(Choice(agent="vimrag", top_k=4))
+    assert isinstance(agent.method, Vimrag)
+    assert (agent.bounds.steps, agent.environment.options.hits) == (7, 4)
+
+
+def test_the_offline_policy_can_be_asked_beside_a_model_and_a_model_beside_it(place: Path) -> None:
+    served = agents(place, model="qwen3-vl", base_url="http://127.0.0.1:9/v1", models=("other",))
+    assert [model.name for model in served.offer.models] == ["", "qwen3-vl", "other"]
+    assert isinstance(served.agent(Choice(model="")).policy, ExtractivePolicy)
+    for name in (None, "qwen3-vl", "other"):
+        assert isinstance(served.agent(Choice(model=name)).policy, ChatPolicy)
+    assert served.agent(Choice(model="other")).policy.name == "chat:other"
+
+
+def test_a_checkpoint_is_offered_by_its_name_and_not_by_its_path(place: Path, tmp_path: Path) -> None:
+    offer = agents(place, model=f"local:{tmp_path}/secret/qwen").offer
+    assert [model.name for model in offer.models] == ["", "qwen"]
+    assert str(tmp_path) not in offer.model_dump_json()
+
+
+@pytest.mark.parametrize(
+    ("choice", "words"),
+    [
+        (Choice(model="local:/etc"), "There is no model 'local:/etc' here."),
+        (Choice(collection="third"), "There is no collection 'third'."),
+        (Choice(collection=""), "There is no collection ''."),
+    ],
+)
+def test_what_is_not_offered_is_refused_with_what_there_is(place: Path, choice: Choice, words: str) -> None:
+    with pytest.raises(SettingsError, match="There is no") as refused:
+        agents(place).agent(choice)
+    assert refused.value.message == words
+    assert refused.value.hint.startswith("There are: ")
+
+
+def test_who_asks_alike_shares_an_agent(place: Path) -> None:
+    served = agents(place)
+    assert served.agent(Choice(top_k=3)) is served.agent(Choice(top_k=3))
+    assert served.agent(Choice(top_k=3)) is not served.agent(Choice(top_k=4))
+
+
+def test_one_of_several_collections_is_searched_alone_also_when_it_was_the_only_one_before(
+    place: Path,
+) -> None:
+    served = agents(place)
+    chosen = Choice(collection="first")
+    assert corpora(served, chosen) is None, "so that its runs can be replayed wherever it is moved to"
+    served.shelf.create("second")
+    assert corpora(served, chosen) == "first"
+    assert corpora(served, Choice()) is None
+    served.shelf.drop("second")
+    with pytest.raises(SettingsError, match="second"):
+        served.agent(Choice(collection="second"))
