@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 __all__ = ["Archive"]
 
 T = TypeVar("T")
-_KEPT = 4096
-"""Outlines that are remembered."""
+_KEPT, _SESSIONS = 4096, 65536
+"""Outlines that are remembered, and runs of which the conversation is: that never changes."""
 
 
 class Archive:
@@ -32,6 +32,7 @@ class Archive:
     def __init__(self, store: RunStore) -> None:
         self.store = store
         self._outline = lru_cache(_KEPT)(self._fresh_outline)
+        self._session = lru_cache(_SESSIONS)(self._fresh_session)
 
     def read(self, run: str) -> StoredRun:
         """A run as it lies on disk.
@@ -93,8 +94,11 @@ class Archive:
         if run == session:
             return True
         with suppress(RunError, OSError):
-            return self.store.started(run).session == session
+            return self._session(run) == session
         return False
+
+    def _fresh_session(self, run: str) -> str:
+        return self.store.started(run).session
 
     def _fresh_outline(self, run: str, _: int) -> Outline:
         """The outline of a run, and the length of its file: a run that goes on is read again."""
