@@ -45,8 +45,8 @@ def opened(*places: Path, embedder: HashEmbedder | None = None, **settings: Any)
     return Shelf.open(Settings(collections=tuple(map(str, places)), workers=1, **settings), embedder)
 
 
-def names(searcher: Searcher, query: str = "whales") -> list[str]:
-    return [hit.document_name for hit in searcher.search([Query(query)], 20)[0]]
+def names(searcher: Searcher, corpora: frozenset[str] | None = None) -> list[str]:
+    return [hit.document_name for hit in searcher.search([Query("whales", corpora=corpora)], 20)[0]]
 
 
 @pytest.fixture
@@ -63,16 +63,15 @@ class TestOpening:
         shelf = opened(first, second)
         assert shelf.names == tuple(shelf.corpora) == ("first", "second")
         assert sorted(names(shelf)) == ["first-0.md", "second-0.md"]
-        assert names(shelf.searcher_of("second")) == ["second-0.md"]
-        assert sorted(names(shelf.searcher_of(None))) == ["first-0.md", "second-0.md"]
+        assert names(shelf, corpora=frozenset({"second"})) == ["second-0.md"]
 
     def test_has_nothing_but_what_was_named(self, first: Path) -> None:
         collection(first.parent / "second", "whales dive")
         assert opened(first).names == ("first",)
 
     def test_refuses_a_name_that_is_not_open(self, first: Path) -> None:
-        with pytest.raises(SettingsError, match="no collection 'none'"):
-            opened(first).searcher_of("none")
+        with pytest.raises(SearchError, match="no collection named 'none'"):
+            names(opened(first), corpora=frozenset({"none"}))
 
     def test_shows_items_and_their_files(self, first: Path) -> None:
         shelf = opened(first)
@@ -126,7 +125,7 @@ class TestCreating:
         source.write_text("whales dive", encoding="utf-8")
         add(made.collection, [source], embedder=embedder, producer=made.producer)
         assert sorted(names(shelf)) == sorted(names(vectors)) == ["first-0.md", "n.md"]
-        assert names(shelf.searcher_of("notes")) == ["n.md"]
+        assert names(shelf, corpora=frozenset({"notes"})) == ["n.md"]
 
     @pytest.mark.parametrize("name", ["", "A", "a/b", "..", ".a", "a" * 65, "a\n", "first"])
     def test_refuses_names_that_cannot_be_or_are_taken(self, first: Path, name: str) -> None:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Generator
     from pathlib import Path
 
-    from playwright.sync_api import Browser, ConsoleMessage, Dialog, FloatRect, Locator, Page, Request
+    from playwright.sync_api import Browser, ConsoleMessage, Dialog, Page, Request
 
     from vrag.agent.evidence import BoxSides
     from vrag.server.runs.desk import Choice
@@ -73,15 +73,26 @@ class Desk:
         assert response.status_code == 201, response.text
         return response.json()["id"]
 
+    def run(self, question: str, *replies: str, **options: str) -> str:
+        """A run that has ended; its id. With replies, of the scripted model."""
+        if replies:
+            self.answers.policy.replies = replies
+            self.answers.policy.go.set()
+            options = {"model": "scripted"} | options
+        run = self.post(question, **options)
+        with httpx.stream("GET", f"{self.address}/runs/{run}/events", timeout=30) as events:
+            assert any("event: end" in line for line in events.iter_lines())
+        return run
+
 
 @contextmanager
 def served(place: Path, options: ServerOptions | None = None, *, port: int = 0) -> Generator[Desk]:
     """A server of one collection, and the policy whose pace the test decides."""
     settings = Settings(collection=str(place), models=("scripted",))
     shelf = Shelf.open(settings)
-    answers = Answers(settings, shelf, examples=(KAYAK,))
-    service = Service(answers, shelf)
     options = options or ServerOptions(drain_seconds=2)
+    answers = Answers(settings, shelf, examples=(KAYAK,), upload_bytes=options.upload_bytes)
+    service = Service(answers, shelf)
     try:
         with serving(
             shelf, options, port=port, files=shelf.files, corpora=shelf.corpora, service=service
@@ -151,29 +162,24 @@ Opener: TypeAlias = Callable[..., Visit]
 """Opens an address in a browser's window; keywords as `Browser.new_context` takes them."""
 
 
-def rect(locator: Locator) -> FloatRect:
-    """Where an element is on the screen."""
-    found = locator.bounding_box()
-    assert found is not None
-    return found
-
-
-def sides_on(image: FloatRect, box: FloatRect) -> tuple[float, float, float, float]:
-    """Where a rectangle lies on a picture, in fractions of it."""
-    x, y = (box["x"] - image["x"]) / image["width"], (box["y"] - image["y"]) / image["height"]
-    return x, y, x + box["width"] / image["width"], y + box["height"] / image["height"]
+_SPOT = """([leaf, at]) => {
+  const image = leaf.querySelector("img").getBoundingClientRect();
+  const box = leaf.querySelectorAll("[data-box]")[at].getBoundingClientRect();
+  const x = (side) => (side - image.left) / image.width, y = (side) => (side - image.top) / image.height;
+  return [image.width, image.height, x(box.left), y(box.top), x(box.right), y(box.bottom)];
+}"""
 
 
 def check_spot(page: Page, sides: BoxSides, index: int = 0) -> None:
     """The viewer's rectangle lies on the page's picture where the evidence says, to two pixels."""
-    viewer = page.locator("#viewer")
-    expect(viewer.locator(".leaf")).not_to_have_class(re.compile("loading"))
-    outer, inner = rect(viewer.locator(".leaf img")), rect(viewer.locator("[data-box]").nth(index))
-    assert outer["width"] > 100
-    found = sides_on(outer, inner)
+    leaf = page.locator("#viewer .leaf")
+    expect(leaf.locator("[data-box]").nth(index)).to_be_visible()
+    expect(leaf).not_to_have_class(re.compile("loading"))
+    width, height, *found = page.evaluate(_SPOT, [leaf.element_handle(), index])  # at one moment
+    assert width > 100
     for at, (side, wanted) in enumerate(zip(found, sides, strict=True)):
-        long = outer["width"] if at % 2 == 0 else outer["height"]
-        assert abs(side - wanted) * long <= 2, f"side {at} is off by {(side - wanted) * long:.1f} px"
+        off = (side - wanted) * (width if at % 2 == 0 else height)
+        assert abs(off) <= 2, f"side {at} is off by {off:.1f} px"
 
 
 def check_no_sideways(page: Page) -> None:

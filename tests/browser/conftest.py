@@ -9,10 +9,12 @@ from pathlib import Path
 
 import pytest
 from browsing import Desk, Opener, Visit, collection_at, served
-from playwright.sync_api import Browser, Playwright, sync_playwright
+from playwright.sync_api import Browser, Playwright, expect, sync_playwright
 
 from vrag.samples import corpus_dir
 from vrag.server.options import ServerOptions
+
+expect.set_options(timeout=20_000)
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 

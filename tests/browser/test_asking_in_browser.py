@@ -92,7 +92,8 @@ def test_a_follow_up_knows_the_conversation(desk: Desk, visit: Opener) -> None:
     page = opened.page
     expect(page.locator("#answer-text")).to_contain_text("48,200")
     page.locator("#ask-box").fill("And in 2023?")
-    page.keyboard.press("Enter")
+    expect(page.locator("#ask-button")).to_be_enabled()
+    page.locator("#ask-box").press("Enter")
     expect(page.get_by_role("heading", name="And in 2023?")).to_be_visible()
     expect(page.locator("#answer-text")).to_contain_text("48,200")
     newest = desk.answers.store.ids()[0]

@@ -6,7 +6,7 @@ import hashlib
 import shutil
 import threading
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 import httpx
 import pytest
@@ -21,6 +21,11 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 UNKNOWN = "0" * 64
+
+
+def refuse(*_: object) -> NoReturn:
+    """What a full disk does."""
+    raise CollectionError("There is no room.", "Make some.")
 
 
 def sha(text: str) -> str:
@@ -143,6 +148,42 @@ class TestCollections:
             assert desk.client.post("/collections", json={"name": "a"}).status_code == 409
 
 
+class TestACollectionThatIsGoneFromTheDisk:
+    def test_is_told_of_and_leaves_the_others_as_they_are(self, tmp_path: Path) -> None:
+        with library(tmp_path) as desk:
+            kept = desk.added("a.md", "whales")
+            desk.client.post("/collections", json={"name": "slides"}).raise_for_status()
+            lost = desk.added("b.md", "birds", "slides")
+            shutil.rmtree(tmp_path / "shelves" / "slides")
+            first, slides = desk.client.get("/collections").json()["collections"]
+            assert (first["documents"], first["writable"], first["reason"]) == (1, True, None)
+            assert (slides["documents"], slides["writable"]) == (0, False)
+            assert slides["reason"]
+            assert str(tmp_path) not in slides["reason"]
+            assert desk.client.get(f"/documents/{kept}").status_code == 200
+            for method, path in (
+                ("GET", f"/documents/{lost}"),
+                ("GET", "/collections/slides/documents"),
+                ("PUT", "/collections/slides/documents/c.md"),
+                ("DELETE", f"/collections/slides/documents/{lost}"),
+            ):
+                answer = desk.client.request(method, path, content=b"x" if method == "PUT" else b"")
+                assert answer.status_code in {404, 503}
+                assert str(tmp_path) not in answer.text
+            body = {"queries": "whales", "search_corpus": FIRST}
+            assert desk.client.post("/search", json=body).json()["results"][0]["data"]
+
+    def test_can_be_deleted_and_made_again(self, tmp_path: Path) -> None:
+        with library(tmp_path) as desk:
+            desk.client.post("/collections", json={"name": "slides"}).raise_for_status()
+            desk.added("b.md", "birds", "slides")
+            shutil.rmtree(tmp_path / "shelves" / "slides")
+            assert desk.client.delete("/collections/slides").status_code == 204
+            assert desk.client.post("/collections", json={"name": "slides"}).status_code == 201
+            desk.added("b.md", "whales", "slides")
+            assert desk.found("whales") == ["b.md"]
+
+
 class TestDocuments:
     def test_are_listed_by_name_with_how_they_stand(self, tmp_path: Path) -> None:
         with library(tmp_path) as desk:
@@ -222,8 +263,15 @@ class TestRemoval:
             for name in ("a.md", "b.md", "c.md"):
                 document = desk.added(name, "the same")
             path = f"/collections/{FIRST}/documents/{document}"
+            assert [(d["name"], d["id"]) for d in desk.documents()] == [
+                (name, document) for name in ("a.md", "b.md", "c.md")
+            ]
             assert desk.client.delete(path, params={"file": "b.md"}).status_code == 204
             assert [d["name"] for d in desk.documents()] == ["a.md", "c.md"] == desk.files()
+            assert desk.found("same") == ["a.md"]
+            assert desk.client.delete(path, params={"file": "a.md"}).status_code == 204
+            assert [d["name"] for d in desk.documents()] == ["c.md"] == desk.files() == desk.found("same")
+            assert desk.client.get(f"/documents/{document}").json()["name"] == "c.md"
             assert desk.client.delete(path, params={"file": "b.md"}).status_code == 404
             assert desk.client.delete(path).status_code == 204
             assert desk.documents() == []
@@ -263,6 +311,30 @@ class TestRemoval:
                 answer = desk.client.delete(f"/collections/{FIRST}/documents/{document}")
                 assert answer.status_code == 409
                 assert str(tmp_path) not in answer.text
+            assert desk.found("whales") == ["a.md"] == desk.files()
+
+    def test_that_fails_half_way_is_finished_by_the_next_change(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """A full disk: the row of the file could be deleted, its items could not."""
+        with library(tmp_path) as desk:
+            gone = desk.added("a.md", "whales sing")
+            with monkeypatch.context() as full:
+                full.setattr("vrag.index.upkeep.settle", refuse)
+                assert desk.client.delete(f"/collections/{FIRST}/documents/{gone}").status_code == 204
+            assert (desk.documents(), desk.files(), desk.found("whales")) == ([], [], [])
+            desk.added("b.md", "birds")
+            assert desk.shelf.collection.scan(["document"]).data.num_rows == 1
+
+    def test_that_fails_at_once_changes_nothing(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        with library(tmp_path) as desk:
+            kept = desk.added("a.md", "whales sing")
+            with monkeypatch.context() as full:
+                full.setattr("vrag.server.library.clerk.remove", refuse)
+                assert desk.client.delete(f"/collections/{FIRST}/documents/{kept}").status_code == 503
+            assert [d["id"] for d in desk.documents()] == [kept]
             assert desk.found("whales") == ["a.md"] == desk.files()
 
     def test_during_a_run_ends_it_with_nothing_worse_than_a_missing_item(self, tmp_path: Path) -> None:

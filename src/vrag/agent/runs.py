@@ -19,10 +19,11 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import IO, TYPE_CHECKING
 
-from filelock import FileLock, Timeout
+from filelock import FileLock
 from pydantic import ValidationError
 
 from vrag.agent.events import SCHEMA_VERSION, Event, RunStarted, event_from_json
+from vrag.agent.locks import is_held
 from vrag.agent.outline import OUTLINED, Outline
 from vrag.agent.trajectory import Trajectory
 from vrag.errors import RunError
@@ -207,16 +208,7 @@ class RunStore:
         """
         if ended:
             return RunState.FINISHED
-        lock = self.directory / run / LOCK
-        if not lock.exists():
-            return RunState.INTERRUPTED
-        try:
-            with FileLock(lock, timeout=0, is_singleton=False):
-                return RunState.INTERRUPTED
-        except Timeout:
-            return RunState.RUNNING
-        except OSError:  # in a folder that may only be read
-            return RunState.INTERRUPTED
+        return RunState.RUNNING if is_held(self.directory / run / LOCK) else RunState.INTERRUPTED
 
     def _resolve(self, run: str) -> str:
         if run != "last" and not re.fullmatch(r"[0-9a-f-]{1,40}", run):

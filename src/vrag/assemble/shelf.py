@@ -55,8 +55,6 @@ class _State:
     engines: Mapping[str, Engine]
     holdings: tuple[Holding, ...]
     searcher: Searcher
-    alone: Mapping[str, Searcher]
-    """What searches each collection by itself."""
     files: CollectionFiles
 
 
@@ -146,19 +144,6 @@ class Shelf:
         assert self._client is not None
         return self._client
 
-    def searcher_of(self, name: str | None) -> Searcher:
-        """What searches one collection alone; all of them for None, as they come and go.
-
-        Raises:
-            SettingsError: If there is none of that name.
-        """
-        if name is None:
-            return self
-        state = self._open_state
-        if name not in state.alone:
-            raise SettingsError(f"There is no collection {name!r}.", f"There are: {', '.join(self.names)}.")
-        return state.alone[name]
-
     def filed(self, ids: Sequence[str]) -> dict[str, Filed]:
         """What is known of the files of these items; see `vrag.server.files.ItemFiles`."""
         files = self._state.files if self._state else SearcherFiles(self.searcher)
@@ -246,12 +231,8 @@ class Shelf:
         """The state with these collections."""
         parts = self._parts
         assert parts is not None
-        searcher = parts.searcher(engines)
-        one = len(engines) == 1
-        alone = {name: searcher if one else parts.searcher({name: e}) for name, e in engines.items()}
-        return _State(
-            engines, holdings, searcher, alone, CollectionFiles([held.collection for held in holdings])
-        )
+        files = CollectionFiles([held.collection for held in holdings])
+        return _State(engines, holdings, parts.searcher(engines), files)
 
     def _hold(self, name: str, collection: Collection, *, removable: bool) -> Holding:
         reason = self._fixed(collection)

@@ -19,6 +19,7 @@ from vrag.server.clients import kind_of, name_of, peer_of
 from vrag.server.headers import allowing, preflight, treated
 from vrag.server.problems import Refusal, answer_problem, answer_unexpected
 from vrag.server.sessions import digest_of
+from vrag.server.templates import template_of
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -85,7 +86,7 @@ class Watch:
                 response = answer_problem(503, "The server is being stopped.", "Come back later.")
                 await response(scope, receive, sending)
         finally:
-            route = getattr(scope.get("route"), "path", "none")
+            route = template_of(scope)
             seconds = None if state.get("streams") else time.perf_counter() - started
             self._metrics.answered(route, scope["method"], status or LEFT, seconds)
 
@@ -165,15 +166,17 @@ class Gate:
             raise Refusal(403, _OTHER_SITE, _NO_BROWSER, reason="site")
 
     def _check_in(self, scope: Scope, *, cookies: bool) -> None:
-        """Finds out who asks, and refuses who may not, or asks too often."""
+        """Finds out who asks, and refuses who may not, or asks too often.
+
+        A token stands above a cookie: no page of another site has it, so that nothing is asked of the rest.
+        """
         peer = peer_of(scope, self._options.proxies)
-        session = self._sessions.find(scope) if cookies else None
         path: str = scope["path"]
-        token = None
+        guarded = self._sessions.needed and (path == "/session" or not is_public(path))
+        token = self._token(scope, peer) if guarded else None
+        session = self._sessions.find(scope) if cookies and token is None else None
         if session is not None:
             _check_own_page(scope)
-        elif self._sessions.needed and (path == "/session" or not is_public(path)):
-            token = self._token(scope, peer)
         known = not self._sessions.needed or session is not None or token is not None
         if not known and not is_public(path):
             hint = "Send it as Authorization: Bearer …, or sign in at the page."

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 from vrag.agent.events import RunFailed, RunStarted, ThoughtDelta
 from vrag.agent.outline import Outline
 from vrag.errors import SettingsError, VragError
+from vrag.server.templates import template_of
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -118,7 +119,7 @@ class RequestLines:
             _request.reset(token)
 
     def _tell(self, scope: Scope, status: int, seconds: float) -> None:
-        route = getattr(scope.get("route"), "path", "none")
+        route = template_of(scope)
         level = logging.DEBUG if route in _QUIET else logging.INFO
         if not requests.isEnabledFor(level):
             return

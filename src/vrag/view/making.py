@@ -12,11 +12,11 @@ from vrag.view.outcome import OFFLINE
 from vrag.view.wording import amount, money, seconds, when
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from vrag.view.story import Story
 
-__all__ = ["Making", "method_name", "provenance"]
+__all__ = ["Making", "Table", "method_name", "provenance"]
 
 METHODS = {"vrag": "VRAG", "vimrag": "VimRAG"}
 
@@ -70,3 +70,37 @@ def provenance(story: Story) -> dict[str, str]:
         "run": story.started.run_id,
     }
     return {name: value for name, value in told.items() if value}
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """How several answers were made, beside each other: all in words."""
+
+    shared: dict[str, str]
+    """What holds for each of them, by name."""
+    columns: tuple[str, ...]
+    """Names of all else."""
+    rows: tuple[tuple[str, ...], ...]
+    """One for each answer; a dash where something is not known."""
+    together: tuple[str, ...]
+    """The same columns of all together; empty where there is no sum, or only one answer."""
+
+    @classmethod
+    def of(cls, stories: Sequence[Story]) -> Table:
+        """Of one run or more."""
+        facts = [provenance(story) for story in stories]
+        shared = dict(set(facts[0].items()).intersection(*(fact.items() for fact in facts)))
+        figures = [Making.of([story]).figures for story in stories]
+        total = Making.of(stories).figures
+        rest = dict.fromkeys(name for fact in facts for name in fact if name not in shared)
+        columns = (*total, *rest)
+        return cls(
+            {name: value for name, value in facts[0].items() if name in shared},
+            columns,
+            tuple(_row(columns, fact | figure) for fact, figure in zip(facts, figures, strict=True)),
+            tuple(total.get(name, "") for name in columns) if len(stories) > 1 else (),
+        )
+
+
+def _row(columns: Sequence[str], facts: dict[str, str]) -> tuple[str, ...]:
+    return tuple(facts.get(name, "–") for name in columns)

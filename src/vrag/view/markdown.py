@@ -14,9 +14,9 @@ from urllib.parse import quote
 from vrag.view.markup import printable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
-__all__ = ["bullets", "image", "inline", "link", "paragraph", "quoted"]
+__all__ = ["bullets", "image", "inline", "link", "paragraph", "quoted", "table"]
 
 _ALWAYS = re.compile(r"[\\`*_{}\[\]<>#|~$&^@]|(?<!\d):(?=\S)|:(?=[^\s\d])|(?<=[Ww]{3})\.|!(?=\[)")
 """What may begin code, emphasis, links, HTML, entities, tables, formulas, mentions or an address."""
@@ -81,6 +81,16 @@ def image(alt: str, place: str) -> str:
 def bullets(items: Iterable[str]) -> str:
     """Pieces of Markdown, of one line each, as a list."""
     return "\n".join(f"- {item}" for item in items)
+
+
+def table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """Pieces of Markdown, of one line each, as a table; without such tables (plain CommonMark), as lines.
+
+    Args:
+        heads: Of the columns.
+        rows: As many pieces each.
+    """
+    return "\n".join(f"| {' | '.join(row)} |" for row in (heads, ["---"] * len(heads), *rows))
 
 
 def _escaped(found: re.Match[str]) -> str:

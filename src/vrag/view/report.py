@@ -50,6 +50,16 @@ class Part:
         )
 
     @property
+    def closeups(self) -> tuple[Evidence, ...]:
+        """Of what is shown, the parts of pages, the passages and the stretches of videos with their words."""
+        return tuple(one for one in self.figures if one.quote or not _whole(one))
+
+    @property
+    def pages(self) -> tuple[Evidence, ...]:
+        """Of what is shown, the whole pages."""
+        return tuple(one for one in self.figures if not one.quote and _whole(one))
+
+    @property
     def before(self) -> str:
         """What was asked before it in the same conversation; empty for the first question of one."""
         return " – ".join(exchange.question for exchange in self.story.started.history)
@@ -87,6 +97,11 @@ class Report:
                 the pictures are in the text itself, as data at its end, and there are no files.
         """
         return written(self, pictures)
+
+    @property
+    def stories(self) -> tuple[Story, ...]:
+        """The runs."""
+        return tuple(part.story for part in self.parts)
 
     @property
     def told(self) -> str:

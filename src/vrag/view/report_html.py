@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from vrag import __version__
 from vrag.view.answer import evidence_card, said
 from vrag.view.head import head
-from vrag.view.making import Making, provenance
+from vrag.view.making import Table
 from vrag.view.markup import Child, Markup, document, element
 from vrag.view.outcome import ATTACHED, outcome
 from vrag.view.plates import Plates
@@ -75,12 +75,6 @@ def _part(part: Part, report: Report) -> Markup:
     plates = Plates(part.story, report.album)
     numbers = [report.sources.number(one) for one in part.evidence]
     question = part.story.started.question
-    cards = (
-        evidence_card(
-            one, report.sources.number(one), plates, f"figure-{part.number}-{place}", place=extent(one)
-        )
-        for place, one in enumerate(part.figures, 1)
-    )
     looked = None if part.answered else element("h3", "Where the agent looked")
     return element(
         "section",
@@ -94,11 +88,28 @@ def _part(part: Part, report: Report) -> Markup:
             said(part.story, _cites(numbers) if part.answered else None),
             class_=f"verdict {outcome(part.story).mood}",
         ),
-        (looked, element("ol", cards, class_="cards")) if part.evidence else None,
+        (looked, _cards(part, plates, report)) if part.evidence else None,
         _unsupported(part),
         id=f"question-{part.number}",
         class_="question",
     )
+
+
+def _cards(part: Part, plates: Plates, report: Report) -> Child:
+    """What is shown closely, wide; whole pages after it, small."""
+    kinds = {"cards close": part.closeups, "cards pages": part.pages}
+    for kind, figures in kinds.items():
+        cards = (
+            evidence_card(
+                one,
+                report.sources.number(one),
+                plates,
+                f"figure-{part.number}-{kind[6:]}-{place}",
+                place=extent(one),
+            )
+            for place, one in enumerate(figures, 1)
+        )
+        yield element("ol", cards, class_=kind) if figures else None
 
 
 def _context(part: Part, plates: Plates) -> Child:
@@ -163,31 +174,46 @@ def _source(source: Source) -> Markup:
 
 
 def _making(report: Report) -> Markup:
-    rows = [_made(part) for part in report.parts]
-    if len(report.parts) > 1:
-        together = Making.of(part.story for part in report.parts)
-        rows.append(element("li", element("strong", "All"), _facts(together.figures)))
+    table = Table.of(report.stories)
+    head = (element("th", name.capitalize(), scope="col") for name in ("question", *table.columns))
+    rows = (
+        _row(element("a", str(part.number), href=f"#question-{part.number}"), row)
+        for part, row in zip(report.parts, table.rows, strict=True)
+    )
     return element(
         "section",
         element(
             "h2", "How this was made", element("span", "agent, model and cost of each answer", class_="aside")
         ),
-        element("ol", rows, class_="making"),
+        _facts(table.shared) if table.shared else None,
+        element(
+            "div",
+            element(
+                "table",
+                element("thead", element("tr", head)),
+                element("tbody", rows),
+                element("tfoot", _row("All", table.together)) if table.together else None,
+            ),
+            class_="scroll",
+            role="region",
+            tabindex="0",
+            aria_label="How this was made",
+        ),
         id="making",
     )
 
 
-def _made(part: Part) -> Markup:
-    number = element("a", str(part.number), href=f"#question-{part.number}")
-    facts = provenance(part.story), Making.of([part.story]).figures
-    return element("li", element("strong", number), map(_facts, facts))
+def _row(name: Child, values: Sequence[str]) -> Markup:
+    return element(
+        "tr", element("th", name, scope="row"), (element("td", value, dir="auto") for value in values)
+    )
 
 
 def _facts(facts: dict[str, str]) -> Markup:
     pairs = (
         element("div", element("dt", name), element("dd", value, dir="auto")) for name, value in facts.items()
     )
-    return element("dl", pairs)
+    return element("dl", pairs, class_="facts")
 
 
 def _foot() -> Markup:

@@ -7,20 +7,25 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from vrag import __version__
-from vrag.view.answer import pictured
-from vrag.view.making import Making, provenance
-from vrag.view.markdown import bullets, image, inline, link, paragraph, quoted
+from vrag.view.answer import pictured, where
+from vrag.view.making import Table
+from vrag.view.markdown import bullets, image, inline, link, paragraph, quoted, table
 from vrag.view.outcome import ATTACHED, outcome
 from vrag.view.sources import extent
 from vrag.view.wording import when
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from vrag.agent.evidence import Evidence
     from vrag.view.report import Part, Report
 
 __all__ = ["Written", "written"]
+
+ABREAST = 3
+"""Whole pages beside each other."""
+QUOTED = 320
+"""Characters of the words of a place; its picture has them all."""
 
 
 class Written(NamedTuple):
@@ -104,30 +109,51 @@ def _part(part: Part, report: Report, shelf: _Shelf) -> Iterator[str]:
         yield shelf.picture(sha256, ATTACHED)
     if part.before:
         yield f"Asked after: {inline(part.before)}"
-    yield f"{ended.name}:" if part.answered else f"{ended.name}."
-    yield paragraph(ended.text, cited)
+    yield paragraph(ended.text, cited) if part.answered else f"{ended.name}. {paragraph(ended.text)}"
     if ended.note:
-        yield inline(ended.note)
+        yield f"*{inline(ended.note)}*"
     if part.evidence and not part.answered:
         yield "Where the agent looked:"
-    for evidence in part.figures:
-        yield from _figure(report.sources.number(evidence), evidence, part, shelf)
+    for evidence in part.closeups:
+        yield from _closeup(report.sources.number(evidence), evidence, part, shelf)
+    for start in range(0, len(part.pages), ABREAST):
+        yield _pages(part.pages[start : start + ABREAST], part, report, shelf)
     if part.story.answer and part.story.answer.unsupported:
         yield "Left out, since it no longer agrees with the collection:"
         yield bullets(map(inline, part.story.answer.unsupported))
 
 
-def _figure(number: int, evidence: Evidence, part: Part, shelf: _Shelf) -> Iterator[str]:
+def _closeup(number: int, evidence: Evidence, part: Part, shelf: _Shelf) -> Iterator[str]:
     """What was seen at a place: its picture, where it is, the words there."""
-    place = _place(evidence.document, extent(evidence))
+    if picture := _picture(evidence, part, shelf):
+        yield picture
+    yield f"{_cited(number)} {inline(_place(evidence.document, extent(evidence)))}"
+    if evidence.quote:
+        yield quoted(_shortened(evidence.quote))
+
+
+def _pages(pages: Sequence[Evidence], part: Part, report: Report, shelf: _Shelf) -> str:
+    """Whole pages beside each other, which makes them small."""
+    heads = [
+        f"{_cited(report.sources.number(one))} {inline(_place(one.document, where(one)))}" for one in pages
+    ]
+    return table(heads, [[_picture(one, part, shelf) for one in pages]])
+
+
+def _picture(evidence: Evidence, part: Part, shelf: _Shelf) -> str:
+    """The part as it was shown, or else the page; empty for a passage, which has none."""
     page, closer = pictured(evidence, part.story)
     shown = closer or page
     sha256 = shown.sha256 if shown else evidence.crop_sha256
-    if sha256:
-        yield shelf.picture(sha256, place)
-    yield f"{_cited(number)} {inline(place)}"
-    if evidence.quote:
-        yield quoted(evidence.quote)
+    return shelf.picture(sha256, _place(evidence.document, extent(evidence))) if sha256 else ""
+
+
+def _shortened(text: str) -> str:
+    """The beginning of a long text, up to the end of a word."""
+    line = " ".join(text.split())
+    if len(line) <= QUOTED:
+        return line
+    return f"{line[:QUOTED].rsplit(' ', 1)[0]} …"
 
 
 def _place(document: str, where: str) -> str:
@@ -156,14 +182,10 @@ def _sources(report: Report) -> Iterator[str]:
 
 
 def _making(report: Report) -> Iterator[str]:
+    made = Table.of(report.stories)
     yield "## How this was made"
-    yield bullets(
-        f"Question {part.number}: {_facts(provenance(part.story) | Making.of([part.story]).figures)}"
-        for part in report.parts
-    )
-    if len(report.parts) > 1:
-        yield f"Together: {_facts(Making.of(part.story for part in report.parts).figures)}"
-
-
-def _facts(facts: dict[str, str]) -> str:
-    return ", ".join(f"{name} {inline(value)}" for name, value in facts.items())
+    if made.shared:
+        yield bullets(f"{name.capitalize()}: {inline(value)}" for name, value in made.shared.items())
+    rows = [(str(number), *map(inline, row)) for number, row in enumerate(made.rows, 1)]
+    rows += [("All", *made.together)] if made.together else []
+    yield table(("Question", *(name.capitalize() for name in made.columns)), rows)

@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from vrag.corpus.manifest import read_source
-from vrag.errors import CollectionBusy, EmbedError
+from vrag.errors import CollectionBusy, CollectionError, EmbedError
 from vrag.index.build import add_sources
 from vrag.index.plan import read_manifest
 from vrag.index.upkeep import compact, remove
@@ -266,7 +266,7 @@ class Clerk:
         what = (
             "The embedder failed" if isinstance(error, EmbedError) else "The collection cannot be written to"
         )
-        return f"{what}: the log has more under the id {mark}. The next start of the server tries again."
+        return f"{what}: the log has more under the id {mark}. Send it again; or the next start tries again."
 
     def _compact(self) -> None:
         self._goes += 1
@@ -287,14 +287,24 @@ class Clerk:
             if rows:
                 remove(collection, [row.path for row in rows])
         except BaseException:
-            show(hidden)
-            with self._wake:
-                self._waiting.extendleft(reversed(tickets))
-            raise
+            if not self._are_gone(rows):
+                show(hidden)
+                with self._wake:
+                    self._waiting.extendleft(reversed(tickets))
+                raise
+            log.exception("What is left of a removed document goes with the next change.")
         for path in hidden.values():
             path.unlink(missing_ok=True)
         for ticket in tickets:
             ticket.settle(None)
+
+    def _are_gone(self, rows: list[Document]) -> bool:
+        """Whether the manifest says nothing of these any more: then they are removed, whatever failed later."""
+        try:
+            left = read_manifest(self.holding.collection)
+        except CollectionError:
+            return False
+        return bool(rows) and not any(row.path in left for row in rows)
 
     def _withdrawn(self, document: str, name: str | None) -> list[Ticket]:
         """The files of a document that wait to be indexed: they do not any more."""
@@ -348,7 +358,10 @@ class Clerk:
 
     def _take_over(self, path: Path, before: list[Document]) -> bool:
         """A file that was known at a path where the collection was before; False where it is another one."""
-        document = read_source(path).document
+        try:
+            document = read_source(path).document
+        except OSError:
+            return False
         old = [row.path for row in before if row.id == document]
         if old:
             add_sources(self.holding.collection, [path], self._producer)

@@ -8,7 +8,7 @@ import threading
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
-from vrag.errors import CollectionBusy, SettingsError
+from vrag.errors import CollectionBusy, CollectionError, SettingsError
 from vrag.index.plan import read_manifest
 from vrag.index.table import literal
 from vrag.server.library.clerk import Clerk
@@ -127,16 +127,18 @@ class Library:
 
         Raises:
             Refusal: If there is none (404).
+            CollectionError: If none that can be read has it, and one cannot be read.
         """
         self._check_present()
+        fault: CollectionError | None = None
         for holding in self._holdings.holdings:
-            columns = ["name", "status"]
-            rows = holding.collection.file_table.read(columns, f"id = {literal(id)}").data.to_pylist()
-            served = sorted(row["name"] for row in rows if DocumentStatus(row["status"]).served)
-            if served:
-                return DocumentPages(
-                    id=id, name=served[0], collection=holding.name, items=_parts(holding, id)
-                )
+            try:
+                if found := _pages(holding, id):
+                    return found
+            except CollectionError as error:
+                fault = error
+        if fault is not None:
+            raise fault
         raise Refusal(404, "There is no such document.", "It may have been removed: look at the list again.")
 
     async def create(self, name: str) -> CollectionInfo:
@@ -280,17 +282,26 @@ class Library:
 _NAMED = "It was named when the server was started: only collections made through the server are deleted."
 
 
+_UNREADABLE = "It cannot be read just now: the server's log says why."
+
+
 def _info(holding: Holding) -> CollectionInfo:
-    rows = {row.document.id: row for row in _served(read_manifest(holding.collection).values())}
+    """What is told of a collection; of one that cannot be read, that, so that others are shown beside it."""
+    try:
+        known, fault = read_manifest(holding.collection), ""
+    except CollectionError as error:
+        log.warning("The collection %s cannot be read: %s", holding.name, error)
+        known, fault = {}, _UNREADABLE
+    rows = {row.document.id: row for row in _served(known.values())}
     mark = holding.collection.header.embedder
     return CollectionInfo(
         name=holding.name,
         documents=len(rows),
         items=sum(row.rows for row in rows.values()),
-        writable=holding.writable,
+        writable=holding.writable and not fault,
         removable=holding.removable,
         embedder=mark.name if mark else None,
-        reason=holding.reason or None,
+        reason=fault or holding.reason or None,
     )
 
 
@@ -319,6 +330,16 @@ def _waiting(ticket: Ticket) -> DocumentInfo:
         problems=[],
         uploaded=True,
     )
+
+
+def _pages(holding: Holding, id: str) -> DocumentPages | None:
+    """A document with its items; None where the collection serves none of this id."""
+    columns = ["name", "status"]
+    rows = holding.collection.file_table.read(columns, f"id = {literal(id)}").data.to_pylist()
+    served = sorted(row["name"] for row in rows if DocumentStatus(row["status"]).served)
+    if not served:
+        return None
+    return DocumentPages(id=id, name=served[0], collection=holding.name, items=_parts(holding, id))
 
 
 def _parts(holding: Holding, document: str) -> list[Part]:

@@ -37,6 +37,8 @@ _STALE_SECONDS = 600.0
 _WRITTEN = 1024 * 1024
 """Bytes that are written at once."""
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
+_STEPS_NS = (1, 1000, 1_000_000, 2_000_000_000)
+"""How finely file systems tell times, in nanoseconds."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -189,8 +191,13 @@ class Incoming:
                 self._file.close()
 
     def place(self) -> Stored:
-        """Gives it its name, once it is closed, in place of what has that name."""
+        """Gives it its name, once it is closed, in place of what has that name.
+
+        Its modification time is later than that of the file replaced: by it and the size the index tells that
+        a file has changed, and two files of one size may well be written within one tick of the clock.
+        """
         with self._turn, _storing():
+            _date_after(self._path, self.target)
             self._path.replace(self.target)
             self._over = True
             _sync(self._folder)
@@ -221,6 +228,18 @@ def _storing() -> Generator[None]:
             raise _no_room() from error
         log.exception("An upload cannot be stored.")
         raise Refusal(503, "The file cannot be stored.", "The server's log says why.") from error
+
+
+def _date_after(path: Path, other: Path) -> None:
+    """Has a file be modified later than another one, where there is that."""
+    try:
+        before = other.stat().st_mtime_ns
+    except FileNotFoundError:
+        return
+    for step in _STEPS_NS:
+        if path.stat().st_mtime_ns > before:
+            return
+        os.utime(path, ns=(before + step, before + step))
 
 
 def _no_room() -> Refusal:

@@ -52,7 +52,7 @@ class CollectionInfo(_Frozen):
     writable: bool = Field(description="Whether documents can be added and removed.")
     removable: bool = Field(description="Whether it can be deleted: it was made through the server.")
     embedder: str | None = Field(description="What made its vectors; null where words alone are searched.")
-    reason: str | None = Field(default=None, description="Why nothing can be written to it.")
+    reason: str | None = Field(default=None, description="Why nothing can be written to it, or read.")
 
 
 class Collections(_Frozen):

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from vrag.agent.question import Exchange
     from vrag.agent.runs import RunStore, StoredRun
 
-__all__ = ["Archive"]
+__all__ = ["Archive", "unanswered"]
 
 T = TypeVar("T")
 _KEPT, _SESSIONS = 4096, 65536
@@ -77,8 +77,22 @@ class Archive:
                 found.append(RunSummary.of(run, *read))
         return found, False
 
+    def first_of(self, run: str) -> str:
+        """Id of the run that began the conversation to which a run belongs.
+
+        Raises:
+            Refusal: If there is no such run (404).
+        """
+        try:
+            return self._session(run) or run
+        except (RunError, OSError) as error:
+            raise Refusal(404, f"There is no conversation {run}.", "Ask without one.") from error
+
     def history(self, session: str) -> tuple[Exchange, ...]:
         """What was said in a conversation, the oldest first.
+
+        Args:
+            session: Id of the run that began it.
 
         Raises:
             Refusal: If there is none (404), or its last question is not answered yet (409).
@@ -86,8 +100,8 @@ class Archive:
         newest = next((run for run in self.store.ids() if run >= session and self._is_of(run, session)), None)
         if newest is None:
             raise Refusal(404, f"There is no conversation {session}.", "Ask without one.")
-        if self.is_written(newest):
-            raise Refusal(409, "The question before this one is not answered yet.", "Wait, or stop it.")
+        if self._read_outline(newest)[1] is RunState.RUNNING:
+            raise unanswered()
         return following(self.read(newest))
 
     def _is_of(self, run: str, session: str) -> bool:
@@ -105,11 +119,15 @@ class Archive:
         return self.store.outline(run)
 
     def _read_outline(self, run: str) -> tuple[Outline, RunState]:
-        written = self.is_written(run)  # before its file is read: what comes in between is read, too
-        outline = self._found(lambda run: self._outline(run, self.store.length(run)), run)
-        if outline.end is None and written:
-            return outline, RunState.RUNNING
+        outline = self._newest_outline(run)
+        if outline.end is None:
+            if self.is_written(run):
+                return outline, RunState.RUNNING
+            outline = self._newest_outline(run)  # it may have come to its end just then
         return outline, RunState.INTERRUPTED if outline.end is None else RunState.FINISHED
+
+    def _newest_outline(self, run: str) -> Outline:
+        return self._found(lambda run: self._outline(run, self.store.length(run)), run)
 
     def _found(self, read: Callable[[str], T], run: str) -> T:
         try:
@@ -119,3 +137,8 @@ class Archive:
             raise Refusal(404, error.message, error.hint) from error
         except OSError as error:
             raise Refusal(404, f"There is no run {run}.", "GET /runs lists them.") from error
+
+
+def unanswered() -> Refusal:
+    """What is said of a follow-up that comes too early."""
+    return Refusal(409, "The question before this one is not answered yet.", "Wait, or stop it.")

@@ -54,7 +54,7 @@ class Answering(Protocol):
         ...
 
     def agent(self, choice: Choice) -> Agent:
-        """The agent that a request asks for. May block.
+        """The agent that a request asks for, which may be one that was given before. May block.
 
         Raises:
             SettingsError: If there is no such model or collection, or the choices do not fit each other.

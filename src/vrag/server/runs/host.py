@@ -12,7 +12,6 @@ import time
 from collections import Counter
 from contextlib import aclosing, suppress
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import TYPE_CHECKING, TypeVar
 
 from vrag.agent.events import RunFailed, StopReason
@@ -20,7 +19,7 @@ from vrag.agent.question import Attached, Question
 from vrag.agent.runs import RunState
 from vrag.errors import RunError, SettingsError, VragError
 from vrag.server.problems import Refusal
-from vrag.server.runs.archive import Archive
+from vrag.server.runs.archive import Archive, unanswered
 from vrag.server.runs.desk import Choice
 from vrag.server.runs.live import LiveRun
 from vrag.server.runs.wire import RunDetail, RunSummary
@@ -41,12 +40,14 @@ __all__ = ["HostOptions", "RunHost"]
 
 log = logging.getLogger("vrag.server.runs")
 T = TypeVar("T")
-_AGENTS = 64
-"""Agents that are remembered: building one reads settings and finds actions of others."""
 _TAIL_SECONDS = 0.5
 """How often the file of a run is looked at that another process writes."""
 _GRACE_SECONDS = 5.0
 """For runs that were told to stop."""
+_BUSY_SECONDS = 5.0
+"""After which to ask again when there are enough runs: a few calls of a model."""
+_AWAY_SECONDS = 15.0
+"""After which to ask again when the server is being stopped: it may start anew."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,11 +82,13 @@ class RunHost:
         self._options = options or HostOptions()
         self._observers = tuple(observers)
         self._threads = Threads(self._options.threads, "vrag-runs")
-        self._agent = lru_cache(_AGENTS)(answering.agent)
+        self._answering = answering
         self._live: dict[str, LiveRun] = {}
         self._tasks: dict[asyncio.Task[None], LiveRun] = {}
         self._busy: Counter[str] = Counter()
         """Runs under way by client, with those that are being prepared."""
+        self._sessions: set[str] = set()
+        """Conversations in which a further question is being answered."""
         self._closing = False
 
     @property
@@ -109,14 +112,16 @@ class RunHost:
             VragError: If the agent cannot be opened, or the run not be written.
         """
         self._admit(client)
+        live = LiveRun(client)
         self._busy[client] += 1
         try:
-            agent, question = await self._aside(lambda: self._prepared(asked, history))
+            if asked.session and history is None:
+                live.session = await self._joined(asked.session)
+            agent, question = await self._aside(lambda: self._prepared(asked, live.session, history))
             self._check_open()  # it may have been told to stop meanwhile
         except BaseException:
-            self._leave(client)
+            self._leave(live)
             raise
-        live = LiveRun(client)
         task = asyncio.create_task(self._recorded(agent, question, live))
         self._tasks[task] = live
         task.add_done_callback(self._over)
@@ -234,28 +239,45 @@ class RunHost:
 
     def _check_open(self) -> None:
         if self._closing:
-            raise Refusal(503, "The server is being stopped.", "Come back later.")
+            raise Refusal(503, "The server is being stopped.", "Come back later.", _AWAY_SECONDS)
 
     def _admit(self, client: str) -> None:
         self._check_open()
         if self.running >= self._options.runs:
-            raise Refusal(503, f"{self.running} runs are under way.", "Come back when some are over.")
+            hint = "Come back when some are over."
+            raise Refusal(503, f"{self.running} runs are under way.", hint, _BUSY_SECONDS)
         if (number := self._busy[client]) >= self._options.client_runs:
-            raise Refusal(429, f"{number} of your runs are under way.", "Wait for one of them, or stop it.")
+            hint = "Wait for one of them, or stop it."
+            raise Refusal(429, f"{number} of your runs are under way.", hint, _BUSY_SECONDS)
 
-    def _leave(self, client: str) -> None:
-        self._busy[client] -= 1
-        if not self._busy[client]:
-            del self._busy[client]
+    async def _joined(self, run: str) -> str:
+        """The conversation of a run, in which nobody else asks until it is left.
 
-    def _prepared(self, asked: RunRequest, history: Sequence[Exchange] | None) -> tuple[Agent, Question]:
+        Raises:
+            Refusal: If there is none (404), or somebody asks in it already (409).
+        """
+        session = await self._aside(lambda: self._archive.first_of(run))
+        if session in self._sessions:
+            raise unanswered()
+        self._sessions.add(session)
+        return session
+
+    def _leave(self, live: LiveRun) -> None:
+        self._sessions.discard(live.session)
+        self._busy[live.client] -= 1
+        if not self._busy[live.client]:
+            del self._busy[live.client]
+
+    def _prepared(
+        self, asked: RunRequest, session: str, history: Sequence[Exchange] | None
+    ) -> tuple[Agent, Question]:
         """The agent for a request, and the question with all that belongs to it. In a thread."""
         images = tuple(_attached(number, data) for number, data in enumerate(asked.pictures, 1))
         if history is None:
-            history = self._archive.history(asked.session) if asked.session else ()
-        question = Question(asked.question, tuple(history), images, asked.session or "")
+            history = self._archive.history(session) if session else ()
+        question = Question(asked.question, tuple(history), images, session)
         try:
-            return self._agent(Choice.of(asked)), question
+            return self._answering.agent(Choice.of(asked)), question
         except SettingsError as error:
             raise Refusal(422, error.message, error.hint) from error
 
@@ -312,7 +334,7 @@ class RunHost:
         with suppress(KeyError):
             del self._live[live.id]
         live.end(asyncio.CancelledError() if task.cancelled() else task.exception())
-        self._leave(live.client)
+        self._leave(live)
 
 
 def _attached(number: int, data: bytes) -> Attached:

@@ -26,6 +26,8 @@ class LiveRun:
 
     client: str
     """Who started it."""
+    session: str = ""
+    """The conversation that it goes on with; empty where it begins one."""
     id: str = ""
     """Empty until it is on disk."""
     events: list[Event] = field(default_factory=list["Event"])

@@ -8,6 +8,11 @@ import { CUT_OFF, ENDINGS, OFFLINE } from "./wording.js";
 /** @typedef {import("./fold.js").State} State */
 /** @typedef {import("./entries.js").Desk} Desk */
 
+/** Characters. */
+const [SHORT, LONG] = [180, 700];
+/** Places that are named at once; the others come with a press. */
+const MOST = 6;
+
 /** The card of the answer. */
 export class AnswerView {
   #desk;
@@ -51,7 +56,7 @@ export class AnswerView {
     if (state.answer?.text) {
       const offline = state.started.settings.policy === OFFLINE;
       return [
-        h("p", { class: "answer-text", id: "answer-text", dir: "auto", text: state.answer.text }),
+        h("p", { class: `answer-text${sizeOf(state.answer.text)}`, id: "answer-text", dir: "auto", text: state.answer.text }),
         offline && h("p", { class: "answer-note" }, icon("report"), "Quoted from the documents by the offline policy, not read by a model."),
       ];
     }
@@ -70,7 +75,7 @@ export class AnswerView {
     const places = placesOf(main);
     const label = state.answer?.text ? "Seen on" : state.answer?.stop_reason === "abstained" ? "The nearest" : "Looked at";
     return [
-      main.length > 0 && h("div", { class: "citations", role: "group", "aria-label": label }, h("span", { class: "small-label", text: label }), main.map((one, at) => citation(one, () => this.#desk.look({ ...places[at], places, at })))),
+      main.length > 0 && h("div", { class: "citations", role: "group", "aria-label": label }, h("span", { class: "small-label", text: label }), first(main.map((one, at) => citation(one, () => this.#desk.look({ ...places[at], places, at }))), MOST)),
       state.answer?.text && main.length === 0 && h("p", { class: "answer-hint soft", text: "No evidence: nothing was looked at." }),
       unsupported.length > 0 && h("div", { class: "unsupported" }, h("p", { class: "small-label", text: "Left out, since it no longer agrees with the collection" }), h("ul", unsupported.map((/** @type {string} */ text) => h("li", { class: "faint size-2", dir: "auto", text })))),
     ];
@@ -88,9 +93,22 @@ export class AnswerView {
   }
 }
 
+/** A long answer is set smaller: it is read, not seen. @param {string} text */
+function sizeOf(text) {
+  return text.length > LONG ? " long" : text.length > SHORT ? " told" : "";
+}
+
 /** How a run ended. @param {State} state @returns {import("./wording.js").Ending} */
 export function endingOf(state) {
   return ENDINGS[stopReason(state) ?? ""] ?? CUT_OFF;
+}
+
+/** The first of some elements; a button brings the others. @param {HTMLElement[]} all @param {number} most */
+function first(all, most) {
+  const rest = all.slice(most);
+  if (rest.length < 2) return all;
+  const more = h("button", { type: "button", class: "link size-2", text: `${rest.length} more`, on: { click: () => { more.replaceWith(...rest); rest[0].focus(); } } });
+  return [...all.slice(0, most), more];
 }
 
 /**

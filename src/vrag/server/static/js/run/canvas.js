@@ -5,14 +5,19 @@ import { h, iconButton, s } from "../dom.js";
 const LEAST = 0.2;
 const MOST = 2.5;
 /** A drawing that is fitted is not enlarged beyond this. */
-const FITTED = 1.15;
+const FITTED = 1.1;
+/** Below this its text cannot be read: a drawing that fits only when smaller is shown in part, and moved. */
+const READABLE = 0.88;
 const MARGIN = 20;
 
 /** Shows `layer`, an SVG group, through an SVG of the size of its frame. */
 export class Canvas {
   #size = { width: 0, height: 0 };
   #view = { x: 0, y: 0, scale: 1 };
-  #fitted = true;
+  /** How the view follows the drawing: so that it can be read, so that all is seen, or as the reader left it. @type {"readable" | "whole" | "free"} */
+  #mode = "readable";
+  /** Where the drawing begins: what is seen first where it is larger than the frame. */
+  #begins = { x: 0, y: 0, width: 0, height: 0 };
   /** @type {Map<number, {x: number, y: number}>} */
   #fingers = new Map();
   #moved = 0;
@@ -35,7 +40,7 @@ export class Canvas {
       ),
     );
     this.#listen();
-    this.#watch = new ResizeObserver(() => (this.#fitted ? this.fit() : this.#apply()));
+    this.#watch = new ResizeObserver(() => this.#settle());
     this.#watch.observe(this.element);
   }
 
@@ -49,24 +54,51 @@ export class Canvas {
   }
 
   /**
-   * The size of the drawing; it is fitted again unless the reader moved it.
+   * The size of the drawing; its view is settled again unless the reader moved it.
    * @param {number} width
    * @param {number} height
+   * @param {{x: number, y: number, width: number, height: number}} begins What is seen first when not all can be.
    */
-  resize(width, height) {
+  resize(width, height, begins) {
     this.#size = { width, height };
-    if (this.#fitted) this.fit();
+    this.#begins = begins;
+    this.#settle();
+  }
+
+  /**
+   * Makes the frame as high as the drawing is at a size that can be read, or leaves its height to the style sheet.
+   * @param {boolean} grows
+   */
+  grow(grows) {
+    const { height } = this.#size;
+    const scale = this.#readable();
+    this.element.style.height = grows && height && scale ? `${Math.ceil(height * scale + 2 * MARGIN)}px` : "";
   }
 
   /** Shows the whole drawing. */
   fit() {
+    this.#mode = "whole";
+    this.#settle();
+  }
+
+  #settle() {
     const { clientWidth: wide, clientHeight: high } = this.element;
     const { width, height } = this.#size;
-    if (!wide || !high || !width || !height) return;
-    const scale = Math.min(FITTED, (wide - 2 * MARGIN) / width, (high - 2 * MARGIN) / height);
-    this.#view = { scale, x: (wide - width * scale) / 2, y: (high - height * scale) / 2 };
-    this.#fitted = true;
+    if (!wide || !high || !width || !height || this.#mode === "free") return this.#apply();
+    const whole = Math.min(FITTED, (wide - 2 * MARGIN) / width, (high - 2 * MARGIN) / height);
+    const scale = this.#mode === "whole" ? whole : Math.max(whole, READABLE);
+    const first = { from: this.#begins.x + this.#begins.width / 2, size: wide / scale };
+    const x = width * scale <= wide ? (wide - width * scale) / 2 : -Math.min(Math.max(first.from - first.size / 2, -MARGIN), width - first.size + MARGIN) * scale;
+    const y = height * scale <= high ? (high - height * scale) / 2 : MARGIN;
+    this.#view = { scale, x, y };
     this.#apply();
+  }
+
+  /** The size at which it is as wide as the frame, within what can be read. */
+  #readable() {
+    const { clientWidth: wide } = this.element;
+    const { width } = this.#size;
+    return wide && width ? Math.min(FITTED, Math.max(READABLE, (wide - 2 * MARGIN) / width)) : 0;
   }
 
   /**
@@ -79,7 +111,7 @@ export class Canvas {
     const scale = Math.min(MOST, Math.max(LEAST, before * factor));
     const by = scale / before;
     this.#view = { scale, x: about.x - (about.x - x) * by, y: about.y - (about.y - y) * by };
-    this.#fitted = false;
+    this.#mode = "free";
     this.#apply();
   }
 
@@ -94,13 +126,15 @@ export class Canvas {
       from < 8 ? 8 - from : from + size > room - 8 ? Math.max(room - 8 - size - from, 8 - from) : 0;
     const dx = shift(this.#view.x + part.x * scale, part.width * scale, wide);
     const dy = shift(this.#view.y + part.y * scale, part.height * scale, high);
-    if (dx || dy) this.#pan(dx, dy);
+    if (!dx && !dy) return;
+    this.#view = { ...this.#view, x: this.#view.x + dx, y: this.#view.y + dy };
+    this.#apply();
   }
 
   /** @param {number} dx @param {number} dy */
   #pan(dx, dy) {
     this.#view = { ...this.#view, x: this.#view.x + dx, y: this.#view.y + dy };
-    this.#fitted = false;
+    this.#mode = "free";
     this.#apply();
   }
 

@@ -1,6 +1,6 @@
 /** What a run has cost so far: steps, time, tokens, money. The time goes on by itself while the run does. */
 
-import { h, icon, replace } from "../dom.js";
+import { h } from "../dom.js";
 import { amount, money, seconds } from "./wording.js";
 
 /** @typedef {import("./fold.js").State} State */
@@ -16,11 +16,11 @@ export class Meter {
   #timer = 0;
 
   constructor() {
-    this.steps = figure("steps", "dot", "Steps: model calls so far, and how many there may be");
-    this.time = figure("time", "clock", "Time from the question");
-    this.tokens = figure("tokens", "report", "");
-    this.visual = figure("visual", "image", "Visual tokens: what the pictures took in all prompts together");
-    this.cost = figure("cost", "coins", "Cost, in the currency of the prices");
+    this.steps = figure("steps", "Steps: model calls so far, and how many there may be");
+    this.time = figure("time", "Time from the question");
+    this.tokens = figure("tokens", "");
+    this.visual = figure("visual", "Visual tokens: what the pictures took in all prompts together");
+    this.cost = figure("cost", "Cost, in the currency of the prices");
     this.element = h("dl", { class: "meter", id: "meter", "aria-label": "What the run has cost" }, this.steps.element, this.time.element, this.tokens.element, this.visual.element, this.cost.element);
   }
 
@@ -34,11 +34,12 @@ export class Meter {
     this.#state = state;
     const { totals, started } = state;
     const most = started?.settings.limits?.steps;
-    this.steps.tell(`${state.steps.at(-1)?.number ?? 0}${most ? ` / ${most}` : ""} steps`);
+    const made = state.steps.at(-1)?.number ?? 0;
+    this.steps.tell(String(made), `${most ? `of ${most} ` : ""}step${(most || made) === 1 ? "" : "s"}`);
     const known = totals.prompt !== null || totals.completion !== null;
-    this.tokens.tell(known ? `${amount((totals.prompt ?? 0) + (totals.completion ?? 0))} tokens` : "", `Tokens: ${amount(totals.prompt)} in prompts, ${amount(totals.completion)} written`);
-    this.visual.tell(totals.visual ? `${amount(totals.visual)} visual` : "");
-    this.cost.tell(totals.cost !== null ? money(totals.cost) : "");
+    this.tokens.tell(known ? amount((totals.prompt ?? 0) + (totals.completion ?? 0)) : "", "tokens", `Tokens: ${amount(totals.prompt)} in prompts, ${amount(totals.completion)} written`);
+    this.visual.tell(totals.visual ? amount(totals.visual) : "", "visual tokens");
+    this.cost.tell(totals.cost !== null ? money(totals.cost) : "", "cost");
     this.#tick(running);
     clearInterval(this.#timer);
     if (running) this.#timer = setInterval(() => this.#tick(true), TICK);
@@ -53,16 +54,18 @@ export class Meter {
   }
 }
 
-/** @param {string} name @param {string} sign @param {string} title */
-function figure(name, sign, title) {
-  const value = h("dd");
-  const element = h("div", { class: "figure", title, dataset: { figure: name }, hidden: true }, h("dt", icon(sign), h("span", { class: "hidden-text", text: name })), value);
+/** @param {string} name @param {string} title */
+function figure(name, title) {
+  const value = h("strong");
+  const unit = h("span");
+  const element = h("div", { class: "figure", title, dataset: { figure: name }, hidden: true }, h("dt", { class: "hidden-text", text: name }), h("dd", value, " ", unit));
   return {
     element,
-    /** @param {string} text @param {string} [tip] */
-    tell(text, tip) {
+    /** @param {string} text Empty hides it. @param {string} [of] What it counts. @param {string} [tip] */
+    tell(text, of = "", tip) {
       element.hidden = text === "";
-      if (value.textContent !== text) replace(value, text);
+      if (value.textContent !== text) value.textContent = text;
+      if (unit.textContent !== of) unit.textContent = of;
       if (tip) element.title = tip;
     },
   };

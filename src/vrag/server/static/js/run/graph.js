@@ -13,6 +13,8 @@ import { count } from "./wording.js";
 const PADDING = 14;
 const THUMB = 42;
 const THUMBS = 4;
+/** Nodes up to which a graph that is finished is shown in full, however high. */
+const FEW = 12;
 /** Height of a line of the head, of the query and of the summary, as `vrag.view.drawing` counts them. */
 const [HEAD, QUERY, SUMMARY] = [16, 18, 15.5];
 
@@ -26,6 +28,7 @@ export class GraphView {
   /** @type {Drawing | null} */
   #drawing = null;
   #chosen = "";
+  #over = false;
 
   /** @param {import("./entries.js").Desk} desk */
   constructor(desk) {
@@ -47,19 +50,22 @@ export class GraphView {
    * Shows a drawing; null before there is one.
    * @param {Drawing | null} drawing
    * @param {State} state
+   * @param {boolean} over Whether it grows no more.
    */
-  update(drawing, state) {
+  update(drawing, state, over) {
     this.empty.hidden = drawing !== null;
-    if (drawing === this.#drawing) return;
+    if (drawing === this.#drawing && over === this.#over) return;
+    this.#over = over;
     const grown = this.#drawing !== null;
     this.#drawing = drawing;
     this.#drawEdges(drawing?.edges ?? [], grown);
     this.#drawNodes(drawing?.nodes ?? [], state, grown);
     if (drawing === null) return;
     this.canvas.svg.setAttribute("aria-label", `Memory graph, ${count(drawing.nodes.length, "node")}`);
-    this.canvas.resize(drawing.width, drawing.height);
+    this.canvas.resize(drawing.width, drawing.height, drawing.nodes[0] ?? { x: 0, y: 0, width: drawing.width, height: 0 });
+    this.canvas.grow(over && drawing.nodes.length <= FEW);
     const last = drawing.nodes.at(-1);
-    if (last && grown) this.canvas.reveal(last);
+    if (last && grown && !over) this.canvas.reveal(last);
   }
 
   /**

@@ -60,8 +60,8 @@ export class Layout {
     this.element.dataset.state = how.running ? "running" : how.replaying ? "replay" : "ended";
     this.bar.update(state, how);
     this.timeline.update(state, how.running);
-    if (!this.graphPart.hidden) this.graph.update(drawing, state);
-    this.drawn = { drawing, state };
+    this.drawn = { drawing, state, over: how.over };
+    this.#drawGraph();
     this.#tellNow(state, how.running);
     this.answer.update(state, how.cutOff);
     this.sight.update(state, how.over);
@@ -146,7 +146,11 @@ export class Layout {
     }
     this.graphPart.hidden = name !== "graph";
     this.stepsPart.hidden = name !== "steps";
-    if (name === "graph" && this.drawn) this.graph.update(this.drawn.drawing, this.drawn.state);
+    this.#drawGraph();
+  }
+
+  #drawGraph() {
+    if (this.drawn && !this.graphPart.hidden) this.graph.update(this.drawn.drawing, this.drawn.state, this.drawn.over);
   }
 
   /** Below the graph: what is thought at the moment. @param {State} state @param {boolean} running */

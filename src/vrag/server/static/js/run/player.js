@@ -46,9 +46,9 @@ export class Player {
       ),
       h("span", { class: "player-track" }, this.marks, this.slider),
       this.told,
-      h("select", { "aria-label": "Speed", title: "Speed", on: { change: (/** @type {Event} */ event) => (this.#speed = Number(/** @type {HTMLSelectElement} */ (event.target).value)) } }, speeds),
+      h("div", { class: "player-tools" }, h("select", { "aria-label": "Speed", title: "Speed", on: { change: (/** @type {Event} */ event) => (this.#speed = Number(/** @type {HTMLSelectElement} */ (event.target).value)) } }, speeds),
       iconButton("link", "Copy the link to this step", { on: { click: link } }),
-      iconButton("close", "End the replay", { id: "replay-close", on: { click: close } }),
+      iconButton("close", "End the replay", { id: "replay-close", on: { click: close } })),
     );
     this.keys = (/** @type {KeyboardEvent} */ event) => this.#key(event);
   }

@@ -115,7 +115,7 @@ class RunView {
     this.#state = state;
     this.#over = true;
     this.layout.bar.lose("");
-    if (this.#live) this.#tellShell();
+    this.#tellShell(); // also of one that was over when the page came to it: the shell may have it as running
     cancelAnimationFrame(this.#frame);
     this.#draw();
     if (!this.#live) this.layout.settle(this.#story.last);

@@ -1,0 +1,96 @@
+"""Conversations of a server: one line of questions each, whoever asks, and however many at once."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from typing import TYPE_CHECKING
+
+import pytest
+from hosting import Scripted
+from test_run_host import ASKED, hosted, until
+
+from vrag.agent.runs import RunState
+from vrag.server.problems import Refusal
+from vrag.server.runs.wire import RunRequest
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from vrag.agent.events import RunStarted
+    from vrag.server.runs.host import RunHost
+    from vrag.server.runs.wire import RunSummary
+
+
+@pytest.fixture
+def answering(tmp_path: Path) -> Scripted:
+    return Scripted(tmp_path / "runs")
+
+
+async def ended(host: RunHost, asked: RunRequest) -> RunSummary:
+    run = await host.start(asked)
+    await until(lambda: host.running == 0)
+    return run
+
+
+def test_a_later_question_of_a_conversation_leads_to_all_of_it(answering: Scripted) -> None:
+    async def work(host: RunHost) -> None:
+        answering.policy.go.set()
+        first = await ended(host, ASKED)
+        second = await ended(host, RunRequest(question="And in 2023?", session=first.id))
+        third = await ended(host, RunRequest(question="And before?", session=second.id))
+        assert third.session == first.id
+        of_it, more = await host.summaries(limit=9, session=first.id)
+        assert ([run.id for run in of_it], more) == ([third.id, second.id, first.id], False)
+
+    hosted(answering, work)
+
+
+def test_of_several_who_ask_further_at_once_one_does(answering: Scripted) -> None:
+    async def work(host: RunHost) -> None:
+        answering.policy.go.set()
+        first = await ended(host, ASKED)
+        answering.policy.go.clear()
+        further = RunRequest(question="And?", session=first.id)
+        asked = await asyncio.gather(*(host.start(further) for _ in range(4)), return_exceptions=True)
+        refused = [one for one in asked if isinstance(one, Refusal)]
+        assert [one.status for one in refused] == [409] * 3
+        answering.policy.go.set()
+        await until(lambda: host.running == 0)
+        await ended(host, further)  # the place is free again
+
+    hosted(answering, work)
+
+
+def test_one_that_could_not_be_asked_further_can_be_later(answering: Scripted) -> None:
+    async def work(host: RunHost) -> None:
+        answering.policy.go.set()
+        first = await ended(host, ASKED)
+        for _ in range(2):
+            with pytest.raises(Refusal, match="no model"):
+                await host.start(RunRequest(question="?", session=first.id, model="other"))
+        await ended(host, RunRequest(question="?", session=first.id))
+
+    hosted(answering, work)
+
+
+def test_nobody_who_looks_takes_another_who_looks_for_a_writer(answering: Scripted) -> None:
+    async def work(host: RunHost) -> None:
+        with answering.store.record() as recording:
+            event = (await _written(host, answering)).model_copy(update={"run_id": recording.id})
+            recording.write(event)
+        seen: Counter[RunState] = Counter()
+
+        async def look() -> None:
+            for _ in range(100):
+                seen[(await host.detail(recording.id)).state] += 1
+
+        await asyncio.gather(*(look() for _ in range(8)))
+        assert seen == {RunState.INTERRUPTED: 800}
+
+    hosted(answering, work)
+
+
+async def _written(host: RunHost, answering: Scripted) -> RunStarted:
+    answering.policy.go.set()
+    return answering.store.started((await ended(host, ASKED)).id)
