@@ -9,7 +9,12 @@ import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from hosting import ANSWER, SEARCH, PacedPolicy
 
+from vrag.agent.environment import Environment, EnvironmentOptions
+from vrag.agent.loop import Agent
+from vrag.agent.trajectory import Trajectory
+from vrag.agent.vrag import Vrag
 from vrag.assemble.beside import MARK
 from vrag.assemble.shelf import Shelf
 from vrag.corpus.options import CorpusOptions
@@ -17,14 +22,17 @@ from vrag.errors import CollectionBusy, CollectionError, SearchError, SettingsEr
 from vrag.index.build import add
 from vrag.index.embedding import local
 from vrag.index.store import Collection
+from vrag.profiles import PROFILES
 from vrag.server.library.holdings import Holdings
 from vrag.settings import Settings
 from vrag.testing import HashEmbedder
 from vrag.types import Query
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
+    from vrag.agent.events import Event
     from vrag.search.engine import Searcher
 
 
@@ -258,6 +266,50 @@ class TestDropping:
         reader.join(30)
         assert faults == []
         assert names(shelf) == ["first-0.md"]
+
+
+class TestARunOverACollectionThatIsDropped:
+    """It ends as a run does, and never takes what lies elsewhere for what it was asked to look at."""
+
+    @pytest.mark.parametrize("when", ["run_started", "search_requested", "search_returned", "passage_shown"])
+    def test_that_looked_there_alone_says_so_or_answers_by_what_it_saw(self, first: Path, when: str) -> None:
+        shelf, agent = searching(first, "notes")
+        run = told(agent, when, lambda: shelf.drop("notes"))
+        assert {hit.document_name for step in run.steps for hit in step.hits} <= {"n.md"}
+        stopped = {"search_returned": "answered", "passage_shown": "answered"}.get(when, "search_error")
+        assert run.stop_reason == stopped
+
+    @pytest.mark.parametrize("when", ["run_started", "search_requested", "search_returned", "passage_shown"])
+    def test_that_looks_everywhere_goes_on(self, first: Path, when: str) -> None:
+        shelf, agent = searching(first, None)
+        run = told(agent, when, lambda: shelf.drop("notes"))
+        assert (run.stop_reason, run.answer) == ("answered", "48,200")
+        assert "first-0.md" in {hit.document_name for step in run.steps for hit in step.hits}
+
+
+def searching(first: Path, where: str | None) -> tuple[Shelf, Agent]:
+    """An agent that searches twice for whales in a collection made beside the first one, or in both."""
+    shelf = opened(first)
+    made = shelf.create("notes")
+    source = first.parent.parent / "n.md"
+    source.write_text("whales dive", encoding="utf-8")
+    add(made.collection, [source], producer=made.producer)
+    search = SEARCH.replace("ferry passengers", "whales")
+    policy = PacedPolicy([search, ANSWER])
+    policy.go.set()
+    environment = Environment(shelf, PROFILES["qwen2.5-vl"], EnvironmentOptions(collection=where))
+    return shelf, Agent(policy, environment, Vrag())
+
+
+def told(agent: Agent, when: str, act: Callable[[], None]) -> Trajectory:
+    """A run in which something happens after the first event of a type."""
+    events: list[Event] = []
+    for event in agent.stream("What do whales do?"):
+        if event.type == when and all(earlier.type != when for earlier in events):
+            act()
+        events.append(event)
+    assert when in {event.type for event in events}
+    return Trajectory.of(events)
 
 
 class TestWhatCannotBeWritten:

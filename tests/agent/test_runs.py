@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, Any, cast
 
 import pytest
 from agent_scripts import (
@@ -282,6 +282,36 @@ def test_a_replay_notices_when_the_same_version_shows_something_else(tmp_path: P
     run = record(RunStore(tmp_path), *SCRIPT)
     swapped = MemorySearcher((page("ferry.pdf", 2, "ferry passengers 9"), *tiny_corpus().items[2:]))
     assert changed(run, swapped)
+
+
+class Filling:
+    """A file on a disk that takes a part of what is written, and then nothing."""
+
+    def __init__(self, stream: IO[bytes], room: int) -> None:
+        self.stream, self.room = stream, room
+
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401
+        return getattr(self.stream, name)
+
+    def write(self, data: bytes) -> int:
+        written = self.stream.write(data[: self.room])
+        self.room -= written
+        return written
+
+
+@pytest.mark.parametrize("room", [0, 1, 50])
+def test_an_event_for_which_there_is_no_room_leaves_those_before_and_those_after_it(
+    tmp_path: Path, room: int
+) -> None:
+    events = record(RunStore(tmp_path), *SCRIPT).events
+    store = RunStore(tmp_path / "other")
+    with store.record() as recording:
+        recording.write(events[0])
+        full = replace(recording, stream=cast("IO[bytes]", Filling(recording.stream, room)))
+        with pytest.raises(RunError, match="No space left"):
+            full.write(events[1])
+        recording.write(events[2])
+    assert store.read("last").events == (events[0], events[2])
 
 
 def test_a_run_that_was_killed_keeps_all_but_its_torn_line(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeAlias
+from urllib.parse import urlsplit
 
 import httpx
 from hosting import PacedPolicy
@@ -117,7 +118,7 @@ class Visit:
         how = {"viewport": WIDE, "reduced_motion": "reduce"} | how
         page = browser.new_context(**how).new_page()
         page.set_default_timeout(20_000)
-        visit = cls(page, address.split("/#", maxsplit=1)[0])
+        visit = cls(page, "{0.scheme}://{0.netloc}".format(urlsplit(address)))
         page.on("console", visit._console)
         page.on("dialog", visit._dialog)
         page.on("request", visit._request)

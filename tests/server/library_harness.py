@@ -148,6 +148,10 @@ class Desk:
     def job(self, id: str) -> dict[str, Any]:
         return self.client.get(f"/jobs/{id}").raise_for_status().json()
 
+    def jobs(self, collection: str = FIRST) -> list[dict[str, Any]]:
+        """The jobs of a collection, the newest first."""
+        return self.client.get(f"/collections/{collection}/jobs").raise_for_status().json()["jobs"]
+
     def ended(self, response: httpx.Response) -> dict[str, Any]:
         """The job of an upload, once it has ended."""
         assert response.status_code == 202, response.text

@@ -248,7 +248,7 @@ def test_a_failure_of_the_model_is_the_end_of_the_run(answering: Scripted) -> No
     hosted(answering, work)
 
 
-def test_a_fault_of_the_program_is_told_and_leaves_the_run_interrupted(
+def test_a_fault_of_the_program_is_told_now_and_later(
     answering: Scripted, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def work(host: RunHost) -> None:
@@ -259,7 +259,9 @@ def test_a_fault_of_the_program_is_told_and_leaves_the_run_interrupted(
         assert isinstance(end, RunFailed)
         assert "secret" not in end.message
         await until(lambda: host.running == 0)
-        assert (await host.detail(run.id)).state is RunState.INTERRUPTED
+        detail = await host.detail(run.id)
+        assert (detail.state, detail.stop_reason) == (RunState.FINISHED, StopReason.FAULT)
+        assert (await events_of(host, run.id))[-1] == end
 
     hosted(answering, work)
     assert "secret detail" in caplog.text
@@ -387,7 +389,8 @@ def test_a_full_disk_ends_the_run_and_is_told(answering: Scripted, monkeypatch: 
         end = (await events_of(host, run.id))[-1]
         monkeypatch.undo()
         assert isinstance(end, RunFailed)
-        assert "No space left" in end.message
+        assert end.message == "The run could not be recorded: No space left on device."
+        assert end.stop_reason is StopReason.FAULT
 
     hosted(answering, work)
 
@@ -403,6 +406,20 @@ def test_the_choice_of_a_request_reaches_whoever_opens_agents(answering: Scripte
         assert hash(choice) == hash(same)
         assert (choice.agent, choice.max_steps, choice.top_k) == ("vimrag", 3, 2)
         assert choice.documents == frozenset("ab")
+
+    hosted(answering, work)
+
+
+def test_streams_are_told_of_the_end_of_runs_that_the_server_stops(answering: Scripted) -> None:
+    async def work(host: RunHost) -> None:
+        run = (await host.start(ASKED)).id
+        watching = asyncio.ensure_future(events_of(host, run))
+        await asyncio.sleep(0)
+        await host.finish(0.1)
+        end = (await watching)[-1]
+        assert isinstance(end, AnswerGiven)
+        assert end.stop_reason is StopReason.CANCELLED
+        assert (await host.detail(run)).state is RunState.FINISHED, "it still tells"
 
     hosted(answering, work)
 

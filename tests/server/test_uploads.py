@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import io
 import os
@@ -12,18 +13,18 @@ import time
 import unicodedata
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 from urllib.parse import quote
 
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from library_harness import FIRST, Desk, Lines, first_collection, library, until
+from library_harness import FIRST, OVER, Desk, Lines, first_collection, library, until
 from PIL import Image
 from server_harness import dial
 
 from vrag.corpus.convert import CONVERTERS
-from vrag.errors import EmbedderGone
+from vrag.errors import CollectionError, EmbedderGone
 from vrag.index.store import Collection
 from vrag.server.library.kinds import HEAD_BYTES, SUFFIXES, fault_of_head
 from vrag.server.library.names import MOST_BYTES, safe_name
@@ -126,7 +127,7 @@ class TestAnUpload:
             assert (running["state"], running["done"], running["total"]) == ("running", 0, 2)
             waiting = desk.put("b.md", "three").json()
             assert desk.job(waiting["id"])["message"] == "It waits for its turn."
-            listed = desk.client.get(f"/collections/{FIRST}/jobs").json()["jobs"]
+            listed = desk.jobs()
             assert [told["file"] for told in listed] == ["b.md", "a.md"]
 
     def test_waits_while_another_process_writes_and_says_so(self, tmp_path: Path) -> None:
@@ -155,7 +156,7 @@ class TestAnUpload:
             texts = [f"whale {n}\n" * 200 for n in range(8)]
             for answer in pool.map(desk.put, ["a.md"] * 8, texts):
                 desk.ended(answer)
-            last, *others = desk.client.get(f"/collections/{FIRST}/jobs").json()["jobs"]
+            last, *others = desk.jobs()
             [document] = desk.documents()
             assert (document["status"], last["state"]) == ("ready", "finished")
             stored = (desk.uploads / "a.md").read_bytes()
@@ -275,7 +276,7 @@ class TestKinds:
             assert answer.status_code == 415
             assert answer.json()["hint"]
             until(lambda: not desk.files())
-            assert desk.client.get(f"/collections/{FIRST}/jobs").json() == {"jobs": []}
+            assert desk.jobs() == []
 
     @given(st.sampled_from(SUFFIXES), st.binary(max_size=HEAD_BYTES))
     def test_are_told_by_any_first_bytes(self, suffix: str, head: bytes) -> None:
@@ -356,6 +357,32 @@ class TestLimits:
             assert str(tmp_path) not in answer.text
             until(lambda: not desk.files())
 
+    def test_a_disk_that_fills_up_leaves_nothing_and_harms_nothing(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        with library(tmp_path) as desk:
+            kept = desk.added("a.md", "whales")
+            with monkeypatch.context() as full:
+                full.setattr(os, "fsync", no_space)
+                answer = desk.put("a.md", "birds")
+            assert answer.status_code == 507
+            assert str(tmp_path) not in answer.text
+            until(lambda: desk.files() == ["a.md"])
+            assert [d["id"] for d in desk.documents()] == [kept]
+            assert desk.found("whales") == ["a.md"]
+            desk.added("a.md", "birds")
+
+    def test_a_disk_that_fills_up_while_a_file_is_read_has_it_sent_again(self, tmp_path: Path) -> None:
+        with library(tmp_path, lines=Lines(fail=CollectionError("No space left on device"))) as desk:
+            job = desk.ended(desk.put("a.md", "whales"))
+            assert job["state"] == "failed"
+            assert "space" not in job["message"]
+            assert [d["status"] for d in desk.documents()] == ["pending"]
+            desk.lines.fail = None
+            desk.added("b.md", "birds")
+            desk.added("a.md", "whales")
+            assert desk.found("whales") == ["a.md"]
+
     def test_as_many_files_wait_as_are_allowed(self, tmp_path: Path) -> None:
         lines = Lines()
         with library(tmp_path, lines=lines, limits=UploadLimits(waiting=1)) as desk:
@@ -365,6 +392,23 @@ class TestLimits:
             assert desk.put("b.md", "two").status_code == 202
             assert desk.put("c.md", "three").status_code == 503
             assert "c.md" not in desk.files()
+
+    def test_many_files_that_wait_are_all_read(self, tmp_path: Path) -> None:
+        lines = Lines()
+        limits = UploadLimits(waiting=200)
+        with library(tmp_path, lines=lines, limits=limits) as desk, ThreadPoolExecutor(4) as pool:
+            lines.go.clear()
+            desk.put("first.md", "one")
+            assert lines.began.acquire(timeout=30)
+            names = [f"{n}.md" for n in range(200)]
+            assert {answer.status_code for answer in pool.map(desk.put, names, names)} == {202}
+            assert desk.put("over.md", "one").status_code == 503
+            told = desk.client.get(f"/collections/{FIRST}/documents?limit=1").json()
+            assert told["total"] == 201
+            lines.go.set()
+            until(lambda: {job["state"] for job in desk.jobs()} <= OVER)
+            assert [job["state"] for job in desk.jobs()] == ["finished"] * 201
+            assert desk.client.get("/collections").json()["collections"][0]["documents"] == 201
 
 
 class TestAClientThatLeaves:
@@ -401,7 +445,7 @@ class TestARestart:
         with library(tmp_path) as desk:
             until(lambda: {d["status"] for d in desk.documents()} == {"ready"})
             assert desk.found("whales") == ["b.md"]
-            jobs = desk.client.get(f"/collections/{FIRST}/jobs").json()["jobs"]
+            jobs = desk.jobs()
             assert {job["file"] for job in jobs} == {"a.md", "b.md"}
             assert len(slow.made) + len(desk.lines.made) == 401, "nothing is made twice but what was in hand"
 
@@ -412,7 +456,7 @@ class TestARestart:
         with library(tmp_path) as desk:
             desk.added("b.md", "birds")
             assert desk.lines.made == ["birds"]
-            assert len(desk.client.get(f"/collections/{FIRST}/jobs").json()["jobs"]) == 1
+            assert len(desk.jobs()) == 1
 
     def test_clears_away_what_was_left_of_old_uploads(self, tmp_path: Path) -> None:
         uploads = first_collection(tmp_path) / "uploads"
@@ -423,6 +467,30 @@ class TestARestart:
         with library(tmp_path) as desk:
             until(lambda: desk.files() == [".new.part"])
             assert desk.documents() == []
+
+    def test_after_a_kill_in_mid_upload_has_what_was_there_before(self, tmp_path: Path) -> None:
+        place = first_collection(tmp_path)
+        server = Killable(place)
+        uploads = place / "uploads"
+        try:
+            server.put("a.md", "whales")
+            until(lambda: Collection.open(place).scan(["id"]).data.num_rows)
+            with dial(server.address) as connection:
+                head = b"PUT /collections/first/documents/a.md HTTP/1.1\r\nHost: localhost\r\n"
+                connection.sendall(head + b"Content-Length: 9000000\r\n\r\n" + b"birds " * 500_000)
+                [part] = until(lambda: [path for path in uploads.glob(".*.part") if path.stat().st_size])
+                server.kill()
+        finally:
+            server.kill()
+        with library(tmp_path) as desk:
+            desk.added("b.md", "squids")
+            assert desk.found("birds") == []
+            assert desk.found("whales") == ["a.md"]
+            assert [d["name"] for d in desk.documents()] == ["a.md", "b.md"]
+            assert (uploads / "a.md").read_text(encoding="utf-8") == "whales"
+            os.utime(part, (0, 0))
+            desk.added("c.md", "and the next upload clears it away")
+            assert desk.files() == ["a.md", "b.md", "c.md"]
 
     def test_after_a_kill_in_mid_indexing_gives_what_a_quiet_run_gives(self, tmp_path: Path) -> None:
         text = "\n\n".join(f"Paragraph {n} speaks of whales at length. " * 40 for n in range(400))
@@ -453,6 +521,10 @@ class TestARestart:
         assert Collection.open(place).content_version == quiet
 
 
+def no_space(_: int) -> NoReturn:
+    raise OSError(errno.ENOSPC, "No space left on device", "/secret/place")
+
+
 def pages(desk: Desk, document: str) -> list[dict[str, Any]]:
     return desk.client.get(f"/documents/{document}").json()["items"]
 
@@ -474,12 +546,12 @@ class Killable:
         command = [sys.executable, "-c", SERVE, str(place.parent.parent), str(Path(__file__).parent)]
         self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         assert self._process.stdout is not None
-        self._address = self._process.stdout.readline().strip()
+        self.address = self._process.stdout.readline().strip()
 
     def put(self, name: str, text: str) -> None:
         import httpx
 
-        path = f"{self._address}/collections/{FIRST}/documents/{name}"
+        path = f"{self.address}/collections/{FIRST}/documents/{name}"
         assert httpx.put(path, content=text.encode(), timeout=30).status_code == 202
 
     def wait_for_items(self, place: Path) -> None:
@@ -487,8 +559,9 @@ class Killable:
         until(lambda: Collection.open(place).scan(["id"]).data.num_rows)
 
     def kill(self) -> None:
-        self._process.send_signal(signal.SIGKILL)
-        self._process.wait()
+        if self._process.poll() is None:
+            self._process.send_signal(signal.SIGKILL)
+            self._process.wait()
         for pipe in (self._process.stdin, self._process.stdout):
             assert pipe is not None
             pipe.close()

@@ -72,6 +72,8 @@ class StopReason(StrEnum):
     """The model failed or could not be reached."""
     SEARCH_ERROR = "search_error"
     """The search or the collection failed."""
+    FAULT = "fault"
+    """The program failed, or the disk on which the run is recorded."""
 
 
 class _Frozen(BaseModel):

@@ -87,11 +87,13 @@ class Recording:
         """Appends an event; it is in the file when this returns.
 
         Raises:
-            RunError: If the disk refuses.
+            RunError: If the disk refuses. Nothing of the event is in the file then.
         """
+        line = event.model_dump_json().encode() + b"\n"
         with _writing(self.directory):
-            line = event.model_dump_json().encode() + b"\n"
-            if self.stream.write(line) < len(line):
+            written = self.stream.write(line)
+            if written < len(line):
+                self.stream.truncate(self.stream.tell() - written)
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     def save(self, name: str, data: bytes) -> None:

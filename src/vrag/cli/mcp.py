@@ -78,5 +78,5 @@ async def _serve(settings: Settings) -> None:
     try:
         await serve_stdio(Toolbox(shelf, host, agents, desks, options))
     finally:
-        await host.close(0)
+        await host.close(3)
         await desks.close(CLOSING_SECONDS)

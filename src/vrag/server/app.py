@@ -133,7 +133,7 @@ def _serve_all(
         (_counting(metrics), RunLines(), *service.observers),
     )
     library = Library(service.holdings, options, metrics=metrics)
-    app.state.stopping = partial(host.close, options.draining_seconds)
+    app.state.stopping = partial(host.finish, options.draining_seconds)
     app.include_router(run_routes(host, service.answering, metrics))
     app.include_router(library_routes(library, desks, options))
     app.include_router(completions_routes(host, service.answering))
@@ -148,8 +148,7 @@ def _serve_all(
         try:
             yield
         finally:
-            await library.close(options.closing_seconds)
-            await host.close(options.closing_seconds)
+            await asyncio.gather(library.close(options.closing_seconds), host.close(options.closing_seconds))
 
     return [lives, door.open]
 

@@ -67,7 +67,7 @@ class StoppingServer(uvicorn.Server):
         self._ready()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Ends, in at most `drain_seconds`."""
+        """Ends what runs within `drain_seconds`, and then the streams, the connections and the threads."""
         end = time.monotonic() + self._options.draining_seconds
         if self._stopping is not None:
             await self._drain(self._stopping)

@@ -54,17 +54,18 @@ class Threads:
         Args:
             seconds: How long to wait for what they are at; then they are left to end with the program.
         """
-        for future, _ in _taken(self._jobs):
+        jobs, ends = self._jobs, self._ends
+        self._jobs, self._ends = SimpleQueue(), []  # who comes meanwhile has new ones
+        for future, _ in _taken(jobs):
             future.cancel()
-        for _ in self._ends:
-            self._jobs.put(None)
-        waiting = [asyncio.wrap_future(end) for end in self._ends]
+        for _ in ends:
+            jobs.put(None)
+        waiting = [asyncio.wrap_future(end) for end in ends]
         left = (await asyncio.wait(waiting, timeout=seconds))[1] if waiting else ()
         for end in left:
             end.cancel()
         if left:
             log.warning("%s is still at work after %g s and is left behind.", self._name, seconds)
-        self._ends, self._jobs = [], SimpleQueue()
 
     def _begin(self) -> None:
         for number in range(self._number):

@@ -24,8 +24,6 @@ __all__ = ["Written", "written"]
 
 ABREAST = 3
 """Whole pages beside each other."""
-QUOTED = 320
-"""Characters of the words of a place; its picture has them all."""
 
 
 class Written(NamedTuple):
@@ -129,7 +127,7 @@ def _closeup(number: int, evidence: Evidence, part: Part, shelf: _Shelf) -> Iter
         yield picture
     yield f"{_cited(number)} {inline(_place(evidence.document, extent(evidence)))}"
     if evidence.quote:
-        yield quoted(_shortened(evidence.quote))
+        yield quoted(evidence.quote)
 
 
 def _pages(pages: Sequence[Evidence], part: Part, report: Report, shelf: _Shelf) -> str:
@@ -146,14 +144,6 @@ def _picture(evidence: Evidence, part: Part, shelf: _Shelf) -> str:
     shown = closer or page
     sha256 = shown.sha256 if shown else evidence.crop_sha256
     return shelf.picture(sha256, _place(evidence.document, extent(evidence))) if sha256 else ""
-
-
-def _shortened(text: str) -> str:
-    """The beginning of a long text, up to the end of a word."""
-    line = " ".join(text.split())
-    if len(line) <= QUOTED:
-        return line
-    return f"{line[:QUOTED].rsplit(' ', 1)[0]} …"
 
 
 def _place(document: str, where: str) -> str:

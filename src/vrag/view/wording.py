@@ -22,6 +22,7 @@ STOPS = {
     StopReason.CANCELLED: ("Cancelled", "fair"),
     StopReason.MODEL_ERROR: ("Model failed", "bad"),
     StopReason.SEARCH_ERROR: ("Search failed", "bad"),
+    StopReason.FAULT: ("Broke off", "bad"),
 }
 """What each reason is called, and how good it is: `good`, `calm`, `fair` or `bad`."""
 

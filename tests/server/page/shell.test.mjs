@@ -81,7 +81,7 @@ test("an outcome never says answered of what was not", () => {
   assert.deepEqual(outcome(asked("a", "a", 1)), ["", "Answered"]);
   assert.equal(outcome(asked("a", "a", 1, { state: "running", stop_reason: null }))[0], "running");
   assert.equal(outcome(asked("a", "a", 1, { state: "interrupted", stop_reason: null }))[0], "failed");
-  for (const stop_reason of ["cancelled", "abstained", "out_of_steps", "out_of_tokens", "out_of_budget", "model_error", "search_error"]) {
+  for (const stop_reason of ["cancelled", "abstained", "out_of_steps", "out_of_tokens", "out_of_budget", "model_error", "search_error", "fault"]) {
     assert.notEqual(outcome(asked("a", "a", 1, { stop_reason }))[0], "");
   }
 });

@@ -299,7 +299,7 @@ class Clerk:
             ticket.settle(None)
 
     def _are_gone(self, rows: list[Document]) -> bool:
-        """Whether the manifest says nothing of these any more: then they are removed, whatever failed later."""
+        """Whether the manifest says nothing of these any more: they are removed, whatever failed later."""
         try:
             left = read_manifest(self.holding.collection)
         except CollectionError:

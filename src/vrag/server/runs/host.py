@@ -213,20 +213,26 @@ class RunHost:
         """
         return await self._aside(lambda: work(self._archive.read(run)))
 
-    async def close(self, seconds: float) -> None:
-        """Takes no more runs, lets those under way end, and stops what is left then.
+    async def finish(self, seconds: float) -> None:
+        """Takes no more runs, lets those under way end, and stops what is left then. Still tells of all.
 
         Args:
-            seconds: How long they get. A run that is stopped says so in its last event.
+            seconds: How long it takes at most. A run that is stopped says so in its last event; for that is
+                the end of this time.
         """
         self._closing = True
-        await self._ending(seconds)
+        grace = min(_GRACE_SECONDS, seconds / 3)
+        await self._ending(seconds - grace)
         for live in self._tasks.values():
             live.cancel.set()
-        await self._ending(_GRACE_SECONDS)
+        await self._ending(grace)
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def close(self, seconds: float) -> None:
+        """As `finish`, and tells of nothing any more."""
+        await self.finish(seconds)
         await self._threads.close(1.0)
 
     async def _ending(self, seconds: float) -> None:
@@ -290,10 +296,11 @@ class RunHost:
                 await self._told(agent, question, live, recording)
             except RunError as error:
                 log.error("The run %s cannot be written: %s", live.id, error)  # noqa: TRY400 - said whole
-                self._fail(live, error)
+                reason = getattr(error.__cause__, "strerror", None) or "the disk refused"
+                self._fail(live, recording, error, f"The run could not be recorded: {reason}.")
             except Exception as error:
                 log.exception("The run %s ended by a fault of the program.", live.id)
-                self._fail(live, error)
+                self._fail(live, recording, error, "The server failed.")
 
     async def _told(self, agent: Agent, question: Question, live: LiveRun, recording: Recording) -> None:
         stream = agent.astream(question, run_id=live.id, save=recording.save, cancel=live.cancel)
@@ -310,8 +317,8 @@ class RunHost:
             except Exception:
                 log.exception("An observer of runs failed.")
 
-    def _fail(self, live: LiveRun, error: Exception) -> None:
-        """Tells the followers why there is no more; the file stays without an end.
+    def _fail(self, live: LiveRun, recording: Recording, error: Exception, message: str) -> None:
+        """Ends the run with what clients may know; where the disk refuses, for its followers alone.
 
         Raises:
             Exception: The error, where nobody follows yet: the run has not begun.
@@ -324,9 +331,11 @@ class RunHost:
             ts=time.time(),
             step=live.outline.steps,
             boundary=type(error).__name__,
-            message=error.message if isinstance(error, VragError) else "The server failed.",
-            stop_reason=StopReason.SEARCH_ERROR,
+            message=message,
+            stop_reason=StopReason.FAULT,
         )
+        with suppress(RunError):
+            recording.write(end)
         self._tell(live, end)
 
     def _over(self, task: asyncio.Task[None]) -> None:

@@ -149,8 +149,11 @@ async def _stream(host: RunHost, metrics: Metrics, run: str, after: int) -> Asyn
         yield b"retry: 1000\n\n"
         async with aclosing(with_beats(host.follow(run, after))) as events:
             async for event in events:
+                if event is None:
+                    yield BEAT
+                    continue
                 metrics.events.inc()
-                yield BEAT if event is None else event_frame(event)
+                yield event_frame(event)
         yield end_frame((await host.detail(run)).state)
     except (Refusal, RunError):
         return  # it was deleted meanwhile

@@ -31,8 +31,9 @@ function open(offer, secured) {
   window.addEventListener(
     "vrag:signed-out",
     (event) => {
+      if (/** @type {CustomEvent} */ (event).detail?.byHand) return location.reload(); // nothing of what was shown stays
       page.close();
-      showDoor(!(/** @type {CustomEvent} */ (event).detail?.byHand));
+      showDoor(true);
     },
     { once: true },
   );
@@ -43,6 +44,7 @@ function open(offer, secured) {
 function showDoor(expired) {
   root.dataset.door = "";
   openRail(false, false);
+  for (const id of ["rail", "bar"]) document.getElementById(id)?.replaceChildren();
   document.title = "Sign in · vrag";
   showSignIn(main, { signedIn: () => location.reload(), expired });
 }

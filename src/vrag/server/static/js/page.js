@@ -123,7 +123,7 @@ export class Page {
     this.#box = box;
     const root = h("div", { id: "view", class: "view-run" });
     replace(this.#main, root);
-    this.#run = mount(root, { id: run.id, step, options: this.offer, onFollowUp: () => box.focus(), footer: box.element });
+    this.#run = mount(root, { id: run.id, step, options: this.offer, onFollowUp: (_, question) => (question ? box.fill(question) : box.focus()), footer: box.element });
     if (!box.element.isConnected) this.#main.append(h("div", { class: "dock" }, box.element));
   }
 

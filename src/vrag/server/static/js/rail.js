@@ -1,7 +1,7 @@
 /** The left rail: new question, documents, past runs and their search, theme. A drawer where there is no room. */
 
-import { del } from "./api.js";
-import { h, icon, iconButton, replace } from "./dom.js";
+import { del, Problem } from "./api.js";
+import { h, icon, iconButton, replace, toast } from "./dom.js";
 import { showHistory } from "./history.js";
 import { themeToggle } from "./theme-toggle.js";
 
@@ -86,7 +86,13 @@ function element(id) {
 }
 
 async function signOut() {
-  await del("/session");
+  try {
+    await del("/session");
+  } catch (error) {
+    if (!(error instanceof Problem)) throw error;
+    if (error.status !== 401) toast("You are still signed in.", { kind: "danger", hint: error.detail });
+    return;
+  }
   sessionStorage.clear(); // drafts of questions
   window.dispatchEvent(new CustomEvent("vrag:signed-out", { detail: { byHand: true } }));
 }

@@ -21,7 +21,7 @@ export class AnswerView {
 
   /**
    * @param {Desk} desk
-   * @param {(() => void) | null} followUp
+   * @param {((question: string) => void) | null} followUp Begins a question; it is filled in where it is asked again.
    */
   constructor(desk, followUp) {
     this.#desk = desk;
@@ -88,7 +88,7 @@ export class AnswerView {
       "div",
       { class: "answer-actions" },
       text && h("button", { type: "button", id: "copy-answer", on: { click: () => copy(textOf(state), "The answer was copied.") } }, icon("pages"), "Copy answer"),
-      this.followUp && h("button", { type: "button", class: "quiet", id: "follow-up", on: { click: this.followUp } }, icon("answer"), text ? "Ask a follow-up" : "Ask again"),
+      this.followUp && h("button", { type: "button", class: "quiet", id: "follow-up", on: { click: () => this.followUp?.(text ? "" : (state.started?.question ?? "")) } }, icon("answer"), text ? "Ask a follow-up" : "Ask again"),
     );
   }
 }

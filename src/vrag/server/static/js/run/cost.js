@@ -38,7 +38,7 @@ export class Meter {
     this.steps.tell(String(made), `${most ? `of ${most} ` : ""}step${(most || made) === 1 ? "" : "s"}`);
     const known = totals.prompt !== null || totals.completion !== null;
     this.tokens.tell(known ? amount((totals.prompt ?? 0) + (totals.completion ?? 0)) : "", "tokens", `Tokens: ${amount(totals.prompt)} in prompts, ${amount(totals.completion)} written`);
-    this.visual.tell(totals.visual ? amount(totals.visual) : "", "visual tokens");
+    this.visual.tell(totals.visual ? amount(totals.visual) : "", "visual");
     this.cost.tell(totals.cost !== null ? money(totals.cost) : "", "cost");
     this.#tick(running);
     clearInterval(this.#timer);

@@ -12,12 +12,21 @@ import { Timeline } from "./timeline.js";
 import { count } from "./wording.js";
 
 /** @typedef {import("./fold.js").State} State */
-/** @typedef {{desk: import("./entries.js").Desk, followUp: (() => void) | null, footer: HTMLElement | null, replay: () => void, position: (at: number) => void, endReplay: () => void}} Made */
+/** @typedef {{desk: import("./entries.js").Desk, followUp: ((question: string) => void) | null, footer: HTMLElement | null, replay: () => void, position: (at: number) => void, endReplay: () => void}} Made */
 
 /** Steps of a stored run from which they are folded up as a whole. */
 const MANY = 12;
 
 export class Layout {
+  #head;
+  #narrow = window.matchMedia("(max-width: 999px)");
+  /** Where there is no room beside the run, its evidence follows the answer. */
+  #place = () => {
+    const under = this.#narrow.matches && !this.answer.element.hidden;
+    if (under) this.answer.element.after(this.side);
+    else if (this.side.parentElement !== this.element) this.element.append(this.side);
+  };
+
   /** @param {Made} made */
   constructor({ desk, followUp, footer, replay, position, endReplay }) {
     this.bar = new RunBar(desk.run, replay);
@@ -41,9 +50,15 @@ export class Layout {
     this.side = h("aside", { class: "run-side", id: "run-side", "aria-label": "What the run looks at" }, this.sight.element);
     this.element = h("div", { class: "run", dataset: { state: "waiting" } }, this.main, splitter(this.side), this.side);
     this.shown = "steps";
+    this.#head = new IntersectionObserver(([entry]) => document.getElementById("bar")?.toggleAttribute("data-asked", entry.isIntersecting));
+    this.#head.observe(this.head);
+    this.#narrow.addEventListener("change", this.#place);
   }
 
   destroy() {
+    this.#head.disconnect();
+    document.getElementById("bar")?.removeAttribute("data-asked");
+    this.#narrow.removeEventListener("change", this.#place);
     this.player.close();
     this.bar.destroy();
     this.graph.destroy();
@@ -64,6 +79,7 @@ export class Layout {
     this.#drawGraph();
     this.#tellNow(state, how.running);
     this.answer.update(state, how.cutOff);
+    this.#place();
     this.sight.update(state, how.over);
     this.node.update(state);
     this.count.textContent = state.steps.length ? String(state.steps.length) : "";
@@ -71,20 +87,23 @@ export class Layout {
   }
 
   /**
-   * What a run looks like that had ended before the page came to it: the answer first, its steps in a line each.
+   * What a run looks like that has ended: the answer first, its steps in a line each.
    * @param {State} state
    */
   settle(state) {
     this.tabs.before(this.answer.element);
+    this.#place();
     this.timeline.unfold(() => false);
     this.timeline.element.hidden = state.steps.length > MANY && this.element.dataset.agent !== "vimrag";
     this.#tellFold();
     this.main.scrollTop = 0;
+    if (this.element.parentElement) this.element.parentElement.scrollTop = 0;
   }
 
   /** Opens the step of a replay and closes the others. @param {number} position */
   focusStep(position) {
     this.body.append(this.answer.element);
+    this.#place();
     this.timeline.element.hidden = false;
     this.timeline.unfold((number) => number === position);
     this.#tellFold();

@@ -74,6 +74,32 @@ export function plate({ src, alt, width, height, boxes = [], content = [1, 1], l
   return element;
 }
 
+/** The least shape of a part of a page: as wide as it is, times this, high at most. */
+const BAND = 1.5;
+
+/**
+ * The part of a page around a box, as wide as the page, with the box on it. Where the shape of the page is not
+ * known yet, its picture tells it.
+ * @param {{src: string, box: Sides, ratio: number | null}} shown `ratio`: width by height of the page.
+ */
+export function band({ src, box, ratio }) {
+  const image = /** @type {HTMLImageElement} */ (h("img", { src, alt: "", loading: "lazy", decoding: "async", draggable: "false" }));
+  const page = h("span", { class: "band-page" }, image, rectangle(box));
+  const element = h("span", { class: "plate band" }, page);
+  const shape = (/** @type {number} */ wide) => {
+    const high = 1 / wide; // of the page, in widths of it
+    const seen = Math.min(high, Math.max(1 / BAND, (box[3] - box[1]) * high + 0.12));
+    const top = Math.min(Math.max(((box[1] + box[3]) / 2) * high - seen / 2, 0), high - seen);
+    element.style.setProperty("aspect-ratio", String(1 / seen));
+    page.style.setProperty("aspect-ratio", String(wide));
+    page.style.setProperty("top", `${(-top / seen) * 100}%`);
+  };
+  shape(ratio ?? BAND);
+  if (ratio === null) image.addEventListener("load", () => shape(image.naturalWidth / Math.max(1, image.naturalHeight)), { once: true });
+  image.addEventListener("error", () => element.classList.add("absent"), { once: true });
+  return element;
+}
+
 /**
  * The picture of an `image_shown` as a button.
  * @param {{run: string, shown: Shown, boxes?: Sides[], open: () => void, label?: string, lazy?: boolean}} how

@@ -3,13 +3,16 @@
 import { h, replace } from "../dom.js";
 import { cited, placeOf, placesOf } from "./cited.js";
 import { lookAt } from "./entries.js";
-import { cropUrl, described, fileUrl, isWhole, itemUrl, placed, plate, plateButton, thumb } from "./plates.js";
+import { band, described, fileUrl, isWhole, itemUrl, placed, plate, plateButton, thumb } from "./plates.js";
 import { sourceOf } from "./fold.js";
 import { amount, where } from "./wording.js";
 
 /** @typedef {import("./fold.js").State} State */
 /** @typedef {import("./fold.js").Shown} Shown */
 /** @typedef {import("./entries.js").Desk} Desk */
+
+/** Pixels of the picture of a page that was not shown to the agent as a whole. */
+const PAGE_PIXELS = 500_000;
 
 /** What the agent looks at, or where its answer was seen. */
 export class SightView {
@@ -83,14 +86,20 @@ export class SightView {
     );
   }
 
-  /** The part that is meant, large; or the whole page. @param {any} evidence @param {State} state */
+  /** The page with the part that is meant, and that part as it was enlarged; or the whole page. @param {any} evidence @param {State} state */
   #picture(evidence, state) {
     const shown = state.pictures.find((one) => one.sha256 === evidence.crop_sha256);
-    if (shown && !isWhole(evidence.box)) return plate({ src: fileUrl(this.#desk.run, shown.sha256), alt: "", width: shown.width, height: shown.height });
-    if (evidence.box === null) return null;
-    if (!isWhole(evidence.box)) return h("span", { class: "plate free" }, h("img", { src: cropUrl(evidence.item, evidence.box), alt: "", loading: "lazy", decoding: "async" }));
-    const src = shown ? fileUrl(this.#desk.run, shown.sha256) : itemUrl(evidence.item, 300_000);
+    if (evidence.box === null && !shown) return null;
+    if (!isWhole(evidence.box)) return [this.#band(evidence, state), shown?.crop && h("span", { class: "evidence-crop" }, plate({ src: fileUrl(this.#desk.run, shown.sha256), alt: "", width: shown.width, height: shown.height }))];
+    const src = shown ? fileUrl(this.#desk.run, shown.sha256) : itemUrl(evidence.item, PAGE_PIXELS);
     return h("span", { class: "plate top" }, h("img", { src, alt: "", loading: "lazy", decoding: "async" }));
+  }
+
+  /** The page around the part that is meant. @param {any} evidence @param {State} state */
+  #band(evidence, state) {
+    const { item, box } = evidence;
+    const whole = state.pictures.find((one) => one.item === item && one.seconds === null && isWhole(one.box) && !padded(one));
+    return band({ src: whole ? fileUrl(this.#desk.run, whole.sha256) : itemUrl(item, PAGE_PIXELS), box, ratio: whole ? whole.width / whole.height : null });
   }
 
   /** @param {import("./cited.js").Cited} one */
@@ -106,6 +115,11 @@ export class SightView {
     const place = where(shown);
     return thumb({ item: shown.item, kind: "page", src: fileUrl(this.#desk.run, shown.sha256), label: described(shown), caption: `${place.replace("page", "p.")} · ${shown.document}`, open: () => lookAt(this.#desk, shown) });
   }
+}
+
+/** Whether a picture has a margin that is not of its page. @param {Shown} shown */
+function padded({ region, width, height }) {
+  return Math.abs((region[2] - region[0]) / Math.max(1, region[3] - region[1]) / (width / Math.max(1, height)) - 1) > 0.02;
 }
 
 /** Each picture once. @param {readonly Shown[]} pictures */

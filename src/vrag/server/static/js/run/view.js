@@ -12,7 +12,7 @@ import { say } from "./saying.js";
 import { Story } from "./story.js";
 
 /** @typedef {import("./fold.js").State} State */
-/** @typedef {{id: string, step?: number | null, options?: any, onFollowUp?: (session: string) => void, footer?: HTMLElement}} How */
+/** @typedef {{id: string, step?: number | null, options?: any, onFollowUp?: (session: string, question: string) => void, footer?: HTMLElement}} How */
 
 /**
  * Shows a run, under way or stored.
@@ -48,7 +48,7 @@ class RunView {
     this.how = how;
     this.position = how.step ?? null;
     const desk = { run: how.id, look: (/** @type {any} */ place) => openViewer(place), node: (/** @type {string} */ id) => this.#openNode(id) };
-    const followUp = how.onFollowUp ? () => how.onFollowUp?.(this.#story.last.started?.session || how.id) : null;
+    const followUp = how.onFollowUp ? (/** @type {string} */ question) => how.onFollowUp?.(this.#story.last.started?.session || how.id, question) : null;
     this.layout = new Layout({ desk, followUp, footer: how.footer ?? null, replay: () => this.#toggleReplay(), position: (at) => this.#moved(at), endReplay: () => this.#endReplay() });
     this.follower = new Follower(root, this.layout);
     this.keys = (/** @type {KeyboardEvent} */ event) => this.#key(event);
@@ -118,7 +118,7 @@ class RunView {
     this.#tellShell(); // also of one that was over when the page came to it: the shell may have it as running
     cancelAnimationFrame(this.#frame);
     this.#draw();
-    if (!this.#live) this.layout.settle(this.#story.last);
+    if (!this.#live || this.follower.following) this.layout.settle(this.#story.last); // else somebody reads where it would move
     if (this.position !== null) this.layout.player.open(this.#story.moments, this.position);
   }
 

@@ -132,6 +132,12 @@ export const ENDINGS = {
     said: "The search or the collection failed.",
     hint: "Try again. If it stays so, check the collection: vrag doctor says what is wrong with it.",
   },
+  fault: {
+    name: "Broke off",
+    mood: "bad",
+    said: "The server failed, or the disk on which it records runs.",
+    hint: "Ask again. If it stays so, the server's log says what is wrong.",
+  },
 };
 
 /** A run whose process ended before it did. @type {Ending} */
