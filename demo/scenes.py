@@ -1,4 +1,4 @@
-"""How a run is drawn: its end, its graph, its steps.
+"""How a run is drawn: its end, its graph, its steps, its evidence.
 
 What a model or a document says is given to `st.text` alone, which reads it neither as Markdown nor as HTML;
 pictures are files of the run, never addresses.
@@ -6,12 +6,11 @@ pictures are files of the run, never addresses.
 
 from __future__ import annotations
 
-import io
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import streamlit as st
-from PIL import Image, ImageDraw
+from marks import marked
 
 from vrag.agent.events import ImageShown, MemoryUpdated, SearchReturned, StopReason
 from vrag.view.answer import pictured
@@ -32,41 +31,37 @@ if TYPE_CHECKING:
 
     from running import Running
 
+    from vrag.agent.events import Event
     from vrag.agent.evidence import BoxSides, Evidence
 
-__all__ = ["draw_end", "draw_run"]
+__all__ = ["draw_run"]
 
-MARK = (240, 78, 35)
-"""Colour of rectangles."""
 ROW = 3
-"""Pictures beside each other."""
-MOODS = {"good": st.success, "calm": st.info, "fair": st.warning, "bad": st.error}
-
-
-def draw_end(run: Running) -> None:
-    """The answer, or why there is none; where it was seen; what it took."""
-    story = Story.of(run.events)
-    ended = outcome(story)
-    with st.container(border=True):
-        MOODS[ended.mood](ended.name)
-        st.text(ended.text)
-        if ended.note:
-            st.caption(ended.note)
-        if story.stop_reason is StopReason.SEARCH_ERROR:
-            st.markdown("A search server over the sample documents:")
-            st.code("./run_demo.sh search", language=None)
-    if story.answer and story.answer.evidence:
-        st.subheader("Evidence" if story.answer.text is not None else "Where the agent looked")
-        _rows([partial(_evidence, evidence, story, run) for evidence in Part(1, story).figures])
-    _figures(story)
-    st.download_button(
-        "Save as a page", run.page, f"{story.started.run_id}.html", "text/html", icon=":material/download:"
-    )
+"""Pictures of a step beside each other."""
+PAGES = 2
+"""Whole pages beside each other in the evidence."""
+BADGES: dict[str, Literal["green", "blue"]] = {"good": "green", "calm": "blue"}
+BOXES = {"fair": st.warning, "bad": st.error}
 
 
 def draw_run(run: Running) -> None:
-    """The graph, where there is one, and the steps so far."""
+    """A run as far as it has come: what was said and done at the left, where it was seen at the right."""
     story = Story.of(run.events)
+    seen = _seen(story, run)
+    if seen is None:
+        _told(story, run)
+        return
+    left, right = st.columns((3, 2), gap="large")
+    with left:
+        _told(story, run)
+    with right:
+        seen()
+
+
+def _told(story: Story, run: Running) -> None:
+    """The answer, the graph, where there is one, and the steps so far."""
+    if run.over:
+        _end(story, run)
     if story.graph and story.graph.nodes:
         st.subheader("Memory graph")
         st.image(graph_svg(story))
@@ -78,35 +73,88 @@ def draw_run(run: Running) -> None:
         _figures(story)
 
 
+def _end(story: Story, run: Running) -> None:
+    """The answer, or why there is none; what it took."""
+    ended = outcome(story)
+    with st.container(border=True):
+        if color := BADGES.get(ended.mood):
+            st.badge(ended.name, color=color)
+        else:
+            BOXES[ended.mood](ended.name)
+        with st.container(key="said"):
+            st.text(ended.text)
+        if ended.note:
+            st.caption(ended.note)
+        if story.stop_reason is StopReason.SEARCH_ERROR:
+            st.markdown("A search server over the sample documents:")
+            st.code("./run_demo.sh search", language=None)
+        _figures(story)
+        st.download_button(
+            "Save as a page",
+            run.page,
+            f"{story.started.run_id}.html",
+            "text/html",
+            icon=":material/download:",
+        )
+
+
+def _seen(story: Story, run: Running) -> Callable[[], None] | None:
+    """What draws the evidence, or meanwhile what is looked at; None where there is neither."""
+    if run.over:
+        return partial(_evidence, story, run) if story.answer and story.answer.evidence else None
+    looked = [shown for chapter in story.chapters[-2:] for shown in chapter.all(ImageShown)]
+    return partial(_looking, looked[-1], story, run) if looked else None
+
+
+def _looking(shown: ImageShown, story: Story, run: Running) -> None:
+    st.subheader("In view")
+    with st.container(border=True):
+        _shown(shown, story, run)
+
+
+def _evidence(story: Story, run: Running) -> None:
+    """The places that the answer rests on: parts of pages large, whole pages after them, smaller."""
+    part = Part(1, story)
+    st.subheader("Evidence" if part.answered else "Where the agent looked")
+    _rows([partial(_place, one, story, run) for one in part.closeups], 1)
+    _rows([partial(_place, one, story, run) for one in part.pages], PAGES if len(part.figures) > 1 else 1)
+
+
 def _figures(story: Story) -> None:
     figures = Making.of([story]).figures
-    for column, (name, value) in zip(st.columns(len(figures)), figures.items(), strict=True):
-        column.metric(name.capitalize(), value)
+    with st.container(key="figures"):
+        for column, (name, value) in zip(st.columns(len(figures)), figures.items(), strict=True):
+            column.metric(name.capitalize(), value)
 
 
 def _step(chapter: Chapter, story: Story, run: Running) -> None:
     st.markdown(f"**Step {chapter.number}**")
     if chapter.thought:
         st.text(chapter.thought)
-    for event in chapter.events:
-        match event:
-            case ImageShown():
-                pass
-            case SearchReturned(hits=hits) if hits:
-                st.caption(f"{count(len(hits), 'hit')}.")
-            case MemoryUpdated():
-                st.caption(f"Memory: {event.tokens:,} of {event.budget:,} visual tokens.")
-                st.text(", ".join(f"{kept.label} of {kept.node}" for kept in event.kept))
-            case _:
-                if line := step_line(event):
-                    st.text(line)
-    _rows([partial(_shown, shown, story, run) for shown in chapter.all(ImageShown)])
+    if lines := [line for event in chapter.events if (line := _line(event))]:
+        with st.container(key=f"done-{chapter.number}"):
+            st.text("\n".join(lines))
+    _rows([partial(_shown, shown, story, run) for shown in chapter.all(ImageShown)], ROW)
 
 
-def _rows(cells: Sequence[Callable[[], None]]) -> None:
+def _line(event: Event) -> str:
+    """What an event tells beside its pictures; empty for those that tell nothing."""
+    match event:
+        case ImageShown():
+            return ""
+        case SearchReturned(hits=hits) if hits:
+            return f"{count(len(hits), 'hit')}."
+        case MemoryUpdated():
+            kept = ", ".join(f"{one_line(kept.label)} of {one_line(kept.node)}" for kept in event.kept)
+            return f"Memory: {kept or 'nothing'} ({event.tokens:,} of {event.budget:,} visual tokens)."
+        case _:
+            return step_line(event)
+
+
+def _rows(cells: Sequence[Callable[[], None]], abreast: int) -> None:
     """Draws a few things beside each other, row by row."""
-    for start in range(0, len(cells), ROW):
-        for column, draw in zip(st.columns(ROW), cells[start : start + ROW], strict=False):
+    for start in range(0, len(cells), abreast):
+        for column, draw in zip(st.columns(abreast), cells[start : start + abreast], strict=False):
             with column, st.container(border=True):
                 draw()
 
@@ -120,7 +168,7 @@ def _shown(shown: ImageShown, story: Story, run: Running) -> None:
     st.text(described(shown))
 
 
-def _evidence(evidence: Evidence, story: Story, run: Running) -> None:
+def _place(evidence: Evidence, story: Story, run: Running) -> None:
     """A place that the answer rests on."""
     page, closer = pictured(evidence, story)
     if page is not None:
@@ -139,13 +187,4 @@ def _picture(run: Running, shown: ImageShown, box: BoxSides | None = None) -> No
         st.caption("The picture is not among the files of the run.")
         return
     inner = placed(box, shown.box) if box else None
-    st.image(data if inner is None else _marked(data, inner))
-
-
-def _marked(data: bytes, box: BoxSides) -> Image.Image:
-    with Image.open(io.BytesIO(data)) as image:
-        drawn = image.convert("RGB")
-    width, height = drawn.size
-    corners = (box[0] * width, box[1] * height, box[2] * width, box[3] * height)
-    ImageDraw.Draw(drawn).rectangle(corners, outline=MARK, width=max(3, width // 200))
-    return drawn
+    st.image(data if inner is None else marked(data, inner))

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 import streamlit as st
 from running import Running
-from scenes import draw_end, draw_run
+from scenes import draw_run
 
 from vrag.errors import SettingsError
 from vrag.settings import DASHSCOPE, Settings, load_settings
@@ -24,6 +24,13 @@ EXAMPLE = "How many passengers travelled on the line from Orla to Saltby in 2024
 PACE = 0.5
 """Seconds from one drawing of a run to the next."""
 START = "./run_demo.sh search"
+STYLE = """<style>
+.stMainBlockContainer { padding-top: 3.5rem; }
+.st-key-said .stText * { font-size: 1.4rem; line-height: 1.4; }
+.st-key-figures [data-testid="stMetricValue"] { font-size: 1.15rem; }
+[class*="st-key-done-"] .stText * { opacity: 0.75; font-size: 0.9rem; }
+</style>"""
+"""Sizes; nothing that comes from a run is in it."""
 
 
 def page(agent: Literal["vrag", "vimrag"], title: str, about: str) -> None:
@@ -35,6 +42,7 @@ def page(agent: Literal["vrag", "vimrag"], title: str, about: str) -> None:
         about: What this agent does, in a sentence or two.
     """
     st.set_page_config(page_title=title, page_icon="🔎", layout="wide")
+    st.html(STYLE)
     st.title(title)
     st.markdown(about)
     try:
@@ -43,12 +51,13 @@ def page(agent: Literal["vrag", "vimrag"], title: str, about: str) -> None:
         _complain("These settings cannot be used.", str(error))
         st.stop()
     with st.form("ask", border=False):
-        question = st.text_input("Question", placeholder="What do you want to know?")
-        asked = st.form_submit_button("Ask", type="primary")
+        wide, narrow = st.columns((9, 1), vertical_alignment="bottom")
+        question = wide.text_input("Question", placeholder="What do you want to know?")
+        asked = narrow.form_submit_button("Ask", type="primary", width="stretch")
     example = st.empty()
     if asked:
         _begin(question, settings)
-    elif "run" not in st.session_state and example.button(EXAMPLE, help="To the sample documents."):
+    if "run" not in st.session_state and example.button(EXAMPLE, help="To the sample documents."):
         example.empty()
         _begin(EXAMPLE, settings)
     run: Running | None = st.session_state.get("run")
@@ -111,6 +120,7 @@ def _begin(question: str, settings: Settings) -> None:
         _complain("The search server cannot be reached.", settings.search_url)
         st.markdown("This starts one over the sample documents:")
         st.code(START, language=None)
+        st.markdown("Or leave the search URL empty: then the collection of this machine is searched.")
     else:
         st.session_state["run"] = Running(question, settings)
 
@@ -134,18 +144,18 @@ def _follow(run: Running) -> None:
 
 
 def _draw(run: Running) -> None:
-    st.caption("Question")
-    st.text(run.question)
+    with st.chat_message("user", avatar=":material/person:"):
+        st.text(run.question)
     if run.fault is not None:
         _complain("There is no answer.", str(run.fault))
     elif not run.events:
         st.caption("Opening …")
     elif run.over:
-        draw_end(run)
         draw_run(run)
     else:
-        st.button("Stop", on_click=run.stop, icon=":material/stop_circle:")
-        st.caption(f"Step {run.events[-1].step}, {time.time() - run.events[0].ts:.0f} s")
+        with st.container(horizontal=True, vertical_alignment="center"):
+            st.button("Stop", on_click=run.stop, icon=":material/stop_circle:")
+            st.caption(f"Step {run.events[-1].step}, {time.time() - run.events[0].ts:.0f} s")
         draw_run(run)
 
 

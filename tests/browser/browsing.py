@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
+import threading
 from collections.abc import Callable
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -24,18 +26,21 @@ from vrag.server.options import ServerOptions
 from vrag.settings import Settings
 
 if TYPE_CHECKING:
-    from collections.abc import Generator
+    from collections.abc import AsyncGenerator, Generator, Sequence
     from pathlib import Path
 
     from playwright.sync_api import Browser, ConsoleMessage, Dialog, Page, Request
 
     from vrag.agent.evidence import BoxSides
+    from vrag.agent.policy import Delta, Message, Reply
     from vrag.server.runs.desk import Choice
 
 KAYAK = "What is the single fare for a kayak?"
 PASSENGERS = "How many passengers travelled on the line from Orla to Saltby in 2024?"
 WIDE = {"width": 1280, "height": 800}
 NARROW = {"width": 390, "height": 844}
+_ALWAYS = threading.Event()
+_ALWAYS.set()
 
 
 def collection_at(place: Path, documents: Path) -> Path:
@@ -46,12 +51,31 @@ def collection_at(place: Path, documents: Path) -> Path:
     return place
 
 
+@dataclass
+class Steps(PacedPolicy):
+    """A paced policy that can also be let go on by single replies."""
+
+    allowed: int = 0
+    """Replies that may be said before `go`."""
+
+    def release(self, replies: int) -> None:
+        """Lets it say so many more."""
+        self.allowed += replies
+
+    async def reply(self, history: Sequence[Message], turn: int = 1) -> AsyncGenerator[Delta | Reply, None]:
+        while turn > self.allowed and not self.go.is_set():  # noqa: ASYNC110 - set from any thread
+            await asyncio.sleep(0.005)
+        said = PacedPolicy(self.replies, go=_ALWAYS, fault=self.fault)
+        async for part in said.reply(history, turn):
+            yield part
+
+
 class Answers(Agents):
     """Agents as settings say; the model `scripted` says what the test wants, when it wants."""
 
     @cached_property
-    def policy(self) -> PacedPolicy:
-        return PacedPolicy()
+    def policy(self) -> Steps:
+        return Steps()
 
     def agent(self, choice: Choice) -> Agent:
         if choice.model != "scripted":

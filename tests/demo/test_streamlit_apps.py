@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import importlib
+import io
 import json
+import re
+import sys
 import threading
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,6 +15,7 @@ from xml.etree import ElementTree as ET
 
 import pytest
 from chat_server import Asked, ChatServer, Hang, Refuse, Say
+from PIL import Image
 
 from vrag.server.app import create_app
 from vrag.server.options import ServerOptions
@@ -121,6 +126,11 @@ def read_texts(test: AppTest) -> str:
     return "\n".join(told)
 
 
+def badges(test: AppTest) -> list[str]:
+    """What stands in coloured badges."""
+    return [found[1] for one in test.markdown if (found := re.fullmatch(r":\w+-badge\[(.*)\]", one.value))]
+
+
 def pictures(test: AppTest) -> list[Any]:
     return [picture for images in test.get("image") for picture in images.proto.imgs]
 
@@ -165,7 +175,7 @@ def test_offline_a_question_is_answered_with_the_pictures_it_rests_on(app: str, 
     ask(test)
     assert "48,200" in texts(test)
     assert "ferry.pdf\nPage 2" in texts(test)
-    assert "Answered" in [one.value for one in test.success]
+    assert badges(test) == ["Answered"]
     assert "Evidence" in [one.value for one in test.subheader]
     assert len(pictures(test)) >= 2
     assert test.get("download_button")
@@ -178,7 +188,7 @@ def test_vrag_shows_every_step_of_a_model(search_url: str) -> None:
         at_model(test, server, search_url, **{"Max steps": 7, "Top-k": 2})
         ask(test)
     assert [one.value for one in test.markdown if "Step" in one.value] == [f"**Step {n}**" for n in (1, 2, 3)]
-    for told in ("Look.", "Searching: ferry passengers", "Closer.", "Looking closer.", "48,200"):
+    for told in ("Look.", "Searching: ferry passengers", "2 hits.", "Closer.", "Looking closer.", "48,200"):
         assert told in texts(test)
     run = test.session_state["run"]
     assert (run.settings.max_steps, run.settings.hits) == (7, 2)
@@ -194,6 +204,7 @@ def test_vimrag_shows_its_graph(search_url: str) -> None:
     assert "ferry passengers" in told
     assert "48,200" in told
     assert "Memory graph" in [one.value for one in test.subheader]
+    assert re.search(r"Memory: Picture 1 of n1 \([\d,]+ of [\d,]+ visual tokens\)\.", texts(test))
 
 
 def test_stop_ends_a_run_that_waits_for_its_model(search_url: str) -> None:
@@ -273,8 +284,44 @@ def test_settings_that_cannot_be_used_are_named(monkeypatch: pytest.MonkeyPatch)
 
 def test_an_empty_question_starts_nothing() -> None:
     test = ask(opened("app"), "  ")
-    assert test.warning
+    assert [one.value for one in test.warning] == ["The question is empty."]
     assert "run" not in test.session_state
+    assert any("passengers" in button.label for button in test.button), "the example is still offered"
+
+
+@APPS
+def test_where_there_is_no_collection_the_page_says_what_makes_one(
+    app: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("VRAG_COLLECTION", str(tmp_path / "none"))
+    test = opened(app)
+    fill(test, Search_URL="")
+    ask(test)
+    assert [one.value for one in test.error] == ["There is no answer."]
+    assert "vrag index add" in texts(test)
+
+
+def test_a_rectangle_is_drawn_around_the_part_and_the_rest_is_darker(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "path", [str(DEMO), *sys.path])
+    marked = importlib.import_module("marks").marked
+    file = io.BytesIO()
+    Image.new("RGB", (400, 200), (200, 200, 200)).save(file, "JPEG", quality=100)
+    drawn = marked(file.getvalue(), (0.25, 0.25, 0.75, 0.75))
+    assert drawn.size == (400, 200)
+    inside, outside, edge = (drawn.getpixel(at) for at in ((200, 100), (20, 20), (100, 100)))
+    assert min(inside) >= 195
+    assert max(outside) <= 160
+    assert edge == (240, 78, 35)
+
+
+@pytest.mark.parametrize("box", [(0.0, 0.0, 0.0, 0.0), (1.0, 1.0, 1.0, 1.0), (0.5, 0.5, 0.5, 0.5)])
+def test_a_rectangle_of_no_size_is_drawn_all_the_same(
+    box: tuple[float, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "path", [str(DEMO), *sys.path])
+    file = io.BytesIO()
+    Image.new("RGB", (40, 20)).save(file, "JPEG")
+    assert importlib.import_module("marks").marked(file.getvalue(), box).size == (40, 20)
 
 
 @APPS
@@ -296,7 +343,8 @@ def test_what_models_and_documents_say_is_read_neither_as_markdown_nor_as_html(a
     assert texts(test).count("alert(1)") >= 5
     assert "alert(1)" not in read_texts(test)
     assert not any(one.allow_html for one in test.markdown)
-    assert not test.get("html")
+    (style,) = test.get("html")
+    assert re.fullmatch(r"<style>[^<>]*</style>", style.proto.body), "our own, and nothing of others"
     assert not test.get("iframe")
     for picture in pictures(test):
         assert picture.url.startswith(("data:image/svg+xml;base64,", "/mock/media/")), picture.url

@@ -54,7 +54,7 @@ class Lines:
     """Set while lines may be made."""
     began: threading.Semaphore = field(default_factory=lambda: threading.Semaphore(0))
     """Released for every file that was opened."""
-    fail: Exception | None = None
+    fail: BaseException | None = None
     """What it raises in place of opening the next file."""
     pace: float = 0.0
     """Seconds that a line takes."""

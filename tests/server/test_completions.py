@@ -584,7 +584,7 @@ def outline(
 
 def place(document: str = "a.pdf", page: int = 1) -> Evidence:
     return Evidence(
-        item="0" * 16 + "-1",
+        item=f"{'0' * 16}-{page}",
         document=document,
         document_id="0" * 64,
         page=page,
@@ -593,21 +593,37 @@ def place(document: str = "a.pdf", page: int = 1) -> Evidence:
     )
 
 
+PLACES = st.integers(0, 12).map(lambda number: tuple(place(page=page) for page in range(1, number + 1)))
+
+
 class TestReply:
-    @given(text=st.text(min_size=1).filter(str.strip), places=st.integers(0, 12))
-    def test_an_answer_comes_back_as_it_was(self, text: str, places: int) -> None:
-        said = reply_of("1", outline(text, (place(),) * places, StopReason.ANSWERED), "/#/runs/1")
+    @given(text=st.text(min_size=1).filter(str.strip), places=PLACES)
+    def test_an_answer_comes_back_as_it_was(self, text: str, places: tuple[Evidence, ...]) -> None:
+        said = reply_of("1", outline(text, places, StopReason.ANSWERED), "/#/runs/1")
         if places and not text.rstrip().endswith("]"):
             assert plain_answer(said.content) == text.rstrip().replace("![", "!\\[")
 
-    @given(text=st.text(min_size=1).filter(str.strip), places=st.integers(0, 12))
-    def test_every_annotation_covers_its_marker(self, text: str, places: int) -> None:
-        said = reply_of("1", outline(text, (place(),) * places, StopReason.ANSWERED), "/#/runs/1")
-        assert len(said.annotations) == min(places, 8)
+    @given(text=st.text(min_size=1).filter(str.strip), places=PLACES)
+    def test_every_annotation_covers_its_marker(self, text: str, places: tuple[Evidence, ...]) -> None:
+        said = reply_of("1", outline(text, places, StopReason.ANSWERED), "/#/runs/1")
+        assert len(said.annotations) == min(len(places), 8)
         for number, one in enumerate(said.annotations, 1):
             cited = one.url_citation
             assert said.content[cited.start_index : cited.end_index] == f"[{number}]"
-        assert len(said.vrag.evidence) == places
+        assert len(said.vrag.evidence) == len(places)
+
+    def test_what_was_only_looked_at_has_no_marker(self) -> None:
+        page = place(page=2).model_copy(update={"item": "other", "box": (0.0, 0.0, 1.0, 1.0)})
+        said = reply_of("1", outline("12", (place(), page), StopReason.ANSWERED), "/#/runs/1")
+        assert said.answer == "12 [1]"
+        assert "page 2" not in said.content
+        assert ([one.page for one in said.vrag.looked_at], said.vrag.looked_at[0].number) == ([2], 2)
+
+    def test_without_an_answer_all_that_was_looked_at_is_told(self) -> None:
+        page = place(page=2).model_copy(update={"item": "other", "box": (0.0, 0.0, 1.0, 1.0)})
+        said = reply_of("1", outline(None, (place(), page), StopReason.ABSTAINED), "/#/runs/1")
+        assert "page 1" in said.sources
+        assert "page 2" in said.sources
 
     def test_what_was_only_quoted_says_so_and_comes_back_without(self) -> None:
         said = reply_of("1", outline("12 crowns", (place(),), StopReason.ANSWERED, "extractive"), "/#/runs/1")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import shutil
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import TYPE_CHECKING, NoReturn
 
@@ -15,6 +16,7 @@ from library_harness import FIRST, Lines, first_collection, library, until
 from vrag.errors import CollectionError, SearchError
 from vrag.index.build import add
 from vrag.index.store import Collection
+from vrag.server.library.uploads import UploadLimits
 from vrag.types import Query
 
 if TYPE_CHECKING:
@@ -106,6 +108,42 @@ class TestCollections:
             threading.Timer(0.3, lines.go.set).start()
             assert desk.client.delete("/collections/slides").status_code == 204
             assert desk.shelf.names == (FIRST,)
+
+    def test_that_cannot_be_deleted_now_go_on_with_what_waits(self, tmp_path: Path) -> None:
+        lines = Lines()
+        with library(tmp_path, lines=lines, limits=UploadLimits(stop_seconds=0.2)) as desk:
+            desk.client.post("/collections", json={"name": "slides"}).raise_for_status()
+            lines.go.clear()
+            jobs = [desk.put(name, "whales\ndive", "slides") for name in ("a.md", "b.md")]
+            assert lines.began.acquire(timeout=30)
+            assert desk.client.delete("/collections/slides").status_code == 409
+            lines.go.set()
+            assert [desk.ended(job)["state"] for job in jobs] == ["finished"] * 2
+            assert desk.client.delete("/collections/slides").status_code == 204
+
+    def test_deleted_by_several_at_once_with_documents_removed_meanwhile(self, tmp_path: Path) -> None:
+        lines = Lines()
+        with library(tmp_path, lines=lines) as desk, ThreadPoolExecutor(6) as pool:
+            desk.client.post("/collections", json={"name": "slides"}).raise_for_status()
+            lines.go.clear()
+            desk.put("a.md", "whales\ndive", "slides")
+            assert lines.began.acquire(timeout=30)
+            paths = ["/collections/slides", f"/collections/slides/documents/{UNKNOWN}"] * 3
+            answers = [pool.submit(desk.client.delete, path) for path in paths]
+            threading.Timer(0.5, lines.go.set).start()
+            told = [answer.result().status_code for answer in answers]
+            assert told[::2].count(204) == 1
+            assert set(told) <= {204, 404, 409, 503}
+            assert desk.shelf.names == (FIRST,)
+
+    def test_made_again_under_the_same_name_are_written_to_anew(self, tmp_path: Path) -> None:
+        with library(tmp_path) as desk:
+            for text in ("whales", "birds"):
+                desk.client.post("/collections", json={"name": "slides"}).raise_for_status()
+                desk.added("a.md", text, "slides")
+                assert desk.found(text) == ["a.md"]
+                assert len(desk.jobs("slides")) == 1
+                desk.client.delete("/collections/slides").raise_for_status()
 
     def test_that_another_process_writes_to_are_not_deleted(self, tmp_path: Path) -> None:
         with library(tmp_path) as desk:

@@ -8,6 +8,7 @@ import json
 import logging
 import re
 import warnings
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import httpx
@@ -16,6 +17,8 @@ from fastapi import FastAPI
 from hypothesis import given
 from hypothesis import strategies as st
 from starlette.responses import Response, StreamingResponse
+from starlette.routing import Route
+from starlette.staticfiles import StaticFiles
 
 from vrag.agent.environment import Environment
 from vrag.agent.loop import Agent
@@ -28,6 +31,7 @@ from vrag.testing import MemorySearcher, ScriptedPolicy, page
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Generator
 
+    from starlette.requests import Request
     from starlette.types import Message, Scope
 
     from vrag.agent.events import Event
@@ -79,6 +83,12 @@ def application() -> RequestLines:
 
         return StreamingResponse(slowly(), media_type="text/event-stream")
 
+    async def bare(_: Request) -> Response:
+        return Response()
+
+    app.router.routes.append(Route("/bare", bare))
+    app.mount("/static", StaticFiles(directory=Path(__file__).parent))
+
     @app.get("/broken")
     async def broken() -> str:
         raise ValueError(SECRET)
@@ -116,6 +126,22 @@ def test_a_request_is_a_line(lines: io.StringIO) -> None:
     assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", answered["ts"])
     assert answered["ms"] >= 0
     assert answered["request"] == response.headers["x-request-id"] == said["request"]
+
+
+@pytest.mark.parametrize(
+    ("path", "route"),
+    [
+        ("/static/test_logs.py", "/static/{path}"),
+        ("/static/deep/and/deeper.js", "/static/{path}"),
+        ("/bare", "/bare"),
+        ("/items/a1/", "none"),
+        ("/nowhere", "none"),
+    ],
+)
+def test_a_route_is_told_by_its_template(lines: io.StringIO, path: str, route: str) -> None:
+    configure_logs("json", stream=lines)
+    ask(path)
+    assert read(lines)[-1]["route"] == route
 
 
 def test_what_a_request_carries_is_not_told(lines: io.StringIO) -> None:

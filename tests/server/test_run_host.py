@@ -135,6 +135,7 @@ def test_a_client_may_have_so_many_runs_and_all_together_so_many(answering: Scri
         with pytest.raises(Refusal) as ours:
             await host.start(ASKED, client="c")
         assert (mine.value.status, ours.value.status) == (429, 503)
+        assert all(int(error.value.response().headers["retry-after"]) > 1 for error in (mine, ours))
         answering.policy.go.set()
         await until(lambda: host.running == 0)
         assert (await host.start(ASKED, client="a")).state is RunState.RUNNING
@@ -227,6 +228,7 @@ def test_a_stopping_host_takes_nothing_more_lets_runs_end_and_stops_the_rest(ans
         with pytest.raises(Refusal) as refused:
             await host.start(ASKED)
         assert refused.value.status == 503
+        assert int(refused.value.response().headers["retry-after"]) > 1
         await closing
         end = (await follower)[-1]
         assert isinstance(end, AnswerGiven)

@@ -222,10 +222,54 @@ def test_a_request_that_cannot_be_is_refused_with_a_sentence(
     assert client.get("/runs").json() == {"runs": [], "more": False}
 
 
+def test_whoever_has_enough_runs_is_told_when_to_come_back(client: httpx.Client) -> None:
+    """By each door, in the shape that its clients read."""
+    for _ in range(ServerOptions().client_runs):
+        started(client)
+    chat = {"model": "vrag", "messages": [{"role": "user", "content": "How many passengers?"}]}
+    for path, asked in (("/runs", ASKED), ("/v1/chat/completions", chat)):
+        response = client.post(path, json=asked)
+        assert response.status_code == 429, path
+        assert int(response.headers["retry-after"]) > 1, path
+
+
 @pytest.mark.parametrize("path", ["", "/events", "/export", f"/files/{'0' * 64}.jpg"])
 def test_a_run_that_is_not_there_is_not_found(client: httpx.Client, path: str) -> None:
     assert client.get(f"/runs/20200101-000000{path}").status_code == 404
     assert client.delete("/runs/20200101-000000").status_code == 404
+
+
+@pytest.mark.parametrize(
+    ("path", "hint"),
+    [
+        ("/runs/No-Id", "/runs"),
+        ("/items/no", "search"),
+        ("/documents/no", "documents"),
+        ("/jobs/%3D", "upload"),
+    ],
+)
+def test_what_is_no_id_is_told_where_ids_come_from(client: httpx.Client, path: str, hint: str) -> None:
+    response = client.get(path)
+    assert response.status_code == 422
+    assert response.json()["detail"].startswith("id: ")
+    assert hint in response.json()["hint"]
+
+
+@pytest.mark.parametrize(
+    ("path", "methods"),
+    [
+        ("/runs", "GET, POST"),
+        ("/runs/20200101-000000", "GET, DELETE"),
+        ("/search", "GET, POST"),
+        ("/session", "GET, POST, DELETE"),
+        ("/", "GET, HEAD"),
+        ("/v1/chat/completions", "POST"),
+    ],
+)
+def test_a_method_that_is_not_there_is_told_which_are(client: httpx.Client, path: str, methods: str) -> None:
+    for method in ("PATCH", "OPTIONS", "SEARCH"):
+        response = client.request(method, path)
+        assert (response.status_code, response.headers["allow"]) == (405, methods)
 
 
 def test_what_can_be_asked_for_is_told(client: httpx.Client, answering: Scripted) -> None:
@@ -248,3 +292,23 @@ def test_counters_tell_of_runs(client: httpx.Client, answering: Scripted) -> Non
     text = client.get("/metrics").text
     assert 'agent="vrag"' in text
     assert 'reason="answered"' in text
+
+
+def test_clients_cannot_make_series_of_counters(client: httpx.Client) -> None:
+    def labels() -> set[str]:
+        text = client.get("/metrics").text
+        return {line.rpartition(" ")[0] for line in text.splitlines() if not line.startswith("#")}
+
+    def ask(mark: str) -> None:
+        for path in ("", "static/", "static/js/", "runs/", "items/", "mcp/", "jobs/", "v1/models/"):
+            for method in ("GET", "DELETE", mark):
+                client.request(method, f"/{path}{mark}", params={mark: mark}, headers={"X-Request-ID": mark})
+
+    ask("first")
+    labels()  # they count themselves
+    before = labels()
+    for number in range(20):
+        ask(f"other{number}")
+    assert labels() == before
+    assert any('route="/static/{path}"' in label for label in before)
+    assert not any("first" in label for label in before)

@@ -113,6 +113,15 @@ class TestSignIn:
 
         browse(visit, attempts_per_minute=2)
 
+    def test_whoever_is_signed_in_guesses_no_better(self) -> None:
+        async def visit(client: httpx.AsyncClient) -> None:
+            await sign_in(client)
+            guess = {"authorization": "Bearer guess"}
+            statuses = [(await client.get("/version", headers=guess)).status_code for _ in range(3)]
+            assert statuses == [200, 200, 429]
+
+        browse(visit, attempts_per_minute=2)
+
     def test_guesses_of_others_do_not_shut_out_who_is_signed_in(self) -> None:
         async def visit(client: httpx.AsyncClient) -> None:
             await sign_in(client)
@@ -239,6 +248,17 @@ class TestForgery:
     )
     def test_changes_nothing(self, headers: dict[str, str]) -> None:
         self.search(403, **headers)
+
+    def test_is_nothing_that_a_token_could_come_with(self) -> None:
+        """A program with a cookie jar sends both; no page of another site has the token."""
+        bearer = {"authorization": f"Bearer {TOKEN}"}
+        self.search(200, **bearer)
+        self.search(403, **bearer, origin="https://evil.example")
+        self.search(403, **{"sec-fetch-site": "cross-site"}, **bearer)
+
+    def test_is_not_excused_by_a_wrong_token(self) -> None:
+        self.search(403, authorization="Bearer guess")
+        self.search(200, **OWN, authorization="Bearer guess")
 
     def test_is_told_from_the_own_page(self) -> None:
         self.search(200, **OWN)

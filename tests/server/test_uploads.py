@@ -116,6 +116,15 @@ class TestAnUpload:
             desk.added("a.md", "whales")
             assert desk.found("whales") == ["a.md"]
 
+    def test_that_makes_a_library_panic_fails_and_the_next_one_is_read(self, tmp_path: Path) -> None:
+        """What extensions in Rust raise then is no `Exception`: it would end the thread that indexes."""
+        with library(tmp_path, lines=Lines(fail=Panic("index out of bounds"))) as desk:
+            job = desk.ended(desk.put("a.md", "whales"))
+            assert job["state"] == "failed"
+            assert "bounds" not in job["message"]
+            desk.lines.fail = None
+            desk.added("b.md", "birds")
+
     def test_tells_how_far_it_has_come(self, tmp_path: Path) -> None:
         lines = Lines()
         with library(tmp_path, lines=lines) as desk:
@@ -168,7 +177,7 @@ class TestAnUpload:
     def test_of_the_same_name_and_length_within_one_tick_of_the_clock_is_noticed(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(os, "fsync", lambda opened: os.utime(opened, ns=(10**18, 10**18)))
+        monkeypatch.setattr(os, "fsync", date_alike)
         with library(tmp_path) as desk:
             for text in ("whales", "sharks", "squids", "whales"):
                 document = desk.added("a.md", text)
@@ -519,6 +528,15 @@ class TestARestart:
             assert {row["name"]: row["items"] for row in desk.documents()} == items
             quiet = desk.shelf.version
         assert Collection.open(place).content_version == quiet
+
+
+class Panic(BaseException):
+    """As `pyo3_runtime.PanicException`."""
+
+
+def date_alike(opened: int) -> None:
+    """What a clock does to files that are written within one of its ticks."""
+    os.utime(opened, ns=(10**18, 10**18))
 
 
 def no_space(_: int) -> NoReturn:

@@ -24,7 +24,8 @@ from vrag.types import ItemKind
 from vrag.view.documents import Format, export_of, report_document
 from vrag.view.graph_file import graph_svg
 from vrag.view.head import POLICY
-from vrag.view.markdown import inline, paragraph, quoted
+from vrag.view.making import Table
+from vrag.view.markdown import inline, paragraph, quoted, table
 from vrag.view.pictures import Album
 from vrag.view.report import Report, report, report_of
 from vrag.view.sources import extent
@@ -162,6 +163,43 @@ class TestWhatIsTold:
         part = made(ended(vrag_run(), evidence=places, stop_reason=StopReason.ANSWERED)).parts[0]
         assert part.figures == (places[0], places[2])
         assert part.evidence == places
+
+    def test_a_place_that_two_nodes_remember_is_shown_once(self) -> None:
+        page, box = evidence(SLIDES, 2), (0.1, 0.1, 0.5, 0.5)
+        places = (
+            page,
+            page.model_copy(update={"node": "another", "crop_sha256": "0" * 64}),
+            evidence(REPORT, 3, box=box, quote="Seen."),
+            evidence(REPORT, 3, box=box, quote="Seen.").model_copy(update={"node": "another"}),
+            evidence(REPORT, 3, box=(0.5, 0.5, 0.9, 0.9)),
+        )
+        part = made(ended(vrag_run(), evidence=places, stop_reason=StopReason.ANSWERED)).parts[0]
+        assert part.closeups == (places[2], places[4])
+        assert part.pages == (places[0],)
+
+    def test_parts_of_pages_come_first_and_whole_pages_beside_each_other(self) -> None:
+        places = (
+            *(evidence(REPORT, number) for number in (5, 6, 7, 8)),
+            evidence(REPORT, 3, box=(0.1, 0.1, 0.5, 0.5), quote="Seen."),
+        )
+        done = made(ended(vrag_run(), evidence=places, stop_reason=StopReason.ANSWERED))
+        html = done.html
+        wide, small = (html.index(f'class="cards {kind}"') for kind in ("close", "pages"))
+        assert wide < html.index("Seen.") < small
+        heads = [line for line in done.markdown("x").text.split("\n") if line.startswith("| [")]
+        assert [re.findall(r"page (\d)", head) for head in heads] == [["5", "6", "7"], ["8"]]
+        assert done.markdown("x").text.index("> Seen") < done.markdown("x").text.index("page 5")
+
+    def test_what_all_answers_have_in_common_is_told_once(self, whole: Report) -> None:
+        told = Table.of(whole.stories)
+        assert set(told.shared).isdisjoint(told.columns)
+        assert {"steps", "searches", "tokens", "run"} <= set(told.columns)
+        assert all(len(row) == len(told.columns) == len(told.together) for row in told.rows)
+        steps = told.columns.index("steps")
+        assert sum(int(row[steps]) for row in told.rows) == int(told.together[steps])
+        alone = Table.of(whole.stories[:1])
+        assert alone.together == ()
+        assert {"agent", "model", "run"} <= set(alone.shared)
 
     def test_a_follow_up_says_what_it_follows_and_shows_its_pictures(self) -> None:
         told = vrag_run()
@@ -350,6 +388,16 @@ class TestMarkdown:
         assert (before.type, after.type) == ("paragraph_open", "paragraph_close")
         assert kinds(inner.children or []) <= {"text"}
         assert plain([inner]).split() == text.split()
+
+    @given(st.lists(st.tuples(st.text(WRITTEN, max_size=20), st.text(WRITTEN, max_size=20)), max_size=4))
+    @pytest.mark.parametrize("parser", ["with tables and strikethrough", "all there is"])
+    def test_cells_of_a_table_hold_what_was_written_whatever_it_is(
+        self, parser: str, rows: list[tuple[str, str]]
+    ) -> None:
+        tokens = PARSERS[parser].parse(table(("a", "b"), [[inline(cell) for cell in row] for row in rows]))
+        cells = [tokens[at + 1].children or [] for at, one in enumerate(tokens) if one.type == "td_open"]
+        assert [plain(cell).split() for cell in cells] == [cell.split() for row in rows for cell in row]
+        assert {one.type for cell in cells for one in cell} <= {"text"}
 
     def test_what_no_page_can_hold_is_marked(self) -> None:
         assert inline("a\x00b\x1b\ud800") == "a\ufffdb\ufffd\ufffd"

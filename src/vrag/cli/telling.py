@@ -131,14 +131,25 @@ def tell_end(run: Trajectory, recording: Recording | StoredRun, started: RunStar
     else:
         say(("Failed:", "bold red"))
         say("  ", plain(run.failure or _ended(run.stop_reason, started.settings.limits)))
-    for number, evidence in enumerate(run.evidence, 1):
-        if number == 2:
-            say(("Also looked at:", "dim"))
-        _tell_evidence(number, evidence, recording)
+    _tell_citations(run, recording, started)
     for fault in run.unsupported:
         say(("Left out: ", "yellow"), plain(fault))
     files = f" · pictures in {file_uri(recording.directory / 'files')}" if run.usage.visual_tokens else ""
     say((f"{_spent(run)} · run {recording.id}{files}", "dim"))
+
+
+def _tell_citations(run: Trajectory, recording: Recording | StoredRun, started: RunStarted) -> None:
+    """Prints what the answer rests on, and what was looked at besides."""
+    from vrag.agent.citing import citations
+
+    cited = citations(run.evidence, started.settings)
+    numbered = list(enumerate(cited.rests + cited.besides, 1))
+    for number, evidence in numbered[: len(cited.rests)]:
+        _tell_evidence(number, evidence, recording)
+    if cited.besides:
+        say(("Also looked at:", "dim"))
+    for number, evidence in numbered[len(cited.rests) :]:
+        _tell_evidence(number, evidence, recording)
 
 
 def _ended(reason: StopReason | None, limits: Limits) -> str:

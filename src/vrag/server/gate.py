@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import re
 import time
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
@@ -39,6 +40,8 @@ _NO_BROWSER = "Ask from a program: without Origin and Sec-Fetch-Site, which brow
 _OTHER_SITE = "Pages of other sites may not ask this server."
 _PUBLIC = frozenset({"/", "/favicon.ico", "/healthz", "/session"})
 _READING = frozenset({"GET", "HEAD", "OPTIONS"})
+_HOST = re.compile(r"(\[[0-9a-fA-F:.]+\]|[A-Za-z0-9._-]+)(?::[0-9]*)?")
+"""What browsers send: no user, no path."""
 
 
 def is_public(path: str) -> bool:
@@ -268,11 +271,9 @@ def _text(value: bytes) -> str:
 
 
 def _name(host: str) -> str:
-    """The name in a Host header, without port; empty when there is none."""
-    try:
-        return urlsplit(f"//{host}").hostname or ""
-    except ValueError:
-        return ""
+    """The name in a Host header, without port; empty when there is none, or what is no part of one."""
+    found = _HOST.fullmatch(host)
+    return found[1].strip("[]").casefold() if found else ""
 
 
 def _netloc(origin: bytes) -> str:

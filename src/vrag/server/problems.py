@@ -12,6 +12,7 @@ from pydantic import ValidationError
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 from starlette.responses import Response
+from starlette.routing import Match
 
 from vrag.errors import SearchError, ServerError, VragError
 from vrag.search.wire import NOT_BLANK, Problem, SearchRequest
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
     from fastapi import FastAPI
     from starlette.requests import Request
+    from starlette.routing import BaseRoute
 
 __all__ = [
     "ClientLeft",
@@ -57,8 +59,19 @@ _HEADERS = {
 _NAME = 60
 """Characters of a field's name in a message."""
 _ROUTES = "GET /openapi.json describes every route."
+_IDS = {
+    "items": "Ids come from a search: the field id of what was found.",
+    "runs": "GET /runs lists them.",
+    "jobs": "The answer to an upload has it.",
+    "documents": "GET /collections/{name}/documents lists them.",
+    "collections": "GET /collections/{name}/documents lists them.",
+}
+"""Where ids come from, by the beginning of the path."""
 _EXAMPLE = 'Send a JSON object such as {"queries": ["shore power"], "top_k": 3}.'
 _HTTP_HINTS = {404: _ROUTES, 405: _ROUTES}
+_METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE")
+_MATCHED = frozenset({"type", "path", "root_path", "headers", "query_string"})
+"""What routes look at, without what was noted about the one that was found."""
 _OTHER_TYPE = frozenset({"string_type", "list_type", "none_required"})
 """Faults of a union's members that the value was not meant for."""
 
@@ -145,7 +158,7 @@ def _left(_: Request, __: Exception) -> Response:
     return Response(status_code=499)
 
 
-def _invalid(_: Request, error: Exception) -> Response:
+def _invalid(request: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError | ValidationError)
     faults: list[Any] = list(error.errors())
     telling = [fault for fault in faults if fault["type"] not in _OTHER_TYPE]
@@ -156,7 +169,8 @@ def _invalid(_: Request, error: Exception) -> Response:
     else:  # none of what the field may be
         alike = [other for other in faults if _place(other) == _place(fault)]
         messages = [_message(alike[0])] + [_message(a).removeprefix("Input should be ") for a in alike[1:]]
-    return answer_problem(422, _sentence(names, " or ".join(dict.fromkeys(messages))), _advice(names))
+    advice = _advice(names, request.scope["path"])
+    return answer_problem(422, _sentence(names, " or ".join(dict.fromkeys(messages))), advice)
 
 
 def _place(fault: Any) -> tuple[object, int]:  # noqa: ANN401 - pydantic's, typed differently by its makers
@@ -170,7 +184,7 @@ def _message(fault: Any) -> str:  # noqa: ANN401 - as above
         return f"The body is not JSON: {message.removeprefix('Invalid JSON: ')}"
     if fault["type"] == "string_pattern_mismatch":
         blank = fault["ctx"]["pattern"] == NOT_BLANK
-        return "It must not be blank" if blank else "That is not the id of an item"
+        return "It must not be blank" if blank else "It is not written like one of ours"
     return message
 
 
@@ -180,22 +194,36 @@ def _sentence(names: Sequence[Any], message: str) -> str:
     return f"{str(names[0])[:_NAME]}{''.join(numbers)}: {message}." if names else f"{message}."
 
 
-def _advice(names: Sequence[Any]) -> str:
-    """What a field is for, where it is one of a search."""
+def _advice(names: Sequence[Any], path: str) -> str:
+    """What a field is for, where it is one of a search; of ids, where they come from."""
     if not names:
         return _EXAMPLE
     if names[0] == "id":
-        return "Ids come from a search: the field id of what was found."
+        return _IDS.get(path.split("/")[1], _ROUTES)
     field = SearchRequest.model_fields.get(str(names[0]))
     return field.description or _ROUTES if field else _ROUTES
 
 
-def _http(_: Request, error: Exception) -> Response:
+def _http(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     if error.status_code == 400 and error.__cause__ is not None:
         return _unread(error.__cause__)
     hint = _HTTP_HINTS.get(error.status_code, "")
-    return answer_problem(error.status_code, str(error.detail), hint, headers=error.headers)
+    headers = dict(error.headers or {})
+    if "Allow" in headers:
+        headers["Allow"] = ", ".join(_allowed(request)) or headers["Allow"]
+    return answer_problem(error.status_code, str(error.detail), hint, headers=headers)
+
+
+def _allowed(request: Request) -> list[str]:
+    """The methods of an address. Each of FastAPI's routes knows of its own alone."""
+    routes: list[BaseRoute] = request.app.routes
+    scope = {name: value for name, value in request.scope.items() if name in _MATCHED}
+    return [
+        method
+        for method in _METHODS
+        if any(route.matches({**scope, "method": method})[0] is Match.FULL for route in routes)
+    ]
 
 
 def _unread(error: BaseException) -> Response:

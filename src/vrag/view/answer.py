@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from vrag.agent.citing import citations
 from vrag.types import ItemKind
 from vrag.view.graph import anchor
 from vrag.view.making import Making
@@ -59,10 +60,18 @@ def evidence_section(story: Story, plates: Plates) -> Markup | None:
         return None
     title = "Evidence" if end.text is not None else "Where the agent looked"
     left_out = (element("li", reason, dir="auto") for reason in end.unsupported)
+    cited = citations(end.evidence, story.settings)
+    first, rest = cited.rests, cited.besides
+    if end.text is None:
+        first, rest = first + rest, ()
     return element(
         "section",
-        element("h2", title, element("span", count(len(end.evidence), "place"), class_="aside")),
-        element("ol", (_card(e, n, plates) for n, e in enumerate(end.evidence, 1)), class_="cards"),
+        element("h2", title, element("span", count(len(first), "place"), class_="aside")),
+        element("ol", (_card(e, n, plates) for n, e in enumerate(first, 1)), class_="cards"),
+        element("h3", "Also looked at") if rest else None,
+        element("ol", (_card(e, n, plates) for n, e in enumerate(rest, 1 + len(first))), class_="cards")
+        if rest
+        else None,
         element("h3", "Left out, since it no longer agrees with the collection") if end.unsupported else None,
         element("ul", left_out, class_="plain") if end.unsupported else None,
         id="evidence",

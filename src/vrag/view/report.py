@@ -16,7 +16,7 @@ from vrag.view.story import Story
 from vrag.view.wording import count
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from vrag.agent.events import Event
     from vrag.agent.evidence import Evidence
@@ -40,24 +40,20 @@ class Part:
         return self.story.answer.evidence if self.story.answer else ()
 
     @property
-    def figures(self) -> tuple[Evidence, ...]:
-        """The evidence that is shown: a whole page is not, where a part of it is shown on it already."""
-        parts = {(one.item, one.seconds) for one in self.evidence if one.quote or not _whole(one)}
-        return tuple(
-            one
-            for one in self.evidence
-            if one.quote or not _whole(one) or (one.item, one.seconds) not in parts
-        )
-
-    @property
     def closeups(self) -> tuple[Evidence, ...]:
-        """Of what is shown, the parts of pages, the passages and the stretches of videos with their words."""
-        return tuple(one for one in self.figures if one.quote or not _whole(one))
+        """Parts of pages, passages, and what else comes with its words: each once, whoever remembers it."""
+        return _each(one for one in self.evidence if not _bare(one))
 
     @property
     def pages(self) -> tuple[Evidence, ...]:
-        """Of what is shown, the whole pages."""
-        return tuple(one for one in self.figures if not one.quote and _whole(one))
+        """Whole pages, each once: only those of which no part is shown."""
+        parts = {_item(one) for one in self.closeups}
+        return _each(one for one in self.evidence if _bare(one) and _item(one) not in parts)
+
+    @property
+    def figures(self) -> tuple[Evidence, ...]:
+        """All evidence that is shown, in the order in which it is."""
+        return self.closeups + self.pages
 
     @property
     def before(self) -> str:
@@ -174,8 +170,21 @@ def report(
     )
 
 
-def _whole(evidence: Evidence) -> bool:
-    return evidence.box == (0.0, 0.0, 1.0, 1.0)
+def _bare(evidence: Evidence) -> bool:
+    """Whether it is a whole page and nothing else."""
+    return not evidence.quote and evidence.box == (0.0, 0.0, 1.0, 1.0)
+
+
+def _item(evidence: Evidence) -> tuple[str, tuple[float, float] | None]:
+    return evidence.item, evidence.seconds
+
+
+def _each(evidence: Iterable[Evidence]) -> tuple[Evidence, ...]:
+    """Each place once, as it comes up first."""
+    places: dict[object, Evidence] = {}
+    for one in evidence:
+        places.setdefault((*_item(one), one.box), one)
+    return tuple(places.values())
 
 
 def _title(parts: Sequence[Part]) -> str:

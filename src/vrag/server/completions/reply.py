@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from vrag.agent.citing import citations, is_whole
 from vrag.agent.events import AnswerGiven, ModelRetried, RunFailed, StopReason, ThoughtDelta, ThoughtGiven
 from vrag.agent.outline import Outline
 from vrag.server.completions.wire import Annotation, Source, UrlCitation, Usage, VragPart, VragUsage
@@ -28,7 +29,6 @@ _SOURCES = "\n\n**Sources**\n\n"
 _LOOKED = "\n\n**Looked at**\n\n"
 _CITED = 8
 """Places that are listed; the others stand in `vrag.evidence`, and on the page of the run."""
-_WHOLE = (0.0, 0.0, 1.0, 1.0)
 _NO_ANSWER = {
     StopReason.ABSTAINED: "I found no answer in the documents that I can stand behind.",
     StopReason.OUT_OF_STEPS: "I reached the limit of steps before I had an answer.",
@@ -101,8 +101,8 @@ def reply_of(run: str, outline: Outline, url: str) -> Reply:
         raise Refusal(500, "The run broke off.", "Ask again.")
     if isinstance(end, RunFailed) and end.stop_reason not in _LENGTH:
         raise Refusal(502, one_line(end.message))
-    text, evidence = (end.text, end.evidence) if isinstance(end, AnswerGiven) else (None, ())
-    part = VragPart(run_id=run, stop_reason=end.stop_reason, evidence=_sources(evidence, url))
+    text = end.text if isinstance(end, AnswerGiven) else None
+    part = _part(run, outline, end, url)
     is_cut = end.stop_reason in _LENGTH
     if text is None:
         said = _NO_ANSWER.get(end.stop_reason, "There is no answer.")
@@ -110,6 +110,16 @@ def reply_of(run: str, outline: Outline, url: str) -> Reply:
     marked, annotations = _marked(text, part.evidence[:_CITED])
     note = _QUOTED if outline.started.settings.policy == OFFLINE else ""
     return Reply(marked, note + _listed(_SOURCES, part.evidence), annotations, part, is_cut)
+
+
+def _part(run: str, outline: Outline, end: AnswerGiven | RunFailed, url: str) -> VragPart:
+    answered = isinstance(end, AnswerGiven) and end.text is not None
+    cited = citations(end.evidence if isinstance(end, AnswerGiven) else (), outline.started.settings)
+    places = _sources(cited.rests + cited.besides, url)
+    rests = len(cited.rests) if answered else len(places)
+    return VragPart(
+        run_id=run, stop_reason=end.stop_reason, evidence=places[:rests], looked_at=places[rests:]
+    )
 
 
 def plain_answer(content: str) -> str | None:
@@ -174,7 +184,7 @@ def _listed(heading: str, sources: Sequence[Source]) -> str:
 
 
 def _line(source: Source) -> str:
-    is_part = source.box not in {None, _WHOLE}
-    box = f", box {', '.join(f'{side:.3f}' for side in source.box or ())}" if is_part else ""
+    sides = source.box
+    box = "" if sides is None or is_whole(sides) else f", box {', '.join(f'{side:.3f}' for side in sides)}"
     place = inline(f"{source.document}, {where(source).lower()}")
     return f"[{source.number}] [{place}]({source.url}){box}"

@@ -83,7 +83,10 @@ class VragPart(_Frozen):
     run_id: str = Field(description="Of the run: GET /runs/{id} has all of it.")
     stop_reason: StopReason
     evidence: tuple[Source, ...] = Field(
-        description="Where the answer was seen; of an abstention, where the agent looked."
+        description="What the answer rests on; of an abstention, where the agent looked."
+    )
+    looked_at: tuple[Source, ...] = Field(
+        default=(), description="What was looked at besides. Numbered on; without markers."
     )
 
 

@@ -20,16 +20,16 @@ import secrets
 import threading
 import time
 from collections import deque
-from concurrent.futures import Future
 from contextlib import closing, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from vrag.corpus.manifest import read_source
 from vrag.errors import CollectionBusy, CollectionError, EmbedError
 from vrag.index.build import add_sources
 from vrag.index.plan import read_manifest
 from vrag.index.upkeep import compact, remove
+from vrag.server.library.errands import Errand
 from vrag.server.library.folder import GONE, files, hide, is_done, lies_in, moved, show, uploads_of
 from vrag.server.library.tickets import Journal, Ticket
 from vrag.server.library.uploads import clear_parts
@@ -38,6 +38,7 @@ from vrag.server.problems import Refusal
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator
     from collections.abc import Collection as CollectionOf
+    from concurrent.futures import Future
 
     from vrag.corpus.base import Source
     from vrag.corpus.options import CorpusOptions
@@ -50,7 +51,6 @@ __all__ = ["Clerk"]
 
 log = logging.getLogger("vrag.server")
 T = TypeVar("T")
-_Errand: TypeAlias = "tuple[Future[Any], Callable[[], Any]]"
 _TOGETHER = 16
 """Files that are indexed in one go: starting to takes a second."""
 _COMPACT = 64
@@ -79,7 +79,7 @@ class Clerk:
         self._producer: Producer = holding.producer
         self._placing = threading.Lock()
         self._wake = threading.Condition()
-        self._errands: deque[_Errand] = deque()
+        self._errands: deque[Errand[Any]] = deque()
         self._waiting: deque[Ticket] = deque()
         self._stopping = False
         self._tidy = False
@@ -142,13 +142,29 @@ class Clerk:
         """
         return self._errand(lambda: self._remove(document, name))
 
+    def end_with(self, work: Callable[[], None]) -> Future[None]:
+        """Does what the collection does not survive, ahead of all that waits, and ends.
+
+        What is being read is left off for it. If it fails, or is cancelled before it began, all goes on.
+
+        Returns:
+            Done when it is. Raises what `work` raises.
+        """
+
+        def last() -> None:
+            work()
+            self.stop()
+
+        return self._errand(last)
+
     def stop(self) -> None:
         """Has the thread end soon; what is not done waits for the next start."""
         with self._wake:
             self._stopping = True
-            for future, _ in self._errands:
-                future.cancel()
+            left, self._errands = self._errands, deque()
             self._wake.notify()
+        for errand in left:
+            errand.turn_away(_closing())
 
     def join(self, seconds: float) -> bool:
         """Waits for the thread to end, after `stop`; says whether it has."""
@@ -156,14 +172,14 @@ class Clerk:
         return not self._thread.is_alive()
 
     def _errand(self, work: Callable[[], T]) -> Future[T]:
-        future: Future[T] = Future()
+        errand = Errand(work)
         with self._wake:
-            if self._stopping:
-                future.cancel()
-            else:
-                self._errands.append((future, work))
-            self._wake.notify()
-        return future
+            if not self._stopping:
+                self._errands.append(errand)
+                self._wake.notify()
+                return errand.future
+        errand.turn_away(_closing())
+        return errand.future
 
     def _run(self) -> None:
         while True:
@@ -174,7 +190,7 @@ class Clerk:
                     return
                 errand = self._errands.popleft() if self._errands else None
             if errand is not None:
-                _carry_out(errand)
+                errand.carry_out()
             elif not self._tidy:
                 self._try(self._take_up)
             else:
@@ -198,7 +214,7 @@ class Clerk:
         except CollectionBusy:
             self._pause = min(max(_PAUSE, 2 * self._pause), _LONGEST_PAUSE)
             self._not_before = time.monotonic() + self._pause
-        except Exception:
+        except BaseException:
             log.exception("The uploads of %s cannot be looked through.", self.holding.name)
             self._tidy = True  # what is uploaded from now on is indexed nevertheless
 
@@ -219,7 +235,7 @@ class Clerk:
         except CollectionBusy:
             self._put_off(tickets, "It waits: another process is writing to the collection.")
             raise
-        except Exception as error:  # noqa: BLE001 - told to the client, and logged
+        except BaseException as error:  # noqa: BLE001 - a panic of the table's library is no Exception
             reason = self._reason(error)
             for ticket in tickets:
                 ticket.fail(reason)
@@ -259,7 +275,7 @@ class Clerk:
                     ticket.wait(message)
                     self._waiting.appendleft(ticket)
 
-    def _reason(self, error: Exception) -> str:
+    def _reason(self, error: BaseException) -> str:
         """What clients are told of a failure that is not of one file; the log has all of it."""
         mark = secrets.token_hex(6)
         log.error("Indexing %s failed [%s]", self.holding.name, mark, exc_info=error)
@@ -369,6 +385,10 @@ class Clerk:
         return bool(old)
 
 
+def _closing() -> Refusal:
+    return Refusal(503, "The collection is being closed.", "Look at the list of collections again.")
+
+
 def _watched(producer: Producer, tell: Callable[[Made], None]) -> Producer:
     """A producer that tells of everything that it makes; what telling raises ends it."""
 
@@ -384,14 +404,3 @@ def _watched(producer: Producer, tell: Callable[[Made], None]) -> Producer:
                 tell(made)  # after it was taken: what telling raises loses nothing that was made
 
     return produce
-
-
-def _carry_out(errand: _Errand) -> None:
-    future, work = errand
-    if future.set_running_or_notify_cancel():
-        try:
-            result = work()
-        except BaseException as error:  # noqa: BLE001 - raised where the future is waited for
-            future.set_exception(error)
-        else:
-            future.set_result(result)

@@ -232,23 +232,27 @@ class Library:
             raise Refusal(409, error.message, error.hint) from error
 
     def _drop(self, holding: Holding) -> None:
-        with self._turn:
-            clerk = self._clerks.pop(holding.name, None)
-        if clerk is not None:
-            clerk.stop()
-            if not clerk.join(self._limits.stop_seconds):
-                raise CollectionBusy("A document is being read just now.", "Try again in a minute.")
+        clerk = self._clerk(holding)
+        dropped = clerk.end_with(partial(self._holdings.drop, holding.name))
         try:
-            self._holdings.drop(holding.name)
-        except BaseException:
-            if clerk is not None:
-                self._clerk(holding)  # takes up what waits
-            raise
+            dropped.result(self._limits.stop_seconds)
+        except TimeoutError:
+            if dropped.cancel():
+                raise CollectionBusy("A document is being read just now.", "Try again in a minute.") from None
+            dropped.result()
+        with self._turn:
+            if self._clerks.get(holding.name) is clerk:
+                del self._clerks[holding.name]
 
     def _clerk(self, holding: Holding) -> Clerk:
+        """What writes to a collection; another one where a new collection has the name of a deleted one."""
         with self._turn:
-            if holding.name not in self._clerks:
-                self._clerks[holding.name] = Clerk(holding, self._ended)
+            known = self._clerks.get(holding.name)
+            if known is not None and known.holding.collection is holding.collection:
+                return known
+            if known is not None:
+                known.stop()
+            self._clerks[holding.name] = Clerk(holding, self._ended)
             return self._clerks[holding.name]
 
     def _check_present(self) -> None:

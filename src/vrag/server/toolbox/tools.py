@@ -7,6 +7,7 @@ from contextlib import aclosing, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
+from vrag.agent.citing import citations
 from vrag.agent.events import AnswerGiven, RunFailed
 from vrag.agent.outline import Outline
 from vrag.errors import SearchError, ServerError, VragError
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
     from pydantic import BaseModel
 
+    from vrag.agent.citing import Citations
     from vrag.agent.evidence import Evidence
     from vrag.search.engine import Searcher
     from vrag.server.options import ServerOptions
@@ -200,8 +202,10 @@ class Toolbox:
         if outline is None:
             raise Refusal(500, "The run broke off.", "Ask again.")
         end = _end_of(outline)
-        pictures = await self.host.look(lambda: self._seen(summary.id, end.evidence))
-        return Given(_answer(summary.id, outline, end, list(pictures)), tuple(pictures.values()))
+        cited = citations(end.evidence, outline.started.settings)
+        pictures = await self.host.look(lambda: self._seen(summary.id, cited.rests))
+        told = _answer(summary.id, outline, end, cited, list(pictures))
+        return Given(told, tuple(pictures.values()))
 
     def _seen(self, run: str, evidence: Iterable[Evidence]) -> dict[str, bytes]:
         """The pictures in which the first places were seen, by hash."""
@@ -237,7 +241,9 @@ def _end_of(outline: Outline) -> AnswerGiven:
             raise Refusal(500, "The run broke off.", "Ask again.")
 
 
-def _answer(run: str, outline: Outline, end: AnswerGiven, pictures: list[str]) -> dict[str, Any]:
+def _answer(
+    run: str, outline: Outline, end: AnswerGiven, cited: Citations, pictures: list[str]
+) -> dict[str, Any]:
     note = {}
     if end.text is not None and outline.started.settings.policy == OFFLINE:
         note = {"note": "Quoted from the documents by the offline policy, not read by a model."}
@@ -245,7 +251,10 @@ def _answer(run: str, outline: Outline, end: AnswerGiven, pictures: list[str]) -
         "answer": end.text,
         **note,
         "stop_reason": end.stop_reason,
-        "evidence": [_place(number, one, pictures) for number, one in enumerate(end.evidence, 1)],
+        "evidence": [_place(number, one, pictures) for number, one in enumerate(cited.rests, 1)],
+        "looked_at": [
+            _place(number, one, pictures) for number, one in enumerate(cited.besides, 1 + len(cited.rests))
+        ],
         "run": run,
         "session": outline.started.session or run,
     }

@@ -131,10 +131,11 @@ const PATIENCE = 5_000;
  * @param {(event: any) => void} calls.event
  * @param {(drawing: any) => void} [calls.drawing]
  * @param {(ended: {state: string}) => void} [calls.end]
+ * @param {() => void} [calls.found] When it is connected, for the first time or again.
  * @param {(problem?: Problem) => void} [calls.lost] While it reconnects; with a problem when it gave up for good.
  * @returns {{close: () => void}}
  */
-export function follow(id, { after = -1, event, drawing, end, lost }) {
+export function follow(id, { after = -1, event, drawing, end, found, lost }) {
   let seen = after;
   let pause = FIRST_PAUSE;
   let closed = false;
@@ -163,6 +164,7 @@ export function follow(id, { after = -1, event, drawing, end, lost }) {
       timer = setTimeout(close, PATIENCE);
       end?.(JSON.parse(message.data));
     });
+    source.onopen = () => found?.();
     source.onerror = broken;
   };
   const broken = () => {

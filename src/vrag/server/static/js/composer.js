@@ -22,7 +22,7 @@ const UNSENT = new Problem(0, "The server does not answer. Your question is stil
  * @param {any} how.offer What the server offers.
  * @param {string} [how.session] The conversation that it continues.
  * @param {string} [how.placeholder]
- * @param {(run: any) => void} how.asked Called with the run that began.
+ * @param {(run: any, here: boolean) => void} how.asked Called with the run that began, and whether the box is still shown.
  * @param {() => void} [how.changed] Called when an option changed.
  * @returns {Composer}
  */
@@ -77,7 +77,7 @@ export function composer({ offer, session, placeholder = "Ask a question about y
       sessionStorage.removeItem(draft);
       pictures.clear();
       announce("Asked");
-      asked(run);
+      asked(run, element.isConnected);
     } catch (error) {
       if (!(error instanceof Problem)) throw error;
       if (error.status !== 401) refuse(error.status === 0 ? UNSENT : error);

@@ -2,7 +2,7 @@
 
 import { del, get, post, Problem } from "./api.js";
 import { counted } from "./choices.js";
-import { announce, dialog, h, icon, iconButton, replace, showList, toast } from "./dom.js";
+import { announce, dialog, h, icon, iconButton, redraw, replace, showList, toast } from "./dom.js";
 import { openDocument } from "./open-document.js";
 import { tell } from "./overlays.js";
 import { bytes } from "./pictures.js";
@@ -54,7 +54,7 @@ export function showDocuments(root, { name, holdings, uploads, reload }) {
   const list = () => {
     const rows = documents.map((one) => documentRow(one, current, () => remove(one)));
     if (rows.length === 0) replace(held, emptyCollection(current));
-    else replace(held, rows.length >= FILTER_FROM && filterBox(held), h("ul", { class: "held", "aria-label": `Documents of ${current.name}` }, rows));
+    else redraw(held, rows.length >= FILTER_FROM && filterBox(held), h("ul", { class: "held", "aria-label": `Documents of ${current.name}` }, rows));
   };
   const remove = async (/** @type {Held} */ one) => {
     const body = `${one.name} and its ${counted(one.items, "item")} leave the collection. ${one.uploaded ? "The uploaded file is deleted too." : "The file itself stays where it is."}`;
@@ -138,6 +138,7 @@ function problemList(problems) {
 
 /** @param {import("./uploads.js").Upload} upload @param {() => void} dismiss */
 function job(upload, dismiss) {
+  const problems = upload.problems.filter((problem) => problem !== upload.message);
   const ended = upload.state === "finished" || upload.state === "failed";
   const known = upload.state === "sending" || upload.state === "running";
   const bar = known && upload.total ? { value: String(upload.done), max: upload.total } : {};
@@ -145,7 +146,7 @@ function job(upload, dismiss) {
     "li",
     { class: `job ${upload.state}`, dataset: { file: upload.file, state: upload.state } },
     ended ? icon(upload.state === "failed" ? "warn" : "check") : h("span", { class: "spinner" }),
-    h("div", { class: "grow" }, h("p", { class: "job-name", dir: "auto", text: upload.file }), h("p", { class: "job-doing size-2", dir: "auto", text: doing(upload) }), upload.problems.length > 0 && problemList(upload.problems)),
+    h("div", { class: "grow" }, h("p", { class: "job-name", dir: "auto", text: upload.file }), h("p", { class: "job-doing size-2", dir: "auto", text: doing(upload) }), problems.length > 0 && problemList(problems)),
     ended && iconButton("close", `Dismiss ${upload.file}`, { on: { click: dismiss } }),
     !ended && h("progress", { ...bar, "aria-label": `${upload.file}: progress` }),
   );
@@ -167,13 +168,16 @@ export function uploadButton(uploads, collection) {
 
 /** @param {HTMLElement} held */
 function filterBox(held) {
-  const input = (/** @type {Event} */ event) => {
-    const words = /** @type {HTMLInputElement} */ (event.target).value.toLocaleLowerCase();
+  const kept = /** @type {HTMLInputElement | null} */ (held.querySelector("#filter-documents"))?.value ?? "";
+  const filter = () => {
+    const words = box.value.toLocaleLowerCase();
     for (const row of /** @type {NodeListOf<HTMLElement>} */ (held.querySelectorAll(".held-row"))) {
       row.hidden = !(row.dataset.name ?? "").toLocaleLowerCase().includes(words);
     }
   };
-  return h("input", { type: "search", id: "filter-documents", placeholder: "Filter by name", "aria-label": "Filter documents by name", on: { input } });
+  const box = /** @type {HTMLInputElement} */ (h("input", { type: "search", id: "filter-documents", placeholder: "Filter by name", "aria-label": "Filter documents by name", value: kept, on: { input: filter } }));
+  if (kept) queueMicrotask(filter);
+  return box;
 }
 
 /** @param {any} collection */

@@ -19,9 +19,16 @@ export function dialog({ title, body = "", actions = [{ label: "Close", value: n
   return new Promise((resolve) => {
     /** @type {any} */
     let chosen = null;
+    let checking = false;
     const heading = h("h2", { id: `dialog-${++opened}`, dir: "auto", text: title });
     const choose = async (/** @type {DialogAction} */ action) => {
-      if (action.check && !(await action.check())) return;
+      if (checking) return; // pressed twice
+      checking = true;
+      try {
+        if (action.check && !(await action.check())) return;
+      } finally {
+        checking = false;
+      }
       chosen = action.value ?? null;
       element.close();
     };

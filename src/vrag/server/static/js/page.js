@@ -29,6 +29,8 @@ export class Page {
   #ask = null;
   /** @type {string | null} Id of the run that is open. */
   #current = null;
+  /** Counts what was shown: what was asked for one view never fills a later one. */
+  #visit = 0;
   #began = false;
 
   /** @param {any} offer @param {boolean} secured Whether there is a session to leave. */
@@ -70,6 +72,7 @@ export class Page {
   }
 
   #leave() {
+    this.#visit++;
     this.#run?.destroy();
     this.#run = this.#documents = this.#ask = this.#box = this.#current = null;
   }
@@ -77,7 +80,7 @@ export class Page {
   #showAsk() {
     document.title = "vrag";
     showBar(this.#bar);
-    this.#box = composer({ offer: this.offer, asked: (run) => this.#asked(run), changed: () => this.#ask?.update() });
+    this.#box = composer({ offer: this.offer, asked: (run, here) => this.#asked(run, here), changed: () => this.#ask?.update() });
     this.#ask = showAsk(this.#main, { offer: this.offer, box: this.#box, uploads: this.uploads });
     if (window.matchMedia("(hover: hover)").matches) this.#box.focus(); // elsewhere a keyboard would cover half of the page
   }
@@ -86,14 +89,14 @@ export class Page {
   async #showDocuments(name) {
     document.title = "Documents · vrag";
     showBar(this.#bar);
-    const route = location.hash;
+    const visit = ++this.#visit;
     replace(this.#main, loading());
     try {
       const holdings = await get("/collections");
-      if (location.hash === route) this.#documents = showDocuments(this.#main, { name, holdings, uploads: this.uploads, reload: () => this.#reload() });
+      if (visit === this.#visit) this.#documents = showDocuments(this.#main, { name, holdings, uploads: this.uploads, reload: () => this.#reload() });
     } catch (error) {
       if (!(error instanceof Problem)) throw error;
-      if (location.hash !== route || error.status === 401) return;
+      if (visit !== this.#visit || error.status === 401) return;
       const again = h("button", { type: "button", class: "primary", text: "Try again", on: { click: () => this.#showDocuments(name) } });
       tell(this.#main, { id: "no-documents-list", level: "h1", title: error.detail, hint: error.hint, actions: [again] });
     }
@@ -101,24 +104,25 @@ export class Page {
 
   /** @param {string} id @param {number | null} step */
   async #showRun(id, step) {
+    const visit = this.#visit;
     this.#current = id;
     replace(this.#main, loading());
     try {
       const run = this.runs.find(id) ?? (await get(`/runs/${encodeURIComponent(id)}`));
-      if (this.#current !== id) return;
+      if (visit !== this.#visit) return;
       this.#mount(run, step);
       this.runs.put(run);
       if (run.session !== run.id) this.runs.loadSession(run.session);
     } catch (error) {
       if (!(error instanceof Problem)) throw error;
-      if (this.#current === id && error.status !== 401) this.#noRun(error);
+      if (visit === this.#visit && error.status !== 401) this.#noRun(error);
     }
   }
 
   /** @param {import("./history.js").Run} run @param {number | null} step */
   #mount(run, step) {
     document.title = `${run.question.slice(0, 80)} · vrag`;
-    const box = composer({ offer: this.offer, session: run.session, placeholder: "Ask a follow-up", asked: (next) => this.#asked(next) });
+    const box = composer({ offer: this.offer, session: run.session, placeholder: "Ask a follow-up", asked: (next, here) => this.#asked(next, here) });
     box.element.classList.add("compact");
     this.#box = box;
     const root = h("div", { id: "view", class: "view-run" });
@@ -136,10 +140,10 @@ export class Page {
     tell(this.#main, { id: "no-run", level: "h1", title, hint, actions: [h("a", { href: "#/", class: "button primary", text: "Ask a question" })] });
   }
 
-  /** @param {import("./history.js").Run} run */
-  #asked(run) {
+  /** @param {import("./history.js").Run} run @param {boolean} here Whether the box that it was asked in is still shown. */
+  #asked(run, here) {
     this.runs.put(run);
-    navigate(runHash(run.id));
+    if (here) navigate(runHash(run.id));
   }
 
   #runsChanged() {
@@ -165,8 +169,16 @@ export class Page {
     await this.#reload();
   }
 
-  /** Loads what the server offers again, since its collections changed. */
+  /** Loads what the server offers again, since its collections changed; what is away now is loaded another time. */
   async #reload() {
+    try {
+      await this.#load();
+    } catch (error) {
+      if (!(error instanceof Problem)) throw error;
+    }
+  }
+
+  async #load() {
     const before = this.offer;
     this.offer = await get("/options");
     const renamed = before.collections.map(nameOf).join("\n") !== this.offer.collections.map(nameOf).join("\n");

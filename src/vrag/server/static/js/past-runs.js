@@ -15,6 +15,7 @@ export class PastRuns {
   /** @type {ReturnType<typeof setTimeout> | undefined} */
   #timer;
   #reachedEnd = false;
+  #stopped = false;
   #lost = false;
 
   /** Whether there are older ones. */
@@ -70,6 +71,7 @@ export class PastRuns {
   }
 
   stop() {
+    this.#stopped = true;
     clearTimeout(this.#timer);
   }
 
@@ -97,6 +99,7 @@ export class PastRuns {
 
   #again() {
     clearTimeout(this.#timer);
+    if (this.#stopped) return;
     const running = this.list.some((run) => run.state === "running");
     const pause = this.#lost ? WHILE_AWAY : running ? WHILE_RUNNING : OTHERWISE;
     this.#timer = setTimeout(() => (document.hidden ? this.#again() : this.refresh()), pause);

@@ -86,9 +86,12 @@ export class Uploads {
     const next = this.#queue.shift();
     if (!next) return;
     this.#sending = true;
-    await this.#send(next.file, next.upload);
-    this.#sending = false;
-    this.#next();
+    try {
+      await this.#send(next.file, next.upload);
+    } finally {
+      this.#sending = false;
+      this.#next();
+    }
   }
 
   /** @param {File} file @param {Upload} upload */

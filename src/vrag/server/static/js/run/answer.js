@@ -1,6 +1,7 @@
 /** How a run ended: the answer with its citations, or why there is none and what can be done. */
 
 import { announce, h, icon, replace, toast } from "../dom.js";
+import { prose } from "./prose.js";
 import { cited, placeOf, placesOf } from "./cited.js";
 import { stopReason } from "./story.js";
 import { CUT_OFF, ENDINGS, OFFLINE } from "./wording.js";
@@ -56,7 +57,7 @@ export class AnswerView {
     if (state.answer?.text) {
       const offline = state.started.settings.policy === OFFLINE;
       return [
-        h("p", { class: `answer-text${sizeOf(state.answer.text)}`, id: "answer-text", dir: "auto", text: state.answer.text }),
+        h("div", { class: `answer-text${sizeOf(state.answer.text)}`, id: "answer-text", dir: "auto" }, prose(state.answer.text)),
         offline && h("p", { class: "answer-note" }, icon("report"), "Quoted from the documents by the offline policy, not read by a model."),
       ];
     }

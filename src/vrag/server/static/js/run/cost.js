@@ -35,7 +35,7 @@ export class Meter {
     const { totals, started } = state;
     const most = started?.settings.limits?.steps;
     const made = state.steps.at(-1)?.number ?? 0;
-    this.steps.tell(String(made), `${most ? `of ${most} ` : ""}step${(most || made) === 1 ? "" : "s"}`);
+    this.steps.tell(started ? String(made) : "", `${most ? `of ${most} ` : ""}step${(most || made) === 1 ? "" : "s"}`);
     const known = totals.prompt !== null || totals.completion !== null;
     this.tokens.tell(known ? amount((totals.prompt ?? 0) + (totals.completion ?? 0)) : "", "tokens", `Tokens: ${amount(totals.prompt)} in prompts, ${amount(totals.completion)} written`);
     this.visual.tell(totals.visual ? amount(totals.visual) : "", "visual");

@@ -71,7 +71,7 @@ export class Layout {
    */
   update(state, drawing, how) {
     const first = this.element.dataset.agent === undefined && state.started !== null;
-    if (first) this.#begin(state.started.settings.agent, how.running);
+    if (first) this.#begin(state.started.settings.agent);
     this.element.dataset.state = how.running ? "running" : how.replaying ? "replay" : "ended";
     this.bar.update(state, how);
     this.timeline.update(state, how.running);
@@ -82,6 +82,7 @@ export class Layout {
     this.#place();
     this.sight.update(state, how.over);
     this.node.update(state);
+    this.title.hidden = state.steps.length === 0 || (this.element.dataset.agent === "vimrag" && how.running);
     this.count.textContent = state.steps.length ? String(state.steps.length) : "";
     this.#tellFold();
   }
@@ -132,11 +133,10 @@ export class Layout {
     return true;
   }
 
-  /** @param {string} agent @param {boolean} running */
-  #begin(agent, running) {
+  /** @param {string} agent */
+  #begin(agent) {
     this.element.dataset.agent = agent;
     this.tabs.hidden = agent !== "vimrag";
-    this.title.hidden = agent === "vimrag" && running;
     if (agent === "vimrag") this.#show("graph");
   }
 

@@ -24,7 +24,7 @@ export class RunBar {
     this.text = h("span", { class: "status-text" });
     this.what = h("span", { class: "status-what", dir: "auto" });
     this.status = h("p", { class: "status", id: "status" }, this.sign, h("span", { class: "status-words clip" }, this.text, " ", this.what));
-    this.stopButton = h("button", { type: "button", id: "stop", class: "stop", hidden: true, title: "Stop the run (Esc)", on: { click: () => this.stop() } }, icon("stop"), h("span", { text: "Stop" }));
+    this.stopButton = h("button", { type: "button", id: "stop", class: "stop", hidden: true, title: "Stop the run (Esc)", on: { click: () => this.stop() } }, icon("stop"), "Stop");
     this.replayButton = h("button", { type: "button", id: "replay", class: "quiet", hidden: true, "aria-expanded": "false", "aria-controls": "player", on: { click: replay } }, icon("play"), "Replay");
     this.menu = exportMenu(run);
     this.lost = h("p", { class: "lost", id: "lost", role: "status", hidden: true });
@@ -62,14 +62,20 @@ export class RunBar {
   /** Asks the server to end the run; what it had seen stays. */
   async stop() {
     if (this.stopButton.hidden || this.stopButton.hasAttribute("disabled")) return;
-    this.stopButton.setAttribute("disabled", "");
+    this.#stopping(true);
     try {
       await del(`/runs/${encodeURIComponent(this.run)}`);
     } catch (error) {
       if (!(error instanceof Problem)) throw error;
       toast("The run could not be stopped.", { kind: "danger", hint: error.detail });
-      this.stopButton.removeAttribute("disabled");
+      this.#stopping(false);
     }
+  }
+
+  /** @param {boolean} stopping */
+  #stopping(stopping) {
+    this.stopButton.toggleAttribute("disabled", stopping);
+    replace(this.stopButton, icon("stop"), stopping ? "Stopping" : "Stop");
   }
 }
 

@@ -176,8 +176,9 @@ class StepView {
 
 /** A step in a line. @param {Step} step */
 function outlineOf(step) {
+  const refused = step.entries.some((one) => one.kind === "refused");
   for (const one of step.entries) {
-    const told = OUTLINES[one.kind]?.(one);
+    const told = refused && one.picture === null ? "" : OUTLINES[one.kind]?.(one);
     if (told) return told;
   }
   return "";
@@ -189,7 +190,7 @@ const OUTLINES = {
   closer: (one) => (one.picture ? `${one.picture.document}, page ${one.picture.page}` : one.request.label || (one.request.image ? `Image ${one.request.image}` : "the last picture")),
   tool: (one) => one.text,
   memory: (one) => one.summary || one.update.node,
-  refused: (one) => one.reason,
+  refused: (one) => `not carried out: ${one.reason}`,
   answer: (one) => one.text ?? "",
   failure: (one) => one.message,
 };

@@ -64,11 +64,18 @@ class RunView {
       this.#state = summary.state;
       this.#live = summary.state === "running";
       if (this.#live) this.#tellShell();
+      if (this.#live) this.#greet(summary);
       this.#follow();
     } catch (error) {
       if (!(error instanceof Problem)) throw error;
       if (!this.#gone && error.status !== 401) this.#fail(error);
     }
+  }
+
+  /** What is known of a run before it has told anything: it can be read, and stopped. @param {any} summary */
+  #greet({ question, agent, model, collection, started }) {
+    showHead(this.layout.head, { question, ts: started, settings: { agent, policy: model, environment: { collection } } }, this.how.id);
+    this.#draw();
   }
 
   destroy() {
@@ -95,6 +102,7 @@ class RunView {
       event: (event) => this.#take(event),
       drawing: (drawing) => (this.#coming = drawing),
       end: ({ state }) => this.#end(state),
+      found: () => this.layout.bar.lose(""),
       lost: (problem) => this.#lost(problem),
     });
   }
@@ -125,6 +133,7 @@ class RunView {
   /** @param {Problem} [problem] */
   #lost(problem) {
     if (problem) return this.#fail(problem);
+    if (!this.layout.bar.lost.hidden) return;
     this.layout.bar.lose("The connection was lost. Trying again …");
     announce("The connection was lost. Trying again.");
   }

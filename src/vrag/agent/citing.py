@@ -1,0 +1,63 @@
+"""What an answer rests on, told from what the agent looked at besides.
+
+An agent with a graph names the nodes that led to its answer, and one that was asked which of its evidence
+counts has named that: then all evidence is meant. VRAG otherwise reports everything that it was shown, the
+last closer look first. There the closer looks are what the answer rests on, or the first page when it never
+looked closer.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable, Iterable
+
+    from vrag.agent.events import RunSettings
+    from vrag.agent.evidence import BoxSides, Evidence
+
+__all__ = ["WHOLE", "Citations", "citations", "is_whole"]
+
+WHOLE = 0.995
+"""Part of each side of a page from which a box is the whole of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Citations:
+    """The evidence of an answer, each place once."""
+
+    rests: tuple[Evidence, ...]
+    """On which the answer rests."""
+    besides: tuple[Evidence, ...]
+    """Items that were looked at, and of which nothing is among the others."""
+
+
+def citations(evidence: Iterable[Evidence], settings: RunSettings) -> Citations:
+    """Parts the evidence of an answer.
+
+    Args:
+        evidence: As the answer has it.
+        settings: Of its run.
+    """
+    distinct = _first_of_each(evidence, lambda one: (one.item, one.box, one.seconds))
+    if settings.agent != "vrag" or settings.reselect:
+        return Citations(distinct, ())
+    closer = tuple(one for one in distinct if one.box is not None and not is_whole(one.box))
+    rests = closer or distinct[:1]
+    known = {one.item for one in rests}
+    others = (one for one in distinct if one.item not in known)
+    return Citations(rests, _first_of_each(others, lambda one: one.item))
+
+
+def is_whole(box: BoxSides) -> bool:
+    """Whether a box is as good as the whole page."""
+    x1, y1, x2, y2 = box
+    return min(x2 - x1, y2 - y1) >= WHOLE
+
+
+def _first_of_each(evidence: Iterable[Evidence], key: Callable[[Evidence], Hashable]) -> tuple[Evidence, ...]:
+    found: dict[Hashable, Evidence] = {}
+    for one in evidence:
+        found.setdefault(key(one), one)
+    return tuple(found.values())
