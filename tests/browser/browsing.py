@@ -195,11 +195,17 @@ _SPOT = """([leaf, at]) => {
 }"""
 
 
+def check_page_shown(page: Page) -> None:
+    """The viewer shows the picture of a page."""
+    expect(page.locator("#viewer .leaf img")).to_have_attribute("src", re.compile("/items/"))
+    expect(page.locator("#viewer .leaf")).not_to_have_class(re.compile("loading"))
+
+
 def check_spot(page: Page, sides: BoxSides, index: int = 0) -> None:
     """The viewer's rectangle lies on the page's picture where the evidence says, to two pixels."""
     leaf = page.locator("#viewer .leaf")
     expect(leaf.locator("[data-box]").nth(index)).to_be_visible()
-    expect(leaf).not_to_have_class(re.compile("loading"))
+    check_page_shown(page)
     width, height, *found = page.evaluate(_SPOT, [leaf.element_handle(), index])  # at one moment
     assert width > 100
     for at, (side, wanted) in enumerate(zip(found, sides, strict=True)):

@@ -157,6 +157,7 @@ class TestWhatIsTold:
         )
         found = made(ended(vrag_run(), evidence=places, stop_reason=StopReason.ANSWERED)).sources
         assert [found.number(one) for one in places] == [1, 1, 2, 3]
+        assert [source.questions for source in found.listed] == [(1,), (1,), (1,)]
 
     def test_a_page_is_not_shown_beside_a_part_of_it(self) -> None:
         places = (evidence(REPORT, 3, box=(0.1, 0.1, 0.5, 0.5)), evidence(REPORT, 3), evidence(SLIDES, 2))
@@ -188,6 +189,9 @@ class TestWhatIsTold:
         assert wide < html.index("Seen.") < small
         heads = [line for line in done.markdown("x").text.split("\n") if line.startswith("| [")]
         assert [re.findall(r"page (\d)", head) for head in heads] == [["5", "6", "7"], ["8"]]
+        assert sum(f"page {page}](" in done.markdown("x").text for page in (5, 6, 7, 8)) == 0, (
+            "no pictures here"
+        )
         assert done.markdown("x").text.index("> Seen") < done.markdown("x").text.index("page 5")
 
     def test_what_all_answers_have_in_common_is_told_once(self, whole: Report) -> None:

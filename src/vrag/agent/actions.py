@@ -47,7 +47,6 @@ def _tag(names: frozenset[str]) -> re.Pattern[str]:
 
 TAG = _tag(frozenset[str]())
 """A tag of the grammar, opening or closing."""
-_IMAGE = re.compile(r"\s+image\s*=\s*\"?\s*(?P<number>[^\"]*?)\s*\"?\s*")
 
 
 def _checked_text(text: str, what: str) -> None:
@@ -312,7 +311,9 @@ def _numbers(body: str) -> tuple[int, ...]:
 def _image_number(attribute: str) -> int | None:
     if not attribute.strip():
         return None
-    named = _IMAGE.fullmatch(attribute)
-    if named is None or not re.fullmatch(r"[0-9]{1,6}", named["number"]):
+    name, _, value = attribute.partition("=")
+    number = value.strip().removeprefix('"').removesuffix('"').strip()
+    is_named = name.strip() == "image" and name[:1].isspace()
+    if not is_named or not re.fullmatch(r"[0-9]{1,6}", number):
         raise ValueError('the picture of a box is named by its number: <bbox image="2">')
-    return int(named["number"])
+    return int(number)

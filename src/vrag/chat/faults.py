@@ -116,16 +116,21 @@ def failure_of(complaint: Complaint, server: str) -> ModelError | Passing:
     status, said = complaint.status, complaint.message
     if status in {400, 413, 422, 500} and _TOO_LONG.search(said):
         return ContextTooLong(
-            f"The conversation is longer than the model at {server} can take: {said}",
+            f"The conversation is longer than the model at {server} can take: {_closed(said)}",
             "Give the model a longer context, or the run a smaller budget of pictures and steps.",
         )
-    words = f": {said}" if said else "."
+    words = f": {_closed(said)}" if said else "."
     error = ModelError(f"{server} answered {_named(status)}{words}", _hint(status, said))
     if status in _PASSING or status >= 500:
         if _BROKE.search(said):
             return error
         return Passing(error, asked=complaint.asked, everyone=status == HTTPStatus.TOO_MANY_REQUESTS)
     return error
+
+
+def _closed(said: str) -> str:
+    """What a server said, so that something may be said after it."""
+    return said if said[-1] in ".!?…。！？" else f"{said}."
 
 
 def reach_hint(error: BaseException) -> str:

@@ -51,6 +51,8 @@ def demo(
 
       vrag demo "How many passengers travelled on the line from Orla to Saltby in 2024?"
     """
+    if question is not None and only is not None:
+        raise typer.BadParameter("A question is answered here, and nothing served: leave one of the two out.")
     place = collection or str(samples_place())
     if question is None:
         _serve(place, agent, model, base_url, only, port, browser=browser)
@@ -81,9 +83,10 @@ def _ask(
             images=[],
             as_json=as_json,
         )
-    finally:
+    except typer.Exit:
         if not as_json:
             say(("\nTry your own: ", "bold"), 'vrag ask ./my-documents "What was the revenue in 2023?"')
+        raise
 
 
 def _serve(

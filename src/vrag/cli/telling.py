@@ -13,7 +13,6 @@ if TYPE_CHECKING:
         MemoryUpdated,
         RunStarted,
         SearchReturned,
-        StopReason,
         UsageReported,
     )
     from vrag.agent.evidence import Evidence
@@ -130,7 +129,7 @@ def tell_end(run: Trajectory, recording: Recording | StoredRun, started: RunStar
         )
     else:
         say(("Failed:", "bold red"))
-        say("  ", plain(run.failure or _ended(run.stop_reason, started.settings.limits)))
+        say("  ", plain(run.failure or _ended(run, started.settings.limits)))
     _tell_citations(run, recording, started)
     for fault in run.unsupported:
         say(("Left out: ", "yellow"), plain(fault))
@@ -152,15 +151,13 @@ def _tell_citations(run: Trajectory, recording: Recording | StoredRun, started: 
         _tell_evidence(number, evidence, recording)
 
 
-def _ended(reason: StopReason | None, limits: Limits) -> str:
+def _ended(run: Trajectory, limits: Limits) -> str:
     """Why there is no answer, and which setting gives a run more room."""
     from vrag.agent.events import StopReason
 
-    match reason:
+    match run.stop_reason:
         case StopReason.OUT_OF_STEPS:
-            return (
-                f"There was no answer after {limits.steps} model calls. More: --max-steps or VRAG_MAX_STEPS."
-            )
+            return _out_of_steps(run, limits)
         case StopReason.OUT_OF_BUDGET:
             return f"The budget was spent before there was an answer: {_budget(limits)}."
         case StopReason.OUT_OF_TOKENS:
@@ -170,7 +167,16 @@ def _ended(reason: StopReason | None, limits: Limits) -> str:
         case None:
             return "It was cut off."
         case _:
-            return f"It ended with {reason}."
+            return f"It ended with {run.stop_reason}."
+
+
+def _out_of_steps(run: Trajectory, limits: Limits) -> str:
+    if run.steps and all(step.invalid for step in run.steps):
+        return (
+            f"None of {len(run.steps)} replies was an action that could be taken: `vrag runs show` has them. "
+            "Can the model follow instructions, and is its profile the right one? See `vrag doctor`."
+        )
+    return f"There was no answer after {limits.steps} model calls. More: --max-steps or VRAG_MAX_STEPS."
 
 
 def _budget(limits: Limits) -> str:

@@ -82,7 +82,7 @@ class Collection:
         path = _usable(directory)
         header = Header.read(path)
         if header is None:
-            raise CollectionError(f"There is no collection in {path}.", "Make one: vrag index add PATH")
+            raise CollectionError(f"There is no collection in {path}.", _how_to_make(path))
         return cls(LocalPlace(path), header)
 
     @classmethod
@@ -114,7 +114,7 @@ class Collection:
         except OSError as error:
             raise CollectionError(
                 f"The collection {path} cannot be made: {error.strerror or error}.",
-                "Choose a directory that you may write to.",
+                "Choose a directory that you may write to: --collection, VRAG_COLLECTION.",
             ) from error
         return cls(LocalPlace(path), header)
 
@@ -267,6 +267,13 @@ class Collection:
             CollectionError: If nothing can be written there.
         """
         return self.place.lock()
+
+
+def _how_to_make(path: Path) -> str:
+    """What to do where a collection was expected: often somebody names the documents themselves."""
+    if path.is_dir() and any(path.iterdir()):
+        return f"If these are documents, index them elsewhere: vrag index add {path} --collection PLACE"
+    return f"Make one: vrag index add PATH --collection {path}"
 
 
 def _refuse_foreign(path: Path) -> None:

@@ -30,6 +30,9 @@ _LINGER_SECONDS = 2.0
 """Time for a client to notice that it was answered before it had sent everything."""
 _PROGRESS = 16 * 1024
 """Bytes that a client reads in `write_seconds` at least, when there are as many for it."""
+_UNSENT = 2 * _PROGRESS
+"""Bytes that the system takes before they are sent. It takes more again when half of them are, and else might
+hold megabytes whose progress cannot be seen here."""
 
 
 class GuardedProtocol(H11Protocol):
@@ -59,7 +62,7 @@ class GuardedProtocol(H11Protocol):
         else:
             self._peer = peer
             self.peers[peer] += 1
-            _notice_dead(transport, 2 * self.options.write_seconds)
+            _watch(transport, 2 * self.options.write_seconds)
             super().connection_made(transport)
             self._expect_head()
 
@@ -188,11 +191,12 @@ def _refusal(status: int, phrase: str, message: str) -> bytes:
     ).encode() + body
 
 
-def _notice_dead(transport: asyncio.Transport, seconds: float) -> None:
-    """Has the system give up a peer that does not acknowledge what is sent: one that lost its network."""
+def _watch(transport: asyncio.Transport, seconds: float) -> None:
+    """Has the system hold little, and give up a peer that does not acknowledge: one that lost its network."""
     found: socket.socket | None = transport.get_extra_info("socket")
-    option: int | None = getattr(socket, "TCP_USER_TIMEOUT", None)
-    if found is None or option is None:
+    if found is None:
         return
-    with contextlib.suppress(OSError):
-        found.setsockopt(socket.IPPROTO_TCP, option, int(seconds * 1000))
+    for option, value in (("TCP_USER_TIMEOUT", int(seconds * 1000)), ("TCP_NOTSENT_LOWAT", _UNSENT)):
+        if hasattr(socket, option):
+            with contextlib.suppress(OSError):
+                found.setsockopt(socket.IPPROTO_TCP, getattr(socket, option), value)

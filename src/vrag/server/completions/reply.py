@@ -37,7 +37,7 @@ _NO_ANSWER = {
     StopReason.CANCELLED: "I was stopped before I had an answer.",
 }
 _QUOTED = "\n\n*Quoted from the documents by the offline policy, not read by a model.*"
-_MARKERS = re.compile(r"\s*(\[\d+\])+\Z")
+_MARKERS = re.compile(r"(\[\d\])+\Z")
 _LENGTH = frozenset({StopReason.OUT_OF_STEPS, StopReason.OUT_OF_TOKENS, StopReason.OUT_OF_BUDGET})
 
 
@@ -130,8 +130,14 @@ def plain_answer(content: str) -> str | None:
     for heading in (_SOURCES, _LOOKED):
         answer, found, _ = content.rpartition(heading)
         if found:
-            content = _MARKERS.sub("", answer.removesuffix(_QUOTED))
+            content = _unmarked(answer.removesuffix(_QUOTED))
     return None if content in _NO_ANSWER.values() else content
+
+
+def _unmarked(answer: str) -> str:
+    """An answer without the markers at its end. What it is given comes from anybody, of any length."""
+    markers = _MARKERS.search(answer[-3 * _CITED :])
+    return answer[: -len(markers[0])].rstrip() if markers else answer
 
 
 def usage_of(outline: Outline) -> Usage:

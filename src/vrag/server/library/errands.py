@@ -19,7 +19,7 @@ class Errand(Generic[T]):
     """Work for one thread that another one asks for. Cancel its future, and it is not begun any more."""
 
     work: Callable[[], T]
-    future: Future[T] = field(default_factory=Future)
+    future: Future[T] = field(default_factory=Future[T])
     """What came of it, for whoever waits."""
 
     def carry_out(self) -> None:

@@ -89,7 +89,7 @@ export class AnswerView {
       "div",
       { class: "answer-actions" },
       text && h("button", { type: "button", id: "copy-answer", on: { click: () => copy(textOf(state), "The answer was copied.") } }, icon("pages"), "Copy answer"),
-      this.followUp && h("button", { type: "button", class: "quiet", id: "follow-up", on: { click: () => this.followUp?.(text ? "" : (state.started?.question ?? "")) } }, icon("answer"), text ? "Ask a follow-up" : "Ask again"),
+      this.followUp && h("button", { type: "button", class: text ? "quiet" : "", id: "follow-up", on: { click: () => this.followUp?.(text ? "" : (state.started?.question ?? "")) } }, icon("answer"), text ? "Ask a follow-up" : "Ask again"),
     );
   }
 }
