@@ -276,6 +276,13 @@ class TestBody:
         for bad in (b"[\xff]", b"[" * 90_000):
             assert told(bad) == (422, "The body is not JSON.")
 
+    @pytest.mark.parametrize("piece", [b"0,", b"[", b"{", b'{"":[],'])
+    def test_of_a_million_values_is_not_read(self, piece: bytes) -> None:
+        """They fit into few megabytes, and take gigabytes and minutes once somebody looks at each."""
+        response = ask(app(), "POST", "/search", content=b'{"queries": [' + piece * 600_000)
+        assert response.status_code == 413
+        assert "values" in response.json()["detail"]
+
     def test_as_long_as_allowed_is_read(self) -> None:
         body = b'{"queries": "ferry"}'.ljust(1000)
         assert ask(app(body_bytes=1000), "POST", "/search", content=body).status_code == 200

@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING, Any
 import httpx
 import pytest
 from hosting import Nothing, Scripted
+from pydantic import BaseModel, ValidationError
 from server_harness import serving
 
 from vrag.server.app import Service
 from vrag.server.options import ServerOptions
+from vrag.server.runs.wire import ReportRequest, RunRequest
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -231,6 +233,25 @@ def test_whoever_has_enough_runs_is_told_when_to_come_back(client: httpx.Client)
         response = client.post(path, json=asked)
         assert response.status_code == 429, path
         assert int(response.headers["retry-after"]) > 1, path
+
+
+@pytest.mark.parametrize(
+    ("model", "asked"),
+    [
+        (RunRequest, {"question": "?"} | {f"field{number}": 0 for number in range(1000)}),
+        (RunRequest, {"question": "?", "documents": [0] * 10_001}),
+        (RunRequest, {"question": "?", "images": [0] * 1000}),
+        (RunRequest, [0] * 1000),
+        (ReportRequest, {"runs": [0] * 1000}),
+        (ReportRequest, {"runs": ["0"]} | {f"field{number}": 0 for number in range(1000)}),
+    ],
+)
+def test_not_all_that_is_wrong_is_told(model: type[BaseModel], asked: object) -> None:
+    """A body has room for millions of mistakes; to list them would take minutes and gigabytes."""
+    for given in (lambda: model.model_validate(asked), lambda: model.model_validate_json(json.dumps(asked))):
+        with pytest.raises(ValidationError) as wrong:
+            given()
+        assert wrong.value.error_count() < 5
 
 
 @pytest.mark.parametrize("path", ["", "/events", "/export", f"/files/{'0' * 64}.jpg"])

@@ -87,6 +87,16 @@ class TestSignIn:
 
         browse(visit)
 
+    def test_more_than_a_token_is_not_looked_at(self) -> None:
+        """Nobody has to show anything to send this: what it costs to refuse must be little."""
+
+        async def visit(client: httpx.AsyncClient) -> None:
+            fields = {f"field{number}": 0 for number in range(10_000)}
+            response = await client.post("/session", json=fields, headers=OWN)
+            assert response.status_code == 413
+
+        browse(visit)
+
     def test_too_many_wrong_tokens_from_one_address_are_not_looked_at(self) -> None:
         """Nor is the right one: else a guesser would learn of it all the same."""
 

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import signal
 import sys
-from contextlib import redirect_stdout
-from typing import TYPE_CHECKING
+from contextlib import redirect_stdout, suppress
+from typing import TYPE_CHECKING, Any
 
 from vrag.cli.display import Agent, BaseUrl, Collections, Device, Embedder, Model, RankBy, SearchUrl
 from vrag.settings import load_settings
 
 if TYPE_CHECKING:
+    from collections.abc import Coroutine
+
     from vrag.settings import Settings
 
 __all__ = ["mcp"]
@@ -70,13 +74,39 @@ async def _serve(settings: Settings) -> None:
     from vrag.server.runs.host import RunHost
     from vrag.server.toolbox import Toolbox, serve_stdio
     from vrag.server.waiting import Desks
+    from vrag.telemetry import observer_from_environment
 
     with redirect_stdout(sys.stderr):
         shelf = Shelf.open(settings)
     agents, options = Agents(settings, shelf), ServerOptions()
-    host, desks = RunHost(agents), Desks(options, Metrics())
+    telemetry = observer_from_environment()
+    host = RunHost(agents, observers=(telemetry,) if telemetry else ())
+    desks = Desks(options, Metrics())
     try:
-        await serve_stdio(Toolbox(shelf, host, agents, desks, options))
+        signalled = await _until_signalled(serve_stdio(Toolbox(shelf, host, agents, desks, options)))
     finally:
-        await host.close(3)
+        await host.close(CLOSING_SECONDS)
         await desks.close(CLOSING_SECONDS)
+        if telemetry is not None:
+            telemetry.close()
+    if signalled is not None:
+        os._exit(128 + signalled)  # nothing wakes the thread that reads standard input
+
+
+async def _until_signalled(serving: Coroutine[Any, Any, None]) -> int | None:
+    """Serves until there is no more to do, or until a signal comes, whose number it gives."""
+    loop = asyncio.get_running_loop()
+    signalled: asyncio.Future[int] = loop.create_future()
+
+    def stop(number: int) -> None:
+        if not signalled.done():
+            signalled.set_result(number)
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        with suppress(NotImplementedError):  # on Windows
+            loop.add_signal_handler(number, stop, number)
+    task = asyncio.ensure_future(serving)
+    await asyncio.wait({task, signalled}, return_when=asyncio.FIRST_COMPLETED)
+    if task.done():
+        await task
+    return signalled.result() if signalled.done() else None

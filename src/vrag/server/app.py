@@ -27,7 +27,7 @@ from vrag.server.options import ServerOptions
 from vrag.server.page import page_routes, static_files
 from vrag.server.runs.host import HostOptions, RunHost
 from vrag.server.runs.routes import run_routes
-from vrag.server.search import search_routes
+from vrag.server.search import search_body, search_routes
 from vrag.server.sessions import Sessions, session_routes
 from vrag.server.status import status_routes
 from vrag.server.toolbox import McpDoor, Toolbox
@@ -109,8 +109,7 @@ def create_app(
     app.include_router(session_routes(sessions, options))
     if service is not None:
         lives += _serve_all(app, service, searcher, desks, options, metrics)
-    if options.token is not None:
-        _declare_token(app)
+    app.openapi = partial(_described, app.openapi, corpora, with_token=options.token is not None)
     app.add_middleware(Gate, options=options, metrics=metrics, sessions=sessions)
     app.add_middleware(Watch, metrics=metrics)
     app.add_middleware(RequestLines)
@@ -177,16 +176,18 @@ def _counting(metrics: Metrics) -> Callable[[Event], None]:
     return count
 
 
-def _declare_token(app: FastAPI) -> None:
-    """Says in OpenAPI which routes need the token; `Gate` is what asks for it."""
-    generate = app.openapi
+def _described(
+    generate: Callable[[], dict[str, Any]], corpora: Sequence[str], *, with_token: bool
+) -> dict[str, Any]:
+    """The OpenAPI document, with what is not known of routes when they are made.
 
-    def openapi() -> dict[str, Any]:
-        schema = generate()
+    These are the names that collections have now, and which routes need the token that `Gate` asks for.
+    """
+    schema = generate()
+    schema["paths"]["/search"]["post"] |= search_body(corpora)
+    if with_token:
         schema["components"]["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
         for path, operations in schema["paths"].items():
             for operation in operations.values():
                 operation["security"] = [] if is_public(path) else [{"token": []}]
-        return schema
-
-    app.openapi = openapi
+    return schema

@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 __all__ = ["Bodies", "Body"]
 
 _LENGTHY = frozenset({Kind.RUN, Kind.UPLOAD})
+_MOST_VALUES = 500_000
+"""Values of a JSON body, by its commas and brackets. Pictures have none of either; of millions of values each
+takes a hundred bytes and a microsecond to read, and more to say what is wrong with it."""
 
 
 class Bodies:
@@ -53,6 +56,7 @@ class Body:
         self._waited = 0.0
         """Seconds in which the client was waited for; what the server does between is not its fault."""
         self._arrived = 0
+        self._values = 0
         self._held = 0
         self._ended = False
 
@@ -65,9 +69,11 @@ class Body:
         if self._ended:
             return await self._receive()
         message = await self._within_time()
-        length = len(message.get("body", b""))
+        piece: bytes = message.get("body", b"")
+        length = len(piece)
         self._arrived += length
         self.check(self._arrived)
+        self._count(piece)
         self._hold(length)
         self._ended = not message.get("more_body", False)
         return message
@@ -77,6 +83,18 @@ class Body:
         if length > self._most:
             raise Refusal(
                 413, f"The body is longer than {self._most:,} bytes.", "Send less at a time.", reason="length"
+            )
+
+    def _count(self, piece: bytes) -> None:
+        if self._kind is Kind.UPLOAD:
+            return
+        self._values += piece.count(b",") + piece.count(b"[") + piece.count(b"{")
+        if self._values > _MOST_VALUES:
+            raise Refusal(
+                413,
+                f"The body has more than {_MOST_VALUES:,} values.",
+                "Send less at a time.",
+                reason="length",
             )
 
     def close(self) -> None:

@@ -49,7 +49,7 @@ def search_routes(batcher: Batcher, options: ServerOptions, corpora: Sequence[st
     @router.post(
         "/search",
         summary="Search",
-        openapi_extra=_body(corpora),
+        openapi_extra=search_body(corpora),
         response_model=None,
         responses={200: {"model": SearchResponse | list[list[ImageFile]], "description": "What was found."}}
         | refused,
@@ -83,8 +83,8 @@ def search_routes(batcher: Batcher, options: ServerOptions, corpora: Sequence[st
     return router
 
 
-def _body(corpora: Sequence[str]) -> dict[str, Any]:
-    """What OpenAPI says of the body of a search: its model, and the names that are known."""
+def search_body(corpora: Sequence[str]) -> dict[str, Any]:
+    """What OpenAPI says of the body of a search: its model, and the names that are known now."""
     schema = SearchRequest.model_json_schema()
     names = {"type": "string", "enum": list(corpora)}
     several = {"type": "array", "items": names, "minItems": 1, "maxItems": 100}

@@ -33,6 +33,8 @@ __all__ = ["SessionInfo", "Sessions", "SignIn", "digest_of", "session_routes"]
 _COOKIE = "vrag_session"
 _MOST_COOKIES = 4
 """Cookies of the right name that are looked at."""
+_MOST_BYTES = 32 * 1024
+"""Of a body with the token. To say what is wrong with one of megabytes would hold up all for seconds."""
 _REFUSED = responses(408, 413)
 
 
@@ -132,7 +134,10 @@ def session_routes(sessions: Sessions, options: ServerOptions) -> APIRouter:
     )
     async def sign_in(request: Request) -> Response:
         """Sets a cookie that stands for the token, for this browser and as long as it is used."""
-        given = SignIn.model_validate_json(await request.body())
+        body = await request.body()
+        if len(body) > _MOST_BYTES:  # whoever has no token does not have more than that looked at
+            raise Refusal(413, f"The body is longer than {_MOST_BYTES:,} bytes.", "Send the token alone.")
+        given = SignIn.model_validate_json(body)
         response = Response(status_code=204)
         if not sessions.needed:
             return response

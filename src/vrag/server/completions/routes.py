@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from starlette.responses import Response
 
 from vrag.agent.outline import Outline
-from vrag.server.completions.asking import CompletionRequest, read
+from vrag.server.completions.asking import Asked, CompletionRequest, read
 from vrag.server.completions.errors import Unfit, answer_error
 from vrag.server.completions.models import cards_of, model_named
 from vrag.server.completions.reply import Reasoning, reply_of, usage_of
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from vrag.server.problems import Responses
     from vrag.server.runs.desk import Answering
     from vrag.server.runs.host import RunHost
+    from vrag.server.runs.wire import Offer
 
 __all__ = ["completions_routes"]
 
@@ -69,8 +70,8 @@ def completions_routes(host: RunHost, answering: Answering) -> APIRouter:
         """
         offer = await host.look(lambda: answering.offer)
         try:
-            asked = _parsed(await request.body())
-            run, history = read(asked, offer)
+            body = await request.body()
+            asked, (run, history) = await host.look(lambda: _read(body, offer))
         except Unfit as unfit:
             return answer_error(unfit)
         begun = await host.start(run, client=getattr(request.state, "client", ""), history=history)
@@ -81,6 +82,12 @@ def completions_routes(host: RunHost, answering: Answering) -> APIRouter:
         return await _whole(host, watched, request)
 
     return router
+
+
+def _read(body: bytes, offer: Offer) -> tuple[CompletionRequest, Asked]:
+    """A request, and the question that it is. For a thread: pictures make it long."""
+    asked = _parsed(body)
+    return asked, read(asked, offer)
 
 
 def _parsed(body: bytes) -> CompletionRequest:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import aclosing, suppress
+from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from pydantic_core import to_json
@@ -23,6 +25,8 @@ __all__ = ["BEAT", "BEAT_SECONDS", "drawing_json", "end_frame", "event_frame", "
 BEAT = b": beat\n\n"
 """A comment, so that nothing in between takes the connection for dead."""
 BEAT_SECONDS = 15.0
+_DRAWINGS = 512
+"""That are remembered: all who follow a run are sent the same, and so are those who look at it again."""
 
 
 def event_frame(event: Event) -> bytes:
@@ -32,8 +36,27 @@ def event_frame(event: Event) -> bytes:
     """
     drawing = b""
     if isinstance(event, GraphChanged):
-        drawing = b"event: drawing\ndata: " + to_json(drawing_json(event.graph)) + b"\n\n"
+        drawing = (
+            b"event: drawing\ndata: "
+            + _drawn(_Drawn(event.run_id, event.seq, event.ts, event.graph))
+            + b"\n\n"
+        )
     return drawing + f"id: {event.seq}\ndata: {event.model_dump_json()}\n\n".encode()
+
+
+@dataclass(frozen=True, slots=True)
+class _Drawn:
+    """A graph, known by the event that has it: events do not change."""
+
+    run: str
+    seq: int
+    ts: float
+    graph: Graph = field(compare=False)
+
+
+@lru_cache(_DRAWINGS)
+def _drawn(of: _Drawn) -> bytes:
+    return to_json(drawing_json(of.graph))
 
 
 def end_frame(state: RunState) -> bytes:

@@ -42,6 +42,8 @@ log = logging.getLogger("vrag.server.runs")
 T = TypeVar("T")
 _TAIL_SECONDS = 0.5
 """How often the file of a run is looked at that another process writes."""
+_BEGIN_SECONDS = 10.0
+"""Until a run has begun: it asks the search for its version first, which may be another server."""
 _GRACE_SECONDS = 5.0
 """For runs that were told to stop."""
 _BUSY_SECONDS = 5.0
@@ -125,7 +127,12 @@ class RunHost:
         task = asyncio.create_task(self._recorded(agent, question, live))
         self._tasks[task] = live
         task.add_done_callback(self._over)
-        outline = await live.begun()
+        try:
+            async with asyncio.timeout(_BEGIN_SECONDS):
+                outline = await live.begun()
+        except TimeoutError:
+            live.cancel.set()
+            raise Refusal(504, "The search did not answer in time.", "Come back later.") from None
         return RunSummary.of(live.id, outline, RunState.RUNNING)
 
     async def follow(self, run: str, after: int = -1) -> AsyncGenerator[Event, None]:

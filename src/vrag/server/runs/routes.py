@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -26,6 +27,8 @@ __all__ = ["run_routes"]
 
 Run = Annotated[str, Path(pattern=RUN_ID, description="Id of a run.")]
 _MOST = 200
+_DOCUMENTS = 2
+"""That are made at one time: each keeps a processor busy, and a thread that others need."""
 _FRESH = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
 """Headers of an event stream: proxies neither keep nor collect it."""
 _EVENTS: Responses = {200: {"content": {"text/event-stream": {}}, "description": "The events."}}
@@ -45,6 +48,7 @@ _WHOLE = re.compile(r"[0-9]{1,9}")
 def run_routes(host: RunHost, answering: Answering, metrics: Metrics) -> APIRouter:  # noqa: C901 - one per route
     """`/options`, `/runs` and what belongs to a run, `/reports`."""
     router = APIRouter(tags=["runs"])
+    making = asyncio.Semaphore(_DOCUMENTS)
 
     @router.get("/options", summary="What can be asked for", responses=responses(408, 413, 503, 504))
     async def options() -> Offer:
@@ -127,7 +131,8 @@ def run_routes(host: RunHost, answering: Answering, metrics: Metrics) -> APIRout
     )
     async def export(id: Run, format: Literal["html", "markdown", "json"] = "html") -> Response:
         """A page that stands alone, Markdown, or JSON."""
-        return _attachment(await host.aside(lambda stored: export_of(stored, format), id))
+        async with making:
+            return _attachment(await host.aside(lambda stored: export_of(stored, format), id))
 
     @router.post(
         "/reports",
@@ -137,8 +142,9 @@ def run_routes(host: RunHost, answering: Answering, metrics: Metrics) -> APIRout
     )
     async def report(asked: ReportRequest) -> Response:
         """A page that stands alone, or Markdown with its pictures inside."""
-        runs = [await host.stored(run) for run in asked.runs]
-        return _attachment(await host.look(lambda: report_document(runs, asked.title, asked.format)))
+        async with making:
+            runs = [await host.stored(run) for run in asked.runs]
+            return _attachment(await host.look(lambda: report_document(runs, asked.title, asked.format)))
 
     return router
 

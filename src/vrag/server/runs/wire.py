@@ -4,9 +4,18 @@ from __future__ import annotations
 
 import base64
 import binascii
+from collections.abc import Sized
 from typing import TYPE_CHECKING, Annotated, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    StringConstraints,
+    model_validator,
+)
 
 from vrag.agent.events import AnswerGiven, RunFailed, StopReason
 from vrag.agent.evidence import Evidence
@@ -33,8 +42,11 @@ __all__ = [
 QUESTION_CHARS = 8000
 IMAGES, IMAGE_BYTES = 4, 8 * 1024 * 1024
 MAX_STEPS, MAX_HITS = 200, 100
+DOCUMENTS, RUNS = 10_000, 200
+"""That a request names."""
 RUN_ID = r"^[0-9a-f-]{1,40}$"
 RunId = Annotated[str, StringConstraints(pattern=RUN_ID)]
+DocumentId = Annotated[str, StringConstraints(max_length=100)]
 Thinking = Literal["auto", "on", "off"]
 
 
@@ -42,6 +54,17 @@ def _not_blank(text: str) -> str:
     if not text.strip():
         raise ValueError("it is empty")
     return text
+
+
+def _at_most(most: int) -> BeforeValidator:
+    """Counts before it looks at each: to say of millions what is wrong with them takes minutes."""
+
+    def counted(given: object) -> object:
+        if isinstance(given, Sized) and not isinstance(given, str) and len(given) > most:
+            raise ValueError(f"these are {len(given):,}, of {most:,} at most")
+        return given
+
+    return BeforeValidator(counted)
 
 
 def _picture(text: str) -> str:
@@ -53,7 +76,7 @@ def _picture(text: str) -> str:
     if len(text) > IMAGE_BYTES * 4 // 3 + 4:
         raise ValueError(f"it has more than {IMAGE_BYTES:,} bytes")
     try:
-        base64.b64decode(text, validate=True)
+        binascii.a2b_base64(text, strict_mode=True)
     except (binascii.Error, ValueError):
         raise ValueError("it is not base64") from None
     return text
@@ -63,7 +86,18 @@ class _Closed(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
-class RunRequest(_Closed):
+class _Asked(_Closed):
+    """A request. Of one that is wrong in a million places the first few are enough: each takes its time."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _of_few_fields(cls, given: object) -> object:
+        if isinstance(given, Sized) and len(given) > 2 * len(cls.model_fields):
+            raise ValueError("it has too many fields")
+        return given
+
+
+class RunRequest(_Asked):
     """A question to an agent. What is left out is as the server's settings say."""
 
     question: Annotated[
@@ -76,8 +110,10 @@ class RunRequest(_Closed):
     collection: str | None = Field(
         default=None, max_length=200, description="Where to look; all collections when absent."
     )
-    documents: tuple[Annotated[str, StringConstraints(max_length=100)], ...] | None = Field(
-        default=None, max_length=10_000, description="Ids of the documents to look at; all when absent."
+    documents: Annotated[tuple[DocumentId, ...] | None, _at_most(DOCUMENTS)] = Field(
+        default=None,
+        max_length=DOCUMENTS,
+        description="Ids of the documents to look at; all when absent.",
     )
     max_steps: int | None = Field(default=None, ge=1, le=MAX_STEPS, description="Model calls at most.")
     top_k: int | None = Field(default=None, ge=1, le=MAX_HITS, description="Hits of a search.")
@@ -87,7 +123,7 @@ class RunRequest(_Closed):
     session: RunId | None = Field(
         default=None, description="The conversation that this continues: id of the run that began it."
     )
-    images: tuple[Annotated[str, AfterValidator(_picture)], ...] = Field(
+    images: Annotated[tuple[Annotated[str, AfterValidator(_picture)], ...], _at_most(IMAGES)] = Field(
         default=(), max_length=IMAGES, description="Pictures, as base64 or data URLs: JPEG, PNG or WebP."
     )
 
@@ -170,10 +206,10 @@ class RunList(_Closed):
     more: bool = Field(description="Whether there are older ones.")
 
 
-class ReportRequest(_Closed):
+class ReportRequest(_Asked):
     """Runs that become one document."""
 
-    runs: tuple[RunId, ...] = Field(min_length=1, max_length=200)
+    runs: Annotated[tuple[RunId, ...], _at_most(RUNS)] = Field(min_length=1, max_length=RUNS)
     title: str = Field(default="", max_length=300)
     format: Literal["html", "markdown"] = "html"
 

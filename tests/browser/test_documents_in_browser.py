@@ -1,0 +1,202 @@
+"""Documents come and go on the page: sent, read, asked about, removed; whatever their names are."""
+
+from __future__ import annotations
+
+import io
+import re
+from typing import TYPE_CHECKING
+
+import pytest
+from browsing import check_no_sideways, collection_at, served
+from PIL import Image, ImageDraw, ImageFont
+from playwright.sync_api import expect
+
+from vrag.server.options import ServerOptions
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from browsing import Desk, Opener
+    from playwright.sync_api import FilePayload, Locator, Page
+
+NOTE = b"# Moorings\n\nThe mooring fee at Tern Quay is 17.35 a night for boats up to nine metres.\n"
+FEE = "What is the mooring fee at Tern Quay?"
+NAMES = (
+    "<img src=x onerror=alert(1)>.md",
+    "\u202emd.exe \u202e.md",
+    f"{'n' * 197}.md",
+)
+TYPE = "text/markdown"
+DROP = """([target, name, text]) => {
+  const data = new DataTransfer();
+  data.items.add(new File([text], name));
+  for (const type of ["dragenter", "dragover", "drop"])
+    target.dispatchEvent(new DragEvent(type, {dataTransfer: data, bubbles: true, cancelable: true}));
+}"""
+
+
+def _note(name: str, text: bytes = NOTE) -> FilePayload:
+    return {"name": name, "mimeType": TYPE, "buffer": text}
+
+
+def _board() -> bytes:
+    """A photograph of a board, of which only the reading of pictures knows the words."""
+    picture = Image.new("RGB", (900, 260), "white")
+    draw = ImageDraw.Draw(picture)
+    draw.text((40, 40), "Harbour sauna", fill="black", font=ImageFont.load_default(64))
+    draw.text((40, 140), "Opens Tuesday 18.45", fill="black", font=ImageFont.load_default(64))
+    data = io.BytesIO()
+    picture.save(data, "PNG")
+    return data.getvalue()
+
+
+def _documents(desk: Desk, visit: Opener) -> Page:
+    page = visit(f"{desk.address}/#/documents").page
+    expect(page.locator(".held-row").first).to_be_visible()
+    return page
+
+
+def _row(page: Page, name: str) -> Locator:
+    return page.locator(".held-row").filter(has=page.get_by_text(name, exact=True))
+
+
+def _ask(page: Page, question: str) -> None:
+    page.locator("#new-question").click()
+    page.locator("#ask-box").fill(question)
+    page.locator("#ask-box").press("Enter")
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "data", "question", "answer"),
+    [
+        pytest.param("moorings.md", TYPE, NOTE, FEE, "17.35", id="text"),
+        pytest.param("sauna.png", "image/png", _board(), "When does the sauna open?", "18.45", id="picture"),
+    ],
+)
+def test_an_uploaded_document_is_found_until_it_is_removed(
+    desk: Desk, visit: Opener, name: str, kind: str, data: bytes, question: str, answer: str
+) -> None:
+    page = _documents(desk, visit)
+    before = page.locator(".held-row").count()
+    page.locator("#upload-files").set_input_files({"name": name, "mimeType": kind, "buffer": data})
+    job = page.locator(f".job[data-file='{name}']")
+    expect(job.get_by_role("progressbar", name=f"{name}: progress")).to_be_visible()
+    expect(job).to_contain_text(re.compile("Upload|Reading"))
+    expect(job).to_have_attribute("data-state", "finished")
+    expect(_row(page, name)).to_be_visible()
+    expect(page.locator(".held-row")).to_have_count(before + 1)
+
+    _ask(page, question)
+    expect(page.locator("#answer-text")).to_contain_text(answer)
+    expect(page.locator("[data-citation='1']")).to_contain_text(name)
+
+    page.locator("#to-documents").click()
+    page.get_by_role("button", name=f"Remove {name}").click()
+    page.get_by_role("dialog").get_by_role("button", name="Remove", exact=True).click()
+    expect(_row(page, name)).to_have_count(0)
+    expect(page.locator(".held-row")).to_have_count(before)
+    _ask(page, question)
+    expect(page.locator("#answer")).to_be_visible()
+    expect(page.locator("#answer")).not_to_contain_text(answer)
+    expect(page.locator("#answer")).not_to_contain_text(name)
+
+
+@pytest.fixture(scope="module")
+def hostile(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A collection of documents whose names are meant to harm."""
+    folder = tmp_path_factory.mktemp("hostile")
+    (folder / "files").mkdir()
+    for number, name in enumerate(NAMES):
+        (folder / "files" / name).write_bytes(NOTE + b"Mooring number %d.\n" % number)
+    return collection_at(folder / "collection", folder / "files")
+
+
+def test_hostile_names_stay_text_and_widen_nothing(hostile: Path, visit: Opener) -> None:
+    with served(hostile) as desk:
+        page = _documents(desk, visit)
+        expect(page.locator(".held-row")).to_have_count(len(NAMES))
+        assert set(page.locator(".held-name").all_inner_texts()) == set(NAMES)
+        check_no_sideways(page)
+        for row in page.locator(".held-row").all():
+            row.locator(".held-open").click()
+            expect(page.locator("#viewer-title")).to_have_text(row.locator(".held-name").inner_text())
+            check_no_sideways(page)
+            page.keyboard.press("Escape")
+        _ask(page, FEE)
+        expect(page.locator(".citation").first).to_contain_text(".md")
+        check_no_sideways(page)
+        page.set_viewport_size({"width": 360, "height": 740})
+        check_no_sideways(page)
+        assert page.locator("img[src$='x']").count() == 0
+
+
+def test_uploads_of_hostile_names_arrive_and_leave(desk: Desk, visit: Opener) -> None:
+    page = _documents(desk, visit)
+    before = page.locator(".held-row").count()
+    page.locator("#upload-files").set_input_files([_note(name, name.encode()) for name in NAMES])
+    expect(page.locator(".job[data-state='finished']")).to_have_count(len(NAMES))
+    expect(page.locator(".held-row")).to_have_count(before + len(NAMES))
+    check_no_sideways(page)
+    for name in [job.get_attribute("data-file") or "" for job in page.locator(".job").all()]:
+        page.locator(f".held-row[data-name='{name}'] .held-remove").click()
+        check_no_sideways(page)
+        page.get_by_role("dialog").get_by_role("button", name="Remove", exact=True).click()
+        expect(_row(page, name)).to_have_count(0)
+    expect(page.locator(".held-row")).to_have_count(before)
+    assert page.locator("img[src$='x']").count() == 0
+
+
+def test_files_that_are_not_taken_say_why(place: Path, visit: Opener) -> None:
+    with served(place, ServerOptions(upload_bytes=1000)) as desk:
+        page = _documents(desk, visit)
+        before = page.locator(".held-row").count()
+        files = [_note("tool.exe"), _note("book.md", b"word " * 300), _note("empty.md", b"")]
+        page.locator("#upload-files").set_input_files(files)
+        expect(page.locator(".job[data-file='tool.exe']")).to_contain_text("Files of this kind are not read")
+        expect(page.locator(".job[data-file='book.md']")).to_contain_text("at most")
+        expect(page.locator(".job[data-file='empty.md']")).to_contain_text("The file is empty.")
+        expect(page.locator(".job[data-state='failed']")).to_have_count(3)
+        page.get_by_role("button", name="Dismiss tool.exe").click()
+        expect(page.locator(".job")).to_have_count(2)
+        expect(page.locator(".held-row")).to_have_count(before)
+
+
+def test_a_broken_file_is_told_as_the_server_tells_it(desk: Desk, visit: Opener) -> None:
+    page = _documents(desk, visit)
+    page.locator("#upload-files").set_input_files(
+        {"name": "broken.pdf", "mimeType": "application/pdf", "buffer": b"%PDF-1.7 and no more"}
+    )
+    job = page.locator(".job[data-file='broken.pdf']")
+    expect(job).to_have_attribute("data-state", "failed")
+    expect(job).to_contain_text(re.compile(r"[A-Z].+\."))
+
+
+def test_a_file_dropped_on_the_page_goes_into_the_collection(desk: Desk, visit: Opener) -> None:
+    page = visit(desk.address).page
+    expect(page.locator("#ask-box")).to_be_visible()
+    target = page.locator("h1").element_handle()
+    page.evaluate(DROP, [target, "dropped.md", NOTE.decode()])
+    expect(page).to_have_url(re.compile("#/documents"))
+    expect(_row(page, "dropped.md")).to_be_visible()
+    expect(page.locator("#drop-frame")).to_be_hidden()
+
+
+def test_a_new_collection_takes_a_document_and_is_removed_with_it(desk: Desk, visit: Opener) -> None:
+    opened = visit(f"{desk.address}/#/documents")
+    opened.expected.append("status of 422")
+    page = opened.page
+    page.locator("#new-collection").click()
+    page.locator("#collection-name").fill("No Such Name!")
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_role("button", name="Create").click()
+    expect(dialog.get_by_role("alert")).to_be_visible()
+    page.locator("#collection-name").fill("moorings")
+    dialog.get_by_role("button", name="Create").click()
+    expect(page).to_have_url(re.compile("collection=moorings"))
+    expect(page.locator(".held-row")).to_have_count(0)
+    page.locator("#upload-files").set_input_files(_note("moorings.md"))
+    expect(_row(page, "moorings.md")).to_be_visible()
+    page.locator("#remove-collection").click()
+    dialog.get_by_role("button", name="Remove collection").click()
+    expect(page.locator("[data-collection='moorings']")).to_have_count(0)
+    expect(page.locator(".held-row").first).to_be_visible()

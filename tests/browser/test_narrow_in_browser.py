@@ -1,0 +1,89 @@
+"""A telephone and a tablet: nothing stands out of the window, and all can be reached."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from browsing import KAYAK, PASSENGERS, check_no_sideways, check_spot
+from playwright.sync_api import expect
+
+if TYPE_CHECKING:
+    from browsing import Desk, Opener
+
+SIZES = [
+    pytest.param({"width": 360, "height": 740}, id="telephone"),
+    pytest.param({"width": 768, "height": 1024}, id="tablet"),
+]
+OUTSIDE = """() => [...document.querySelectorAll("button, a, input, select, textarea")].filter((one) => {
+  if (!one.checkVisibility({visibilityProperty: true}) || one.closest("[inert], .hidden-text")) return false;
+  for (let box = one.parentElement; box; box = box.parentElement)
+    if (/auto|scroll|hidden/.test(getComputedStyle(box).overflowX)) return false; // it scrolls, and may
+  const {left, right, width} = one.getBoundingClientRect();
+  return width > 0 && (left < -1 || right > innerWidth + 1);
+}).map((one) => one.outerHTML.slice(0, 120))"""
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_a_question_is_asked_and_its_evidence_seen(desk: Desk, visit: Opener, size: dict[str, int]) -> None:
+    opened = visit(desk.address, viewport=size, has_touch=True)
+    page = opened.page
+    expect(page.locator("#holds [data-document]").first).to_be_visible()
+    check_no_sideways(page)
+    opened.ask(PASSENGERS, agent="vrag")
+    expect(page.locator("#answer-text")).to_contain_text("84,210")
+    check_no_sideways(page)
+    assert page.evaluate(OUTSIDE) == []
+    page.locator("[data-citation='1']").first.tap()
+    (run,) = desk.answers.store.ids()
+    box = desk.answers.store.read(run).trajectory.evidence[0].box
+    assert box is not None
+    check_spot(page, box)
+    check_no_sideways(page)
+    assert page.evaluate("document.getElementById('app').inert")  # a sheet: nothing behind it is reached
+    expect(page.locator(".viewer-pages [data-item]")).to_have_count(8)
+    for _ in range(4):
+        page.get_by_role("button", name="Larger (+)").tap()
+    check_spot(page, box)
+    page.locator("#viewer-close").tap()
+    expect(page.locator("#viewer")).to_be_hidden()
+    assert not page.evaluate("document.getElementById('app').inert")
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_the_list_of_runs_opens_as_a_drawer_and_leads_to_a_run(
+    desk: Desk, visit: Opener, size: dict[str, int]
+) -> None:
+    run = desk.run(KAYAK, agent="vimrag")
+    page = visit(desk.address, viewport=size, has_touch=True).page
+    rail = page.locator("#rail")
+    expect(page.locator("#rail-open")).to_be_visible()
+    expect(rail).not_to_be_in_viewport()
+    page.locator("#rail-open").tap()
+    expect(rail).to_be_in_viewport()
+    expect(page.locator("#rail-close")).to_be_focused()
+    check_no_sideways(page)
+    page.keyboard.press("Escape")
+    expect(rail).not_to_be_in_viewport()
+    expect(page.locator("#rail-open")).to_be_focused()
+    page.locator("#rail-open").tap()
+    page.locator(f".entry[data-run='{run}']").tap()
+    expect(page.locator("#answer-text")).to_contain_text("4.20")
+    expect(rail).not_to_be_in_viewport()
+    check_no_sideways(page)
+    assert page.evaluate(OUTSIDE) == []
+    page.locator("#replay").tap()
+    expect(page.locator("#player")).to_be_visible()
+    check_no_sideways(page)
+    assert page.evaluate(OUTSIDE) == []
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_documents_and_their_dialogs_fit(desk: Desk, visit: Opener, size: dict[str, int]) -> None:
+    page = visit(f"{desk.address}/#/documents", viewport=size, has_touch=True).page
+    expect(page.locator(".held-row").first).to_be_visible()
+    check_no_sideways(page)
+    assert page.evaluate(OUTSIDE) == []
+    page.locator(".held-remove").first.tap()
+    expect(page.get_by_role("dialog")).to_be_in_viewport(ratio=1)
+    check_no_sideways(page)

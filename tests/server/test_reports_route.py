@@ -1,0 +1,224 @@
+"""`POST /reports` on a real socket: whatever is asked for is a document or a refusal that says why."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import threading
+import time
+from typing import TYPE_CHECKING, Any
+
+import httpx
+import pytest
+from hosting import Nothing, Scripted
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from server_harness import serving
+
+from vrag.agent.runs import EVENTS, FILES
+from vrag.server.app import Service
+from vrag.server.options import ServerOptions
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
+    from pathlib import Path
+
+ABSENT = "20200101-000000-000000-beef"
+
+
+@pytest.fixture(scope="module")
+def answering(tmp_path_factory: pytest.TempPathFactory) -> Scripted:
+    return Scripted(tmp_path_factory.mktemp("served") / "runs")
+
+
+@pytest.fixture(scope="module")
+def client(answering: Scripted) -> Generator[httpx.Client]:
+    with (
+        serving(service=Service(answering, Nothing()), options=ServerOptions(drain_seconds=2)) as address,
+        httpx.Client(base_url=address, timeout=60) as client,
+    ):
+        try:
+            yield client
+        finally:
+            answering.policy.go.set()
+
+
+@pytest.fixture(scope="module")
+def runs(client: httpx.Client, answering: Scripted) -> list[str]:
+    """Ids of two runs that have ended."""
+    answering.policy.go.set()
+    asked = [client.post("/runs", json={"question": f"Question {n}?"}).json()["id"] for n in (1, 2)]
+    for run in asked:
+        while client.get(f"/runs/{run}").json()["state"] == "running":
+            time.sleep(0.01)
+    return asked
+
+
+def report(client: httpx.Client, *runs: str, **more: object) -> httpx.Response:
+    return client.post("/reports", json={"runs": runs, **more})
+
+
+def refused(response: httpx.Response, status: int, *words: str) -> bool:
+    """Whether it is a refusal as every other, that says these words."""
+    told = response.json()
+    assert response.status_code == status, told
+    assert set(told) == {"detail", "hint"}
+    return all(word in told["detail"] for word in words)
+
+
+@pytest.mark.parametrize(("format", "kind"), [("html", "text/html"), ("markdown", "text/markdown")])
+def test_two_hundred_runs_are_told_in_the_order_in_which_they_are_named(
+    client: httpx.Client, runs: list[str], format: str, kind: str
+) -> None:
+    named = [runs[1], runs[0]] * 100
+    response = report(client, *named, title="Many", format=format)
+    assert response.status_code == 200
+    assert response.headers["content-type"].startswith(kind)
+    assert response.headers["content-disposition"].startswith('attachment; filename="many.')
+    assert "200 questions, 200 answered" in response.text
+    assert response.text.index("Question 2?") < response.text.index("Question 1?")
+    assert response.text.count("data:image/jpeg") == report(client, *runs, format=format).text.count(
+        "data:image/jpeg"
+    ), "a picture is in it once"
+
+
+def test_more_than_two_hundred_are_refused(client: httpx.Client, runs: list[str]) -> None:
+    assert refused(report(client, *runs[:1] * 201), 422, "runs", "200")
+
+
+@pytest.mark.parametrize("place", [0, 1, 2])
+def test_an_id_of_no_run_is_named_wherever_it_stands(
+    client: httpx.Client, runs: list[str], place: int
+) -> None:
+    named = [*runs[:place], ABSENT, *runs[place:]]
+    assert refused(report(client, *named), 404, ABSENT)
+
+
+def test_the_beginning_of_an_id_is_no_id(client: httpx.Client, runs: list[str]) -> None:
+    assert refused(report(client, runs[0][:-1]), 404, runs[0][:-1])
+
+
+@pytest.mark.parametrize(
+    "id",
+    ["last", "", "..", "../runs", "A" * 8, "x/y", "a\x00b", "a\n", "a" * 41, "%2e%2e", 7, None, ["a"], {}],
+)  # fmt: skip
+def test_what_is_no_id_is_refused(client: httpx.Client, runs: list[str], id: object) -> None:
+    assert refused(client.post("/reports", json={"runs": [*runs, id]}), 422, "runs")
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"[]",
+        b"null",
+        b"{}",
+        b"{",
+        b"\xff",
+        b'{"runs": []}',
+        b'{"runs": "20200101"}',
+        b'{"runs": null}',
+        b'{"runs": ["a"], "format": "json"}',
+        b'{"runs": ["a"], "format": null}',
+        b'{"runs": ["a"], "title": null}',
+        b'{"runs": ["a"], "title": "\\ud800"}',
+        b'{"runs": ["a"], "more": 1}',
+        b'{"runs": ["a"], "title": "' + b"x" * 301 + b'"}',
+        b"[" * 5000,
+    ],
+)
+def test_what_is_no_request_is_refused(client: httpx.Client, body: bytes) -> None:
+    response = client.post("/reports", content=body, headers={"Content-Type": "application/json"})
+    assert refused(response, 422)
+
+
+@given(
+    st.recursive(
+        st.none() | st.booleans() | st.integers() | st.text(max_size=30),
+        lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+        max_leaves=5,
+    )
+)
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_nothing_that_is_sent_is_a_fault_of_the_server(client: httpx.Client, value: Any) -> None:  # noqa: ANN401
+    for body in (value, {"runs": value}, {"runs": [value]}, {"runs": ["0"], "title": value}):
+        content = json.dumps(body).encode()
+        response = client.post("/reports", content=content, headers={"Content-Type": "application/json"})
+        assert response.status_code in {404, 422}, (body, response.text)
+
+
+@pytest.mark.parametrize("title", ['"\r\nX-Evil: 1', "…", "\x00\x1b", "../../x", "年报", " ", "x" * 300])
+def test_a_title_makes_no_header_and_no_path(client: httpx.Client, runs: list[str], title: str) -> None:
+    for written_as in ("html", "markdown"):
+        response = report(client, runs[0], title=title, format=written_as)
+        assert response.status_code == 200
+        name = response.headers["content-disposition"].removeprefix('attachment; filename="').rstrip('"')
+        assert set(name) <= set("abcdefghijklmnopqrstuvwxyz0123456789-."), name
+        assert "x-evil" not in response.headers
+
+
+def damaged(answering: Scripted, run: str, name: str) -> Path:
+    """A copy of a run, to be broken."""
+    copy = answering.directory / name
+    shutil.copytree(answering.directory / run, copy)
+    return copy
+
+
+@pytest.mark.parametrize(
+    ("name", "events"),
+    [
+        ("dead-0", b""),
+        ("dead-1", b"{\n"),
+        ("dead-2", b"\xff\xfe\n"),
+        ("dead-3", b"[]\n"),
+        ("dead-4", b'{"type": "nothing"}\n'),
+        ("dead-5", b'{"schema_version": 99, "type": "run_started"}\n'),
+    ],
+)
+def test_a_run_that_cannot_be_read_is_refused_by_its_name(
+    client: httpx.Client, answering: Scripted, runs: list[str], name: str, events: bytes
+) -> None:
+    (damaged(answering, runs[0], name) / EVENTS).write_bytes(events)
+    assert refused(report(client, runs[0], name), 404, name)
+
+
+def test_a_run_that_was_cut_off_is_told_and_so_are_pictures_that_are_gone(
+    client: httpx.Client, answering: Scripted, runs: list[str]
+) -> None:
+    copy = damaged(answering, runs[0], "feed-1")
+    lines = (copy / EVENTS).read_bytes().splitlines(keepends=True)
+    (copy / EVENTS).write_bytes(b"".join(lines[:-1]) + lines[-1][:9])
+    gone = damaged(answering, runs[0], "feed-2")
+    shutil.rmtree(gone / FILES)
+    text = report(client, "feed-1").text
+    assert "has no end" in text
+    assert "not among the files of the run" in report(client, "feed-2").text
+
+
+def test_a_report_of_a_run_under_way_tells_it_as_far_as_it_has_come(
+    client: httpx.Client, answering: Scripted, runs: list[str]
+) -> None:
+    answering.policy.go.clear()
+    try:
+        run = client.post("/runs", json={"question": "Not yet?"}).json()["id"]
+        response = report(client, run, *runs)
+        assert response.status_code == 200
+        assert "3 questions, 2 answered, 1 without an answer" in response.text
+    finally:
+        answering.policy.go.set()
+
+
+def test_reports_are_made_side_by_side(client: httpx.Client, runs: list[str]) -> None:
+    statuses: list[int] = []
+
+    def ask() -> None:
+        statuses.append(report(client, *runs * 20, format="markdown").status_code)
+
+    threads = [threading.Thread(target=ask) for _ in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert set(statuses) <= {200, 503}
+    assert statuses.count(200) >= 1
+    assert len(statuses) == len(threads)
