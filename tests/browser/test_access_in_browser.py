@@ -79,6 +79,7 @@ def test_who_signs_out_sees_nothing_more(guarded: Desk, visit: Opener) -> None:
     expect(page.locator("#sign-in")).to_be_visible()
     expect(page.locator("#answer-text")).to_have_count(0)
     expect(page.get_by_text(KAYAK)).to_have_count(0)
+    expect(page.get_by_text("4.20")).to_have_count(0)  # nor in what screen readers were told
     cookies = {cookie.get("name", ""): cookie.get("value", "")}
     assert (
         httpx.get(f"{guarded.address}/runs", cookies=cookies).status_code == 401

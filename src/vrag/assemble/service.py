@@ -15,7 +15,8 @@ from vrag.assemble.answering import LOCAL, VIMRAG_HITS, VRAG_HITS, open_agent
 from vrag.assemble.shelf import Shelf
 from vrag.assemble.workbench import run_store
 from vrag.corpus.convert import CONVERTERS
-from vrag.errors import SettingsError
+from vrag.errors import CollectionError, SettingsError
+from vrag.server.library.counts import Counts, counted
 from vrag.server.runs.wire import (
     AgentChoice,
     CollectionChoice,
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from vrag.agent.loop import Agent
+    from vrag.server.library.holdings import Holding
     from vrag.server.runs.desk import Choice
     from vrag.settings import Settings
 
@@ -129,16 +131,23 @@ class Agents:
             raise SettingsError(f"There is no collection {name!r}.", f"There are: {known}.")
 
     def _collections(self) -> tuple[CollectionChoice, ...]:
-        return tuple(
-            CollectionChoice(
-                name=holding.name,
-                documents=len(documents := holding.collection.documents()),
-                items=sum(document.items for document in documents),
-                writable=not holding.reason,
-                embedder=mark.name if (mark := holding.collection.header.embedder) else None,
-            )
-            for holding in self.shelf.holdings
-        )
+        return tuple(_offered(holding) for holding in self.shelf.holdings)
+
+
+def _offered(holding: Holding) -> CollectionChoice:
+    """A collection as it is offered; one that cannot be read just now holds nothing."""
+    try:
+        counts, readable = counted(holding.collection), True
+    except CollectionError:
+        counts, readable = Counts(), False
+    mark = holding.collection.header.embedder
+    return CollectionChoice(
+        name=holding.name,
+        documents=counts.documents,
+        items=counts.items,
+        writable=readable and not holding.reason,
+        embedder=mark.name if mark else None,
+    )
 
 
 def _shown(model: str) -> str:

@@ -356,12 +356,14 @@ class _Addition:
     def _finish(self, document: OpenDocument) -> None:
         """Records a document of which nothing more comes, for each file that has this content."""
         del self._open[document.source.document]
-        if not _still_is(document.source):
+        spoiled = not _still_is(document.source)
+        if spoiled:
             self._writer.discard(document.source.document)
             document.spoil("It changed while it was being read. Add it again.")
         status, reason = document.outcome()
         for source in (document.source, *document.twins):
-            if status is DocumentStatus.FAILED and document.differs(source):
+            is_another = document.differs(source) or (spoiled and source is not document.source)
+            if status is DocumentStatus.FAILED and is_another:
                 self._again.append(source)
             else:
                 self._record(_row(source, status, document.items, reason), document.rows)

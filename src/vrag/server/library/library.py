@@ -12,6 +12,7 @@ from vrag.errors import CollectionBusy, CollectionError, SettingsError
 from vrag.index.plan import read_manifest
 from vrag.index.table import literal
 from vrag.server.library.clerk import Clerk
+from vrag.server.library.counts import Counts, counted
 from vrag.server.library.folder import lies_in, uploads_of
 from vrag.server.library.kinds import SUFFIXES
 from vrag.server.library.names import safe_name, suffix_of
@@ -31,7 +32,7 @@ from vrag.server.threads import Threads
 from vrag.types import DocumentStatus
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Iterable
+    from collections.abc import AsyncIterator, Callable
 
     from vrag.index.plan import Known
     from vrag.server.library.holdings import Holding, Holdings
@@ -292,25 +293,20 @@ _UNREADABLE = "It cannot be read just now: the server's log says why."
 def _info(holding: Holding) -> CollectionInfo:
     """What is told of a collection; of one that cannot be read, that, so that others are shown beside it."""
     try:
-        known, fault = read_manifest(holding.collection), ""
+        counts, fault = counted(holding.collection), ""
     except CollectionError as error:
         log.warning("The collection %s cannot be read: %s", holding.name, error)
-        known, fault = {}, _UNREADABLE
-    rows = {row.document.id: row for row in _served(known.values())}
+        counts, fault = Counts(), _UNREADABLE
     mark = holding.collection.header.embedder
     return CollectionInfo(
         name=holding.name,
-        documents=len(rows),
-        items=sum(row.rows for row in rows.values()),
+        documents=counts.documents,
+        items=counts.items,
         writable=holding.writable and not fault,
         removable=holding.removable,
         embedder=mark.name if mark else None,
         reason=fault or holding.reason or None,
     )
-
-
-def _served(rows: Iterable[Known]) -> list[Known]:
-    return [row for row in rows if row.document.status.served]
 
 
 def _document(row: Known, *, uploaded: bool) -> DocumentInfo:

@@ -60,7 +60,7 @@ export function showDocuments(root, { name, holdings, uploads, reload }) {
     const body = `${one.name} and its ${counted(one.items, "item")} leave the collection. ${one.uploaded ? "The uploaded file is deleted too." : "The file itself stays where it is."}`;
     if (!(await confirmed("Remove this document?", body, "Remove"))) return;
     await tried(async () => {
-      await del(`/collections/${encodeURIComponent(current.name)}/documents/${encodeURIComponent(one.id)}`);
+      await del(`/collections/${encodeURIComponent(current.name)}/documents/${encodeURIComponent(one.id)}?file=${encodeURIComponent(one.name)}`);
       announce(`${one.name} removed`);
       await reload();
     });
