@@ -13,7 +13,8 @@ from hostile import hostile, payload
 from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
-from sample_runs import REPORT, SLIDES, VIDEO, Telling, drawn_page, evidence, vimrag_run, vrag_run
+from sample_runs import REPORT, SLIDES, VIDEO, Telling, drawn_page, evidence, vimrag_run
+from sample_runs import vrag_run as shown_run
 from test_page import FETCHING, Read
 
 from vrag.agent.events import AnswerGiven, RunFailed, RunStarted, StopReason
@@ -43,6 +44,15 @@ PARSERS = {
     "all there is": MarkdownIt("default", {"html": True, "typographer": False}),
 }
 """Parsers that people's editors resemble, HTML allowed."""
+
+
+def vrag_run() -> Telling:
+    """A run that was asked which of its evidence counts."""
+    told, started = shown_run(), shown_run().events[0]
+    assert isinstance(started, RunStarted)
+    settings = started.settings.model_copy(update={"reselect": True})
+    told.events[0] = started.model_copy(update={"settings": settings})
+    return told
 
 
 def ended(told: Telling, kind: type[AnswerGiven | RunFailed] = AnswerGiven, **values: Any) -> Telling:  # noqa: ANN401
@@ -158,6 +168,19 @@ class TestWhatIsTold:
         found = made(ended(vrag_run(), evidence=places, stop_reason=StopReason.ANSWERED)).sources
         assert [found.number(one) for one in places] == [1, 1, 2, 3]
         assert [source.questions for source in found.listed] == [(1,), (1,), (1,)]
+
+    def test_what_was_only_looked_at_is_named_and_not_cited(self) -> None:
+        part, page = evidence(SLIDES, 2, box=(0.1, 0.1, 0.5, 0.5)), evidence(REPORT, 3)
+        done = made(ended(shown_run(), evidence=(part, page), stop_reason=StopReason.ANSWERED))
+        assert (done.parts[0].evidence, done.parts[0].besides) == ((part,), (page,))
+        assert done.sources.told == "1 place in 1 document"
+        for text in (Read(done.html).text, plain(PARSERS["commonmark"].parse(done.markdown("x").text))):
+            assert f"Also looked at: {REPORT}, page 3." in text
+        abstained = made(
+            ended(shown_run(), text=None, evidence=(part, page), stop_reason=StopReason.ABSTAINED)
+        )
+        assert abstained.parts[0].evidence == (part, page)
+        assert "Also looked at" not in abstained.html
 
     def test_a_page_is_not_shown_beside_a_part_of_it(self) -> None:
         places = (evidence(REPORT, 3, box=(0.1, 0.1, 0.5, 0.5)), evidence(REPORT, 3), evidence(SLIDES, 2))

@@ -169,9 +169,14 @@ def _inside(box: BoxSides) -> bool:
 
 
 def words_inside(item: Item, box: Box) -> str:
-    """The words whose centre lies in a unit box, in the order of the text."""
+    """The words whose centre lies in a unit box, in the order of the text; with blanks where that has any."""
     inside = [word for word in item.words if box.covers(*word.box.center)]
-    return " ".join(item.text[word.start : word.end] for word in inside)[:QUOTE_LENGTH]
+    ends = [None, *(word.end for word in inside)]
+    pieces = (
+        item.text[word.start : word.end] if word.start == end else f" {item.text[word.start : word.end]}"
+        for word, end in zip(inside, ends, strict=False)
+    )
+    return "".join(pieces)[1 : QUOTE_LENGTH + 1]
 
 
 def _evidence(

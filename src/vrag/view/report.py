@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from vrag.agent.citing import Citations, citations, is_whole
 from vrag.view.answer import pictured
 from vrag.view.pictures import Album
 from vrag.view.report_html import html_of
@@ -34,10 +35,19 @@ class Part:
     story: Story
     """Its run."""
 
-    @property
+    @cached_property
     def evidence(self) -> tuple[Evidence, ...]:
-        """Where its answer was seen; of an abstention, where the agent looked."""
-        return self.story.answer.evidence if self.story.answer else ()
+        """What its answer rests on; of an abstention, where the agent looked."""
+        return self._cited.rests if self.answered else self._cited.rests + self._cited.besides
+
+    @property
+    def besides(self) -> tuple[Evidence, ...]:
+        """What was looked at besides."""
+        return self._cited.besides if self.answered else ()
+
+    @cached_property
+    def _cited(self) -> Citations:
+        return citations(self.story.answer.evidence if self.story.answer else (), self.story.settings)
 
     @property
     def closeups(self) -> tuple[Evidence, ...]:
@@ -172,7 +182,7 @@ def report(
 
 def _bare(evidence: Evidence) -> bool:
     """Whether it is a whole page and nothing else."""
-    return not evidence.quote and evidence.box == (0.0, 0.0, 1.0, 1.0)
+    return not evidence.quote and evidence.box is not None and is_whole(evidence.box)
 
 
 def _item(evidence: Evidence) -> tuple[str, tuple[float, float] | None]:

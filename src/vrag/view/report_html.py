@@ -12,7 +12,7 @@ from vrag.view.markup import Child, Markup, document, element
 from vrag.view.outcome import ATTACHED, outcome
 from vrag.view.plates import Plates
 from vrag.view.preface import earlier_exchanges
-from vrag.view.sources import extent
+from vrag.view.sources import besides, extent
 from vrag.view.wording import when
 
 if TYPE_CHECKING:
@@ -89,6 +89,9 @@ def _part(part: Part, report: Report) -> Markup:
             class_=f"verdict {outcome(part.story).mood}",
         ),
         (looked, _cards(part, plates, report)) if part.evidence else None,
+        element("p", f"Also looked at: {besides(part.besides)}.", class_="aside", dir="auto")
+        if part.besides
+        else None,
         _unsupported(part),
         id=f"question-{part.number}",
         class_="question",

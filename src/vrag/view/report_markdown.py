@@ -11,7 +11,7 @@ from vrag.view.answer import pictured, where
 from vrag.view.making import Table
 from vrag.view.markdown import bullets, image, inline, link, paragraph, quoted, table
 from vrag.view.outcome import ATTACHED, outcome
-from vrag.view.sources import extent
+from vrag.view.sources import besides, extent
 from vrag.view.wording import when
 
 if TYPE_CHECKING:
@@ -116,6 +116,8 @@ def _part(part: Part, report: Report, shelf: _Shelf) -> Iterator[str]:
         yield from _closeup(report.sources.number(evidence), evidence, part, shelf)
     for start in range(0, len(part.pages), ABREAST):
         yield _pages(part.pages[start : start + ABREAST], part, report, shelf)
+    if part.besides:
+        yield f"Also looked at: {inline(besides(part.besides))}."
     if part.story.answer and part.story.answer.unsupported:
         yield "Left out, since it no longer agrees with the collection:"
         yield bullets(map(inline, part.story.answer.unsupported))

@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from vrag.agent.citing import is_whole
 from vrag.view.answer import where
 from vrag.view.wording import count
 
@@ -15,11 +16,9 @@ if TYPE_CHECKING:
     from vrag.agent.evidence import BoxSides, Evidence
     from vrag.types import ItemKind
 
-__all__ = ["Source", "Sources", "extent"]
+__all__ = ["Source", "Sources", "besides", "extent"]
 
 Key = tuple[str, str, "ItemKind", int, tuple[float, float] | None]
-WHOLE = 0.995
-"""Part of each side of a page from which a box is the whole of it, and not told."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,13 +76,20 @@ def extent(evidence: Evidence) -> str:
     return f"{where(evidence)}, {box}" if box else where(evidence)
 
 
+def besides(evidence: Iterable[Evidence]) -> str:
+    """Items that were looked at, in a line: document by document."""
+    places: dict[tuple[str, str], list[str]] = {}
+    for one in evidence:
+        places.setdefault((one.document_id, one.document), []).append(where(one).lower())
+    return "; ".join(f"{name}, {', '.join(inside)}" for (_, name), inside in places.items())
+
+
 def _key(evidence: Evidence) -> Key:
     return (evidence.document_id, evidence.document, evidence.kind, evidence.page, evidence.seconds)
 
 
 def _percent(box: BoxSides) -> str:
-    x1, y1, x2, y2 = box
-    if not all(map(math.isfinite, box)) or min(x2 - x1, y2 - y1) >= WHOLE:
+    if not all(map(math.isfinite, box)) or is_whole(box):
         return ""
     left, top, right, bottom = (f"{100 * side:.0f}" for side in box)
     return f"{left}–{right} % across, {top}–{bottom} % down"
