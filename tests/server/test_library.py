@@ -44,6 +44,7 @@ class TestCollections:
                         "name": FIRST,
                         "documents": 1,
                         "items": 2,
+                        "readable": True,
                         "writable": True,
                         "removable": False,
                         "embedder": None,

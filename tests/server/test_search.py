@@ -127,7 +127,7 @@ class TestOlderShape:
 @pytest.mark.parametrize(
     ("body", "told"),
     [
-        ({}, "queries: Field required."),
+        ({}, "queries: It is missing."),
         ({"queries": []}, "queries:"),
         ({"queries": ""}, "queries: It must not be blank."),
         ({"queries": [" \n\x1f\u2003"]}, "queries[0]: It must not be blank."),
@@ -146,8 +146,8 @@ class TestOlderShape:
         ({"queries": "a" * 9000}, "queries:"),
         ({"queries": ["a"] * 1025}, "queries:"),
         ({"queries": ["a"] * 200, "top_k": 1000}, "200 queries times top_k 1000 is more than 20,000 hits."),
-        ([], "Input should be an object."),
-        ("ferry", "Input should be an object."),
+        ([], "It is not a JSON object."),
+        ("ferry", "It is not a JSON object."),
     ],
 )
 def test_what_cannot_be_answered_is_refused_with_a_sentence(body: object, told: str) -> None:

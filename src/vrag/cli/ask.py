@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import typer
 
+from vrag.cli.again import again
 from vrag.cli.asking import ImageRoot, MaxSteps, exists, open_for_asking
 from vrag.cli.display import (
     Agent,
@@ -28,9 +28,9 @@ from vrag.cli.telling import as_json as run_as_json
 from vrag.settings import load_settings
 
 if TYPE_CHECKING:
-    from vrag.agent.events import Event, RunStarted
+    from vrag.agent.events import Event
     from vrag.agent.question import Attached, Question
-    from vrag.agent.runs import Recording, StoredRun
+    from vrag.agent.runs import StoredRun
     from vrag.agent.trajectory import Trajectory
     from vrag.assemble import Workbench
     from vrag.settings import Settings
@@ -71,7 +71,7 @@ def ask(
     quotes, and abstains when it finds nothing to stand behind: no key, no network. With one, the
     agent reasons over what it sees: `vrag` in one conversation, `vimrag` with a graph that remembers.
 
-    Exit status: 0 answered, 3 abstained, 2 wrong use, 1 failed.
+    Exit status: 0 answered, 3 abstained, 2 wrong use, 1 failed, 130 stopped.
 
     Examples of use:
 
@@ -89,6 +89,7 @@ def ask(
     """
     from vrag.agent.conversation import follow_up
     from vrag.agent.question import Question
+    from vrag.agent.runs import RunState
     from vrag.assemble import run_store
 
     question, paths = _split(words, docs)
@@ -107,13 +108,13 @@ def ask(
     if before is not None and not paths:
         documents = _documents_of(before, bench)
     whole = follow_up(before, question, pictures) if before else Question(question, images=pictures)
-    trajectory, recording, started = _run(bench, whole, documents, quiet=as_json)
+    done = _run(bench, whole, documents, quiet=as_json)
     if as_json:
-        emit_json(run_as_json(trajectory, recording))
+        emit_json(run_as_json(done))
     else:
-        tell_end(trajectory, recording, started)
-        _tell_where(bench.settings, recording)
-    raise typer.Exit(_status(trajectory))
+        tell_end(done, RunState.FINISHED, bench.settings)
+        _tell_where(bench.settings, done)
+    raise typer.Exit(_status(done.trajectory))
 
 
 def _split(words: list[str], docs: list[Path]) -> tuple[str, list[Path]]:
@@ -165,18 +166,21 @@ def _documents_of(run: StoredRun, bench: Workbench) -> frozenset[str] | None:
     return left or None
 
 
-def _tell_where(settings: Settings, recording: Recording) -> None:
+def _tell_where(settings: Settings, run: StoredRun) -> None:
     """With a search server: the command that shows the run, which lies in no collection."""
     if settings.search_url:
-        shown = settings.model_dump(mode="json", include={"search_url"})["search_url"]
-        say((f"Show it again: vrag runs show {recording.id} --search-url {shlex.quote(shown)}", "dim"))
+        say((again(f"Show it again: vrag runs show {run.id}", settings), "dim"))
 
 
 def _run(
     bench: Workbench, question: Question, documents: frozenset[str] | None, *, quiet: bool
-) -> tuple[Trajectory, Recording, RunStarted]:
-    from vrag.agent.events import RunStarted
-    from vrag.agent.trajectory import Trajectory
+) -> StoredRun:
+    """Asks, and shows how it goes on unless it is to be quiet.
+
+    Raises:
+        KeyboardInterrupt: If somebody stops it. What was done by then is kept, and told.
+    """
+    from vrag.agent.runs import StoredRun
     from vrag.telemetry import observer_from_environment
 
     events: list[Event] = []
@@ -194,11 +198,11 @@ def _run(
                     with waiting.aside():
                         teller.tell(event)
         except KeyboardInterrupt:
-            warn(f"Stopped. What was done is kept: vrag runs show {recording.id}")
+            warn(again(f"Stopped. What was done is kept: vrag runs show {recording.id}", bench.settings))
+            if quiet and events:
+                emit_json(run_as_json(StoredRun(recording.id, recording.directory, tuple(events))))
             raise
-    started = events[0]
-    assert isinstance(started, RunStarted)
-    return Trajectory.of(events), recording, started
+    return StoredRun(recording.id, recording.directory, tuple(events))
 
 
 def _status(run: Trajectory) -> int:

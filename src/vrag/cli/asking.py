@@ -83,7 +83,7 @@ def _index(report: SettingsReport, paths: list[Path]) -> tuple[frozenset[str], E
     try:
         with add_progress() as progress:
             done = add(opened, paths, options, embedder=embedder, progress=progress)
-        tell_report(done, quiet_when_unchanged=True)
+        tell_report(done, report.settings, quiet_when_unchanged=True)
     except CollectionBusy as busy:
         warn(f"{busy.message} What is new has to wait; answering from what is indexed.")
     documents = frozenset(document.id for document in documents_under(opened, paths))

@@ -128,7 +128,8 @@ def _with_samples(**flags: str | None) -> Settings:
 
     report = load_settings(**flags)
     opened, options, embedder = open_for_adding(report)
-    tell_report(add(opened, [corpus_dir()], options, embedder=embedder), quiet_when_unchanged=True)
+    done = add(opened, [corpus_dir()], options, embedder=embedder)
+    tell_report(done, report.settings, quiet_when_unchanged=True)
     return report.settings.model_copy(update={"collections": ()})
 
 

@@ -15,6 +15,7 @@ from rich.progress import BarColumn, Progress, TextColumn
 from rich.table import Table
 from rich.text import Text
 
+from vrag.cli.again import again
 from vrag.settings import load_settings
 
 if TYPE_CHECKING:
@@ -239,11 +240,12 @@ def complain(error: VragError, status: int) -> int:
 
     Where JSON was asked for, standard output has the same as an object.
     """
+    hint = again(error.hint)
     if "--json" in sys.argv:
-        emit_json({"failure": error.message, "hint": error.hint})
+        emit_json({"failure": error.message, "hint": hint})
     err.print(Text.assemble(("Error: ", "bold red"), plain(error.message)))
-    if error.hint:
-        err.print(Text.assemble(("  → ", "bold"), plain(error.hint)))
+    if hint:
+        err.print(Text.assemble(("  → ", "bold"), plain(hint)))
     return status
 
 
@@ -304,8 +306,21 @@ def duration(seconds: float) -> str:
     return f"{minutes // 60} h {minutes % 60} min" if minutes >= 60 else f"{minutes} min {rest} s"
 
 
-def tell_report(report: AddReport, *, to: Console = err, quiet_when_unchanged: bool = False) -> None:
-    """Prints what an `add` did, on standard error unless told otherwise."""
+def tell_report(
+    report: AddReport,
+    settings: Settings | None = None,
+    *,
+    to: Console = err,
+    quiet_when_unchanged: bool = False,
+) -> None:
+    """Prints what an `add` did, on standard error unless told otherwise.
+
+    Args:
+        report: What it did.
+        settings: Of the collection, where the command line does not name it.
+        to: Where it is printed.
+        quiet_when_unchanged: Print nothing when there was nothing new.
+    """
     news = report.added or report.changed or report.problems or report.skipped
     if quiet_when_unchanged and not news:
         return
@@ -318,7 +333,7 @@ def tell_report(report: AddReport, *, to: Console = err, quiet_when_unchanged: b
     for name, reason in lines[:20]:
         to.print(Text.assemble(("  ! ", "yellow"), f"{plain(name, 80)}: {plain(reason, 300)}"))
     if len(lines) > 20:
-        to.print(f"  … and {len(lines) - 20} more: `vrag index add --json` lists all.")
+        to.print(again(f"  … and {len(lines) - 20} more: `vrag index add --json` lists all.", settings))
 
 
 def file_uri(path: Path) -> str:

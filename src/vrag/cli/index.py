@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from vrag.cli.again import again
 from vrag.cli.display import (
     Collection,
     Device,
@@ -136,7 +137,7 @@ def status(collection: str | None = Collection, as_json: bool = Json) -> None:
         say(f"  searched   {now.tier.name}: {now.tier.reason}{recall}")
     say(f"  version    {now.content_version}")
     _tell_problems("Problems", now.problems)
-    _tell_problems("Begun and not finished; run the same `vrag index add` again", now.pending)
+    _tell_problems(again("Begun and not finished; run the same `vrag index add` again"), now.pending)
 
 
 @app.command()
@@ -160,9 +161,9 @@ def verify(
         if report.ok:
             say(("All is as it should be.", "green"))
         elif report.repaired:
-            say("Repaired. Run `vrag index add` on the same paths to make again what is missing.")
+            say(again("Repaired. Run `vrag index add` on the same paths to make again what is missing."))
         else:
-            say("To mend it: vrag index verify --repair")
+            say(again("To mend it: vrag index verify --repair"))
     raise typer.Exit(0 if report.ok or report.repaired else 1)
 
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from vrag.cli.again import again
 from vrag.cli.display import Collection, Json, SearchUrl, emit_json, plain, say, show_table
 from vrag.cli.exporting import EXAMPLE, NONE_YET, export, read_run, store_of
 from vrag.errors import RunError
@@ -13,7 +14,7 @@ from vrag.settings import load_settings
 
 if TYPE_CHECKING:
     from vrag.agent.replay import Difference
-    from vrag.agent.runs import RunStore, StoredRun
+    from vrag.agent.runs import RunStore
 
 __all__ = ["app"]
 
@@ -37,7 +38,7 @@ def list_runs(
     elif rows:
         show_table(["run", "ended", "question", "answer"], ([plain(c, 60) for c in row] for row in rows))
     else:
-        say(f"{NONE_YET} {EXAMPLE}")
+        say(again(f"{NONE_YET} {EXAMPLE}"))
 
 
 @app.command()
@@ -51,7 +52,8 @@ def show(
     from vrag.cli.telling import Teller, tell_end
     from vrag.view.wording import count
 
-    stored = read_run(store_of(collection, search_url), run)
+    store = store_of(collection, search_url)
+    stored = read_run(store, run)
     if as_json:
         emit_json([event.model_dump(mode="json") for event in stored.events])
         return
@@ -61,7 +63,7 @@ def show(
     teller = Teller()
     for event in stored.events:
         teller.tell(event)
-    tell_end(stored.trajectory, stored, stored.started)
+    tell_end(stored, store.state(stored.id, ended=stored.trajectory.stop_reason is not None))
 
 
 @app.command()
@@ -95,11 +97,11 @@ def replay(
 
 def _summary(store: RunStore, run: str) -> tuple[str, str, str, str]:
     try:
-        stored: StoredRun = store.read(run)
+        outline = store.outline(run)
     except RunError as error:
         return run, "damaged", error.message, ""
-    trajectory = stored.trajectory
-    return run, trajectory.stop_reason or "unfinished", trajectory.question, trajectory.answer or ""
+    ended = outline.stop_reason or store.state(run, ended=False).value
+    return run, ended, outline.started.question, outline.answer or ""
 
 
 def _records(found: list[Difference]) -> list[dict[str, object]]:

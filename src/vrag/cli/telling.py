@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from vrag.cli.again import again
 from vrag.cli.display import file_uri, plain, say
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from vrag.agent.events import (
         Event,
         ImageShown,
         MemoryUpdated,
+        RunSettings,
         RunStarted,
         SearchReturned,
         UsageReported,
@@ -18,8 +22,9 @@ if TYPE_CHECKING:
     from vrag.agent.evidence import Evidence
     from vrag.agent.graph import Node
     from vrag.agent.limits import Limits
-    from vrag.agent.runs import Recording, StoredRun
+    from vrag.agent.runs import RunState, StoredRun
     from vrag.agent.trajectory import Step, Trajectory, Usage
+    from vrag.settings import Settings
 
 __all__ = ["Teller", "as_json", "tell_end"]
 
@@ -110,34 +115,61 @@ def _tell_memory(event: MemoryUpdated) -> None:
         say("           ", (plain(report), "dim"))
 
 
-def tell_end(run: Trajectory, recording: Recording | StoredRun, started: RunStarted) -> None:
-    """Prints how a run ended, and where its answer was seen."""
-    from vrag.agent.events import StopReason
+def tell_end(stored: StoredRun, state: RunState, settings: Settings | None = None) -> None:
+    """Prints how a run ended, and where its answer was seen.
 
+    Args:
+        stored: The run.
+        state: Whether it is over.
+        settings: Of the collection it lies in, where the command line does not name it.
+    """
+    run, started = stored.trajectory, stored.started
     say("")
     if run.answer is not None:
-        say(("Answer: ", "bold green"), plain(run.answer))
-        if not (run.evidence or run.unsupported):
-            say(("No evidence: nothing was looked at.", "yellow"))
-        if started.settings.policy == "extractive":
-            say(("Quoted from the page by the offline policy, not read by a model.", "dim"))
-    elif run.stop_reason is StopReason.ABSTAINED:
-        nearest = " The nearest:" if run.evidence else ""
-        say(
-            ("No answer: ", "bold yellow"),
-            f"nothing found answers this well enough to stand behind.{nearest}",
-        )
+        _tell_answer(run, started.settings)
     else:
-        say(("Failed:", "bold red"))
-        say("  ", plain(run.failure or _ended(run, started.settings.limits)))
-    _tell_citations(run, recording, started)
+        _tell_no_answer(run, started.settings, state, settings)
+    _tell_citations(run, stored, started)
     for fault in run.unsupported:
         say(("Left out: ", "yellow"), plain(fault))
-    files = f" · pictures in {file_uri(recording.directory / 'files')}" if run.usage.visual_tokens else ""
-    say((f"{_spent(run)} · run {recording.id}{files}", "dim"))
+    files = f" · pictures in {file_uri(stored.directory / 'files')}" if run.usage.visual_tokens else ""
+    say((f"{_spent(stored.events)} · run {stored.id}{files}", "dim"))
 
 
-def _tell_citations(run: Trajectory, recording: Recording | StoredRun, started: RunStarted) -> None:
+def _tell_answer(run: Trajectory, settings: RunSettings) -> None:
+    from vrag.view.outcome import OFFLINE, QUOTED
+
+    say(("Answer: ", "bold green"), plain(run.answer or ""))
+    if not (run.evidence or run.unsupported):
+        say(("No evidence: nothing was looked at.", "yellow"))
+    if settings.policy == OFFLINE:
+        say((QUOTED, "dim"))
+
+
+def _tell_no_answer(
+    run: Trajectory, settings: RunSettings, state: RunState, place: Settings | None
+) -> None:
+    """Prints why there is no answer: none was found, the run failed, or it has no end."""
+    from vrag.agent.events import StopReason
+    from vrag.agent.runs import RunState
+    from vrag.view.outcome import A_MODEL, OFFLINE, UNQUOTED
+
+    nearest = " The nearest:" if run.evidence else ""
+    if run.stop_reason is StopReason.ABSTAINED and settings.policy == OFFLINE:
+        say(("No answer: ", "bold yellow"), f"{UNQUOTED} {A_MODEL}{nearest}")
+    elif run.stop_reason is StopReason.ABSTAINED:
+        found = "nothing found answers this well enough to stand behind."
+        say(("No answer: ", "bold yellow"), f"{found}{nearest}")
+    elif run.stop_reason is not None:
+        say(("Failed:", "bold red"))
+        say("  ", plain(run.failure or again(_ended(run, settings.limits), place)))
+    elif state is RunState.RUNNING:
+        say(("Running: ", "bold yellow"), "it has not come to its end yet.")
+    else:
+        say(("Interrupted: ", "bold yellow"), "its process ended before it did.")
+
+
+def _tell_citations(run: Trajectory, recording: StoredRun, started: RunStarted) -> None:
     """Prints what the answer rests on, and what was looked at besides."""
     from vrag.agent.citing import citations
 
@@ -163,9 +195,7 @@ def _ended(run: Trajectory, limits: Limits) -> str:
         case StopReason.OUT_OF_TOKENS:
             return "The model's reply was cut off before it came to an action. Longer ones: VRAG_MAX_TOKENS."
         case StopReason.CANCELLED:
-            return "It was cancelled."
-        case None:
-            return "It was cut off."
+            return "It was stopped before there was an answer."
         case _:
             return f"It ended with {run.stop_reason}."
 
@@ -190,19 +220,23 @@ def _budget(limits: Limits) -> str:
     return " or ".join(text for text, limit in named.items() if limit is not None)
 
 
-def _spent(run: Trajectory) -> str:
-    """What it cost, in a line."""
-    usage = run.usage
-    parts = [f"{len(run.steps)} steps"]
+def _spent(events: Sequence[Event]) -> str:
+    """What it cost, in a line. A call that failed took its time too."""
+    from vrag.agent.outline import Outline
+    from vrag.view.wording import count
+
+    outline = Outline.of(events)
+    usage = outline.usage
+    parts = [count(outline.steps, "step")]
     if usage.prompt_tokens is not None:
         parts.append(f"{usage.prompt_tokens} + {usage.completion_tokens or 0} tokens")
     parts.append(f"{usage.visual_tokens} visual tokens")
     if usage.cost is not None:
         parts.append(f"cost {usage.cost:.4g}")
-    return ", ".join([*parts, f"{usage.seconds:.1f} s"])
+    return ", ".join([*parts, f"{outline.seconds:.1f} s"])
 
 
-def _tell_evidence(number: int, evidence: Evidence, recording: Recording | StoredRun) -> None:
+def _tell_evidence(number: int, evidence: Evidence, recording: StoredRun) -> None:
     """Prints a piece of evidence: document, page, box; of the first also the picture and its words."""
     where = "" if evidence.box is None else f", box [{', '.join(f'{side:.3f}' for side in evidence.box)}]"
     if evidence.seconds is not None:
@@ -217,23 +251,26 @@ def _tell_evidence(number: int, evidence: Evidence, recording: Recording | Store
         say("      ", (f"“{plain(evidence.quote, 400)}”", "dim"))
 
 
-def as_json(run: Trajectory, recording: Recording) -> dict[str, Any]:
+def as_json(stored: StoredRun) -> dict[str, Any]:
     """The object that `--json` prints."""
+    from vrag.agent.outline import Outline
+
+    run, outline = stored.trajectory, Outline.of(stored.events)
     return {
         "question": run.question,
         "answer": run.answer,
         "stop_reason": run.stop_reason,
-        "evidence": [_evidence(one, recording) for one in run.evidence],
+        "evidence": [_evidence(one, stored) for one in run.evidence],
         "unsupported": list(run.unsupported),
         "steps": [_step(step) for step in run.steps],
         "graph": run.graph and [_node(node) for node in run.graph.nodes],
-        "usage": {"steps": len(run.steps), **_usage(run.usage)},
+        "usage": {"steps": outline.steps, **_usage(run.usage), "seconds": round(outline.seconds, 4)},
         "failure": run.failure,
-        "run": recording.id,
+        "run": stored.id,
     }
 
 
-def _evidence(evidence: Evidence, recording: Recording) -> dict[str, Any]:
+def _evidence(evidence: Evidence, recording: StoredRun) -> dict[str, Any]:
     return {
         "item": evidence.item,
         "document": evidence.document,

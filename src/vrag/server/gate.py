@@ -10,13 +10,14 @@ import asyncio
 import contextlib
 import re
 import time
+from functools import partial
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from starlette.responses import Response
 
 from vrag.server.bodies import Bodies
-from vrag.server.clients import kind_of, name_of, peer_of
+from vrag.server.clients import Kind, kind_of, name_of, peer_of
 from vrag.server.headers import allowing, preflight, treated
 from vrag.server.problems import Refusal, answer_problem, answer_unexpected
 from vrag.server.sessions import digest_of
@@ -98,7 +99,8 @@ class Gate:
     """Lets in who may ask, at a pace that leaves room for others, and reads no more of a body than it may.
 
     Routes find in `scope["state"]`: `client`, the name of who asks; `known`, whether a token or session came
-    with the request where one is needed.
+    with the request where one is needed; `question`, to be called for a question to an agent that no path
+    tells of, which raises a `Refusal` (429) when there were enough of them.
     """
 
     def __init__(self, app: ASGIApp, options: ServerOptions, metrics: Metrics, sessions: Sessions) -> None:
@@ -185,7 +187,8 @@ class Gate:
             hint = "Send it as Authorization: Bearer …, or sign in at the page."
             raise Refusal(401, "A token is needed.", hint, reason="token")
         client = name_of(peer, session=session, token=token)
-        scope.setdefault("state", {}).update(client=client, known=known)
+        question = partial(self._clients.request, Kind.RUN, client, peer)
+        scope.setdefault("state", {}).update(client=client, known=known, question=question)
         if path != "/healthz":
             self._clients.request(kind_of(scope["method"], path), client, peer)
 

@@ -15,7 +15,8 @@ from starlette.responses import Response
 from starlette.routing import Match
 
 from vrag.errors import SearchError, ServerError, VragError
-from vrag.search.wire import NOT_BLANK, Problem, SearchRequest
+from vrag.search.wire import Problem, SearchRequest
+from vrag.server.faults import fault_message
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -67,7 +68,12 @@ _IDS = {
     "collections": "GET /collections/{name}/documents lists them.",
 }
 """Where ids come from, by the beginning of the path."""
-_EXAMPLE = 'Send a JSON object such as {"queries": ["shore power"], "top_k": 3}.'
+_EXAMPLES = {
+    "search": 'Send a JSON object such as {"queries": ["shore power"], "top_k": 3}.',
+    "runs": 'Send a JSON object such as {"question": "What was the revenue in 2023?"}.',
+    "collections": 'Send a JSON object such as {"name": "reports"}.',
+}
+"""What a body looks like, by the beginning of the path."""
 _HTTP_HINTS = {404: _ROUTES, 405: _ROUTES}
 _METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE")
 _MATCHED = frozenset({"type", "path", "root_path", "headers", "query_string"})
@@ -164,28 +170,20 @@ def _invalid(request: Request, error: Exception) -> Response:
     telling = [fault for fault in faults if fault["type"] not in _OTHER_TYPE]
     fault = max(telling or faults, key=lambda fault: len(fault["loc"]))
     names = [part for part in fault["loc"] if part not in {"body", "query", "path", "header"}]
+    if fault["type"] == "json_invalid":
+        names = []  # it is a position
     if telling or not names:
-        messages = [_message(fault)]
+        messages = [fault_message(fault)]
     else:  # none of what the field may be
         alike = [other for other in faults if _place(other) == _place(fault)]
-        messages = [_message(alike[0])] + [_message(a).removeprefix("Input should be ") for a in alike[1:]]
+        first, *others = map(fault_message, alike)
+        messages = [first, *(other.removeprefix("Input should be ") for other in others)]
     advice = _advice(names, request.scope["path"])
     return answer_problem(422, _sentence(names, " or ".join(dict.fromkeys(messages))), advice)
 
 
 def _place(fault: Any) -> tuple[object, int]:  # noqa: ANN401 - pydantic's, typed differently by its makers
     return fault["loc"][0], len(fault["loc"])
-
-
-def _message(fault: Any) -> str:  # noqa: ANN401 - as above
-    """What is wrong. Nothing that was sent is repeated."""
-    message = str(fault["msg"])
-    if fault["type"] == "json_invalid":
-        return f"The body is not JSON: {message.removeprefix('Invalid JSON: ')}"
-    if fault["type"] == "string_pattern_mismatch":
-        blank = fault["ctx"]["pattern"] == NOT_BLANK
-        return "It must not be blank" if blank else "It is not written like one of ours"
-    return message
 
 
 def _sentence(names: Sequence[Any], message: str) -> str:
@@ -197,7 +195,7 @@ def _sentence(names: Sequence[Any], message: str) -> str:
 def _advice(names: Sequence[Any], path: str) -> str:
     """What a field is for, where it is one of a search; of ids, where they come from."""
     if not names:
-        return _EXAMPLE
+        return _EXAMPLES.get(path.split("/")[1], _ROUTES)
     if names[0] == "id":
         return _IDS.get(path.split("/")[1], _ROUTES)
     field = SearchRequest.model_fields.get(str(names[0]))

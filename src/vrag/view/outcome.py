@@ -5,16 +5,20 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from vrag.agent.events import StopReason
-from vrag.view.wording import STOPS
+from vrag.view.wording import INTERRUPTED, NOTHING_QUOTED, STOPS
 
 if TYPE_CHECKING:
     from vrag.view.story import Story
 
-__all__ = ["ATTACHED", "OFFLINE", "Outcome", "outcome"]
+__all__ = ["ATTACHED", "A_MODEL", "OFFLINE", "QUOTED", "UNQUOTED", "Outcome", "outcome"]
 
 ATTACHED = "A picture that came with the question"
 OFFLINE = "extractive"
 """Name of the policy that quotes without a model, and must say so."""
+QUOTED = "Quoted from the documents by the offline policy, not read by a model."
+UNQUOTED = "The offline policy found no words to quote as the answer: it cannot look, count or calculate."
+"""Of its abstentions: what it cannot say may well stand in the documents."""
+A_MODEL = "A model could: name one with --model."
 
 
 class Outcome(NamedTuple):
@@ -32,9 +36,19 @@ class Outcome(NamedTuple):
 
 def outcome(story: Story) -> Outcome:
     """How a run ended, if it did."""
-    return Outcome(
-        *(STOPS[story.stop_reason] if story.stop_reason else ("Unfinished", "fair")), *_told(story)
-    )
+    return Outcome(*_named(story), *_told(story))
+
+
+def _named(story: Story) -> tuple[str, str]:
+    """Name and mood."""
+    if _is_unquoted(story):
+        return NOTHING_QUOTED
+    return STOPS[story.stop_reason] if story.stop_reason else INTERRUPTED
+
+
+def _is_unquoted(story: Story) -> bool:
+    """Whether the offline policy abstained."""
+    return story.stop_reason is StopReason.ABSTAINED and story.settings.policy == OFFLINE
 
 
 def _told(story: Story) -> tuple[str, str]:
@@ -42,10 +56,11 @@ def _told(story: Story) -> tuple[str, str]:
     if story.failure:
         return story.failure.message, f"The run ended with a {story.failure.boundary}."
     if story.answer is None:
-        return "This run has no end: it was cut off, or it still goes on.", ""
+        return "Its process ended before the run did, or the run still goes on.", ""
     if story.answer.text is not None:
-        quoted = "Quoted from the documents by the offline policy, not read by a model."
-        return story.answer.text, quoted if story.settings.policy == OFFLINE else ""
+        return story.answer.text, QUOTED if story.settings.policy == OFFLINE else ""
+    if _is_unquoted(story):
+        return UNQUOTED, A_MODEL
     if story.stop_reason is StopReason.ABSTAINED:
         return "The agent found no answer in the documents that it can stand behind.", ""
     return "The run ended before the agent answered.", ""

@@ -11,7 +11,20 @@ from vrag.agent.events import StopReason
 if TYPE_CHECKING:
     from vrag.agent.evidence import BoxSides
 
-__all__ = ["STOPS", "amount", "count", "moment", "money", "place", "seconds", "size", "span", "when"]
+__all__ = [
+    "INTERRUPTED",
+    "NOTHING_QUOTED",
+    "STOPS",
+    "amount",
+    "count",
+    "moment",
+    "money",
+    "place",
+    "seconds",
+    "size",
+    "span",
+    "when",
+]
 
 STOPS = {
     StopReason.ANSWERED: ("Answered", "good"),
@@ -19,12 +32,16 @@ STOPS = {
     StopReason.OUT_OF_STEPS: ("Out of steps", "fair"),
     StopReason.OUT_OF_TOKENS: ("Out of tokens", "fair"),
     StopReason.OUT_OF_BUDGET: ("Budget spent", "fair"),
-    StopReason.CANCELLED: ("Cancelled", "fair"),
+    StopReason.CANCELLED: ("Stopped", "fair"),
     StopReason.MODEL_ERROR: ("Model failed", "bad"),
     StopReason.SEARCH_ERROR: ("Search failed", "bad"),
     StopReason.FAULT: ("Broke off", "bad"),
 }
 """What each reason is called, and how good it is: `good`, `calm`, `fair` or `bad`."""
+INTERRUPTED = ("Interrupted", "fair")
+"""A run without an end, likewise."""
+NOTHING_QUOTED = ("Nothing to quote", "calm")
+"""A run in which the offline policy abstained, likewise."""
 
 
 def amount(value: float | None) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -10,7 +10,8 @@ from vrag.agent.question import Exchange
 from vrag.server.completions.errors import Unfit
 from vrag.server.completions.models import model_named
 from vrag.server.completions.reply import plain_answer
-from vrag.server.runs.wire import MAX_HITS, MAX_STEPS, RunRequest, Thinking
+from vrag.server.faults import fault_message
+from vrag.server.runs.wire import DOCUMENTS, MAX_HITS, MAX_STEPS, RunRequest, Thinking, at_most
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -21,6 +22,8 @@ __all__ = ["Asked", "CompletionRequest", "ImageUrl", "Part", "StreamOptions", "T
 
 _UNHEARD = frozenset({"system", "developer"})
 """Roles whose messages are taken and not obeyed: what governs an agent is its own instruction."""
+_TURNS, _PARTS = 10_000, 1000
+"""Messages of a conversation, and parts of a message."""
 _NO_FETCHING = "This server fetches nothing: send the picture itself, as data:image/png;base64,…"
 
 
@@ -48,7 +51,7 @@ class Turn(_Open):
     """A message."""
 
     role: str = Field(description="`user` or `assistant`; what `system` and `developer` say is not obeyed.")
-    content: str | tuple[Part, ...] | None = None
+    content: Annotated[str | tuple[Part, ...] | None, at_most(_PARTS)] = None
 
 
 class StreamOptions(_Open):
@@ -65,7 +68,7 @@ class VragOptions(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     collection: str | None = Field(default=None, description="Where to look; all collections when absent.")
-    documents: tuple[str, ...] | None = Field(
+    documents: Annotated[tuple[str, ...] | None, at_most(DOCUMENTS)] = Field(
         default=None, description="Ids of the documents to look at; all when absent."
     )
     max_steps: int | None = Field(default=None, ge=1, le=MAX_STEPS, description="Model calls at most.")
@@ -79,7 +82,7 @@ class CompletionRequest(_Open):
     """The fields that matter here. Others, such as `temperature` and `max_tokens`, are ignored."""
 
     model: str = Field(description="One of GET /v1/models.")
-    messages: tuple[Turn, ...] = Field(
+    messages: Annotated[tuple[Turn, ...], at_most(_TURNS)] = Field(
         min_length=1, description="The conversation; the last message is the question."
     )
     stream: bool | None = None
@@ -224,11 +227,11 @@ def _unfit(error: ValidationError) -> Unfit:
     """What the model of a run does not take, told of the field that it came from."""
     fault = error.errors()[0]
     name = str(fault["loc"][0]) if fault["loc"] else ""
-    message = fault["msg"].removeprefix("Value error, ")
+    message = fault_message(fault)
     match name:
         case "question":
-            return Unfit(f"The question cannot be used: {message}.", param="messages")
+            return Unfit(f"The question cannot be used. {message}.", param="messages")
         case "images":
-            return Unfit(f"The pictures cannot be used: {message}.", param="messages")
+            return Unfit(f"The pictures cannot be used. {message}.", param="messages")
         case _:
-            return Unfit(f"{name} cannot be used: {message}.", param=f"vrag.{name}")
+            return Unfit(f"{name} cannot be used. {message}.", param=f"vrag.{name}")

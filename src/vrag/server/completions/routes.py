@@ -19,6 +19,7 @@ from vrag.server.completions.models import cards_of, model_named
 from vrag.server.completions.reply import Reasoning, reply_of, usage_of
 from vrag.server.completions.stream import ChunkStream, Watched, frames, stop
 from vrag.server.completions.wire import Choice, Completion, ErrorBody, Message, ModelCard, ModelCards
+from vrag.server.faults import fault_message
 from vrag.server.problems import Refusal, responses
 from vrag.server.waiting import attend
 
@@ -101,7 +102,7 @@ def _parsed(body: bytes) -> CompletionRequest:
     except ValidationError as error:
         fault = error.errors(include_input=False, include_url=False)[0]
         place = ".".join(str(part)[:40] for part in fault["loc"])
-        message = fault["msg"] if place else f"The body cannot be used: {fault['msg']}"
+        message = fault_message(fault)
         raise Unfit(f"{place}: {message}." if place else f"{message}.", param=place) from error
 
 

@@ -32,11 +32,12 @@ from vrag.index.upkeep import compact, remove
 from vrag.server.library.errands import Errand
 from vrag.server.library.folder import GONE, files, hide, is_done, lies_in, moved, show, uploads_of
 from vrag.server.library.tickets import Journal, Ticket
+from vrag.server.library.twins import Meant, told_apart
 from vrag.server.library.uploads import clear_parts
 from vrag.server.problems import Refusal
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterator
+    from collections.abc import Callable, Generator, Iterator, Mapping
     from collections.abc import Collection as CollectionOf
     from concurrent.futures import Future
 
@@ -129,18 +130,19 @@ class Clerk:
             self._wake.notify()
         return ticket
 
-    def remove(self, document: str, name: str | None = None) -> Future[None]:
+    def remove(self, document: str, name: str | None = None, folder: str | None = None) -> Future[None]:
         """Removes a document, ahead of what waits to be indexed. What is being indexed is left off for it.
 
         Args:
             document: Its id.
             name: File name, where only one of several files with this content is meant.
+            folder: What tells it from others of this name; see `told_apart`.
 
         Returns:
             Done when it is removed. Raises `Refusal` (404) if there is no such document, and
             `CollectionBusy` if another process is writing.
         """
-        return self._errand(lambda: self._remove(document, name))
+        return self._errand(lambda: self._remove(Meant(document, name, folder)))
 
     def end_with(self, work: Callable[[], None]) -> Future[None]:
         """Does what the collection does not survive, ahead of all that waits, and ends.
@@ -291,10 +293,12 @@ class Clerk:
                 compact(self.holding.collection)
                 self._goes = 0
 
-    def _remove(self, document: str, name: str | None) -> None:
+    def _remove(self, meant: Meant) -> None:
         collection = self.holding.collection
-        rows = [row for row in collection.documents() if row.id == document and name in {None, row.name}]
-        tickets = self._withdrawn(document, name)
+        known = collection.documents()
+        folders = told_apart({*(row.path for row in known), *map(os.fspath, self._awaited())})
+        rows = [row for row in known if meant.fits(row.id, row.name, folders.get(row.path))]
+        tickets = self._withdrawn(meant, folders)
         if not rows and not tickets:
             raise Refusal(404, "There is no such document in the collection.", "Look at the list again.")
         own = [Path(row.path) for row in rows if self._is_own(row)]
@@ -322,13 +326,13 @@ class Clerk:
             return False
         return bool(rows) and not any(row.path in left for row in rows)
 
-    def _withdrawn(self, document: str, name: str | None) -> list[Ticket]:
-        """The files of a document that wait to be indexed: they do not any more."""
+    def _withdrawn(self, meant: Meant, folders: Mapping[str, str]) -> list[Ticket]:
+        """The files that are meant and wait to be indexed: they do not any more."""
         with self._wake:
             found = [
                 ticket
                 for ticket in self._waiting
-                if ticket.document == document and name in {None, ticket.path.name}
+                if meant.fits(ticket.document, ticket.path.name, folders.get(os.fspath(ticket.path)))
             ]
             for ticket in found:
                 self._waiting.remove(ticket)

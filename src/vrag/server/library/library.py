@@ -16,6 +16,7 @@ from vrag.server.library.counts import Counts, counted
 from vrag.server.library.folder import lies_in, uploads_of
 from vrag.server.library.kinds import SUFFIXES
 from vrag.server.library.names import safe_name, suffix_of
+from vrag.server.library.twins import told_apart
 from vrag.server.library.uploads import Incoming, UploadLimits, receive
 from vrag.server.library.wire import (
     CollectionInfo,
@@ -115,12 +116,14 @@ class Library:
         holding = self._holding(name)
         uploads, clerk = uploads_of(holding), self._clerks.get(name)
         rows = read_manifest(holding.collection)
-        files = [_document(row, uploaded=lies_in(row.document.path, uploads)) for row in rows.values()]
-        waiting = [
-            t for t in (clerk.journal.all() if clerk else ()) if not t.over and str(t.path) not in rows
+        waiting = {str(t.path): t for t in (clerk.journal.all() if clerk else ()) if not t.over}
+        waiting = {path: ticket for path, ticket in waiting.items() if path not in rows}
+        folders = told_apart([*rows, *waiting])
+        files = [
+            _document(row, folders.get(path), uploaded=lies_in(path, uploads)) for path, row in rows.items()
         ]
-        files += [_waiting(ticket) for ticket in waiting]
-        files.sort(key=lambda file: (file.name.casefold(), file.name, file.id))
+        files += [_waiting(ticket, folders.get(path)) for path, ticket in waiting.items()]
+        files.sort(key=lambda file: (file.name.casefold(), file.name, file.folder or "", file.id))
         return Documents(documents=files[offset : offset + limit], total=len(files))
 
     def document(self, id: str) -> DocumentPages:
@@ -210,20 +213,23 @@ class Library:
         ticket = await receive(body, part, self._options.upload_bytes, self._threads, clerk.place)
         return ticket.shown()
 
-    def remove(self, name: str, document: str, file: str | None = None) -> asyncio.Future[None]:
+    def remove(
+        self, name: str, document: str, file: str | None = None, folder: str | None = None
+    ) -> asyncio.Future[None]:
         """Removes a document; an uploaded file is deleted with it, others stay where they are.
 
         Args:
             name: Of the collection.
             document: Id of the document.
             file: File name, where only one of several files with this content is meant.
+            folder: Its `DocumentInfo.folder`, where only one of several files of this name is meant.
 
         Raises:
             Refusal: If there is no such collection (404) or it cannot be written to (409). The future raises
                 it if there is no such document (404).
             CollectionBusy: The future, if another process is writing.
         """
-        return asyncio.wrap_future(self._clerk(self._writable(name)).remove(document, file))
+        return asyncio.wrap_future(self._clerk(self._writable(name)).remove(document, file, folder))
 
     async def _changed(self, change: Callable[[], T]) -> T:
         """Changes which collections there are, in a thread."""
@@ -288,6 +294,7 @@ _NAMED = "It was named when the server was started: only collections made throug
 
 
 _UNREADABLE = "It cannot be read just now: the server's log says why."
+_GONE = "Its folder is not there any more: it was moved or deleted, or its disk is away."
 
 
 def _info(holding: Holding) -> CollectionInfo:
@@ -296,12 +303,14 @@ def _info(holding: Holding) -> CollectionInfo:
         counts, fault = counted(holding.collection), ""
     except CollectionError as error:
         log.warning("The collection %s cannot be read: %s", holding.name, error)
-        counts, fault = Counts(), _UNREADABLE
+        counts = Counts()
+        fault = _UNREADABLE if holding.collection.directory.is_dir() else _GONE
     mark = holding.collection.header.embedder
     return CollectionInfo(
         name=holding.name,
         documents=counts.documents,
         items=counts.items,
+        readable=not fault,
         writable=holding.writable and not fault,
         removable=holding.removable,
         embedder=mark.name if mark else None,
@@ -309,11 +318,13 @@ def _info(holding: Holding) -> CollectionInfo:
     )
 
 
-def _document(row: Known, *, uploaded: bool) -> DocumentInfo:
+def _document(row: Known, folder: str | None, *, uploaded: bool) -> DocumentInfo:
     document = row.document
     return DocumentInfo(
         id=document.id,
         name=document.name,
+        folder=folder,
+        size=document.size,
         status=document.status,
         items=row.rows if document.status.served else 0,
         problems=[document.reason] if document.reason else [],
@@ -321,10 +332,11 @@ def _document(row: Known, *, uploaded: bool) -> DocumentInfo:
     )
 
 
-def _waiting(ticket: Ticket) -> DocumentInfo:
+def _waiting(ticket: Ticket, folder: str | None) -> DocumentInfo:
     return DocumentInfo(
         id=ticket.document,
         name=ticket.path.name,
+        folder=folder,
         status=DocumentStatus.PENDING,
         items=0,
         problems=[],

@@ -164,10 +164,17 @@ def _add_documents(router: APIRouter, library: Library, read: _reading, options:
                 max_length=4096, description="File name, where only one of several with this content goes."
             ),
         ] = None,
+        folder: Annotated[
+            str | None,
+            Query(
+                max_length=4096,
+                description="Its `folder` from the list, where only one of several of this name goes.",
+            ),
+        ] = None,
     ) -> Plain:
         """An uploaded file is deleted; one that lies elsewhere stays there, and is only no longer found."""
         try:
-            await attend(request, library.remove(name, id, file), options.item_seconds)
+            await attend(request, library.remove(name, id, file, folder), options.item_seconds)
         except CollectionBusy as error:
             raise Refusal(
                 409, "Another process is writing to the collection.", "Come back when it has finished."

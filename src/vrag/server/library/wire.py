@@ -49,6 +49,7 @@ class CollectionInfo(_Frozen):
     name: str = Field(description="For `search_corpus`, and in addresses.")
     documents: int = Field(ge=0, description="Documents that can be found.")
     items: int = Field(ge=0, description="Pages, clips and passages that can be found.")
+    readable: bool = Field(default=True, description="Whether it can be searched and shown now.")
     writable: bool = Field(description="Whether documents can be added and removed.")
     removable: bool = Field(description="Whether it can be deleted: it was made through the server.")
     embedder: str | None = Field(description="What made its vectors; null where words alone are searched.")
@@ -68,6 +69,14 @@ class DocumentInfo(_Frozen):
 
     id: str = Field(description="SHA-256 of its bytes; empty where it could not be read.")
     name: str = Field(description="File name, for people.")
+    folder: str | None = Field(
+        default=None,
+        description="The end of its folder's path that tells it from others of its name; null where it is "
+        "the only one.",
+    )
+    size: int | None = Field(
+        default=None, ge=0, description="Of the file, in bytes; null while it waits to be read."
+    )
     status: DocumentStatus = Field(description="How far it has come.")
     items: int = Field(ge=0, description="Pages, clips or passages of it that can be found.")
     problems: list[str] = Field(description="What could not be read, and why.")

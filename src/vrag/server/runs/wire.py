@@ -56,7 +56,7 @@ def _not_blank(text: str) -> str:
     return text
 
 
-def _at_most(most: int) -> BeforeValidator:
+def at_most(most: int) -> BeforeValidator:
     """Counts before it looks at each: to say of millions what is wrong with them takes minutes."""
 
     def counted(given: object) -> object:
@@ -110,7 +110,7 @@ class RunRequest(_Asked):
     collection: str | None = Field(
         default=None, max_length=200, description="Where to look; all collections when absent."
     )
-    documents: Annotated[tuple[DocumentId, ...] | None, _at_most(DOCUMENTS)] = Field(
+    documents: Annotated[tuple[DocumentId, ...] | None, at_most(DOCUMENTS)] = Field(
         default=None,
         max_length=DOCUMENTS,
         description="Ids of the documents to look at; all when absent.",
@@ -123,7 +123,7 @@ class RunRequest(_Asked):
     session: RunId | None = Field(
         default=None, description="The conversation that this continues: id of the run that began it."
     )
-    images: Annotated[tuple[Annotated[str, AfterValidator(_picture)], ...], _at_most(IMAGES)] = Field(
+    images: Annotated[tuple[Annotated[str, AfterValidator(_picture)], ...], at_most(IMAGES)] = Field(
         default=(), max_length=IMAGES, description="Pictures, as base64 or data URLs: JPEG, PNG or WebP."
     )
 
@@ -209,7 +209,7 @@ class RunList(_Closed):
 class ReportRequest(_Asked):
     """Runs that become one document."""
 
-    runs: Annotated[tuple[RunId, ...], _at_most(RUNS)] = Field(min_length=1, max_length=RUNS)
+    runs: Annotated[tuple[RunId, ...], at_most(RUNS)] = Field(min_length=1, max_length=RUNS)
     title: str = Field(default="", max_length=300)
     format: Literal["html", "markdown"] = "html"
 

@@ -19,7 +19,7 @@ from pydantic_core import to_json
 
 from vrag import __version__
 from vrag.errors import SearchError, ServerError, SettingsError
-from vrag.search.wire import NOT_BLANK
+from vrag.server.faults import fault_message
 from vrag.server.problems import Refusal
 from vrag.server.toolbox.tools import TOOLS, Caller
 
@@ -141,7 +141,7 @@ def _caller(context: ServerRequestContext[Any]) -> Caller:
     async def tell(progress: float, line: str) -> None:
         await context.session.report_progress(progress, None, line)
 
-    return Caller(tell, getattr(state, "client", ""))
+    return Caller(tell, getattr(state, "client", ""), getattr(state, "question", lambda: None))
 
 
 def _given(given: Given) -> CallToolResult:
@@ -160,8 +160,5 @@ def _failed(sentence: str) -> CallToolResult:
 
 def _fault(fault: Any) -> str:  # noqa: ANN401 - pydantic's, typed differently by its makers
     place = ".".join(str(part)[:40] for part in fault["loc"])
-    if fault["type"] == "string_pattern_mismatch":
-        return (
-            f"{place}: It is blank." if fault["ctx"]["pattern"] == NOT_BLANK else f"{place}: That is no id."
-        )
-    return f"{place}: {fault['msg']}." if place else f"{fault['msg']}."
+    message = fault_message(fault)
+    return f"{place}: {message}." if place else f"{message}."

@@ -53,6 +53,8 @@ class Caller:
     """Tells how far the work is: a number that grows, and a line of text."""
     client: str = ""
     """As a run host knows clients."""
+    question: Callable[[], None] = lambda: None
+    """Counts a question to an agent; raises a `Refusal` where there were enough."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,6 +189,7 @@ class Toolbox:
 
     async def _ask(self, asked: AskArguments, caller: Caller) -> Given:
         """Starts a run and waits for its end; whoever gives up waiting stops it."""
+        caller.question()
         summary = await self.host.start(RunRequest(**asked.model_dump()), client=caller.client)
         outline: Outline | None = None
         try:

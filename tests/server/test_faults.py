@@ -1,0 +1,58 @@
+"""What is wrong with a value is said in words of people, and repeats nothing of it."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated
+
+import pytest
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
+
+from vrag.search.wire import NOT_BLANK
+from vrag.server.faults import fault_message
+
+
+def _even(number: int) -> int:
+    if number % 2:
+        raise ValueError("it is odd")
+    return number
+
+
+class Asked(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+    text: str = Field(min_length=1, max_length=5000)
+    names: list[str] = Field(default=[], min_length=2, max_length=3)
+    blank: str = Field(default="a", pattern=NOT_BLANK)
+    id: str = Field(default="a", pattern="^a$")
+    even: Annotated[int, AfterValidator(_even)] = 0
+
+
+@pytest.mark.parametrize(
+    ("sent", "words"),
+    [
+        ({}, "It is missing"),
+        ({"text": ""}, "It is empty"),
+        ({"text": "secret" * 1000}, "It has more than 5,000 characters"),
+        ({"text": "a", "names": ["secret"]}, "It has fewer than 2 entries"),
+        ({"text": "a", "names": ["secret"] * 4}, "It has more than 3 entries"),
+        ({"text": "a", "secret": 1}, "There is no such field"),
+        ({"text": "a", "blank": " "}, "It must not be blank"),
+        ({"text": "a", "id": "secret"}, "It is not written like one of ours"),
+        ({"text": "a", "even": 3}, "It is odd"),
+        ({"text": 3}, "Input should be a valid string"),
+        ("secret", "It is not a JSON object"),
+    ],
+)
+def test_a_fault_is_a_sentence(sent: object, words: str) -> None:
+    with pytest.raises(ValidationError) as refused:
+        Asked.model_validate(sent)
+    [fault] = refused.value.errors()
+    assert fault_message(fault) == words
+
+
+@pytest.mark.parametrize("body", ["secret", "{", '{"text": "secret', "[" * 3, "\ud800", ""])
+def test_what_is_no_json_is_said_without_it(body: str) -> None:
+    with pytest.raises(ValidationError) as refused:
+        Asked.model_validate_json(body.encode("utf-8", "surrogatepass"))
+    assert re.fullmatch(r"The body is not JSON", fault_message(refused.value.errors()[0]))
