@@ -12,7 +12,9 @@ from vrag.agent.policies.extractive import ExtractivePolicy
 from vrag.agent.policies.extractive_graph import ExtractiveGraphPolicy
 from vrag.agent.vimrag import Vimrag
 from vrag.assemble import Agents, Shelf
-from vrag.errors import SettingsError
+from vrag.corpus.options import CorpusOptions
+from vrag.errors import RunError, SettingsError
+from vrag.index.build import add
 from vrag.server.runs.desk import Choice
 from vrag.settings import Settings
 
@@ -97,3 +99,35 @@ def test_one_of_several_collections_is_searched_alone_also_when_it_was_the_only_
     served.shelf.drop("second")
     with pytest.raises(SettingsError, match="second"):
         served.agent(Choice(collection="second"))
+
+
+def test_documents_have_to_be_there(place: Path) -> None:
+    served = agents(place)
+    [known] = served.shelf.collection.documents()
+    assert served.agent(Choice(documents=frozenset({known.id}))).environment.options.documents == {known.id}
+    with pytest.raises(SettingsError, match="1 of the 2 documents are not there"):
+        served.agent(Choice(documents=frozenset({known.id, "'); DROP TABLE files; --"})))
+
+
+def test_what_is_offered_counts_what_can_be_found_once(place: Path) -> None:
+    served = agents(place)
+    source = place.parent.parent / "again"
+    source.mkdir()
+    (source / "copy.md").write_text("whales sing", encoding="utf-8")
+    (source / "torn.pdf").write_bytes(b"%PDF-1.7 and nothing more")
+    add(served.shelf.collection, [source], CorpusOptions(dpi=100.0, workers=1))
+    [offered] = served.offer.collections
+    assert (offered.documents, offered.items, offered.writable) == (1, 1, True)
+
+
+def test_a_collection_that_is_gone_is_offered_as_one_that_holds_nothing(place: Path) -> None:
+    served = agents(place)
+    store = served.store
+    place.rename(place.with_name("elsewhere"))
+    [offered] = served.offer.collections
+    assert (offered.name, offered.documents, offered.writable) == ("first", 0, False)
+    with pytest.raises(RunError, match="is gone"), store.record():
+        pytest.fail("it was recorded")
+    with pytest.raises(RunError, match="is gone"):
+        store.ids()
+    assert not place.exists(), "nothing is put in its place"

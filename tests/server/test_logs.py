@@ -139,9 +139,10 @@ def test_a_request_is_a_line(lines: io.StringIO) -> None:
     ],
 )
 def test_a_route_is_told_by_its_template(lines: io.StringIO, path: str, route: str) -> None:
-    configure_logs("json", stream=lines)
+    configure_logs("json", "debug", stream=lines)
     ask(path)
-    assert read(lines)[-1]["route"] == route
+    told = read(lines)[-1]
+    assert (told["route"], told["level"]) == (route, "debug" if "static" in route else "info")
 
 
 def test_what_a_request_carries_is_not_told(lines: io.StringIO) -> None:

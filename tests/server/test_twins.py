@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
@@ -88,10 +87,11 @@ def test_a_collection_whose_folder_is_gone_says_so_and_comes_back_with_it(tmp_pa
     with library(tmp_path) as desk:
         desk.added("a.md", "one")
         place = desk.shelf.collection.directory
-        os.rename(place, tmp_path / "elsewhere")  # noqa: PTH104
+        place.rename(tmp_path / "elsewhere")
         (told,) = desk.client.get("/collections").json()["collections"]
         assert (told["readable"], told["writable"]) == (False, False)
-        assert "folder" in told["reason"] and str(tmp_path) not in told["reason"]
-        os.rename(tmp_path / "elsewhere", place)  # noqa: PTH104
+        assert "folder" in told["reason"]
+        assert str(tmp_path) not in told["reason"]
+        (tmp_path / "elsewhere").rename(place)
         (told,) = desk.client.get("/collections").json()["collections"]
         assert (told["readable"], told["writable"], told["reason"]) == (True, True, None)

@@ -116,6 +116,8 @@ class RunStore:
     """The directory of all runs of a collection."""
 
     directory: Path
+    within: Path | None = None
+    """The collection, when they lie in one: what is recorded goes to no other place when it is moved away."""
 
     @contextmanager
     def record(self) -> Generator[Recording]:
@@ -124,6 +126,7 @@ class RunStore:
         Raises:
             RunError: If the directory cannot be written.
         """
+        self._check_place()
         now = time.time()
         begun = time.strftime("%Y%m%d-%H%M%S", time.gmtime(now))
         run = f"{begun}-{int(now % 1 * 1e6):06d}-{secrets.token_hex(2)}"
@@ -135,7 +138,12 @@ class RunStore:
             yield Recording(run, directory, stream)
 
     def ids(self) -> list[str]:
-        """Ids of all runs, the newest first."""
+        """Ids of all runs, the newest first.
+
+        Raises:
+            RunError: If the collection that has them is gone.
+        """
+        self._check_place()
         if not self.directory.is_dir():
             return []
         return sorted((p.name for p in self.directory.iterdir() if (p / EVENTS).is_file()), reverse=True)
@@ -212,6 +220,10 @@ class RunStore:
             return RunState.FINISHED
         return RunState.RUNNING if is_held(self.directory / run / LOCK) else RunState.INTERRUPTED
 
+    def _check_place(self) -> None:
+        if self.within is not None and not self.within.is_dir():
+            raise RunError(f"The collection {self.within} is gone.", "Bring it back to its place.")
+
     def _resolve(self, run: str) -> str:
         if run != "last" and not re.fullmatch(r"[0-9a-f-]{1,40}", run):
             raise RunError(f"{run!r} is not the id of a run.", "See `vrag runs list`.")
@@ -258,5 +270,6 @@ def _event(line: bytes, number: int, directory: Path) -> Event:
         return event_from_json(line)
     except ValidationError as error:
         raise RunError(
-            f"Line {number} of {os.fspath(directory / EVENTS)} is not an event: {error.errors()[0]['msg']}."
+            f"Line {number} of the run {directory.name} is not an event: {error.errors()[0]['msg']}.",
+            "It was damaged, or written by another program. Ask again, and delete its folder.",
         ) from error

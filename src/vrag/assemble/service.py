@@ -16,6 +16,7 @@ from vrag.assemble.shelf import Shelf
 from vrag.assemble.workbench import run_store
 from vrag.corpus.convert import CONVERTERS
 from vrag.errors import CollectionError, SettingsError
+from vrag.index.table import literal
 from vrag.server.library.counts import Counts, counted
 from vrag.server.runs.wire import (
     AgentChoice,
@@ -90,6 +91,8 @@ class Agents:
             ModelError: If a checkpoint cannot be opened.
         """
         self._check_collection(choice.collection)
+        if choice.documents is not None:
+            self._check_documents(choice.documents)
         several = len(self.shelf.names) > 1
         return self._open(choice, choice.collection if several else None)
 
@@ -129,6 +132,17 @@ class Agents:
         if name is not None and name not in self.shelf.names:
             known = ", ".join(self.shelf.names) or "none: another server searches"
             raise SettingsError(f"There is no collection {name!r}.", f"There are: {known}.")
+
+    def _check_documents(self, ids: frozenset[str]) -> None:
+        wanted = f"id IN ({', '.join(map(literal, sorted(ids)))})"
+        known: set[str] = set()
+        for holding in self.shelf.holdings:
+            known.update(holding.collection.file_table.read(["id"], wanted).data["id"].to_pylist())
+        if self.shelf.holdings and (unknown := ids - known):
+            raise SettingsError(
+                f"{len(unknown)} of the {len(ids)} documents are not there.",
+                "GET /collections/{name}/documents lists those that are.",
+            )
 
     def _collections(self) -> tuple[CollectionChoice, ...]:
         return tuple(_offered(holding) for holding in self.shelf.holdings)

@@ -84,7 +84,8 @@ def run_store(settings: Settings) -> RunStore:
     """
     if settings.search_url:
         return RunStore(user_data_path("vrag", appauthor=False) / "runs")
-    return RunStore(Collection.open(settings.places[0]).runs_dir)
+    collection = Collection.open(settings.places[0])
+    return RunStore(collection.runs_dir, within=collection.home)
 
 
 def open_workbench(settings: Settings, embedder: Embedder | None = None) -> Workbench:

@@ -2,101 +2,35 @@
 
 from __future__ import annotations
 
-import errno
-import io
 import sys
+from typing import TYPE_CHECKING
 
-import typer
-
-from vrag.cli import (
-    ask,
-    config,
-    corpus,
-    demo,
-    doctor,
-    evaluate,
-    index,
-    match,
-    mcp,
-    report,
-    runs,
-    search,
-    serve,
-)
-from vrag.cli.display import complain, warn
-from vrag.errors import SettingsError, VragError
-from vrag.settings import unknown_variables
+if TYPE_CHECKING:
+    from vrag.cli.program import app
 
 __all__ = ["app", "main"]
 
-ENVIRONMENT_FAULTS = {
-    errno.ENOSPC,
-    errno.EDQUOT,
-    errno.EFBIG,
-    errno.EROFS,
-    errno.EACCES,
-    errno.EPERM,
-    errno.EIO,
-}
-"""Errors of the operating system that a user can act on; any other is a fault of ours."""
-
-app = typer.Typer(
-    name="vrag",
-    help="Answers questions about documents by looking at them.\n\n"
-    'Begin with: vrag ask ./my-documents "What was the revenue in 2023?"',
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
-app.command("ask")(ask.ask)
-app.command("demo")(demo.demo)
-app.command("report")(report.report)
-app.command("search")(search.search)
-app.command("match")(match.match)
-app.command("serve")(serve.serve)
-app.command("mcp")(mcp.mcp)
-app.command("doctor")(doctor.doctor)
-app.add_typer(index.app, name="index")
-app.add_typer(corpus.app, name="corpus")
-app.add_typer(runs.app, name="runs")
-app.add_typer(evaluate.app, name="eval")
-app.add_typer(config.app, name="config")
-
-
-def _version(show: bool) -> None:
-    if show:
-        from vrag import __version__
-
-        print(__version__)
-        raise typer.Exit
-
-
-@app.callback()
-def root(
-    version: bool = typer.Option(  # noqa: ARG001 - its callback does the work
-        False, "--version", help="Print the version and leave.", is_eager=True, callback=_version
-    ),
-) -> None:
-    """Answers questions about documents by looking at them."""
-    for name, nearest in unknown_variables().items():
-        warn(f"{name} is not a setting{f'; is {nearest} meant?' if nearest else '.'} See `vrag config show`.")
+STOPPED = 130
+"""Exit status after Ctrl-C, as shells have it."""
 
 
 def main() -> None:
     """Runs the command line; ends the process with its exit status.
 
-    Status 0: done. 1: failed. 2: wrong use. 3: the documents hold no answer.
+    Status 0: done. 1: failed. 2: wrong use. 3: the documents hold no answer. 130: stopped by Ctrl-C.
     """
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="backslashreplace")
     try:
-        app()
-    except SettingsError as error:
-        sys.exit(complain(error, 2))
-    except VragError as error:
-        sys.exit(complain(error, 1))
-    except OSError as error:
-        if error.errno not in ENVIRONMENT_FAULTS:
-            raise
-        sys.exit(complain(VragError(f"The system refused: {error}.", "Make room or mend the rights."), 1))
+        from vrag.cli.program import run  # here, since it takes a while, in which somebody may press Ctrl-C
+
+        run()
+    except KeyboardInterrupt:
+        sys.exit(STOPPED)
+
+
+def __getattr__(name: str) -> object:
+    """`app`: all commands, loaded when they are asked for."""
+    if name == "app":
+        from vrag.cli.program import app
+
+        return app
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

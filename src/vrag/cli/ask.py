@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from vrag.cli.again import again
-from vrag.cli.asking import ImageRoot, MaxSteps, exists, open_for_asking
+from vrag.cli.asking import ImageRoot, MaxSteps, TopK, open_for_asking
 from vrag.cli.display import (
     Agent,
     BaseUrl,
@@ -23,6 +23,7 @@ from vrag.cli.display import (
     warn,
 )
 from vrag.cli.exporting import read_run
+from vrag.cli.paths import exists
 from vrag.cli.telling import Teller, tell_end
 from vrag.cli.telling import as_json as run_as_json
 from vrag.settings import load_settings
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
     from vrag.agent.runs import StoredRun
     from vrag.agent.trajectory import Trajectory
     from vrag.assemble import Workbench
-    from vrag.settings import Settings
+    from vrag.settings import Settings, SettingsReport
 
 __all__ = ["ask"]
 
@@ -50,6 +51,7 @@ def ask(
     base_url: str | None = BaseUrl,
     collection: str | None = Collection,
     max_steps: int | None = MaxSteps,
+    top_k: int | None = TopK,
     search_url: str | None = SearchUrl,
     image_root: str | None = ImageRoot,
     after: str | None = typer.Option(
@@ -99,12 +101,13 @@ def ask(
         base_url=base_url,
         collection=collection,
         max_steps=max_steps,
+        hits=top_k,
         search_url=search_url,
         image_root=image_root,
     )
     pictures = tuple(map(_picture, images))
     before = read_run(run_store(report.settings), after) if after else None
-    bench, documents = open_for_asking(report, paths)
+    bench, documents = _opened(report, paths, as_json=as_json)
     if before is not None and not paths:
         documents = _documents_of(before, bench)
     whole = follow_up(before, question, pictures) if before else Question(question, images=pictures)
@@ -134,6 +137,18 @@ def _split(words: list[str], docs: list[Path]) -> tuple[str, list[Path]]:
     if missing:
         raise typer.BadParameter(f"{str(missing[0])!r} does not exist.")
     return question, [*docs, *paths]
+
+
+def _opened(
+    report: SettingsReport, paths: list[Path], *, as_json: bool
+) -> tuple[Workbench, frozenset[str] | None]:
+    """What answers, and where it may look: see `open_for_asking`. It takes long where much is new."""
+    try:
+        return open_for_asking(report, paths)
+    except KeyboardInterrupt:
+        if as_json:
+            emit_json({"failure": "It was stopped before the question was asked.", "hint": "Ask again."})
+        raise
 
 
 def _picture(path: Path) -> Attached:
@@ -172,9 +187,7 @@ def _tell_where(settings: Settings, run: StoredRun) -> None:
         say((again(f"Show it again: vrag runs show {run.id}", settings), "dim"))
 
 
-def _run(
-    bench: Workbench, question: Question, documents: frozenset[str] | None, *, quiet: bool
-) -> StoredRun:
+def _run(bench: Workbench, question: Question, documents: frozenset[str] | None, *, quiet: bool) -> StoredRun:
     """Asks, and shows how it goes on unless it is to be quiet.
 
     Raises:

@@ -2,26 +2,36 @@
 
 from __future__ import annotations
 
-import os
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import typer
 
-from vrag.cli.display import add_progress, supported, tell_report, warn
+from vrag.cli.display import add_progress, tell_report, warn
+from vrag.cli.paths import nothing_read
 
 if TYPE_CHECKING:
     from vrag.assemble import Adding, Workbench
     from vrag.embed.base import Embedder
     from vrag.settings import Settings, SettingsReport
 
-__all__ = ["ImageRoot", "MaxSteps", "exists", "open_for_asking"]
+__all__ = ["ImageRoot", "MaxSteps", "TopK", "open_for_asking"]
 
 TRIES, PAUSE_SECONDS = 10, 0.2
 """While another process makes the collection."""
 
-MaxSteps = typer.Option(None, "--max-steps", min=1, help="Model calls at most.")
+MaxSteps = typer.Option(
+    None, "--max-steps", min=1, help="Model calls at most.", show_default="VRAG_MAX_STEPS, or the agent's own"
+)
+TopK = typer.Option(
+    None,
+    "--top-k",
+    "-k",
+    min=1,
+    help="Hits that a search of the agent returns.",
+    show_default="VRAG_HITS, or the agent's own",
+)
 ImageRoot = typer.Option(
     None,
     help="Folder of the pictures that a server of the reference names.",
@@ -49,14 +59,6 @@ def open_for_asking(report: SettingsReport, paths: list[Path]) -> tuple[Workbenc
     return open_workbench(settings, embedder), documents
 
 
-def exists(word: str | Path) -> bool:
-    """Whether a word names something on disk; a long question is too long for a name."""
-    try:
-        return os.path.lexists(word)
-    except (OSError, ValueError):
-        return False
-
-
 def _check(settings: Settings) -> None:
     """Opens what can be opened of the agent, so that a wrong setting shows before anything is indexed."""
     from vrag.agent.extension import load_extensions
@@ -76,7 +78,7 @@ def _check(settings: Settings) -> None:
 def _index(report: SettingsReport, paths: list[Path]) -> tuple[frozenset[str], Embedder | None]:
     """Indexes what is new; the ids of the documents that the paths name, and what made their vectors."""
     from vrag.assemble import documents_under
-    from vrag.errors import CollectionBusy, CorpusError
+    from vrag.errors import CollectionBusy
     from vrag.index.build import add
 
     opened, options, embedder = _open(report)
@@ -88,10 +90,7 @@ def _index(report: SettingsReport, paths: list[Path]) -> tuple[frozenset[str], E
         warn(f"{busy.message} What is new has to wait; answering from what is indexed.")
     documents = frozenset(document.id for document in documents_under(opened, paths))
     if not documents:
-        raise CorpusError(
-            f"Nothing could be read in {', '.join(map(str, paths))}.",
-            supported(),
-        )
+        raise nothing_read(paths)
     return documents, embedder
 
 

@@ -77,6 +77,7 @@ def _ask(
             base_url=base_url,
             collection=place,
             max_steps=None,
+            top_k=None,
             search_url=None,
             image_root=None,
             after=None,

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from vrag.cli.again import again
 from vrag.cli.display import BaseUrl, Collections, Device, Json, Model, emit_json, plain, say
 from vrag.errors import SettingsError
 from vrag.settings import load_settings

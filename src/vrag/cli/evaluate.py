@@ -17,10 +17,10 @@ from vrag.cli.display import (
     plain,
     say,
     show_table,
-    supported,
     tell_report,
 )
-from vrag.errors import CaseError, CorpusError
+from vrag.cli.paths import nothing_read
+from vrag.errors import CaseError
 from vrag.settings import load_settings
 
 __all__ = ["app"]
@@ -64,7 +64,7 @@ def retrieval(
     bench = open_workbench(report.settings.model_copy(update={"collections": ()}), model)
     documents = documents_under(opened, docs)
     if not documents:
-        raise CorpusError(f"Nothing could be read in {', '.join(map(str, docs))}.", supported())
+        raise nothing_read(docs)
     if not any(case.reference_page for case in cases):
         raise CaseError(f"No question in {dataset} has a gold page.", "Nothing can be measured without.")
     result = evaluate_retrieval(cases, bench.searcher, documents)

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from vrag.cli.display import Collection, Json, SearchUrl, emit_json
-from vrag.cli.saving import Inline, check_out, format_of, save_report, tell_saved, write_file
+from vrag.cli.display import Collection, Json, SearchUrl, emit_json, named_path
+from vrag.cli.saving import STDOUT, Inline, check_out, format_of, save_report, tell_saved, write_file
 from vrag.errors import RunError
 from vrag.settings import load_settings
 from vrag.view.formats import Format
@@ -87,7 +87,20 @@ def export(
 def _chosen(format: Format | None, out: str | None, *, html: bool) -> Format:
     if html and format not in {None, Format.HTML}:
         raise typer.BadParameter(f"--html and --format {format} contradict each other.")
-    return Format.HTML if html else format or format_of(out) or Format.HTML
+    chosen = Format.HTML if html else format
+    if out is None or out == STDOUT:
+        return chosen or Format.HTML
+    named = format_of(str(named_path(out)))
+    if chosen is not None and named not in {None, chosen}:
+        raise typer.BadParameter(
+            f"{out!r} is not the name of a file of {chosen}: that ends in {chosen.suffix}."
+        )
+    if chosen is None and named is None:
+        raise typer.BadParameter(
+            f"A run is written to a file that ends in .html, .md or .json, not to {out!r}. "
+            "Another name needs --format."
+        )
+    return chosen or named or Format.HTML
 
 
 def _saved(

@@ -21,12 +21,11 @@ from vrag.cli.display import (
     out,
     plain,
     say,
-    supported,
     tell_report,
 )
 from vrag.cli.importing import import_index
+from vrag.cli.paths import missing, nothing_read
 from vrag.cli.publishing import publish
-from vrag.errors import CorpusError
 from vrag.settings import load_settings
 
 if TYPE_CHECKING:
@@ -89,6 +88,8 @@ def add(
     report = load_settings(
         collection=collection, dpi=dpi, ocr=ocr, workers=workers, embedder=embedder, device=device
     )
+    if fault := missing(paths):
+        raise fault
     opened, options, model = open_for_adding(report)
     batch = report.settings.batch
     producer = open_ray(report.settings, model) if engine is Engine.RAY else local(model, batch)
@@ -107,7 +108,7 @@ def add(
     else:
         tell_report(done, to=out)
     if not documents_under(opened, paths):
-        raise CorpusError(f"Nothing could be read in {', '.join(map(str, paths))}.", supported())
+        raise nothing_read(paths)
 
 
 @app.command()

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import typer
 
-from vrag.cli.asking import ImageRoot, MaxSteps, exists, open_for_asking
+from vrag.cli.again import again
+from vrag.cli.asking import ImageRoot, MaxSteps, TopK, open_for_asking
 from vrag.cli.display import (
     Agent,
     BaseUrl,
@@ -21,6 +22,7 @@ from vrag.cli.display import (
     warn,
 )
 from vrag.cli.exporting import read_run
+from vrag.cli.paths import exists
 from vrag.cli.saving import STDOUT, Inline, check_out, format_of, save_report, tell_saved
 from vrag.cli.several import Done, ask_all
 from vrag.errors import CaseError, RunError
@@ -55,6 +57,7 @@ def report(
     base_url: str | None = BaseUrl,
     collection: str | None = Collection,
     max_steps: int | None = MaxSteps,
+    top_k: int | None = TopK,
     search_url: str | None = SearchUrl,
     image_root: str | None = ImageRoot,
     as_json: bool = Json,
@@ -66,7 +69,7 @@ def report(
     of what is done by then is still written.
 
     Exit status: 0 every question was answered or found to have no answer in the documents, 1 some failed
-    or nothing could be written, 2 wrong use, 130 stopped.
+    or were interrupted, or nothing could be written, 2 wrong use, 130 stopped.
 
     Examples of use:
 
@@ -86,6 +89,7 @@ def report(
         base_url=base_url,
         collection=collection,
         max_steps=max_steps,
+        hits=top_k,
         search_url=search_url,
         image_root=image_root,
     )
@@ -101,8 +105,9 @@ def report(
         try:
             _write(done, title, out, written_as, inline=inline, as_json=as_json)
         except RunError as error:
-            again = " ".join(f"--run {one.id}" for one in done.runs)
-            raise RunError(error.message, f"The answers are kept: vrag report {again} --out …") from error
+            runs = " ".join(f"--run {one.id}" for one in done.runs)
+            hint = f"The answers are kept: vrag report {runs} --out …"
+            raise RunError(error.message, again(hint, settings.settings)) from error
     elif done.stopped:
         warn("Stopped before a question was asked to its end: there is no report.")
     if done.fault is not None:

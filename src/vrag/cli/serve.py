@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from vrag.cli.asking import MaxSteps, TopK
 from vrag.cli.display import (
     Agent,
     BaseUrl,
@@ -74,6 +75,8 @@ def serve(
     agent: str | None = Agent,
     model: str | None = Model,
     base_url: str | None = BaseUrl,
+    max_steps: int | None = MaxSteps,
+    top_k: int | None = TopK,
     search_url: str | None = SearchUrl,
     ranking: str | None = RankBy,
     embedder: str | None = Embedder,
@@ -136,6 +139,8 @@ def serve(
         agent=agent,
         model=model,
         base_url=base_url,
+        max_steps=max_steps,
+        hits=top_k,
         search_url=search_url,
         ranking=ranking,
         embedder=embedder,
@@ -192,6 +197,7 @@ def run(
     from vrag.server.running import listen, run_server
     from vrag.telemetry import observer_from_environment
 
+    _check_models(settings)
     configure_logs(logs.value, level)
     telemetry = observer_from_environment()
     if port is None:
@@ -217,6 +223,13 @@ def run(
     if telemetry:
         telemetry.close()
     say("Stopped.")
+
+
+def _check_models(settings: Settings) -> None:
+    """Warns of what looks like several models and is taken for one."""
+    for name in settings.models:
+        if len(name.split()) > 1:
+            warn(f"VRAG_MODELS names one model {name!r}: several need commas between them.")
 
 
 def _app(

@@ -41,7 +41,10 @@ class Done:
     @property
     def status(self) -> int:
         """Of the process."""
-        failed = self.left or any(run.trajectory.failure for run in self.runs)
+        from vrag.agent.events import StopReason
+
+        well = {StopReason.ANSWERED, StopReason.ABSTAINED}
+        failed = self.left or any(run.trajectory.stop_reason not in well for run in self.runs)
         return STOPPED if self.stopped else FAILED if failed else DONE
 
 

@@ -146,9 +146,7 @@ def _tell_answer(run: Trajectory, settings: RunSettings) -> None:
         say((QUOTED, "dim"))
 
 
-def _tell_no_answer(
-    run: Trajectory, settings: RunSettings, state: RunState, place: Settings | None
-) -> None:
+def _tell_no_answer(run: Trajectory, settings: RunSettings, state: RunState, place: Settings | None) -> None:
     """Prints why there is no answer: none was found, the run failed, or it has no end."""
     from vrag.agent.events import StopReason
     from vrag.agent.runs import RunState

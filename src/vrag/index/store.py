@@ -156,6 +156,20 @@ class Collection:
         return self.place.directory
 
     @property
+    def home(self) -> Path | None:
+        """The directory that has all of it; None for a published collection."""
+        return self.directory if isinstance(self.place, LocalPlace) else None
+
+    def check_present(self) -> None:
+        """Looks whether it still lies where it was opened.
+
+        Raises:
+            CollectionError: If its directory is gone. One that is published elsewhere is not looked for.
+        """
+        if self.home is not None and not self.home.is_dir():
+            raise CollectionError(f"The collection {self.home} is gone.", "Bring it back to its place.")
+
+    @property
     def items_dir(self) -> Path:
         """Where the pictures are. `stored` opens those of a published collection as well."""
         return self.directory / "items"

@@ -48,8 +48,8 @@ LEFT = 499
 """Status of a request whose client left before the response."""
 _SANE = re.compile(rb"[A-Za-z0-9._-]{1,64}")
 _RUN = re.compile(r"[0-9a-f-]{1,40}")
-_QUIET = frozenset({"/healthz", "/metrics"})
-"""Asked for every few seconds by machines: told at level debug."""
+_QUIET = frozenset({"/healthz", "/metrics", "/static/{path}"})
+"""Asked for every few seconds by machines, and some dozens for each page: told at level debug."""
 _UNPRINTABLE = re.compile(
     "[\x00-\x1f\x7f-\x9f\u2028\u2029\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
 )

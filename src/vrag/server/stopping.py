@@ -82,6 +82,7 @@ class StoppingServer(uvicorn.Server):
         """Takes a signal. Told twice to stop, nothing may hold the process up."""
         super().handle_exit(sig, frame)
         if self.force_exit and self._over is None:
+            logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)  # what is broken off is no error
             self._over = threading.Timer(_AT_ONCE_SECONDS, os._exit, (128 + signal.SIGINT,))
             self._over.daemon = True
             self._over.start()

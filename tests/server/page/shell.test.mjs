@@ -4,8 +4,9 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import { fileName } from "./js/api.js";
-import { chosen, told } from "./js/choices.js";
+import { chosen, continued, told } from "./js/choices.js";
 import { request } from "./js/composer.js";
+import { placed, typeOf } from "./js/file-names.js";
 import { byDay, conversations, dayName, matching, outcome } from "./js/history.js";
 import { bytes } from "./js/pictures.js";
 import { documentsHash, routeOf, runHash } from "./js/router.js";
@@ -37,6 +38,26 @@ test("choices that are kept hold as far as the server still offers them", () => 
   const defaults = { ...OFFER, defaults: { ...OFFER.defaults, collection: "samples" } };
   assert.equal(chosen(defaults, { collection: null }).collection, null); // all was chosen
   assert.equal(chosen(defaults, { collection: "gone" }).collection, "samples");
+});
+
+test("a follow-up is asked as the run that it follows was, and as is usual where that is not offered any more", () => {
+  const offer = { ...OFFER, models: [...OFFER.models, { name: "qwen/7b", title: "" }, { name: "Vrag-7B@main", title: "" }], defaults: { ...OFFER.defaults, model: "qwen/7b" } };
+  const kept = { agent: "vrag", model: "", collection: "samples", max_steps: 7, thinking: "on" };
+  const after = (run) => chosen(offer, continued(offer, { agent: "vimrag", model: "extractive", collection: "mine", ...run }, kept));
+  assert.deepEqual(after({}), { agent: "vimrag", model: "", collection: "mine", max_steps: 7, top_k: null, thinking: "on" });
+  assert.equal(after({ model: "chat:qwen/7b" }).model, "qwen/7b");
+  assert.equal(after({ model: "local:Vrag-7B" }).model, "Vrag-7B@main");
+  assert.equal(after({ model: "chat:gone" }).model, "qwen/7b");
+  assert.equal(after({ collection: null }).collection, null); // all was searched
+  assert.equal(after({ collection: "gone" }).collection, null);
+  assert.equal(after({ agent: "gone" }).agent, "vrag");
+  assert.deepEqual(kept, { agent: "vrag", model: "", collection: "samples", max_steps: 7, thinking: "on" });
+});
+
+test("files are called by their folder where their name is not enough, and have a type by their name", () => {
+  assert.equal(placed({ name: "a.pdf", folder: null }), "a.pdf");
+  assert.equal(placed({ name: "a.pdf", folder: "reports/2023" }), "a.pdf in reports/2023");
+  assert.deepEqual(["a.PDF", "a.b.docx", "none", "a.<img>", ".md"].map(typeOf), ["PDF", "DOCX", "", "", "MD"]);
 });
 
 test("folded options tell what differs", () => {

@@ -13,7 +13,7 @@ from vrag.server.completions.wire import Annotation, Source, UrlCitation, Usage,
 from vrag.server.problems import Refusal
 from vrag.view.answer import where
 from vrag.view.markdown import inline
-from vrag.view.outcome import OFFLINE
+from vrag.view.outcome import A_MODEL, OFFLINE, QUOTED, UNQUOTED
 from vrag.view.steps import one_line, step_line
 
 if TYPE_CHECKING:
@@ -36,7 +36,8 @@ _NO_ANSWER = {
     StopReason.OUT_OF_BUDGET: "I used up what this question may cost before I had an answer.",
     StopReason.CANCELLED: "I was stopped before I had an answer.",
 }
-_QUOTED = "\n\n*Quoted from the documents by the offline policy, not read by a model.*"
+_UNQUOTED = f"{UNQUOTED} {A_MODEL}"
+_QUOTED = f"\n\n*{QUOTED}*"
 _MARKERS = re.compile(r"(\[\d\])+\Z")
 _LENGTH = frozenset({StopReason.OUT_OF_STEPS, StopReason.OUT_OF_TOKENS, StopReason.OUT_OF_BUDGET})
 
@@ -104,11 +105,13 @@ def reply_of(run: str, outline: Outline, url: str) -> Reply:
     text = end.text if isinstance(end, AnswerGiven) else None
     part = _part(run, outline, end, url)
     is_cut = end.stop_reason in _LENGTH
+    offline = outline.started.settings.policy == OFFLINE
     if text is None:
-        said = _NO_ANSWER.get(end.stop_reason, "There is no answer.")
+        unquoted = offline and end.stop_reason is StopReason.ABSTAINED
+        said = _UNQUOTED if unquoted else _NO_ANSWER.get(end.stop_reason, "There is no answer.")
         return Reply(said, _listed(_LOOKED, part.evidence), (), part, is_cut)
     marked, annotations = _marked(text, part.evidence[:_CITED])
-    note = _QUOTED if outline.started.settings.policy == OFFLINE else ""
+    note = _QUOTED if offline else ""
     return Reply(marked, note + _listed(_SOURCES, part.evidence), annotations, part, is_cut)
 
 
@@ -131,7 +134,7 @@ def plain_answer(content: str) -> str | None:
         answer, found, _ = content.rpartition(heading)
         if found:
             content = _unmarked(answer.removesuffix(_QUOTED))
-    return None if content in _NO_ANSWER.values() else content
+    return None if content in {_UNQUOTED, *_NO_ANSWER.values()} else content
 
 
 def _unmarked(answer: str) -> str:

@@ -28,8 +28,9 @@ def counted(collection: Collection) -> Counts:
     """How much it holds now.
 
     Raises:
-        CollectionError: If it cannot be read.
+        CollectionError: If it is gone, or cannot be read.
     """
+    collection.check_present()
     return _counted(_Edition(id(collection), collection.file_table.version, collection))
 
 

@@ -112,6 +112,7 @@ class RunRequest(_Asked):
     )
     documents: Annotated[tuple[DocumentId, ...] | None, at_most(DOCUMENTS)] = Field(
         default=None,
+        min_length=1,
         max_length=DOCUMENTS,
         description="Ids of the documents to look at; all when absent.",
     )

@@ -3,8 +3,10 @@
 import { get, Problem } from "./api.js";
 import { counted } from "./choices.js";
 import { h, icon, replace } from "./dom.js";
-import { kindOf, uploadButton } from "./documents.js";
+import { uploadButton } from "./documents.js";
+import { kindOf, placed } from "./file-names.js";
 import { openDocument } from "./open-document.js";
+import { tell } from "./overlays.js";
 import { documentsHash } from "./router.js";
 
 const FEW = 6;
@@ -62,6 +64,22 @@ function showEmpty(holds, offer, uploads) {
       target && uploadButton(uploads, target.name),
     ),
   );
+  if (!target) tellUnreadable(holds);
+}
+
+/** @param {HTMLElement} holds Of collections that cannot be read nobody knows that they are empty. */
+async function tellUnreadable(holds) {
+  try {
+    const { collections } = await get("/collections");
+    const unread = collections.filter((/** @type {any} */ one) => !one.readable);
+    if (unread.length === 0) return;
+    const [first] = unread;
+    const title = unread.length === 1 ? `The collection “${first.name}” cannot be read` : `${unread.length} collections cannot be read`;
+    const see = h("a", { href: documentsHash(first.name), class: "button", text: "See the documents" });
+    tell(holds, { id: "unreadable", title, hint: unread.length === 1 ? first.reason : "", actions: [see] });
+  } catch (error) {
+    if (!(error instanceof Problem)) throw error;
+  }
 }
 
 /** @param {HTMLElement} holds @param {any} offer @param {string | null} chosen */
@@ -106,11 +124,11 @@ async function documentButtons(collection) {
     return [...shown.slice(0, FEW).map(documentButton), rest > 0 && h("li", h("a", { href: documentsHash(collection.name), class: "button quiet", text: `${rest} more` }))];
   } catch (error) {
     if (!(error instanceof Problem)) throw error;
-    return []; // a list of documents beside the question box is no reason to complain
+    return collection.documents > 0 ? [] : [h("li", { class: "soft size-2", text: "It cannot be read just now." })]; // else the list will come again
   }
 }
 
 /** @param {any} one */
 function documentButton(one) {
-  return h("li", h("button", { type: "button", class: "quiet", title: `Open ${one.name}`, dataset: { document: one.id }, on: { click: () => openDocument(one) } }, icon(kindOf(one.name)), h("span", { class: "clip", dir: "auto", text: one.name })));
+  return h("li", h("button", { type: "button", class: "quiet", title: `Open ${placed(one)}`, dataset: { document: one.id }, on: { click: () => openDocument(one) } }, icon(kindOf(one.name)), h("span", { class: "clip", dir: "auto", text: one.name }), one.folder !== null && h("span", { class: "clip faint", dir: "auto", text: one.folder })));
 }

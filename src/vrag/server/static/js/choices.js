@@ -1,6 +1,7 @@
 /** How a question is to be answered: agent, model, collection, steps, hits, thinking. Kept for the next visit. */
 
 import { h } from "./dom.js";
+import { OFFLINE } from "./run/wording.js";
 
 const KEPT = "vrag.options";
 
@@ -40,6 +41,28 @@ export function chosen(offer, kept) {
     top_k: within("top_k", offer.limits.top_k),
     thinking: THINKING.some((one) => one.name === kept.thinking) ? kept.thinking : (offer.defaults.thinking ?? "auto"),
   };
+}
+
+/**
+ * What a follow-up is asked with, in the place of what was kept: what the run was that it follows. What is not known of
+ * a run stays as it was kept.
+ * @param {any} offer
+ * @param {{agent: string, model: string, collection: string | null}} run
+ * @param {Record<string, any>} kept
+ * @returns {Record<string, any>}
+ */
+export function continued(offer, { agent, model, collection }, kept) {
+  return { ...kept, agent, model: offeredAs(offer.models, model), collection };
+}
+
+/**
+ * The name by which a model is offered that wrote the replies of a run; undefined where it is offered no more.
+ * @param {{name: string}[]} models
+ * @param {string} policy
+ */
+function offeredAs(models, policy) {
+  const bare = policy === OFFLINE ? "" : policy.replace(/^(chat|local):/, "");
+  return (models.find(({ name }) => name === bare) ?? models.find(({ name }) => bare && name.split("@")[0] === bare))?.name;
 }
 
 /** @returns {Record<string, any>} */
@@ -92,7 +115,6 @@ export function counted(count, noun) {
 export function choiceRow(offer, choices, changed) {
   const set = (/** @type {keyof Choices} */ key, /** @type {any} */ value) => {
     Object.assign(choices, { [key]: value });
-    keepChoices(choices);
     agentsOwn();
     changed();
   };

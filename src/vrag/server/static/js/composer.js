@@ -1,7 +1,7 @@
 /** The question box: large on the first page, compact under a run. Enter asks, Shift+Enter breaks a line. */
 
 import { post, Problem } from "./api.js";
-import { chosen, choiceRow, keptChoices, told } from "./choices.js";
+import { chosen, choiceRow, continued, keepChoices, keptChoices, told } from "./choices.js";
 import { announce, h, icon, replace } from "./dom.js";
 import { carriesFiles, isPicture, Pictures } from "./pictures.js";
 
@@ -20,14 +20,15 @@ const UNSENT = new Problem(0, "The server does not answer. Your question is stil
 /**
  * @param {object} how
  * @param {any} how.offer What the server offers.
- * @param {string} [how.session] The conversation that it continues.
+ * @param {{session: string, agent: string, model: string, collection: string | null}} [how.after] The run that it follows: its agent, model and collection are asked again.
  * @param {string} [how.placeholder]
  * @param {(run: any, here: boolean) => void} how.asked Called with the run that began, and whether the box is still shown.
  * @param {() => void} [how.changed] Called when an option changed.
  * @returns {Composer}
  */
-export function composer({ offer, session, placeholder = "Ask a question about your documents", asked, changed }) {
-  const choices = chosen(offer, keptChoices());
+export function composer({ offer, after, placeholder = "Ask a question about your documents", asked, changed }) {
+  const session = after?.session;
+  const choices = chosen(offer, after ? continued(offer, after, keptChoices()) : keptChoices());
   const refusal = h("div", { class: "refusal", role: "alert", hidden: true });
   const draft = `vrag.draft.${session ?? ""}`; // survives a reload and the sign-in page
   let held = "";
@@ -39,7 +40,11 @@ export function composer({ offer, session, placeholder = "Ask a question about y
   );
   const send = /** @type {HTMLButtonElement} */ (h("button", { type: "submit", id: "ask-button", class: "primary square", "aria-label": "Ask", title: "Ask (Enter)" }, icon("send")));
   const summary = h("span", { class: "clip" });
-  const row = choiceRow(offer, choices, () => { update(); changed?.(); });
+  const row = choiceRow(offer, choices, () => {
+    if (!after) keepChoices(choices); // what one conversation is asked with is not what the next one is to begin with
+    update();
+    changed?.();
+  });
   row.id = "options";
   row.hidden = true;
   const fold = h("button", { type: "button", id: "options-button", class: "quiet fold", "aria-expanded": false, "aria-controls": row.id, title: "Options" }, icon("sliders"), h("span", { class: "hidden-text", text: "Options: " }), summary, icon("down"));

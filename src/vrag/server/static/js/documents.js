@@ -3,15 +3,20 @@
 import { del, get, post, Problem } from "./api.js";
 import { counted } from "./choices.js";
 import { announce, dialog, h, icon, iconButton, redraw, replace, showList, toast } from "./dom.js";
+import { kindOf, placed, typeOf } from "./file-names.js";
 import { openDocument } from "./open-document.js";
 import { tell } from "./overlays.js";
 import { bytes } from "./pictures.js";
 import { documentsHash, navigate } from "./router.js";
 import { doing, kinds } from "./uploads.js";
 
-const FILTER_FROM = 12;
+/** Rows that are seen at one glance: above that they can be filtered. */
+const GLANCE = 12;
 
-/** @typedef {{id: string, name: string, status: string, items: number, problems: string[], uploaded: boolean}} Held */
+/**
+ * @typedef {{id: string, name: string, folder: string | null, size: number | null, status: string, items: number,
+ *   problems: string[], uploaded: boolean}} Held `folder` tells it from others of its name.
+ */
 
 /**
  * Shows the documents of one collection.
@@ -30,10 +35,13 @@ export function showDocuments(root, { name, holdings, uploads, reload }) {
   const facts = h("div", { class: "about" });
   const jobs = h("ul", { class: "jobs", id: "jobs", "aria-label": "Uploads", hidden: true });
   const held = h("div", { id: "documents-held" });
+  const count = h("span", { class: "faint", id: "documents-count", role: "status" });
   /** @type {Held[]} */
   let documents = [];
 
+  const heading = h("header", { class: "documents-head" });
   const show = () => {
+    redraw(heading, h("h1", { text: "Documents" }), count, h("span", { class: "grow" }), holdings.creatable && h("button", { type: "button", id: "new-collection", on: { click: () => create(reload) } }, icon("plus"), "New collection"), current?.writable && uploadButton(uploads, current.name));
     replace(tabs, collections.map((one) => tab(one, one === current)));
     if (current) replace(facts, about(current, uploads.limits, () => drop(current, reload)));
   };
@@ -48,32 +56,39 @@ export function showDocuments(root, { name, holdings, uploads, reload }) {
       list();
     } catch (error) {
       if (!(error instanceof Problem)) throw error;
-      if (documents.length === 0) tell(held, { title: error.detail, hint: error.hint, actions: [h("button", { type: "button", text: "Try again", on: { click: load } })] });
+      if (error.status !== 401 && (documents.length === 0 || !current.readable)) fail(error);
     }
+  };
+  const fail = (/** @type {Problem} */ problem) => {
+    documents = [];
+    count.textContent = "";
+    const again = h("button", { type: "button", text: "Try again", on: { click: reload } });
+    tell(held, { id: "no-documents-read", title: `The collection “${current.name}” cannot be read`, hint: current.readable ? `${problem.detail} ${problem.hint}`.trim() : (current.reason ?? ""), actions: [again] });
   };
   const list = () => {
     const rows = documents.map((one) => documentRow(one, current, () => remove(one)));
+    count.textContent = rows.length > 0 ? counted(rows.length, "file") : "";
     if (rows.length === 0) replace(held, emptyCollection(current));
-    else redraw(held, rows.length >= FILTER_FROM && filterBox(held), h("ul", { class: "held", "aria-label": `Documents of ${current.name}` }, rows));
+    else redraw(held, rows.length > GLANCE && filterBox(held, count), h("ul", { class: "held", "aria-label": `Documents of ${current.name}` }, rows));
   };
   const remove = async (/** @type {Held} */ one) => {
-    const body = `${one.name} and its ${counted(one.items, "item")} leave the collection. ${one.uploaded ? "The uploaded file is deleted too." : "The file itself stays where it is."}`;
+    const body = `${placed(one)} and its ${counted(one.items, "item")} leave the collection. ${one.uploaded ? "The uploaded file is deleted too." : "The file itself stays where it is."}`;
     if (!(await confirmed("Remove this document?", body, "Remove"))) return;
     await tried(async () => {
-      await del(`/collections/${encodeURIComponent(current.name)}/documents/${encodeURIComponent(one.id)}?file=${encodeURIComponent(one.name)}`);
-      announce(`${one.name} removed`);
+      const meant = new URLSearchParams({ file: one.name, ...(one.folder !== null && { folder: one.folder }) });
+      await del(`/collections/${encodeURIComponent(current.name)}/documents/${encodeURIComponent(one.id)}?${meant}`);
+      announce(`${placed(one)} removed`);
       await reload();
     });
   };
 
-  const heading = h("header", { class: "documents-head" }, h("h1", { text: "Documents" }), h("span", { class: "grow" }), holdings.creatable && h("button", { type: "button", id: "new-collection", on: { click: () => create(reload) } }, icon("plus"), "New collection"), current?.writable && uploadButton(uploads, current.name));
   replace(root, h("div", { class: "documents" }, heading, current ? [tabs, facts, jobs, held] : noCollections(holdings, reload)));
   show();
   update();
   if (current) {
     replace(held, h("p", { class: "row soft" }, h("span", { class: "spinner" }), "Loading"));
     load();
-    tried(() => uploads.adopt(current.name));
+    if (current.readable) tried(() => uploads.adopt(current.name));
   }
   const refresh = async (/** @type {{collections: any[]}} */ now) => {
     collections = now.collections;
@@ -90,13 +105,14 @@ function tab(one, current) {
     "a",
     { href: documentsHash(one.name), "aria-current": current ? "page" : null, dataset: { collection: one.name } },
     h("span", { class: "clip", dir: "auto", text: one.name }),
-    h("span", { class: "tab-count", text: one.documents }),
+    one.readable ? h("span", { class: "tab-count", text: one.documents }) : icon("warn"),
   );
 }
 
 /** @param {any} collection @param {any} limits @param {() => void} remove */
 function about(collection, limits, remove) {
-  const facts = [counted(collection.documents, "document"), counted(collection.items, "item"), collection.embedder ? `searched by words and by ${collection.embedder}` : "searched by words"];
+  if (!collection.readable) return []; // what stands in the place of its documents says so
+  const facts = [`${counted(collection.documents, "document")} and ${counted(collection.items, "item")} to be found`, collection.embedder ? `searched by words and by ${collection.embedder}` : "searched by words"];
   const taken = `Drop files anywhere on this page, up to ${bytes(limits.upload_bytes)} each: ${kinds(limits.upload_types)}.`;
   return [
     h("p", { dir: "auto", text: facts.join(" · ") }),
@@ -108,16 +124,17 @@ function about(collection, limits, remove) {
 /** @param {Held} one @param {any} collection @param {() => void} remove */
 function documentRow(one, collection, remove) {
   const readable = one.items > 0;
-  const name = h("span", { class: "held-name", dir: "auto", text: one.name });
+  const name = h("span", { class: "held-name" }, h("span", { dir: "auto", text: one.name }), one.folder !== null && h("span", { class: "held-folder", dir: "auto", text: one.folder }));
+  const facts = [typeOf(one.name), one.size === null ? "" : bytes(one.size), readable ? counted(one.items, "item") : ""];
   return h(
     "li",
-    { class: "held-row", dataset: { document: one.id, name: one.name, status: one.status } },
+    { class: "held-row", dataset: { document: one.id, name: one.name, folder: one.folder ?? "", status: one.status } },
     readable
-      ? h("button", { type: "button", class: "quiet held-open", title: `Open ${one.name}`, on: { click: () => openDocument(one) } }, icon(kindOf(one.name)), name)
+      ? h("button", { type: "button", class: "quiet held-open", title: `Open ${placed(one)}`, on: { click: () => openDocument(one) } }, icon(kindOf(one.name)), name)
       : h("span", { class: "held-open" }, icon("page"), name),
     statusChip(one.status),
-    h("span", { class: "held-items faint", text: readable ? counted(one.items, "item") : "" }),
-    collection.writable ? iconButton("trash", `Remove ${one.name}`, { class: "held-remove", on: { click: remove } }) : h("span"),
+    h("p", { class: "held-facts faint" }, facts.map((fact) => h("span", { text: fact }))),
+    collection.writable ? iconButton("trash", `Remove ${placed(one)}`, { class: "held-remove", on: { click: remove } }) : h("span"),
     one.problems.length > 0 && problemList(one.problems),
   );
 }
@@ -166,18 +183,24 @@ export function uploadButton(uploads, collection) {
   return [input, h("button", { type: "button", id: "upload", class: "primary", on: { click: () => input.click() } }, icon("upload"), "Upload files")];
 }
 
-/** @param {HTMLElement} held */
-function filterBox(held) {
+/**
+ * @param {HTMLElement} held
+ * @param {HTMLElement} count Tells how many are left.
+ */
+function filterBox(held, count) {
   const kept = /** @type {HTMLInputElement | null} */ (held.querySelector("#filter-documents"))?.value ?? "";
+  const none = h("p", { class: "soft size-2 held-none", hidden: true, text: "No file has this in its name." });
   const filter = () => {
-    const words = box.value.toLocaleLowerCase();
-    for (const row of /** @type {NodeListOf<HTMLElement>} */ (held.querySelectorAll(".held-row"))) {
-      row.hidden = !(row.dataset.name ?? "").toLocaleLowerCase().includes(words);
-    }
+    const words = box.value.trim().toLocaleLowerCase();
+    const rows = [.../** @type {NodeListOf<HTMLElement>} */ (held.querySelectorAll(".held-row"))];
+    for (const row of rows) row.hidden = !`${row.dataset.folder}/${row.dataset.name}`.toLocaleLowerCase().includes(words);
+    const left = rows.filter((row) => !row.hidden).length;
+    count.textContent = left === rows.length ? counted(left, "file") : `${left.toLocaleString("en")} of ${counted(rows.length, "file")}`;
+    none.hidden = left > 0;
   };
   const box = /** @type {HTMLInputElement} */ (h("input", { type: "search", id: "filter-documents", placeholder: "Filter by name", "aria-label": "Filter documents by name", value: kept, on: { input: filter } }));
   if (kept) queueMicrotask(filter);
-  return box;
+  return [box, none];
 }
 
 /** @param {any} collection */
@@ -236,11 +259,4 @@ async function tried(act) {
     if (!(error instanceof Problem)) throw error;
     if (error.status !== 401) toast(error.detail, { kind: "danger", hint: error.hint });
   }
-}
-
-/** @param {string} name @returns {string} The sign of a kind of file. */
-export function kindOf(name) {
-  if (/\.(jpe?g|png|webp|gif|tiff?|bmp)$/i.test(name)) return "image";
-  if (/\.(mp4|mkv|mov|avi|webm)$/i.test(name)) return "play";
-  return "page";
 }

@@ -3,10 +3,11 @@
 import { counted } from "./choices.js";
 import { h, icon, redraw } from "./dom.js";
 import { runHash } from "./router.js";
+import { OFFLINE, UNQUOTED } from "./run/wording.js";
 
 /**
  * @typedef {{id: string, session: string, question: string, state: string, stop_reason: string | null, started: number,
- *   answer: string | null, collection: string | null}} Run
+ *   answer: string | null, collection: string | null, model?: string}} Run
  * @typedef {{session: string, title: string, runs: Run[], latest: number}} Conversation Runs in the order asked.
  */
 
@@ -93,6 +94,7 @@ const ENDS = {
 export function outcome(run) {
   if (run.state === "running") return ["running", "Running"];
   if (run.state === "interrupted") return ["failed", "Interrupted"];
+  if (run.stop_reason === "abstained" && run.model === OFFLINE) return ["abstained", UNQUOTED.name];
   return ENDS[run.stop_reason ?? ""] ?? ["", "Answered"];
 }
 

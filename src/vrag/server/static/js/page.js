@@ -122,7 +122,7 @@ export class Page {
   /** @param {import("./history.js").Run} run @param {number | null} step */
   #mount(run, step) {
     document.title = `${run.question.slice(0, 80)} · vrag`;
-    const box = composer({ offer: this.offer, session: run.session, placeholder: "Ask a follow-up", asked: (next, here) => this.#asked(next, here) });
+    const box = composer({ offer: this.offer, after: run, placeholder: "Ask a follow-up", asked: (next, here) => this.#asked(next, here) });
     box.element.classList.add("compact");
     this.#box = box;
     const root = h("div", { id: "view", class: "view-run" });
@@ -147,7 +147,7 @@ export class Page {
   }
 
   #runsChanged() {
-    this.rail.show({ runs: this.runs.list, current: this.#current, more: this.runs.more });
+    this.rail.show({ runs: this.runs.list, current: this.#current, more: this.runs.more, fault: this.runs.fault });
     const run = this.#current && this.runs.find(this.#current);
     if (!run) return;
     const turns = this.runs.turns(run.session);

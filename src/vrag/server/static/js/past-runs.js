@@ -20,6 +20,8 @@ export class PastRuns {
 
   /** Whether there are older ones. */
   more = false;
+  /** Why the server cannot tell of them; empty where it can. */
+  fault = "";
 
   /** @param {{changed: () => void, away: (away: boolean) => void}} calls `away` tells whether the server answers. */
   constructor({ changed, away }) {
@@ -80,14 +82,20 @@ export class PastRuns {
     try {
       const { runs, more } = await get(path);
       const before = this.more;
+      const mended = this.fault !== "";
+      this.fault = "";
       const news = runs.some((/** @type {Run} */ run) => differs(this.#known.get(run.id), run));
       for (const run of runs) this.#known.set(run.id, run);
       loaded(more);
       this.#tell(false);
-      if (news || before !== this.more) this.changed();
+      if (news || mended || before !== this.more) this.changed();
     } catch (error) {
       if (!(error instanceof Problem)) throw error;
       this.#tell(error.status === 0);
+      const fault = error.status >= 500 ? "Past runs cannot be read just now." : this.fault;
+      if (fault === this.fault) return;
+      this.fault = fault;
+      this.changed();
     }
   }
 

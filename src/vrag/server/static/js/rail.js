@@ -7,14 +7,17 @@ import { themeToggle } from "./theme-toggle.js";
 
 const KEPT = "vrag.rail";
 const ROOM = window.matchMedia("(min-width: 1100px)");
+/** Room for the viewer as well. */
+const BOTH = window.matchMedia("(min-width: 1500px)");
 
 /**
  * @param {HTMLElement} rail
  * @param {{version: string, secured: boolean, loadMore: () => void}} how `secured`: there is a session to leave.
  */
 export function buildRail(rail, { version, secured, loadMore }) {
-  /** @type {Omit<Parameters<typeof showHistory>[1], "words">} */
-  let shown = { runs: [], current: null, more: false };
+  /** @typedef {Omit<Parameters<typeof showHistory>[1], "words"> & {fault: string}} Shown `fault`: why there are none. */
+  /** @type {Shown} */
+  let shown = { runs: [], current: null, more: false, fault: "" };
   const list = h("div", { class: "rail-list", id: "past-runs", tabindex: "-1" });
   const search = /** @type {HTMLInputElement} */ (h("input", { type: "search", id: "search-runs", placeholder: "Search past runs", "aria-label": "Search past runs", autocomplete: "off" }));
   const uploading = h("span", { class: "uploading", hidden: true });
@@ -22,7 +25,10 @@ export function buildRail(rail, { version, secured, loadMore }) {
     ask: h("a", { href: "#/", id: "new-question", class: "rail-link" }, icon("plus"), "New question", h("kbd", { "aria-hidden": true, text: "/" })),
     documents: h("a", { href: "#/documents", id: "to-documents", class: "rail-link" }, icon("pages"), "Documents", uploading),
   };
-  const draw = () => showHistory(list, { ...shown, words: search.value.trim() }, loadMore);
+  const draw = () => {
+    if (shown.fault && shown.runs.length === 0) replace(list, h("p", { class: "rail-empty", text: shown.fault }));
+    else showHistory(list, { ...shown, words: search.value.trim() }, loadMore);
+  };
   search.addEventListener("input", draw);
   replace(
     rail,
@@ -34,7 +40,7 @@ export function buildRail(rail, { version, secured, loadMore }) {
   );
   drawer();
   return {
-    /** @param {Omit<Parameters<typeof showHistory>[1], "words">} next */
+    /** @param {Shown} next */
     show(next) {
       shown = next;
       draw();
@@ -54,8 +60,12 @@ export function buildRail(rail, { version, secured, loadMore }) {
 }
 
 function drawer() {
-  const settle = () => openRail(ROOM.matches && localStorage.getItem(KEPT) !== "closed", false);
-  ROOM.addEventListener("change", settle);
+  const settle = () => {
+    const room = ROOM.matches && (BOTH.matches || !("viewer" in document.documentElement.dataset));
+    openRail(room && localStorage.getItem(KEPT) !== "closed", false);
+  };
+  for (const screen of [ROOM, BOTH]) screen.addEventListener("change", settle);
+  window.addEventListener("vrag:viewer", settle);
   document.getElementById("rail-shade")?.addEventListener("click", () => openRail(false));
   document.addEventListener("keydown", (event) => {
     if (event.key === "Escape" && element("column").inert && !document.querySelector("dialog[open]")) openRail(false);

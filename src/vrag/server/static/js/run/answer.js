@@ -4,7 +4,7 @@ import { announce, h, icon, replace, toast } from "../dom.js";
 import { prose } from "./prose.js";
 import { cited, placeOf, placesOf } from "./cited.js";
 import { stopReason } from "./story.js";
-import { CUT_OFF, ENDINGS, OFFLINE } from "./wording.js";
+import { CUT_OFF, ENDINGS, OFFLINE, UNQUOTED } from "./wording.js";
 
 /** @typedef {import("./fold.js").State} State */
 /** @typedef {import("./entries.js").Desk} Desk */
@@ -101,7 +101,9 @@ function sizeOf(text) {
 
 /** How a run ended. @param {State} state @returns {import("./wording.js").Ending} */
 export function endingOf(state) {
-  return ENDINGS[stopReason(state) ?? ""] ?? CUT_OFF;
+  const reason = stopReason(state) ?? "";
+  if (reason === "abstained" && state.started?.settings.policy === OFFLINE) return UNQUOTED;
+  return ENDINGS[reason] ?? CUT_OFF;
 }
 
 /** The first of some elements; a button brings the others. @param {HTMLElement[]} all @param {number} most */

@@ -140,9 +140,17 @@ export const ENDINGS = {
   },
 };
 
+/** A run in which the offline policy abstained: what it cannot say may well stand in the documents. @type {Ending} */
+export const UNQUOTED = {
+  name: "Nothing to quote",
+  mood: "calm",
+  said: "The offline policy found no words to quote as the answer: it cannot look, count or calculate.",
+  hint: "A model could: choose one beside the question, or start the server with --model. What comes nearest is shown here.",
+};
+
 /** A run whose process ended before it did. @type {Ending} */
 export const CUT_OFF = {
-  name: "Cut off",
+  name: "Interrupted",
   mood: "fair",
   said: "This run was cut off: the server ended before the run did.",
   hint: "What it had seen is kept here. Ask again to begin anew.",

@@ -87,9 +87,11 @@ class Viewer {
 
   /** @param {Place} place */
   open(place) {
-    if (this.element.hidden) this.#before = document.activeElement;
+    const opened = this.element.hidden;
+    if (opened) this.#before = document.activeElement;
     this.element.hidden = false;
     document.documentElement.dataset.viewer = "";
+    if (opened) window.dispatchEvent(new Event("vrag:viewer")); // the page makes room
     this.hash = location.hash.split("?")[0];
     this.#modal();
     this.#places = place.places ?? [];
@@ -103,6 +105,7 @@ class Viewer {
     this.element.hidden = true;
     this.#asked++;
     delete document.documentElement.dataset.viewer;
+    window.dispatchEvent(new Event("vrag:viewer"));
     this.#inert(false);
     replace(this.other);
     if (this.#before instanceof HTMLElement || this.#before instanceof SVGElement) this.#before.focus({ preventScroll: true });
