@@ -191,6 +191,17 @@ class TestAdd:
             (FAILED, "It cannot be read: Permission denied.")
         ]
 
+    def test_another_file_of_the_same_content_is_there_when_the_first_one_changes_meanwhile(
+        self, collection: Collection, folder: Path, conversion: FakeConversion
+    ) -> None:
+        first, twin = write(folder / "a.txt", "one", "two"), write(folder / "b.txt", "one", "two")
+        conversion.before_item = lambda _: os.utime(first, ns=(5, 5))
+        [problem] = add(collection, [folder]).problems
+        assert Path(problem.path) == first
+        assert texts(collection) == ["one", "two"]
+        assert {d.name: d.status.served for d in collection.documents()} == {"a.txt": False, "b.txt": True}
+        assert twin.exists()
+
     def test_a_file_that_changes_while_it_is_read_leaves_nothing(
         self, collection: Collection, folder: Path, conversion: FakeConversion
     ) -> None:

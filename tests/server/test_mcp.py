@@ -7,6 +7,8 @@ import base64
 import io
 import json
 import os
+import signal
+import socket
 import subprocess
 import sys
 import time
@@ -20,6 +22,8 @@ from hosting import ANSWER, SEARCH
 from PIL import Image
 from stored_collection import id_of, stored
 
+from vrag.agent.events import StopReason
+from vrag.agent.runs import RunStore
 from vrag.errors import ModelError
 from vrag.server.options import ServerOptions
 from vrag.testing import MemorySearcher, clip, page, passage
@@ -343,6 +347,14 @@ class TestHttp:
         headers = {"Accept": "application/json, text/event-stream", "Content-Type": "application/json"}
         assert 400 <= httpx.post(f"{served.address}/mcp", content=body, headers=headers).status_code < 500
 
+    def test_questions_are_counted_as_such_and_searches_as_requests(self, tmp_path: Path) -> None:
+        options = ServerOptions(runs_per_minute=2, limit_local=True)
+        with doors(scripted(tmp_path), options) as opened:
+            asked = [call(opened.address, "ask", {"question": "How many passengers?"}) for _ in range(3)]
+            assert not call(opened.address, "search", {"query": "ferry"}).is_error
+        assert [one.is_error for one in asked] == [False, False, True]
+        assert "more than 2 runs a minute. Come back in" in told(asked[2])
+
     def test_an_oversized_message_is_refused(self, tmp_path: Path) -> None:
         with doors(scripted(tmp_path), ServerOptions(body_bytes=1000)) as opened:
             headers = {"Accept": "application/json, text/event-stream"}
@@ -359,6 +371,13 @@ class TestHttp:
             response = httpx.post(f"{opened.address}/mcp", json={})
         assert response.status_code == 501
         assert "vrag-agent[mcp]" in response.json()["hint"]
+
+
+ABOUT = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
+OPENING = [
+    {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": ABOUT},
+    {"jsonrpc": "2.0", "method": "notifications/initialized"},
+]
 
 
 def environment(home: Path) -> dict[str, str]:
@@ -415,16 +434,7 @@ class TestStdio:
 
     def test_nothing_but_the_protocol_is_printed_and_it_ends_with_its_input(self, tmp_path: Path) -> None:
         collection = stored(tmp_path).collection
-        about = {
-            "protocolVersion": "2025-06-18",
-            "capabilities": {},
-            "clientInfo": {"name": "t", "version": "1"},
-        }
-        lines = [
-            {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": about},
-            {"jsonrpc": "2.0", "method": "notifications/initialized"},
-            {"jsonrpc": "2.0", "id": 2, "method": "tools/list"},
-        ]
+        lines = [*OPENING, {"jsonrpc": "2.0", "id": 2, "method": "tools/list"}]
         program = [sys.executable, "-m", "vrag", "mcp", "--collection", collection.address]
         with subprocess.Popen(
             program, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment(tmp_path)
@@ -443,6 +453,35 @@ class TestStdio:
             assert process.wait(30) == 0
         assert rest == b""
         assert all(message["jsonrpc"] == "2.0" for message in said)
+
+    @pytest.mark.skipif(os.name != "posix", reason="there are no such signals here")
+    @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+    def test_a_signal_ends_it_and_the_question_under_way(self, tmp_path: Path, number: int) -> None:
+        collection = stored(tmp_path).collection
+        silent = socket.create_server(("127.0.0.1", 0))
+        model = {"VRAG_MODEL": "silent", "VRAG_BASE_URL": f"http://127.0.0.1:{silent.getsockname()[1]}/v1"}
+        asking = {"name": "ask", "arguments": {"question": "When does the ferry sail?"}}
+        lines = [*OPENING, {"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": asking}]
+        program = [sys.executable, "-m", "vrag", "mcp", "--collection", collection.address]
+        with (
+            silent,
+            subprocess.Popen(
+                program,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                env=environment(tmp_path) | model,
+            ) as process,
+        ):
+            assert process.stdin is not None
+            process.stdin.write(b"".join(json.dumps(line).encode() + b"\n" for line in lines))
+            process.stdin.flush()
+            silent.settimeout(60)
+            with silent.accept()[0]:  # the model is asked
+                process.send_signal(number)
+                assert process.wait(30) == 128 + number, "its input is still open"
+        [run] = RunStore(collection.runs_dir).ids()
+        assert RunStore(collection.runs_dir).outline(run).stop_reason is StopReason.CANCELLED
 
     def test_its_help_shows_a_configuration_that_starts_it(self, tmp_path: Path) -> None:
         program = [sys.executable, "-m", "vrag", "mcp", "--help"]

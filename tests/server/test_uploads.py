@@ -290,7 +290,7 @@ class TestKinds:
     @given(st.sampled_from(SUFFIXES), st.binary(max_size=HEAD_BYTES))
     def test_are_told_by_any_first_bytes(self, suffix: str, head: bytes) -> None:
         fault = fault_of_head(suffix, head)
-        assert not fault or fault.startswith("This is not a")
+        assert not fault or fault.startswith("This is not ")
 
     def test_are_those_that_the_converters_take(self) -> None:
         assert set(SUFFIXES) == set(CONVERTERS)

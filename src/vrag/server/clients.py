@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import ipaddress
+import math
 import time
 from collections import Counter, OrderedDict
 from enum import StrEnum
@@ -208,7 +209,7 @@ class Clients:
             raise Refusal(
                 429,
                 f"That is more than {most:,} {paced} a minute.",
-                "Wait as long as Retry-After says.",
+                f"Come back in {math.ceil(wait)} s.",
                 wait,
                 paced,
             )

@@ -43,7 +43,11 @@ export function showDocuments(root, { name, holdings, uploads, reload }) {
   const show = () => {
     redraw(heading, h("h1", { text: "Documents" }), count, h("span", { class: "grow" }), holdings.creatable && h("button", { type: "button", id: "new-collection", on: { click: () => create(reload) } }, icon("plus"), "New collection"), current?.writable && uploadButton(uploads, current.name));
     replace(tabs, collections.map((one) => tab(one, one === current)));
-    if (current) replace(facts, about(current, uploads.limits, () => drop(current, reload)));
+    tellFacts();
+  };
+  const tellFacts = () => {
+    const served = documents.filter((one) => one.items > 0).length;
+    if (current) replace(facts, about(current, uploads.limits, served > current.documents, () => drop(current, reload)));
   };
   const update = () => {
     const own = uploads.list.filter((upload) => upload.collection === current?.name);
@@ -68,6 +72,7 @@ export function showDocuments(root, { name, holdings, uploads, reload }) {
   const list = () => {
     const rows = documents.map((one) => documentRow(one, current, () => remove(one)));
     count.textContent = rows.length > 0 ? counted(rows.length, "file") : "";
+    tellFacts();
     if (rows.length === 0) replace(held, emptyCollection(current));
     else redraw(held, rows.length > GLANCE && filterBox(held, count), h("ul", { class: "held", "aria-label": `Documents of ${current.name}` }, rows));
   };
@@ -109,13 +114,13 @@ function tab(one, current) {
   );
 }
 
-/** @param {any} collection @param {any} limits @param {() => void} remove */
-function about(collection, limits, remove) {
+/** @param {any} collection @param {any} limits @param {boolean} twins Whether files have the same content. @param {() => void} remove */
+function about(collection, limits, twins, remove) {
   if (!collection.readable) return []; // what stands in the place of its documents says so
-  const facts = [`${counted(collection.documents, "document")} and ${counted(collection.items, "item")} to be found`, collection.embedder ? `searched by words and by ${collection.embedder}` : "searched by words"];
+  const facts = [`${counted(collection.documents, "document")} and ${counted(collection.items, "item")} to be found`, twins && "files of the same content count once", collection.embedder ? `searched by words and by ${collection.embedder}` : "searched by words"];
   const taken = `Drop files anywhere on this page, up to ${bytes(limits.upload_bytes)} each: ${kinds(limits.upload_types)}.`;
   return [
-    h("p", { dir: "auto", text: facts.join(" · ") }),
+    h("p", { dir: "auto", text: facts.filter(Boolean).join(" · ") }),
     h("p", { class: "faint size-2", dir: "auto", text: collection.writable ? taken : (collection.reason ?? "This collection takes no uploads.") }),
     collection.removable && iconButton("trash", `Remove the collection ${collection.name}`, { id: "remove-collection", on: { click: remove } }),
   ];
