@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import re
+import shutil
 from typing import TYPE_CHECKING
 
 import pytest
@@ -200,3 +201,92 @@ def test_a_new_collection_takes_a_document_and_is_removed_with_it(desk: Desk, vi
     dialog.get_by_role("button", name="Remove collection").click()
     expect(page.locator("[data-collection='moorings']")).to_have_count(0)
     expect(page.locator(".held-row").first).to_be_visible()
+
+
+def _held(page: Page) -> list[str | None]:
+    return [row.get_attribute("data-folder") for row in page.locator(".held-row:visible").all()]
+
+
+@pytest.fixture(scope="module")
+def twins(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A collection of the same report in two folders, another one of its name, and a dozen notes."""
+    folder = tmp_path_factory.mktemp("twins")
+    for year, text in (("2022", b"Once.\n"), ("2023", NOTE), ("2024", NOTE)):
+        (folder / "files" / year / "q1").mkdir(parents=True)
+        (folder / "files" / year / "q1" / "report.md").write_bytes(text)
+    for number in range(12):
+        (folder / "files" / f"note {number}.md").write_bytes(b"Note %d.\n" % number)
+    return collection_at(folder / "collection", folder / "files")
+
+
+def test_files_of_one_name_are_told_apart_and_removed_one_at_a_time(
+    twins: Path, tmp_path: Path, visit: Opener
+) -> None:
+    with served(shutil.copytree(twins, tmp_path / "twins")) as desk:
+        page = _documents(desk, visit)
+        page.locator("#filter-documents").fill("report")
+        assert _held(page) == ["2022/q1", "2023/q1", "2024/q1"]
+        assert str(twins.parent) not in page.content()
+        expect(page.locator(".held-folder").nth(1)).to_have_text("2023/q1")
+        expect(page.locator(".about")).to_contain_text("files of the same content count once")
+        page.get_by_role("button", name="Remove report.md in 2023/q1").click()
+        dialog = page.get_by_role("dialog")
+        expect(dialog).to_contain_text("report.md in 2023/q1")
+        dialog.get_by_role("button", name="Remove", exact=True).click()
+        expect(page.locator(".held-row:visible")).to_have_count(2)
+        assert _held(page) == ["2022/q1", "2024/q1"]
+        expect(page.locator(".about")).not_to_contain_text("files of the same content")
+
+
+def test_many_documents_are_counted_and_filtered_and_tell_their_type_and_size(
+    twins: Path, visit: Opener
+) -> None:
+    with served(twins) as desk:
+        page = _documents(desk, visit)
+        count, box = page.locator("#documents-count"), page.locator("#filter-documents")
+        expect(count).to_have_text("15 files")
+        facts = page.locator(".held-row[data-folder='2024/q1'] .held-facts span")
+        assert facts.all_inner_texts() == ["MD", f"{len(NOTE)} B", "1 item"]
+        box.fill("NOTE 1")
+        expect(count).to_have_text("3 of 15 files")
+        expect(page.locator(".held-row:visible")).to_have_count(3)
+        box.fill("no such thing")
+        expect(page.get_by_text("No file has this in its name.")).to_be_visible()
+        box.fill("")
+        expect(count).to_have_text("15 files")
+        check_no_sideways(page)
+        page.set_viewport_size({"width": 360, "height": 740})
+        check_no_sideways(page)
+        expect(facts.nth(1)).to_be_visible()
+
+
+def test_few_documents_are_not_filtered(desk: Desk, visit: Opener) -> None:
+    page = _documents(desk, visit)
+    expect(page.locator("#documents-count")).to_have_text("6 files")
+    expect(page.locator("#filter-documents")).to_have_count(0)
+
+
+def test_a_collection_whose_folder_is_gone_is_named_once_and_read_again_when_it_is_back(
+    desk: Desk, visit: Opener, tmp_path: Path
+) -> None:
+    away = desk.place.rename(tmp_path / "away")
+    opened = visit(f"{desk.address}/#/documents")
+    opened.expected.append("status of 503")
+    page = opened.page
+    told = page.locator("#main").get_by_text("The collection “samples” cannot be read")
+    expect(told).to_have_count(1)
+    notice = page.locator("#no-documents-read")
+    expect(notice).to_contain_text("Its folder is not there any more")
+    expect(page.locator(".toast")).to_have_count(0)
+    expect(page.get_by_text("0 documents")).to_have_count(0)
+    expect(page.locator("#upload")).to_have_count(0)
+    expect(page.locator("#past-runs")).to_contain_text("cannot be read")
+    page.locator("#new-question").click()
+    expect(page.locator("#unreadable")).to_contain_text("Its folder is not there any more")
+    expect(page.get_by_text("No documents yet")).to_have_count(0)
+    page.get_by_role("link", name="See the documents").click()
+    expect(notice).to_be_visible()
+    away.rename(desk.place)
+    notice.get_by_role("button", name="Try again").click()
+    expect(page.locator(".held-row")).to_have_count(6)
+    expect(page.locator("#upload")).to_be_visible()

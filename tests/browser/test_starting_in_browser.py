@@ -9,6 +9,8 @@ from browsing import NARROW, WIDE, check_no_sideways
 from playwright.sync_api import Page, Route, expect
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from browsing import Desk, Opener
 
 
@@ -43,15 +45,21 @@ def _absent(route: Route) -> None:
     route.fulfill(status=404, content_type="application/json", body="{}")
 
 
-@pytest.mark.parametrize("module", ["app.js", "run/plates.js"])
-@pytest.mark.parametrize("fault", [_cut, _of_another_version, _absent])
+@pytest.mark.parametrize(
+    ("module", "fault"),
+    [
+        pytest.param("app.js", _cut, id="the first one held back"),
+        pytest.param("app.js", _absent, id="the first one absent"),
+        pytest.param("run/plates.js", _cut, id="a deep one held back"),
+        pytest.param("run/plates.js", _absent, id="a deep one absent"),
+        pytest.param("run/plates.js", _of_another_version, id="of another version"),
+    ],
+)
 def test_a_module_that_does_not_arrive_or_fit_is_told_with_what_to_do(
-    desk: Desk, visit: Opener, module: str, fault: object
+    desk: Desk, visit: Opener, module: str, fault: Callable[[Route], None]
 ) -> None:
-    if (module, fault) == ("app.js", _of_another_version):
-        pytest.skip("an app.js that does nothing is not told from a slow one")
     page = _blank(desk, visit, "error", "failed")
-    page.route(f"**/static/js/{module}", fault)  # pyright: ignore[reportArgumentType]
+    page.route(f"**/static/js/{module}", fault)
     page.goto(f"{desk.address}/#/documents")
     told = page.get_by_role("alert")
     expect(told).to_contain_text("The page could not be loaded")

@@ -87,7 +87,8 @@ def test_questions_become_one_page(home: Home) -> None:
     assert html.startswith("<!doctype html>")
     assert "Review" in html
     assert "48,200" in html
-    assert "No answer in the documents" in html
+    assert "Nothing to quote" in html
+    assert "--model" in html, "a model may well find in the documents what the offline policy cannot say"
 
 
 def test_questions_of_a_file_are_asked_in_its_order_however_many_at_once(home: Home) -> None:
@@ -262,6 +263,12 @@ class TestExport:
         assert home.text("a.md").startswith("# ")
         home.vrag("runs", "export", "last", "-o", "b.md", "--html")
         assert home.text("b.md").startswith("<!doctype")
+        for name in ("a.pdf", "a", "a.txt"):
+            refused = home.vrag("runs", "export", "last", "-o", name)
+            assert (refused.status, (home.path / name).exists()) == (2, False)
+            assert ".html, .md or .json" in " ".join(refused.err.split())
+        home.vrag("runs", "export", "last", "-o", "a.txt", "--format", "markdown")
+        assert home.text("a.txt").startswith("# ")
         wrong = home.vrag("runs", "export", "last", "--html", "--format", "json")
         assert wrong.status == 2
         assert "contradict" in wrong.err

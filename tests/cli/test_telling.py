@@ -12,6 +12,8 @@ from vrag.agent.events import (
     AnswerGiven,
     InvalidAction,
     ModelCalled,
+    ModelRetried,
+    RunFailed,
     RunSettings,
     RunStarted,
     SearchRequested,
@@ -22,8 +24,7 @@ from vrag.agent.events import (
 )
 from vrag.agent.limits import Limits
 from vrag.agent.policy import FinishReason
-from vrag.agent.runs import RunStore, StoredRun
-from vrag.agent.trajectory import Trajectory
+from vrag.agent.runs import RunState, RunStore, StoredRun
 from vrag.assemble import open_agent
 from vrag.cli import display
 from vrag.cli.display import model_writes
@@ -37,14 +38,14 @@ if TYPE_CHECKING:
     from vrag.agent.events import Event
 
 BASE: dict[str, Any] = {"run_id": "0", "seq": 0, "ts": 0.0, "step": 2}
-SUMMED = ("visual_tokens", "pixels", "seconds", "model_seconds")
+SUMMED = ("visual_tokens", "pixels", "model_seconds")
 
 
 def test_what_each_step_cost_is_told_and_adds_up(tmp_path: Path) -> None:
     agent = open_agent(load_settings(agent="vimrag").settings, tiny_corpus())
     with RunStore(tmp_path).record() as recording:
         events = list(agent.stream("How many passengers did the ferry carry?", save=recording.save))
-    told = as_json(Trajectory.of(events), recording)
+    told = as_json(StoredRun(recording.id, recording.directory, tuple(events)))
     reported = [event for event in events if isinstance(event, UsageReported)]
     assert len(told["steps"]) == len(reported) > 1
     for step, event in zip(told["steps"], reported, strict=True):
@@ -54,6 +55,7 @@ def test_what_each_step_cost_is_told_and_adds_up(tmp_path: Path) -> None:
     for name in SUMMED:
         assert abs(told["usage"][name] - sum(step["usage"][name] for step in told["steps"])) < 0.01
     assert told["usage"]["pixels"] > 0
+    assert told["usage"]["seconds"] == pytest.approx(events[-1].ts - events[0].ts, abs=1e-3)
     assert told["usage"]["cached_tokens"] is None
 
 
@@ -72,14 +74,23 @@ def told(capsys: pytest.CaptureFixture[str], *events: Event) -> str:
     return capsys.readouterr().out
 
 
+def started(policy: str = "chat:m", limits: Limits | None = None) -> RunStarted:
+    settings = RunSettings(agent="vrag", policy=policy, profile="qwen2.5-vl", limits=limits or Limits())
+    return RunStarted(**BASE, question="?", settings=settings, collection="")
+
+
+def said(
+    capsys: pytest.CaptureFixture[str], path: Path, *events: Event, state: RunState = RunState.FINISHED
+) -> str:
+    tell_end(StoredRun("0", path, events), state)
+    return " ".join(capsys.readouterr().out.split())
+
+
 def ending(
     capsys: pytest.CaptureFixture[str], path: Path, reason: StopReason, limits: Limits, text: str | None
 ) -> str:
-    settings = RunSettings(agent="vrag", policy="chat:m", profile="qwen2.5-vl", limits=limits)
-    started = RunStarted(**BASE, question="?", settings=settings, collection="")
-    events = (started, AnswerGiven(**BASE, text=text, evidence=(), stop_reason=reason))
-    tell_end(Trajectory.of(events), StoredRun("0", path, events), started)
-    return capsys.readouterr().out
+    end = AnswerGiven(**BASE, text=text, evidence=(), stop_reason=reason)
+    return said(capsys, path, started(limits=limits), end)
 
 
 def test_a_refused_reply_is_told_with_its_step_and_its_beginning(capsys: pytest.CaptureFixture[str]) -> None:
@@ -118,6 +129,61 @@ def test_the_limit_that_ended_a_run_is_named_with_its_setting(
 def test_an_answer_without_evidence_says_so(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     assert "No evidence" in ending(capsys, tmp_path, StopReason.ANSWERED, Limits(), "42")
     assert "No evidence" not in ending(capsys, tmp_path, StopReason.ABSTAINED, Limits(), None)
+
+
+def test_replies_of_which_none_was_an_action_are_not_answered_with_more_of_them(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    none = AnswerGiven(**BASE, text=None, evidence=(), stop_reason=StopReason.OUT_OF_STEPS)
+    refused = [
+        event
+        for step in (1, 2, 3)
+        for event in (
+            called("no action").model_copy(update={"step": step}),
+            InvalidAction(**{**BASE, "step": step}, reason="There is no action."),
+        )
+    ]
+    out = said(capsys, tmp_path, started(limits=Limits(steps=3)), *refused, none)
+    assert "None of 3 replies was an action" in out
+    assert "vrag doctor" in out
+    assert "--max-steps" not in out
+    searched = SearchRequested(**{**BASE, "step": 3}, query="ferry")
+    out = said(capsys, tmp_path, started(limits=Limits(steps=3)), *refused[:-1], searched, none)
+    assert "--max-steps" in out
+
+
+@pytest.mark.parametrize(
+    ("state", "word"), [(RunState.INTERRUPTED, "Interrupted:"), (RunState.RUNNING, "Running:")]
+)
+def test_a_run_without_an_end_has_not_failed(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, state: RunState, word: str
+) -> None:
+    out = said(capsys, tmp_path, started(), called("…"), state=state)
+    assert out.startswith(word)
+    assert "Failed" not in out
+
+
+def test_a_run_that_failed_tells_the_time_that_its_tries_took(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    first = {**BASE, "step": 1}
+    retried = ModelRetried(**{**first, "ts": 1.0}, reason="It was busy.", seconds=9.0, partial="", chunks=())
+    failed = RunFailed(
+        **{**first, "ts": 14.2}, boundary="ModelError", message="Gone.", stop_reason=StopReason.MODEL_ERROR
+    )
+    assert "1 step, 0 visual tokens, 14.2 s" in said(capsys, tmp_path, started(), retried, failed)
+    told = as_json(StoredRun("0", tmp_path, (started(), retried, failed)))
+    assert (told["usage"]["steps"], told["usage"]["seconds"]) == (1, 14.2)
+
+
+@pytest.mark.parametrize(("policy", "told_of_models"), [("extractive", True), ("chat:m", False)])
+def test_what_the_offline_policy_cannot_say_a_model_could(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, policy: str, told_of_models: bool
+) -> None:
+    end = AnswerGiven(**BASE, text=None, evidence=(), stop_reason=StopReason.ABSTAINED)
+    out = said(capsys, tmp_path, started(policy), end)
+    assert out.startswith("No answer: ")
+    assert ("cannot look, count or calculate" in out, "--model" in out) == (told_of_models, told_of_models)
 
 
 def test_the_line_that_waits_is_gone_while_others_are_printed(

@@ -180,7 +180,7 @@ def test_a_run_that_was_cut_off_anywhere_has_a_page(run: Callable[[], Telling]) 
     told = run()
     for end in range(1, len(told.events)):
         html = page(told, told.events[:end]).html
-        assert "Unfinished" in html
+        assert '<span class="badge fair">Interrupted</span>' in html
         assert html.endswith("</html>\n")
 
 
@@ -190,6 +190,20 @@ def test_every_reason_to_stop_has_its_words(reason: StopReason) -> None:
     told.events.pop()
     told.say(AnswerGiven, text=None, evidence=(), stop_reason=reason)
     assert 'class="badge' in page(told).html
+
+
+@pytest.mark.parametrize(("policy", "told_of_models"), [("extractive", True), ("chat:m", False)])
+def test_what_the_offline_policy_cannot_say_is_not_said_to_be_missing(
+    policy: str, told_of_models: bool
+) -> None:
+    told = vrag_run()
+    told.events.pop()
+    told.say(AnswerGiven, text=None, evidence=(), stop_reason=StopReason.ABSTAINED)
+    settings = RunSettings(agent="vrag", policy=policy, profile="qwen2.5-vl")
+    told.events[0] = told.events[0].model_copy(update={"settings": settings})
+    html = page(told).html
+    assert ("Nothing to quote" in html, "--model" in html) == (told_of_models, told_of_models)
+    assert ("No answer in the documents" in html) is not told_of_models
 
 
 def test_a_quoted_answer_says_that_no_model_read_it() -> None:

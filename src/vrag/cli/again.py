@@ -48,7 +48,7 @@ def _named(line: Sequence[str]) -> tuple[str, str]:
 
 
 def _value(line: Sequence[str], names: tuple[str, ...]) -> str:
-    for word, following in zip(line, (*line[1:], ""), strict=True):
+    for word, following in zip(line, [*line, ""][1:], strict=True):
         if word in names:
             return following
         for name in names:

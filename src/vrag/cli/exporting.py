@@ -87,20 +87,16 @@ def export(
 def _chosen(format: Format | None, out: str | None, *, html: bool) -> Format:
     if html and format not in {None, Format.HTML}:
         raise typer.BadParameter(f"--html and --format {format} contradict each other.")
-    chosen = Format.HTML if html else format
+    if html or format is not None:
+        return format or Format.HTML
     if out is None or out == STDOUT:
-        return chosen or Format.HTML
-    named = format_of(str(named_path(out)))
-    if chosen is not None and named not in {None, chosen}:
-        raise typer.BadParameter(
-            f"{out!r} is not the name of a file of {chosen}: that ends in {chosen.suffix}."
-        )
-    if chosen is None and named is None:
-        raise typer.BadParameter(
-            f"A run is written to a file that ends in .html, .md or .json, not to {out!r}. "
-            "Another name needs --format."
-        )
-    return chosen or named or Format.HTML
+        return Format.HTML
+    if named := format_of(str(named_path(out))):
+        return named
+    raise typer.BadParameter(
+        f"A run is written to a file that ends in .html, .md or .json, not to {out!r}. "
+        "A file of another name needs --format."
+    )
 
 
 def _saved(

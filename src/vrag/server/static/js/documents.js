@@ -55,19 +55,20 @@ export function showDocuments(root, { name, holdings, uploads, reload }) {
     showList(jobs, own, (upload) => JSON.stringify(upload), (upload) => job(upload, () => uploads.dismiss(upload)));
   };
   const load = async () => {
+    if (!current.readable) return fail(current.reason ?? "");
     try {
       ({ documents } = await get(`/collections/${encodeURIComponent(current.name)}/documents`));
       list();
     } catch (error) {
       if (!(error instanceof Problem)) throw error;
-      if (error.status !== 401 && (documents.length === 0 || !current.readable)) fail(error);
+      if (error.status !== 401 && documents.length === 0) fail(`${error.detail} ${error.hint}`.trim());
     }
   };
-  const fail = (/** @type {Problem} */ problem) => {
+  const fail = (/** @type {string} */ hint) => {
     documents = [];
     count.textContent = "";
     const again = h("button", { type: "button", text: "Try again", on: { click: reload } });
-    tell(held, { id: "no-documents-read", title: `The collection “${current.name}” cannot be read`, hint: current.readable ? `${problem.detail} ${problem.hint}`.trim() : (current.reason ?? ""), actions: [again] });
+    tell(held, { id: "no-documents-read", title: `The collection “${current.name}” cannot be read`, hint, actions: [again] });
   };
   const list = () => {
     const rows = documents.map((one) => documentRow(one, current, () => remove(one)));
