@@ -64,6 +64,24 @@ def test_a_fault_that_passes_costs_one_retry_and_nothing_of_the_reply(fault: Rep
     assert reply_of(parts).text == heard(parts, thought=False) == TEXT
 
 
+@pytest.mark.parametrize(
+    ("said", "told"),
+    [
+        ("quota exceeded", "quota exceeded."),
+        ("boom!", "boom!"),
+        ("Slow down.", "Slow down."),
+        ("请稍后再试。", "请稍后再试。"),
+    ],
+)
+def test_what_a_server_says_ends_before_anything_else_is_said(said: str, told: str) -> None:
+    with ChatServer([Refuse(429, said, {"Retry-After": "0"}), Say(TEXT)]) as server:
+        (retry,) = [part for part in ask(client(server)) if isinstance(part, ChatRetry)]
+    assert f": {told}" in retry.reason
+    assert f"{told}." not in retry.reason
+    with ChatServer([Refuse(400, said)]) as server:
+        assert error_of(client(server)).message.endswith(f": {told}")
+
+
 def test_tries_are_bounded_and_then_the_last_failure_is_told() -> None:
     with ChatServer([Refuse(500, "out of memory")]) as server:
         error = error_of(client(server))

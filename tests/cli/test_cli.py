@@ -67,6 +67,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Home:
     (path / "docs" / "broken.pdf").write_text("no pdf")
     (path / "docs" / "data.xyz").write_text("?")
     (path / "none.json").write_text("[]")
+    (path / "leads-nowhere").symlink_to("gone.pdf")
     return Home(path)
 
 
@@ -119,6 +120,11 @@ def test_a_question_the_documents_cannot_answer_ends_with_status_3(asked: Done, 
         (["ask", "   "], 2, "empty"),
         (["ask", "./docs"], 2, "What is the question?"),
         (["index", "add", "docs/broken.pdf"], 1, "Supported"),
+        (["index", "add", "nowhere"], 1, "nowhere does not exist"),
+        (["index", "add", "nowhere", "neither"], 1, "None of these exists"),
+        (["index", "add", "leads-nowhere"], 1, "a link that leads nowhere"),
+        (["ask", "leads-nowhere", "What?"], 1, "a link that leads nowhere"),
+        (["ask", "What?", "--top-k", "0"], 2, "top-k"),
         (["search", "x", "--docs", "nowhere"], 1, "vrag index add"),
         (["eval", "retrieval", "none.json", "--docs", "docs"], 1, "gold page"),
         (["ask", "docs/data.xyz", "What?"], 1, "Supported"),
@@ -140,6 +146,29 @@ def test_wrong_use_is_explained(
     done = home.vrag(*arguments)
     assert done.status == status, done
     assert hint in done.err
+
+
+def test_a_path_that_is_not_there_makes_no_collection(tmp_path: Path) -> None:
+    assert Home(tmp_path).vrag("index", "add", "nowhere").status == 1
+    assert not (tmp_path / "collection").exists()
+
+
+def test_one_path_of_several_that_is_not_there_is_named(tmp_path: Path) -> None:
+    (tmp_path / "ferry.md").write_text(NOTE)
+    done = Home(tmp_path).vrag("index", "add", "ferry.md", "nowhere")
+    assert (done.status, "nowhere: It does not exist." in done.out) == (0, True)
+
+
+def test_a_search_of_the_agent_returns_as_many_hits_as_are_asked_for(asked: Done, home: Home) -> None:
+    home.vrag("ask", "How many passengers did the ferry carry?", "--top-k", "1")
+    events = home.vrag("runs", "show", "last", "--json").json
+    found = [len(event["hits"]) for event in events if event["type"] == "search_returned"]
+    assert set(found) == {1}
+
+
+def test_the_help_lists_every_exit_status() -> None:
+    shown = CliRunner().invoke(app, ["ask", "--help"]).output
+    assert "0 answered, 3 abstained, 2 wrong use, 1 failed, 130 stopped" in " ".join(shown.split())
 
 
 def test_a_failure_is_json_where_json_was_asked_for(home: Home) -> None:

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
+import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -45,3 +49,41 @@ def test_damaged_samples_are_set_aside(samples: Path) -> None:
     (samples / FILE_NAME).write_text("{")
     samples_place()
     assert not samples.exists()
+
+
+README = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
+
+
+def demo(home: Path, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    line = [sys.executable, "-m", "vrag", "demo", *arguments]
+    known = {**os.environ, "COLUMNS": "200", "HOME": str(home), **environment}
+    known.pop("VRAG_COLLECTION", None)
+    return subprocess.run(line, capture_output=True, text=True, cwd=home, env=known, check=False, timeout=300)
+
+
+def test_the_readme_shows_what_the_command_prints(tmp_path: Path) -> None:
+    (question,) = re.findall(r'^\$ vrag ask ./my-documents "(.+)"$', README, re.MULTILINE)
+    (shown,) = re.findall(r"^```text\n(.*?)^```", README, re.MULTILINE | re.DOTALL)
+    done = demo(tmp_path, question)
+    assert done.returncode == 0, done
+    printed = done.stdout.splitlines()
+    at = [printed.index(line) for line in shown.splitlines() if line != "…"]
+    assert at == sorted(at)
+
+
+def test_a_question_that_is_answered_here_and_a_part_that_is_served_exclude_each_other(
+    tmp_path: Path,
+) -> None:
+    done = demo(tmp_path, "hello", "--only", "search")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "leave one of the two out" in " ".join(done.stderr.split())
+
+
+def test_where_nothing_can_be_written_it_says_how_to_choose_another_place(tmp_path: Path) -> None:
+    (tmp_path / "data").write_text("A file where a folder belongs.")
+    done = demo(tmp_path, "How many passengers?", XDG_DATA_HOME=str(tmp_path / "data"))
+    assert done.returncode == 1
+    assert "Try your own" not in done.stdout
+    assert "--collection" in done.stderr
+    assert "VRAG_COLLECTION" in done.stderr
+    assert "Traceback" not in done.stderr

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import re
 import signal
@@ -36,14 +37,16 @@ def collection(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @contextlib.contextmanager
 def running(
-    collection: Path | tuple[Path, ...], *arguments: str, **environment: str
+    collection: Path | tuple[Path, ...], *arguments: str, warned: str = "", **environment: str
 ) -> Generator[tuple[str, str]]:
     """The address of a server, and all it printed when it answered; ends it and looks that it ended well."""
     several = collection if isinstance(collection, tuple) else (collection,)
     where = [part for path in several for part in ("-c", str(path))]
     line = [sys.executable, "-m", "vrag", "serve", "--port", "0", *where, *arguments]
     known = {**os.environ, "COLUMNS": "200", **environment}
-    with subprocess.Popen(line, stdout=subprocess.PIPE, text=True, env=known) as process:
+    with subprocess.Popen(
+        line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=known
+    ) as process:
         assert process.stdout is not None
         told = process.stdout.readline() + process.stdout.readline()
         address = re.search(r"(http://[^/ ]+)/search", told)
@@ -52,8 +55,9 @@ def running(
             yield address.group(1), told
         finally:
             process.send_signal(signal.SIGTERM)
-            rest = process.stdout.read()
-            assert process.wait(30) == 0
+            rest, log = process.communicate(timeout=30)
+            assert process.returncode == 0
+            assert ("VRAG_MODELS" in log, warned in log) == (bool(warned), True)
     assert rest.endswith("Stopped.\n")
 
 
@@ -133,6 +137,38 @@ def test_it_does_not_open_itself_to_others_unasked(collection: Path) -> None:
     assert done.returncode == 2
     assert "VRAG_API_KEY" in done.stderr
     assert "--insecure" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("host", "why"), [("nosuch.invalid", "name is known"), ("192.0.2.77", "cannot assign")]
+)
+def test_an_address_that_is_not_here_is_refused_in_words(collection: Path, host: str, why: str) -> None:
+    done = refused(collection, "--host", host, "--insecure", "--port", "0")
+    assert done.returncode == 2
+    assert why in " ".join(done.stderr.split())
+    assert "Errno" not in done.stderr
+    assert "--host" in done.stderr
+
+
+def test_models_without_commas_between_them_are_noticed(collection: Path) -> None:
+    with running(collection, VRAG_MODELS="a b", VRAG_MODEL="m", warned="between them") as (address, _):
+        offered = httpx.get(f"{address}/options").json()["models"]
+        assert "a b" in [model["name"] for model in offered]
+    with running(collection, VRAG_MODELS="a, b", VRAG_MODEL="m") as (address, _):
+        offered = httpx.get(f"{address}/options").json()["models"]
+        assert [model["name"] for model in offered] == ["", "m", "a", "b"]
+
+
+def test_steps_and_hits_of_the_agents_can_be_set(collection: Path) -> None:
+    with running(collection, "--max-steps", "2", "--top-k", "3") as (address, _):
+        offer = httpx.get(f"{address}/options").json()
+        assert (offer["defaults"]["max_steps"], offer["defaults"]["top_k"]) == (2, 3)
+        run = httpx.post(f"{address}/runs", json={"question": "What is shore power?"}).json()["id"]
+        frames = httpx.get(f"{address}/runs/{run}/events", timeout=60).text
+    events = [json.loads(line[6:]) for line in frames.splitlines() if line.startswith('data: {"run_id"')]
+    assert events[0]["settings"]["limits"]["steps"] == 2
+    found = [len(event["hits"]) for event in events if event["type"] == "search_returned"]
+    assert 0 < max(found) <= 3
 
 
 def test_it_serves_others_when_told_to(collection: Path) -> None:

@@ -13,6 +13,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 from chat_server import ChatServer, Hang
+from typer.testing import CliRunner
+
+from vrag.cli import app
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -75,6 +78,16 @@ def test_ctrl_c_leaves_one_object_where_json_was_asked_for(desk: Path, server: C
     assert "Traceback" not in err
 
 
+def test_so_does_ctrl_c_before_the_question_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    def pressed(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("vrag.cli.ask.open_for_asking", pressed)
+    done = CliRunner().invoke(app, ["ask", QUESTION, "--json"])
+    assert done.exit_code == 130
+    assert json.loads(done.stdout).keys() == {"failure", "hint"}
+
+
 def test_what_is_said_on_ctrl_c_leads_to_the_run(desk: Path, server: ChatServer) -> None:
     status, _, err = ended_by(signal.SIGINT, desk, server)
     assert status == 130
@@ -95,6 +108,7 @@ def test_a_run_that_ended_with_its_process_is_called_interrupted_everywhere(
     assert vrag(desk, "runs", "export", "last", "-o", "cut.html", *here).returncode == 0
     assert ">Interrupted<" in (desk / "cut.html").read_text(encoding="utf-8")
     told = vrag(desk, "report", "--run", "last", "-o", "told.html", *here)
+    assert "1 question, 0 answered, 1 interrupted" in told.stdout
     assert told.returncode == 1, "nobody has found that the documents hold no answer"
     assert "Interrupted" in (desk / "told.html").read_text(encoding="utf-8")
 

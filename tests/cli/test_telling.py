@@ -140,14 +140,14 @@ def test_replies_of_which_none_was_an_action_are_not_answered_with_more_of_them(
         for step in (1, 2, 3)
         for event in (
             called("no action").model_copy(update={"step": step}),
-            InvalidAction(**{**BASE, "step": step}, reason="There is no action."),
+            InvalidAction(**BASE, reason="There is no action.").model_copy(update={"step": step}),
         )
     ]
     out = said(capsys, tmp_path, started(limits=Limits(steps=3)), *refused, none)
     assert "None of 3 replies was an action" in out
     assert "vrag doctor" in out
     assert "--max-steps" not in out
-    searched = SearchRequested(**{**BASE, "step": 3}, query="ferry")
+    searched = SearchRequested(**BASE, query="ferry").model_copy(update={"step": 3})
     out = said(capsys, tmp_path, started(limits=Limits(steps=3)), *refused[:-1], searched, none)
     assert "--max-steps" in out
 
@@ -166,11 +166,10 @@ def test_a_run_without_an_end_has_not_failed(
 def test_a_run_that_failed_tells_the_time_that_its_tries_took(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    first = {**BASE, "step": 1}
-    retried = ModelRetried(**{**first, "ts": 1.0}, reason="It was busy.", seconds=9.0, partial="", chunks=())
-    failed = RunFailed(
-        **{**first, "ts": 14.2}, boundary="ModelError", message="Gone.", stop_reason=StopReason.MODEL_ERROR
-    )
+    first: dict[str, Any] = {**BASE, "step": 1}
+    retried = ModelRetried(**first, reason="It was busy.", seconds=9.0, partial="", chunks=())
+    last: dict[str, Any] = {**first, "ts": 14.2}
+    failed = RunFailed(**last, boundary="ModelError", message="Gone.", stop_reason=StopReason.MODEL_ERROR)
     assert "1 step, 0 visual tokens, 14.2 s" in said(capsys, tmp_path, started(), retried, failed)
     told = as_json(StoredRun("0", tmp_path, (started(), retried, failed)))
     assert (told["usage"]["steps"], told["usage"]["seconds"]) == (1, 14.2)

@@ -128,7 +128,9 @@ class TestWhatIsTold:
             assert "The server is gone." in text
             assert "This run has no end" in text
             assert "Who pays?" in text
-            assert "5 questions, 2 answered, 3 without an answer, 1 not asked to the end" in text
+            assert (
+                "5 questions, 2 answered, 2 without an answer, 1 interrupted, 1 not asked to the end" in text
+            )
             assert "7–95 % across, 59–96 % down" in text
             assert "1:04–1:10 in the video" in text
             assert "Passengers by month: July 7,900" in text

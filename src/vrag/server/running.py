@@ -63,9 +63,16 @@ def listen(host: str, port: int) -> socket.socket:
         return _bound(socket.socket(family, kind, protocol), address)
     except (OSError, OverflowError, UnicodeError) as error:
         taken = isinstance(error, OSError) and error.errno == errno.EADDRINUSE
-        reason = "another program listens there" if taken else str(error)
         hint = "Stop it, or choose another: --port" if taken else "Choose another: --host, --port"
+        reason = "another program listens there" if taken else _reason(error)
         raise SettingsError(f"The server cannot listen at {host}:{port}: {reason}.", hint) from error
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, socket.gaierror):
+        return "no machine of that name is known"
+    words = (isinstance(error, OSError) and error.strerror) or str(error)
+    return f"{words[:1].lower()}{words[1:]}"
 
 
 def _bound(listening: socket.socket, address: Any) -> socket.socket:  # noqa: ANN401 - of its family

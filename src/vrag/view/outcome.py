@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from vrag.agent.events import StopReason
-from vrag.view.wording import INTERRUPTED, NOTHING_QUOTED, STOPS
+from vrag.view.wording import INTERRUPTED, NOTHING_QUOTED, RUNNING, STOPS
 
 if TYPE_CHECKING:
     from vrag.view.story import Story
@@ -43,7 +43,9 @@ def _named(story: Story) -> tuple[str, str]:
     """Name and mood."""
     if _is_unquoted(story):
         return NOTHING_QUOTED
-    return STOPS[story.stop_reason] if story.stop_reason else INTERRUPTED
+    if story.stop_reason:
+        return STOPS[story.stop_reason]
+    return RUNNING if story.under_way else INTERRUPTED
 
 
 def _is_unquoted(story: Story) -> bool:
@@ -56,7 +58,8 @@ def _told(story: Story) -> tuple[str, str]:
     if story.failure:
         return story.failure.message, f"The run ended with a {story.failure.boundary}."
     if story.answer is None:
-        return "Its process ended before the run did, or the run still goes on.", ""
+        ended = "it still goes on" if story.under_way else "it was cut off when its process ended"
+        return f"This run has no end: {ended}.", ""
     if story.answer.text is not None:
         return story.answer.text, QUOTED if story.settings.policy == OFFLINE else ""
     if _is_unquoted(story):

@@ -56,7 +56,7 @@ def page_of(run: StoredRun) -> Page:
         except OSError:
             return None
 
-    return render(run.events, read)
+    return _page(Story.of_run(run), read)
 
 
 def render(events: Iterable[Event], read: Callable[[str], bytes | None]) -> Page:
@@ -69,7 +69,10 @@ def render(events: Iterable[Event], read: Callable[[str], bytes | None]) -> Page
     Raises:
         RunError: If the events do not begin with the start of a run.
     """
-    story = Story.of(events)
+    return _page(Story.of(events), read)
+
+
+def _page(story: Story, read: Callable[[str], bytes | None]) -> Page:
     album = Album.of(_hashes(story), read)
     plates = Plates(story, album)
     sections = {

@@ -114,8 +114,12 @@ class Report:
         """What became of the questions, in words."""
         answered = sum(part.answered for part in self.parts)
         told = [count(len(self.parts), "question"), f"{answered} answered"]
-        rest = len(self.parts) - answered
+        running = sum(part.story.under_way for part in self.parts)
+        interrupted = sum(part.story.stop_reason is None for part in self.parts) - running
+        rest = len(self.parts) - answered - interrupted - running
         told += [f"{rest} without an answer"] if rest else []
+        told += [f"{interrupted} interrupted"] if interrupted else []
+        told += [f"{running} still running"] if running else []
         return ", ".join(told + ([f"{len(self.left)} not asked to the end"] if self.left else []))
 
 
@@ -143,7 +147,7 @@ def report_of(
                 continue
         return None
 
-    return report([run.events for run in runs], read, title=title, left=left, made=made)
+    return _report([Story.of_run(run) for run in runs], read, title=title, left=left, made=made)
 
 
 def report(
@@ -167,9 +171,20 @@ def report(
         ValueError: If there are no runs.
         RunError: If the events of one do not begin with the start of a run.
     """
-    if not runs:
+    return _report([Story.of(events) for events in runs], read, title=title, left=left, made=made)
+
+
+def _report(
+    stories: Sequence[Story],
+    read: Callable[[str], bytes | None],
+    *,
+    title: str,
+    left: Sequence[str],
+    made: float | None,
+) -> Report:
+    if not stories:
         raise ValueError("a report needs a run")
-    parts = tuple(Part(number, Story.of(events)) for number, events in enumerate(runs, 1))
+    parts = tuple(Part(number, story) for number, story in enumerate(stories, 1))
     return Report(
         title=" ".join(title.split()) or _title(parts),
         made=time.time() if made is None else made,

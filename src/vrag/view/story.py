@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import groupby
 from typing import TYPE_CHECKING, TypeVar
@@ -21,12 +21,14 @@ from vrag.agent.events import (
     UsageReported,
 )
 from vrag.agent.graph import Graph, Node
+from vrag.agent.runs import RunState, RunStore
 from vrag.errors import RunError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from vrag.agent.events import Event, RunSettings, StopReason
+    from vrag.agent.runs import StoredRun
 
 __all__ = ["Chapter", "Story"]
 
@@ -77,6 +79,20 @@ class Story:
     """A run, finished or not."""
 
     events: tuple[Event, ...]
+    under_way: bool = False
+    """Whether some process still adds to it."""
+
+    @classmethod
+    def of_run(cls, run: StoredRun) -> Story:
+        """The story of a run as it lies on disk.
+
+        Raises:
+            RunError: If its events do not begin with the start of a run.
+        """
+        told = cls.of(run.events)
+        store = RunStore(run.directory.parent)
+        state = store.state(run.directory.name, ended=told.stop_reason is not None)
+        return replace(told, under_way=state is RunState.RUNNING)
 
     @classmethod
     def of(cls, events: Iterable[Event]) -> Story:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 __all__ = [
     "INTERRUPTED",
     "NOTHING_QUOTED",
+    "RUNNING",
     "STOPS",
     "amount",
     "count",
@@ -40,6 +41,8 @@ STOPS = {
 """What each reason is called, and how good it is: `good`, `calm`, `fair` or `bad`."""
 INTERRUPTED = ("Interrupted", "fair")
 """A run without an end, likewise."""
+RUNNING = ("Running", "fair")
+"""A run that still goes on, likewise."""
 NOTHING_QUOTED = ("Nothing to quote", "calm")
 """A run in which the offline policy abstained, likewise."""
 

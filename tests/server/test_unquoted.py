@@ -1,0 +1,64 @@
+"""What the offline policy cannot say, in the words of every door."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+import vrag.server
+from vrag.agent.events import AnswerGiven, RunSettings, RunStarted, StopReason
+from vrag.agent.outline import Outline
+from vrag.server.completions.reply import plain_answer, reply_of
+from vrag.view.outcome import A_MODEL, UNQUOTED, outcome
+from vrag.view.story import Story
+from vrag.view.wording import INTERRUPTED, NOTHING_QUOTED, STOPS
+
+STATIC = Path(vrag.server.__file__).parent / "static"
+NODE = shutil.which("node")
+
+
+def ended(policy: str, reason: StopReason) -> tuple[RunStarted, AnswerGiven]:
+    settings = RunSettings(agent="vrag", policy=policy, profile="qwen2.5-vl")
+    return (
+        RunStarted(run_id="1", seq=0, ts=0.0, step=0, question="?", settings=settings, collection=""),
+        AnswerGiven(run_id="1", seq=1, ts=1.0, step=1, text=None, evidence=(), stop_reason=reason),
+    )
+
+
+def test_a_message_says_that_a_model_could_find_what_the_offline_policy_cannot_say() -> None:
+    said = reply_of("1", Outline.of(ended("extractive", StopReason.ABSTAINED)), "/#/runs/1").content
+    assert said == f"{UNQUOTED} {A_MODEL}"
+    assert "--model" in said
+    assert plain_answer(said) is None, "sent back by a client it is no answer"
+
+
+def test_only_abstentions_of_the_offline_policy_say_so() -> None:
+    for policy, reason in (("chat:m", StopReason.ABSTAINED), ("extractive", StopReason.CANCELLED)):
+        events = ended(policy, reason)
+        assert UNQUOTED not in reply_of("1", Outline.of(events), "/#/runs/1").content
+        assert UNQUOTED not in outcome(Story.of(events)).text
+
+
+def test_a_run_that_nobody_adds_to_and_one_under_way_are_called_by_their_states() -> None:
+    story = Story.of(ended("extractive", StopReason.ABSTAINED)[:1])
+    assert outcome(story).name == "Interrupted"
+    assert outcome(Story(story.events, under_way=True)).name == "Running"
+
+
+@pytest.mark.skipif(NODE is None, reason="node is not installed")
+def test_the_page_and_the_exported_page_call_every_end_the_same(tmp_path: Path) -> None:
+    (tmp_path / "wording.mjs").write_text((STATIC / "js" / "run" / "wording.js").read_text("utf-8"), "utf-8")
+    code = (
+        "import { CUT_OFF, ENDINGS, UNQUOTED } from './wording.mjs';"
+        "const names = Object.fromEntries(Object.entries(ENDINGS).map(([reason, { name }]) => [reason, name]));"
+        "console.log(JSON.stringify([names, CUT_OFF.name, UNQUOTED.name, UNQUOTED.said]))"
+    )
+    line = [NODE or "", "--input-type=module", "-e", code]
+    done = subprocess.run(line, cwd=tmp_path, capture_output=True, text=True, check=True, timeout=60)
+    names, interrupted, unquoted, said = json.loads(done.stdout)
+    assert names == {reason.value: name for reason, (name, _) in STOPS.items()}
+    assert (interrupted, unquoted, said) == (INTERRUPTED[0], NOTHING_QUOTED[0], UNQUOTED)
