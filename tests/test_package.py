@@ -32,7 +32,7 @@ def test_importing_the_package_is_light() -> None:
 
 
 def test_the_command_line_starts_without_models_or_index_engine() -> None:
-    loaded = fresh_modules("import vrag.cli")
+    loaded = fresh_modules("import vrag.cli.program")
     assert not loaded.intersection({"torch", "transformers", "lancedb", "pyarrow", "onnxruntime", "cv2"})
 
 

@@ -148,7 +148,9 @@ class Settings(BaseSettings):
         description="Name of a served model, or local:PATH of a checkpoint; empty for the offline policy.",
     )
     models: Names = Field(
-        default=(), description="Further models, of the same server, that people who ask a server may choose."
+        default=(),
+        description="Further models, of the same server, that people who ask a server may choose; in the "
+        "environment with commas between them.",
     )
     base_url: str = Field(
         default="", description="Of the model's server, OpenAI-compatible: http://localhost:8002/v1"

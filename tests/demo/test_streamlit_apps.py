@@ -220,7 +220,7 @@ def test_stop_ends_a_run_that_waits_for_its_model(search_url: str) -> None:
         run.wait(20)
         assert run.over
         test.run()
-    assert "Cancelled" in [one.value for one in test.warning]
+    assert "Stopped" in [one.value for one in test.warning]
     assert not [button for button in test.button if button.label == "Stop"]
 
 

@@ -54,7 +54,7 @@ def test_the_page_and_the_exported_page_call_every_end_the_same(tmp_path: Path) 
     (tmp_path / "wording.mjs").write_text((STATIC / "js" / "run" / "wording.js").read_text("utf-8"), "utf-8")
     code = (
         "import { CUT_OFF, ENDINGS, UNQUOTED } from './wording.mjs';"
-        "const names = Object.fromEntries(Object.entries(ENDINGS).map(([reason, { name }]) => [reason, name]));"
+        "const names = Object.fromEntries(Object.entries(ENDINGS).map(([key, { name }]) => [key, name]));"
         "console.log(JSON.stringify([names, CUT_OFF.name, UNQUOTED.name, UNQUOTED.said]))"
     )
     line = [NODE or "", "--input-type=module", "-e", code]

@@ -68,6 +68,16 @@ EXTRAS = (
     ),
     Extra("ray", {"ray": "ray"}, "indexing runs on this machine alone"),
     Extra("qdrant", {"qdrant_client": "qdrant-client"}, "vectors cannot be searched in Qdrant"),
+    Extra("mcp", {"mcp": "mcp"}, "programs that speak MCP are not served"),
+    Extra(
+        "otel",
+        {
+            "opentelemetry.sdk": "opentelemetry-sdk",
+            "opentelemetry.exporter.otlp.proto.http": "opentelemetry-exporter-otlp-proto-http",
+        },
+        "no traces are sent",
+    ),
+    Extra("streamlit", {"streamlit": "streamlit"}, "the apps in demo/ do not start"),
 )
 
 
