@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector, generate_latest
 
 __all__ = ["CONTENT_TYPE", "Metrics"]
 
@@ -17,6 +17,7 @@ class Metrics:
 
     def __init__(self) -> None:
         self._registry = CollectorRegistry()
+        ProcessCollector(registry=self._registry)  # memory, processor time, open files; on Linux
         self._requests = Counter(
             "vrag_requests",
             "Requests answered, by route, method and status.",
