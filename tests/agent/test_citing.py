@@ -46,6 +46,11 @@ def test_evidence_that_was_named_is_meant_each_place_once(chosen: RunSettings) -
     assert (told.rests, told.besides) == ((seen("a", node="x"), seen("b", PART)), ())
 
 
+def test_without_an_answer_all_is_where_the_agent_looked() -> None:
+    told = citations([seen("a", PART), seen("b"), seen("b")], settings(), answered=False)
+    assert (told.rests, told.besides) == ((seen("a", PART), seen("b")), ())
+
+
 def test_nothing_rests_on_nothing() -> None:
     assert citations([], settings()).rests == citations([], settings()).besides == ()
 

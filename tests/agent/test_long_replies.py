@@ -91,6 +91,8 @@ class TestAReply:
             ('<tool_call>{"name": "add_search_node", "arguments": {"id": "', '"}}</tool_call>'),
             (MEMORIZE, '", "is_useful": true}]}}</tool_call>'),
             ("<tool_call>{}", "</tool_call>x"),
+            (MEMORIZE + 'Video 1", "key_timestamp": ["1', 'x"]}]}}</tool_call>'),
+            (MEMORIZE + 'Video 1", "priority_score": "1', 'x"}]}}</tool_call>'),
         ],
     )
     def test_of_vimrag(self, filling: str, before: str, after: str) -> None:

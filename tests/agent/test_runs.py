@@ -40,7 +40,7 @@ from vrag.agent.policies.extractive import ExtractivePolicy
 from vrag.agent.policies.extractive_graph import ExtractiveGraphPolicy
 from vrag.agent.policy import Delta, FinishReason, Reply, Retry, Sampled, Tokens
 from vrag.agent.replay import differences, method_of, replay
-from vrag.agent.runs import RunStore, StoredRun
+from vrag.agent.runs import RunState, RunStore, StoredRun
 from vrag.agent.vimrag import Vimrag
 from vrag.agent.vrag import Vrag
 from vrag.errors import ContextTooLong, ModelError, RunError
@@ -282,6 +282,25 @@ def test_a_replay_notices_when_the_same_version_shows_something_else(tmp_path: P
     run = record(RunStore(tmp_path), *SCRIPT)
     swapped = MemorySearcher((page("ferry.pdf", 2, "ferry passengers 9"), *tiny_corpus().items[2:]))
     assert changed(run, swapped)
+
+
+def test_a_run_that_ends_while_it_is_looked_at_is_told_with_its_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = RunStore(tmp_path)
+    run = record(store, *SCRIPT)
+    file = run.directory / "events.jsonl"
+    whole = file.read_bytes()
+    file.write_bytes(whole[: whole.rindex(b"\n", 0, -1) + 1])
+    assert store.settled(run.id)[1] is RunState.INTERRUPTED
+
+    def asked(store: RunStore, run: str, *, ended: bool) -> RunState:
+        file.write_bytes(whole)
+        return RunState.INTERRUPTED
+
+    monkeypatch.setattr(RunStore, "state", asked)
+    stored, state = store.settled("last")
+    assert (stored.events, state) == (run.events, RunState.FINISHED)
 
 
 class Filling:

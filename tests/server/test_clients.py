@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from vrag.server.app import create_app
-from vrag.server.clients import Clients, Kind, Peer, client_of, kind_of, name_of, network_of, peer_of
+from vrag.server.clients import Clients, Kind, Peer, kind_of, name_of, network_of, peer_of
 from vrag.server.options import ServerOptions
 from vrag.server.problems import Refusal
 from vrag.testing import tiny_corpus
@@ -213,9 +213,6 @@ class TestName:
         }
         assert len(names) == 7
         assert name_of(AWAY, session=b"a") == name_of(HERE, session=b"a")
-
-    def test_is_empty_where_no_gate_was_passed(self) -> None:
-        assert client_of({"type": "http"}) == ""
 
 
 def answers(requests: Sequence[tuple[str, str]], address: str = "192.0.2.7", **options: Any) -> list[int]:  # noqa: ANN401

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections import Counter
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 from hosting import Scripted
 from test_run_host import ASKED, hosted, until
 
+from vrag.agent.events import StopReason
 from vrag.agent.runs import RunState
 from vrag.server.problems import Refusal
 from vrag.server.runs.wire import RunRequest
@@ -18,6 +21,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from vrag.agent.events import RunStarted
+    from vrag.search.engine import Searcher
     from vrag.server.runs.host import RunHost
     from vrag.server.runs.wire import RunSummary
 
@@ -25,6 +29,24 @@ if TYPE_CHECKING:
 @pytest.fixture
 def answering(tmp_path: Path) -> Scripted:
     return Scripted(tmp_path / "runs")
+
+
+@dataclass
+class SlowToTell:
+    """A searcher that is in no hurry to say which version it is."""
+
+    searcher: Searcher
+    asked: threading.Event = field(default_factory=threading.Event)
+    tells: threading.Event = field(default_factory=threading.Event)
+
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401
+        return getattr(self.searcher, name)
+
+    @property
+    def version(self) -> str:
+        self.asked.set()
+        assert self.tells.wait(20)
+        return self.searcher.version
 
 
 async def ended(host: RunHost, asked: RunRequest) -> RunSummary:
@@ -70,6 +92,23 @@ def test_one_that_could_not_be_asked_further_can_be_later(answering: Scripted) -
             with pytest.raises(Refusal, match="no model"):
                 await host.start(RunRequest(question="?", session=first.id, model="other"))
         await ended(host, RunRequest(question="?", session=first.id))
+
+    hosted(answering, work)
+
+
+def test_a_question_that_is_given_up_before_it_has_begun_is_stopped(answering: Scripted) -> None:
+    async def work(host: RunHost) -> None:
+        slow = SlowToTell(answering.searcher)
+        answering.searcher = cast("Searcher", slow)
+        starting = asyncio.ensure_future(host.start(ASKED))
+        await until(slow.asked.is_set)
+        starting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await starting
+        slow.tells.set()
+        await until(lambda: host.running == 0)
+        [run] = answering.store.ids()
+        assert answering.store.outline(run).stop_reason is StopReason.CANCELLED
 
     hosted(answering, work)
 

@@ -38,7 +38,7 @@ class Asked(BaseModel):
         ({"text": "a", "names": ["secret"] * 4}, "It has more than 3 entries"),
         ({"text": "a", "secret": 1}, "There is no such field"),
         ({"text": "a", "blank": " "}, "It must not be blank"),
-        ({"text": "a", "id": "secret"}, "It is not written like one of ours"),
+        ({"text": "a", "id": "secret"}, "It does not look like one of this server"),
         ({"text": "a", "even": 3}, "It is odd"),
         ({"text": 3}, "Input should be a valid string"),
         ("secret", "It is not a JSON object"),

@@ -267,7 +267,7 @@ WRONG: list[tuple[str, dict[str, Any], str]] = [
     ("search", {"query": "  "}, "blank"),
     ("search", {"query": "ferry", "top_k": 0}, "top_k"),
     ("search", {"query": "ferry", "k": 3}, "k: There is no such field"),
-    ("look", {"item": "../../etc/passwd"}, "not written like one of ours"),
+    ("look", {"item": "../../etc/passwd"}, "does not look like one of this server"),
     ("look", {"item": "0" * 16 + "-1"}, "no item"),
     ("look", {"item": FERRY, "max_pixels": 10**12}, "max_pixels"),
     ("crop", {"item": FERRY, "box": [0, 0, 1]}, "box"),

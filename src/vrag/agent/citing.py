@@ -28,20 +28,21 @@ class Citations:
     """The evidence of an answer, each place once."""
 
     rests: tuple[Evidence, ...]
-    """On which the answer rests."""
+    """On which the answer rests; where there is none, where the agent looked."""
     besides: tuple[Evidence, ...]
     """Items that were looked at, and of which nothing is among the others."""
 
 
-def citations(evidence: Iterable[Evidence], settings: RunSettings) -> Citations:
+def citations(evidence: Iterable[Evidence], settings: RunSettings, *, answered: bool = True) -> Citations:
     """Parts the evidence of an answer.
 
     Args:
         evidence: As the answer has it.
         settings: Of its run.
+        answered: Whether there is an answer; else it is where the agent looked, and all of it is told.
     """
     distinct = _first_of_each(evidence, lambda one: (one.item, one.box, one.seconds))
-    if settings.agent != "vrag" or settings.reselect:
+    if not answered or settings.agent != "vrag" or settings.reselect:
         return Citations(distinct, ())
     closer = tuple(one for one in distinct if one.box is not None and not is_whole(one.box))
     rests = closer or distinct[:1]

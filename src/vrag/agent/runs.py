@@ -22,7 +22,7 @@ from typing import IO, TYPE_CHECKING
 from filelock import FileLock
 from pydantic import ValidationError
 
-from vrag.agent.events import SCHEMA_VERSION, Event, RunStarted, event_from_json
+from vrag.agent.events import SCHEMA_VERSION, AnswerGiven, Event, RunFailed, RunStarted, event_from_json
 from vrag.agent.locks import is_held
 from vrag.agent.outline import OUTLINED, Outline
 from vrag.agent.trajectory import Trajectory
@@ -62,6 +62,11 @@ class StoredRun:
     def trajectory(self) -> Trajectory:
         """The fold of its events."""
         return Trajectory.of(self.events)
+
+    @property
+    def has_end(self) -> bool:
+        """Whether its last event says how it ended."""
+        return isinstance(self.events[-1], AnswerGiven | RunFailed)
 
     @property
     def started(self) -> RunStarted:
@@ -126,7 +131,7 @@ class RunStore:
         Raises:
             RunError: If the directory cannot be written.
         """
-        self._check_place()
+        self.check_place()
         now = time.time()
         begun = time.strftime("%Y%m%d-%H%M%S", time.gmtime(now))
         run = f"{begun}-{int(now % 1 * 1e6):06d}-{secrets.token_hex(2)}"
@@ -143,7 +148,7 @@ class RunStore:
         Raises:
             RunError: If the collection that has them is gone.
         """
-        self._check_place()
+        self.check_place()
         if not self.directory.is_dir():
             return []
         return sorted((p.name for p in self.directory.iterdir() if (p / EVENTS).is_file()), reverse=True)
@@ -162,6 +167,19 @@ class RunStore:
         if not events or not isinstance(events[0], RunStarted):
             raise RunError(f"The run {directory.name} is empty: it ended before its first event.")
         return StoredRun(directory.name, directory, events)
+
+    def settled(self, run: str) -> tuple[StoredRun, RunState]:
+        """A run and whether it is over, both of one moment; the run is named as for `read`.
+
+        Raises:
+            RunError: If there is no such run or its file is damaged.
+        """
+        stored = self.read(run)
+        state = self.state(stored.id, ended=stored.has_end)
+        if state is RunState.INTERRUPTED:  # or it came to its end just then
+            stored = self.read(stored.id)
+            state = RunState.FINISHED if stored.has_end else state
+        return stored, state
 
     def outline(self, run: str) -> Outline:
         """What a list tells of a run, by its whole id. Reads no more of its file than that takes.
@@ -220,7 +238,12 @@ class RunStore:
             return RunState.FINISHED
         return RunState.RUNNING if is_held(self.directory / run / LOCK) else RunState.INTERRUPTED
 
-    def _check_place(self) -> None:
+    def check_place(self) -> None:
+        """Looks whether the collection is there that has them.
+
+        Raises:
+            RunError: If it is gone.
+        """
         if self.within is not None and not self.within.is_dir():
             raise RunError(f"The collection {self.within} is gone.", "Bring it back to its place.")
 

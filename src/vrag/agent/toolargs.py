@@ -40,10 +40,8 @@ LABEL = re.compile(r"(Text|Picture|Video) ([1-9][0-9]{0,3})")
 
 _LABEL = re.compile(r"\W*(text|passage|picture|image|page|video|clip)[\s_#:-]*0*([1-9][0-9]{0,3})\W*")
 _KINDS = {"passage": "Text", "image": "Picture", "page": "Picture", "clip": "Video"}
-_NUMBER = re.compile(
-    r"[<\s]*([+-]?[0-9]{1,15}(?:\.[0-9]{0,15})?)\s*(?:s|sec|secs|seconds?)?[>\s]*", re.IGNORECASE
-)
-_CLOCK = re.compile(r"[<\s]*(?:([0-9]{1,4}):)?([0-9]{1,4}):([0-9]{1,2}(?:\.[0-9]{0,9})?)[>\s]*")
+_NUMBER = re.compile(r"([+-]?[0-9]{1,15}(?:\.[0-9]{0,15})?)\s*(?:s|sec|secs|seconds?)?", re.IGNORECASE)
+_CLOCK = re.compile(r"(?:([0-9]{1,4}):)?([0-9]{1,4}):([0-9]{1,2}(?:\.[0-9]{0,9})?)")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _YES = frozenset({"true", "yes", "y", "1"})
 _NO = frozenset({"false", "no", "n", "0"})
@@ -165,6 +163,7 @@ def number(value: object) -> float:
     (12.0, 65.0)
     """
     if isinstance(value, str):
+        value = value.strip().lstrip("<").rstrip(">").strip()
         if clock := _CLOCK.fullmatch(value):
             return int(clock[1] or 0) * 3600 + int(clock[2]) * 60 + float(clock[3])
         plain = _NUMBER.fullmatch(value)

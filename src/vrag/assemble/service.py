@@ -92,7 +92,7 @@ class Agents:
         """
         self._check_collection(choice.collection)
         if choice.documents is not None:
-            self._check_documents(choice.documents)
+            self._check_documents(choice.documents, choice.collection)
         several = len(self.shelf.names) > 1
         return self._open(choice, choice.collection if several else None)
 
@@ -133,10 +133,12 @@ class Agents:
             known = ", ".join(self.shelf.names) or "none: another server searches"
             raise SettingsError(f"There is no collection {name!r}.", f"There are: {known}.")
 
-    def _check_documents(self, ids: frozenset[str]) -> None:
+    def _check_documents(self, ids: frozenset[str], collection: str | None) -> None:
         wanted = f"id IN ({', '.join(map(literal, sorted(ids)))})"
         known: set[str] = set()
         for holding in self.shelf.holdings:
+            if collection not in {None, holding.name}:
+                continue
             known.update(holding.collection.file_table.read(["id"], wanted).data["id"].to_pylist())
         if self.shelf.holdings and (unknown := ids - known):
             raise SettingsError(

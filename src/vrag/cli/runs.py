@@ -53,7 +53,7 @@ def show(
     from vrag.view.wording import count
 
     store = store_of(collection, search_url)
-    stored = read_run(store, run)
+    stored, state = store.settled(read_run(store, run).id)
     if as_json:
         emit_json([event.model_dump(mode="json") for event in stored.events])
         return
@@ -63,7 +63,7 @@ def show(
     teller = Teller()
     for event in stored.events:
         teller.tell(event)
-    tell_end(stored, store.state(stored.id, ended=stored.trajectory.stop_reason is not None))
+    tell_end(stored, state)
 
 
 @app.command()
@@ -96,11 +96,16 @@ def replay(
 
 
 def _summary(store: RunStore, run: str) -> tuple[str, str, str, str]:
+    from vrag.agent.runs import RunState
+
     try:
         outline = store.outline(run)
     except RunError as error:
         return run, "damaged", error.message, ""
-    ended = outline.stop_reason or store.state(run, ended=False).value
+    if outline.end is None and (state := store.state(run, ended=False)) is RunState.RUNNING:
+        return run, state.value, outline.started.question, ""
+    outline = outline if outline.end else store.outline(run)  # it may have come to its end just then
+    ended = outline.stop_reason or RunState.INTERRUPTED.value
     return run, ended, outline.started.question, outline.answer or ""
 
 

@@ -171,7 +171,7 @@ def _tell_citations(run: Trajectory, recording: StoredRun, started: RunStarted) 
     """Prints what the answer rests on, and what was looked at besides."""
     from vrag.agent.citing import citations
 
-    cited = citations(run.evidence, started.settings)
+    cited = citations(run.evidence, started.settings, answered=run.answer is not None)
     numbered = list(enumerate(cited.rests + cited.besides, 1))
     for number, evidence in numbered[: len(cited.rests)]:
         _tell_evidence(number, evidence, recording)
@@ -251,14 +251,17 @@ def _tell_evidence(number: int, evidence: Evidence, recording: StoredRun) -> Non
 
 def as_json(stored: StoredRun) -> dict[str, Any]:
     """The object that `--json` prints."""
+    from vrag.agent.citing import citations
     from vrag.agent.outline import Outline
 
     run, outline = stored.trajectory, Outline.of(stored.events)
+    cited = citations(run.evidence, stored.started.settings, answered=run.answer is not None)
     return {
         "question": run.question,
         "answer": run.answer,
         "stop_reason": run.stop_reason,
-        "evidence": [_evidence(one, stored) for one in run.evidence],
+        "evidence": [_evidence(one, stored) for one in cited.rests],
+        "looked_at": [_evidence(one, stored) for one in cited.besides],
         "unsupported": list(run.unsupported),
         "steps": [_step(step) for step in run.steps],
         "graph": run.graph and [_node(node) for node in run.graph.nodes],

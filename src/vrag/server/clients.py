@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from vrag.server.options import ServerOptions
 
-__all__ = ["Clients", "Kind", "Peer", "client_of", "kind_of", "name_of", "network_of", "peer_of"]
+__all__ = ["Clients", "Kind", "Peer", "kind_of", "name_of", "network_of", "peer_of"]
 
 _FORWARDED = frozenset({b"forwarded", b"x-forwarded-for", b"x-real-ip"})
 _MINUTE = 60.0
@@ -147,11 +147,6 @@ def name_of(peer: Peer, *, session: bytes | None = None, token: bytes | None = N
 def _short(digest: bytes) -> str:
     """Of a digest a digest, so that no part of what is compared gets about."""
     return hashlib.sha256(b"client" + digest).hexdigest()[:12]
-
-
-def client_of(scope: Scope) -> str:
-    """The client that `Gate` found for a request; empty where it has not passed one."""
-    return str(scope.get("state", {}).get("client", ""))
 
 
 class Clients:

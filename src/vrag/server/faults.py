@@ -33,7 +33,7 @@ def fault_message(fault: Any) -> str:  # noqa: ANN401 - pydantic's, typed differ
         return "The body is not JSON"
     if kind == "string_pattern_mismatch":
         blank = given["pattern"] == NOT_BLANK
-        return "It must not be blank" if blank else "It is not written like one of ours"
+        return "It must not be blank" if blank else "It does not look like one of this server"
     if kind in _EMPTY and given.get("min_length") == 1:
         return "It is empty"
     if kind in _WORDS:

@@ -97,7 +97,7 @@ class StoppingServer(uvicorn.Server):
 
     async def _drain(self, stopping: Stopping) -> None:
         task = asyncio.ensure_future(stopping())
-        await self._until(task.done, self._options.drain_seconds)
+        await self._until(task.done, max(_FAREWELL_SECONDS, self._options.drain_seconds))
         if task.done() and (error := task.exception()) is not None:
             log.error("What runs could not be finished.", exc_info=error)
         task.cancel()

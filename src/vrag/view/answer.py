@@ -60,10 +60,8 @@ def evidence_section(story: Story, plates: Plates) -> Markup | None:
         return None
     title = "Evidence" if end.text is not None else "Where the agent looked"
     left_out = (element("li", reason, dir="auto") for reason in end.unsupported)
-    cited = citations(end.evidence, story.settings)
+    cited = citations(end.evidence, story.settings, answered=end.text is not None)
     first, rest = cited.rests, cited.besides
-    if end.text is None:
-        first, rest = first + rest, ()
     return element(
         "section",
         element("h2", title, element("span", count(len(first), "place"), class_="aside")),

@@ -38,16 +38,17 @@ class Part:
     @cached_property
     def evidence(self) -> tuple[Evidence, ...]:
         """What its answer rests on; of an abstention, where the agent looked."""
-        return self._cited.rests if self.answered else self._cited.rests + self._cited.besides
+        return self._cited.rests
 
     @property
     def besides(self) -> tuple[Evidence, ...]:
         """What was looked at besides."""
-        return self._cited.besides if self.answered else ()
+        return self._cited.besides
 
     @cached_property
     def _cited(self) -> Citations:
-        return citations(self.story.answer.evidence if self.story.answer else (), self.story.settings)
+        evidence = self.story.answer.evidence if self.story.answer else ()
+        return citations(evidence, self.story.settings, answered=self.answered)
 
     @property
     def closeups(self) -> tuple[Evidence, ...]:

@@ -89,10 +89,10 @@ class Story:
         Raises:
             RunError: If its events do not begin with the start of a run.
         """
-        told = cls.of(run.events)
-        store = RunStore(run.directory.parent)
-        state = store.state(run.directory.name, ended=told.stop_reason is not None)
-        return replace(told, under_way=state is RunState.RUNNING)
+        if cls.of(run.events).stop_reason is not None:
+            return cls.of(run.events)
+        stored, state = RunStore(run.directory.parent).settled(run.directory.name)
+        return replace(cls.of(stored.events), under_way=state is RunState.RUNNING)
 
     @classmethod
     def of(cls, events: Iterable[Event]) -> Story:

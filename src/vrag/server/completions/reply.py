@@ -116,10 +116,10 @@ def reply_of(run: str, outline: Outline, url: str) -> Reply:
 
 
 def _part(run: str, outline: Outline, end: AnswerGiven | RunFailed, url: str) -> VragPart:
+    evidence = end.evidence if isinstance(end, AnswerGiven) else ()
     answered = isinstance(end, AnswerGiven) and end.text is not None
-    cited = citations(end.evidence if isinstance(end, AnswerGiven) else (), outline.started.settings)
-    places = _sources(cited.rests + cited.besides, url)
-    rests = len(cited.rests) if answered else len(places)
+    cited = citations(evidence, outline.started.settings, answered=answered)
+    places, rests = _sources(cited.rests + cited.besides, url), len(cited.rests)
     return VragPart(
         run_id=run, stop_reason=end.stop_reason, evidence=places[:rests], looked_at=places[rests:]
     )

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Counts", "counted"]
 
-_REMEMBERED = 256
+_REMEMBERED = 64
 
 
 class Counts(NamedTuple):

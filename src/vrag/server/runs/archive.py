@@ -83,6 +83,7 @@ class Archive:
         Raises:
             Refusal: If there is no such run (404).
         """
+        self.store.check_place()
         try:
             return self._session(run) or run
         except (RunError, OSError) as error:
@@ -130,6 +131,7 @@ class Archive:
         return self._found(lambda run: self._outline(run, self.store.length(run)), run)
 
     def _found(self, read: Callable[[str], T], run: str) -> T:
+        self.store.check_place()
         try:
             self.store.length(run)  # by its whole id: a part of one is for people at a terminal
             return read(run)

@@ -44,8 +44,8 @@ _TAIL_SECONDS = 0.5
 """How often the file of a run is looked at that another process writes."""
 _BEGIN_SECONDS = 10.0
 """Until a run has begun: it asks the search for its version first, which may be another server."""
-_GRACE_SECONDS = 5.0
-"""For runs that were told to stop."""
+_GRACE_SECONDS, _LEAST_GRACE = 5.0, 0.2
+"""For runs that were told to stop: to say so."""
 _BUSY_SECONDS = 5.0
 """After which to ask again when there are enough runs: a few calls of a model."""
 _AWAY_SECONDS = 15.0
@@ -119,7 +119,7 @@ class RunHost:
         try:
             if asked.session and history is None:
                 live.session = await self._joined(asked.session)
-            agent, question = await self._aside(lambda: self._prepared(asked, live.session, history))
+            agent, question = await self.look(lambda: self._prepared(asked, live.session, history))
             self._check_open()  # it may have been told to stop meanwhile
         except BaseException:
             self._leave(live)
@@ -133,6 +133,9 @@ class RunHost:
         except TimeoutError:
             live.cancel.set()
             raise Refusal(504, "The search did not answer in time.", "Come back later.") from None
+        except asyncio.CancelledError:  # nobody is told its id
+            live.cancel.set()
+            raise
         return RunSummary.of(live.id, outline, RunState.RUNNING)
 
     async def follow(self, run: str, after: int = -1) -> AsyncGenerator[Event, None]:
@@ -152,7 +155,7 @@ class RunHost:
             return
         written = True
         while written:
-            written = await self._aside(lambda: self._archive.is_written(run))
+            written = await self.look(lambda: self._archive.is_written(run))
             stored = await self.stored(run)
             for event in stored.events[after + 1 :]:
                 yield event
@@ -185,14 +188,14 @@ class RunHost:
         """
         if (live := self._live.get(run)) is not None:
             return RunDetail.of(run, await live.begun(), RunState.RUNNING)
-        return await self._aside(lambda: self._archive.detail(run))
+        return await self.look(lambda: self._archive.detail(run))
 
     async def summaries(
         self, *, limit: int, before: str = "", session: str = ""
     ) -> tuple[list[RunSummary], bool]:
         """Runs, the newest first, and whether there are older ones; see `Archive.summaries`."""
         live = {run: live.outline for run, live in self._live.items() if live.outline is not None}
-        return await self._aside(
+        return await self.look(
             lambda: self._archive.summaries(live, limit=limit, before=before, session=session)
         )
 
@@ -202,7 +205,7 @@ class RunHost:
         Raises:
             Refusal: If there is no such run (404).
         """
-        return await self._aside(lambda: self._archive.read(run))
+        return await self.look(lambda: self._archive.read(run))
 
     def file(self, run: str, sha256: str) -> Path:
         """Where the picture of this hash lies, if the run has it. Both names as patterns allow."""
@@ -210,7 +213,7 @@ class RunHost:
 
     async def look(self, work: Callable[[], T]) -> T:
         """What some work gives that may block, in a thread."""
-        return await self._aside(work)
+        return await self._threads.run(work)
 
     async def aside(self, work: Callable[[StoredRun], T], run: str) -> T:
         """What some work makes of a stored run, in a thread.
@@ -218,7 +221,7 @@ class RunHost:
         Raises:
             Refusal: If there is no such run (404).
         """
-        return await self._aside(lambda: work(self._archive.read(run)))
+        return await self.look(lambda: work(self._archive.read(run)))
 
     async def finish(self, seconds: float) -> None:
         """Takes no more runs, lets those under way end, and stops what is left then. Still tells of all.
@@ -228,8 +231,8 @@ class RunHost:
                 the end of this time.
         """
         self._closing = True
-        grace = min(_GRACE_SECONDS, seconds / 3)
-        await self._ending(seconds - grace)
+        grace = max(_LEAST_GRACE, min(_GRACE_SECONDS, seconds / 3))
+        await self._ending(max(0.0, seconds - grace))
         for live in self._tasks.values():
             live.cancel.set()
         await self._ending(grace)
@@ -246,9 +249,6 @@ class RunHost:
         if self._tasks:
             await asyncio.wait(self._tasks, timeout=seconds)
             await asyncio.sleep(0)  # for what is called when they are done
-
-    async def _aside(self, work: Callable[[], T]) -> T:
-        return await self._threads.run(work)
 
     def _check_open(self) -> None:
         if self._closing:
@@ -269,7 +269,7 @@ class RunHost:
         Raises:
             Refusal: If there is none (404), or somebody asks in it already (409).
         """
-        session = await self._aside(lambda: self._archive.first_of(run))
+        session = await self.look(lambda: self._archive.first_of(run))
         if session in self._sessions:
             raise unanswered()
         self._sessions.add(session)

@@ -11,6 +11,7 @@ from fastapi import APIRouter, Header, Path, Query, Request
 from starlette.responses import FileResponse, Response, StreamingResponse
 
 from vrag.errors import RunError
+from vrag.server.headers import EXPORT_POLICY
 from vrag.server.problems import Refusal, Responses, responses
 from vrag.server.runs.frames import BEAT, end_frame, event_frame, with_beats
 from vrag.server.runs.wire import RUN_ID, Offer, ReportRequest, RunDetail, RunList, RunRequest, RunSummary
@@ -170,6 +171,6 @@ async def _stream(host: RunHost, metrics: Metrics, run: str, after: int) -> Asyn
 def _attachment(document: Download) -> Response:
     headers = {
         "Content-Disposition": f'attachment; filename="{document.name}"',
-        "Content-Security-Policy": "sandbox",
+        "Content-Security-Policy": EXPORT_POLICY,
     }
     return Response(document.data, headers=headers, media_type=document.media_type)

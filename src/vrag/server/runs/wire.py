@@ -17,6 +17,7 @@ from pydantic import (
     model_validator,
 )
 
+from vrag.agent.citing import citations
 from vrag.agent.events import AnswerGiven, RunFailed, StopReason
 from vrag.agent.evidence import Evidence
 from vrag.agent.runs import RunState
@@ -183,7 +184,10 @@ class RunSummary(_Closed):
 class RunDetail(RunSummary):
     """A run with what its answer rests on."""
 
-    evidence: tuple[Evidence, ...] = ()
+    evidence: tuple[Evidence, ...] = Field(
+        default=(), description="What the answer rests on; of an abstention, where the agent looked."
+    )
+    looked_at: tuple[Evidence, ...] = Field(default=(), description="What was looked at besides.")
     unsupported: tuple[str, ...] = ()
     failure: str | None = None
 
@@ -192,8 +196,11 @@ class RunDetail(RunSummary):
         """The detail of a run."""
         summary = dict(RunSummary.of(id, outline, state))
         match outline.end:
-            case AnswerGiven(evidence=evidence, unsupported=unsupported):
-                return cls(**summary, evidence=evidence, unsupported=unsupported)
+            case AnswerGiven() as end:
+                cited = citations(end.evidence, outline.started.settings, answered=end.text is not None)
+                return cls(
+                    **summary, evidence=cited.rests, looked_at=cited.besides, unsupported=end.unsupported
+                )
             case RunFailed(message=message):
                 return cls(**summary, failure=message)
             case _:

@@ -205,7 +205,7 @@ class Toolbox:
         if outline is None:
             raise Refusal(500, "The run broke off.", "Ask again.")
         end = _end_of(outline)
-        cited = citations(end.evidence, outline.started.settings)
+        cited = citations(end.evidence, outline.started.settings, answered=end.text is not None)
         pictures = await self.host.look(lambda: self._seen(summary.id, cited.rests))
         told = _answer(summary.id, outline, end, cited, list(pictures))
         return Given(told, tuple(pictures.values()))

@@ -52,7 +52,7 @@ export function chosen(offer, kept) {
  * @returns {Record<string, any>}
  */
 export function continued(offer, { agent, model, collection }, kept) {
-  return { ...kept, agent, model: offeredAs(offer.models, model), collection };
+  return { ...kept, agent, model: offeredAs(offer.models, model) ?? kept.model, collection };
 }
 
 /**

@@ -44,7 +44,7 @@ function kindOf(lines, at) {
   if (HEADING.test(line)) return "heading";
   if (BULLET.test(line)) return "bullets";
   if (NUMBER.test(line)) return "numbers";
-  if (ROW.test(line) && isRule(lines[at + 1] ?? "")) return "table";
+  if (ROW.test(line) && ROW.test(lines[at + 1] ?? "") && isRule(lines[at + 1])) return "table";
   return "text";
 }
 

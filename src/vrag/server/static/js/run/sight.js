@@ -97,8 +97,10 @@ export class SightView {
 
   /** The page around the part that is meant. @param {any} evidence @param {State} state */
   #band(evidence, state) {
-    const { item, box } = evidence;
-    const whole = state.pictures.find((one) => one.item === item && one.seconds === null && isWhole(one.box) && !padded(one));
+    const { item, box, seconds } = evidence;
+    const then = (/** @type {Shown} */ one) => (seconds ? one.seconds !== null && seconds[0] <= one.seconds && one.seconds <= seconds[1] : one.seconds === null);
+    const whole = state.pictures.find((one) => one.item === item && then(one) && isWhole(one.box) && !padded(one));
+    if (seconds && !whole) return null;
     return band({ src: whole ? fileUrl(this.#desk.run, whole.sha256) : itemUrl(item, PAGE_PIXELS), box, ratio: whole ? whole.width / whole.height : null });
   }
 
