@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from typing import TYPE_CHECKING
 
 import pytest
@@ -13,6 +14,9 @@ if TYPE_CHECKING:
 
 settings.register_profile("vrag", deadline=None, derandomize=bool(os.environ.get("CI")))
 settings.load_profile("vrag")
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as a shell has it for what runs in the background
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 collect_ignore_glob = ["*conftest.py"]
 """Without doctests; as modules of tests, those of two folders could not be told apart."""

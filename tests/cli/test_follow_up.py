@@ -146,7 +146,7 @@ def test_a_wrong_picture_is_named_before_anything_is_indexed(
     done = vrag("ask", "docs", FIRST, "--image", str(path))
     assert done.exit_code in {1, 2}
     assert words in said(done)
-    assert name in said(done)
+    assert name in said(done).replace(" ", ""), "a long path is broken wherever the line ends"
     assert not (home / "collection").exists()
 
 

@@ -44,15 +44,15 @@ export function chosen(offer, kept) {
 }
 
 /**
- * What a follow-up is asked with, in the place of what was kept: what the run was that it follows. What is not known of
- * a run stays as it was kept.
+ * What a follow-up is asked with, in the place of what was kept: what the run was that it follows. A model that is
+ * offered no more gives way to the usual one; what is not known of a run stays as it was kept.
  * @param {any} offer
  * @param {{agent: string, model: string, collection: string | null}} run
  * @param {Record<string, any>} kept
  * @returns {Record<string, any>}
  */
 export function continued(offer, { agent, model, collection }, kept) {
-  return { ...kept, agent, model: offeredAs(offer.models, model) ?? kept.model, collection };
+  return { ...kept, agent, model: offeredAs(offer.models, model), collection };
 }
 
 /**
