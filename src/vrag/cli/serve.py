@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from enum import StrEnum
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -276,8 +277,9 @@ def _address(host: str, port: int) -> str:
 
 def _tell(address: str, with_token: bool) -> None:
     """Where it listens, and what stands at which door."""
+    mcp = f"{address}/mcp" if find_spec("mcp") else "with the extra mcp"
     say(("Open ", "bold"), address, "  (Ctrl-C stops)")
-    say((f"  OpenAI: {address}/v1   MCP: {address}/mcp   search: {address}/search", "dim"))
+    say((f"  OpenAI: {address}/v1   MCP: {mcp}   search: {address}/search", "dim"))
     _tell_token(with_token)
 
 
