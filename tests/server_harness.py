@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from vrag.corpus.video import Frame
     from vrag.geometry import Size
     from vrag.search.engine import Searcher
+    from vrag.server.stopping import Stopping
     from vrag.types import Hit, Item, Query
 
 
@@ -97,17 +98,31 @@ def serving(
     """A server on a socket of this machine, in a thread; yields its address. Port 0 is any that is free."""
     options = options or ServerOptions()
     app = create_app(searcher or tiny_corpus(), options, **rest)
+    with threaded(app, options, port=port) as bound:
+        yield f"http://127.0.0.1:{bound}"
+
+
+@contextlib.contextmanager
+def threaded(
+    app: FastAPI,
+    options: ServerOptions,
+    stopping: Stopping | None = None,
+    *,
+    host: str = "127.0.0.1",
+    port: int = 0,
+) -> Generator[int]:
+    """An application on a socket, in a thread; yields its port."""
     ready = threading.Event()
-    server = make_server(app, options, ready.set)
-    with listen("127.0.0.1", port) as listening:
+    server = make_server(app, options, ready.set, stopping=stopping)
+    with listen(host, port) as listening:
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
         thread.start()
         try:
-            assert ready.wait(20)
-            yield f"http://127.0.0.1:{listening.getsockname()[1]}"
+            assert ready.wait(30)
+            yield listening.getsockname()[1]
         finally:
             server.should_exit = True
-            thread.join(40)
+            thread.join(60)
             assert not thread.is_alive()
 
 

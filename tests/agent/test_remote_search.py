@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sys
-import threading
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -13,14 +12,12 @@ import httpx
 import pytest
 from agent_scripts import WAYS, Way, environment, events_of, of, way_name
 from PIL import Image
+from server_harness import serving
 
 from vrag.agent.events import AnswerGiven, ImageShown, PassageShown, RunFailed, SearchReturned, StopReason
 from vrag.errors import CollectionError
 from vrag.search.client import SearchClient
 from vrag.search.wire import ItemInfo
-from vrag.server.app import create_app
-from vrag.server.options import ServerOptions
-from vrag.server.running import listen, make_server
 from vrag.testing import MemorySearcher, tiny_corpus
 
 if TYPE_CHECKING:
@@ -46,24 +43,6 @@ class Faulty(MemorySearcher):
         if id in self.damaged:
             raise CollectionError("The picture cannot be opened.")
         return MemorySearcher.image(self, id, least=least)
-
-
-@contextmanager
-def serving(searcher: MemorySearcher) -> Generator[str]:
-    """A search server on a socket of this machine; yields its address."""
-    options = ServerOptions(drain_seconds=1)
-    ready = threading.Event()
-    server = make_server(create_app(searcher, options), options, ready.set)
-    with listen("127.0.0.1", 0) as listening:
-        thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
-        thread.start()
-        try:
-            assert ready.wait(20)
-            yield f"http://127.0.0.1:{listening.getsockname()[1]}"
-        finally:
-            server.should_exit = True
-            thread.join(20)
-            assert not thread.is_alive()
 
 
 @both

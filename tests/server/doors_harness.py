@@ -6,10 +6,9 @@ import contextlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from hosting import PacedPolicy, Scripted
+from hosting import Nothing, PacedPolicy, Scripted
 from server_harness import serving
 
-from vrag.errors import SettingsError
 from vrag.server.app import Service
 
 if TYPE_CHECKING:
@@ -17,21 +16,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from vrag.search.engine import Searcher
-    from vrag.server.library.holdings import Holding
     from vrag.server.options import ServerOptions
-
-
-class NoHoldings:
-    """A server whose documents lie elsewhere."""
-
-    absent = "The documents lie elsewhere."
-    holdings: tuple[Holding, ...] = ()
-
-    def create(self, name: str) -> Holding:
-        raise SettingsError(self.absent)
-
-    def drop(self, name: str) -> None:
-        raise SettingsError(self.absent)
 
 
 @dataclass
@@ -59,6 +44,6 @@ def doors(
     answering: Scripted, options: ServerOptions | None = None, searcher: Searcher | None = None
 ) -> Generator[Doors]:
     """The server, on a socket of this machine."""
-    service = Service(answering, NoHoldings())
+    service = Service(answering, Nothing("The documents lie elsewhere."))
     with serving(searcher or answering.searcher, options, service=service) as address:
         yield Doors(address, answering)

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import importlib
 import itertools
-import threading
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,12 +14,12 @@ import pytest
 from hosting import OFFER, Nothing, PacedPolicy, Scripted
 from hypothesis import HealthCheck, Phase, given, settings
 from library_harness import Lines, Served, first_collection
+from server_harness import threaded
 
 from vrag.assemble.shelf import Shelf
 from vrag.server.app import Service, create_app
 from vrag.server.gate import is_public
 from vrag.server.options import ServerOptions
-from vrag.server.running import listen, make_server
 from vrag.settings import Settings
 from vrag.testing import tiny_corpus
 
@@ -92,26 +90,12 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Generator[Running]:
     service = Service(Scripted(folder / "runs", policy, offer=OFFER), Served(shelf, Lines()))
     options = ServerOptions(token=TOKEN, attempts_per_minute=10**9)  # schemathesis tries wrong tokens, too
     app = create_app(shelf, options, files=shelf.files, corpora=shelf.corpora, service=service)
-    with served(app, options) as address, httpx.Client(base_url=address, headers=BEARER) as client:
-        known = something(client)
+    with threaded(app, options, app.state.stopping) as port:
+        address = f"http://127.0.0.1:{port}"
+        with httpx.Client(base_url=address, headers=BEARER) as client:
+            known = something(client)
         document = schemathesis.openapi.from_url(f"{address}/openapi.json", headers=BEARER)
         yield Running(address, document, known)
-
-
-@contextlib.contextmanager
-def served(app: Any, options: ServerOptions) -> Generator[str]:  # noqa: ANN401
-    ready = threading.Event()
-    server = make_server(app, options, ready.set, stopping=app.state.stopping)
-    with listen("127.0.0.1", 0) as listening:
-        thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
-        thread.start()
-        try:
-            assert ready.wait(30)
-            yield f"http://127.0.0.1:{listening.getsockname()[1]}"
-        finally:
-            server.should_exit = True
-            thread.join(60)
-            assert not thread.is_alive()
 
 
 def something(client: httpx.Client) -> dict[str, list[str]]:

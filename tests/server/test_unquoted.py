@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -12,8 +13,12 @@ import pytest
 import vrag.server
 from vrag.agent.events import AnswerGiven, RunSettings, RunStarted, StopReason
 from vrag.agent.outline import Outline
+from vrag.agent.policies.extractive import ExtractivePolicy
+from vrag.agent.policies.extractive_graph import ExtractiveGraphPolicy
+from vrag.profiles import profile_named
 from vrag.server.completions.reply import plain_answer, reply_of
-from vrag.view.outcome import A_MODEL, UNQUOTED, outcome
+from vrag.testing import tiny_corpus
+from vrag.view.outcome import A_MODEL, OFFLINE, UNQUOTED, outcome
 from vrag.view.story import Story
 from vrag.view.wording import INTERRUPTED, NOTHING_QUOTED, STOPS
 
@@ -62,3 +67,9 @@ def test_the_page_and_the_exported_page_call_every_end_the_same(tmp_path: Path) 
     names, interrupted, unquoted, said = json.loads(done.stdout)
     assert names == {reason.value: name for reason, (name, _) in STOPS.items()}
     assert (interrupted, unquoted, said) == (INTERRUPTED[0], NOTHING_QUOTED[0], UNQUOTED)
+
+
+def test_the_page_knows_the_offline_policy_by_its_name() -> None:
+    [name] = re.findall(r'export const OFFLINE = "(.+)";', (STATIC / "js/run/wording.js").read_text("utf-8"))
+    for policy in (ExtractivePolicy, ExtractiveGraphPolicy):
+        assert policy(tiny_corpus(), profile_named("qwen2.5-vl")).name == name == OFFLINE

@@ -7,18 +7,17 @@ import asyncio
 import http.client
 import re
 import socket
-import threading
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from hosting import Nothing, PacedPolicy, Scripted
+from server_harness import threaded
 from starlette.routing import BaseRoute, Mount, Route
 
 from vrag.server.app import Service, create_app
 from vrag.server.gate import is_public
 from vrag.server.options import ServerOptions
-from vrag.server.running import listen, make_server
 from vrag.testing import tiny_corpus
 from vrag.types import Query
 
@@ -111,21 +110,11 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Generator[Server]:
     service = Service(Scripted(tmp_path_factory.mktemp("closed"), policy), Nothing())
     options = ServerOptions(token=TOKEN, local=False, attempts_per_minute=10**6, requests_per_minute=10**6)
     app = create_app(tiny_corpus(), options, service=service)
-    ready = threading.Event()
-    serving = make_server(app, options, ready.set, stopping=app.state.stopping)
-    with listen("0.0.0.0", 0) as listening:
-        thread = threading.Thread(target=serving.run, kwargs={"sockets": [listening]})
-        thread.start()
-        try:
-            assert ready.wait(30)
-            running = Server(app, own_address(), listening.getsockname()[1], "")
-            asked = running.ask("POST", "/runs", BEARER | JSON, b'{"question": "How many passengers?"}')
-            running.run = asked.headers["location"].removeprefix("/runs/")
-            yield running
-        finally:
-            serving.should_exit = True
-            thread.join(60)
-            assert not thread.is_alive()
+    with threaded(app, options, app.state.stopping, host="0.0.0.0") as port:
+        running = Server(app, own_address(), port, "")
+        asked = running.ask("POST", "/runs", BEARER | JSON, b'{"question": "How many passengers?"}')
+        running.run = asked.headers["location"].removeprefix("/runs/")
+        yield running
 
 
 def templates(app: FastAPI) -> list[str]:

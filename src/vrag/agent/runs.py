@@ -160,9 +160,7 @@ class RunStore:
             RunError: If there is no such run or its file is damaged.
         """
         directory = self.directory / self._resolve(run)
-        lines = (directory / EVENTS).read_bytes().split(b"\n")[:-1]
-        if lines:
-            _check_version(lines[0], directory)
+        lines = _whole_lines(directory)
         events = tuple(_event(line, number, directory) for number, line in enumerate(lines, 1))
         if not events or not isinstance(events[0], RunStarted):
             raise RunError(f"The run {directory.name} is empty: it ended before its first event.")
@@ -188,9 +186,7 @@ class RunStore:
             RunError: If there is no such run or its file is damaged.
         """
         directory = self.directory / self._resolve(run)
-        lines = (directory / EVENTS).read_bytes().split(b"\n")[:-1]
-        if lines:
-            _check_version(lines[0], directory)
+        lines = _whole_lines(directory)
         telling = (
             (number, line)
             for number, line in enumerate(lines, 1)
@@ -271,6 +267,14 @@ def _writing(directory: Path) -> Generator[None]:
             f"Runs cannot be written to {directory}: {error.strerror}.",
             "Make room, or choose another place with --collection.",
         ) from error
+
+
+def _whole_lines(directory: Path) -> list[bytes]:
+    """The events of a run as they were written, without a torn last line."""
+    lines = (directory / EVENTS).read_bytes().split(b"\n")[:-1]
+    if lines:
+        _check_version(lines[0], directory)
+    return lines
 
 
 def _check_version(line: bytes, directory: Path) -> None:

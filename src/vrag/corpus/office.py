@@ -104,7 +104,8 @@ def _check_archive(path: Path) -> None:
             parts = archive.infolist()
             _check_sizes(parts)
             _check_kind(archive, {part.filename for part in parts})
-    except (zipfile.BadZipFile, ValueError, NotImplementedError, EOFError, zipfile.LargeZipFile) as error:
+    except (zipfile.BadZipFile, ValueError, EOFError, zipfile.LargeZipFile, NotImplementedError) as error:
+        # zipfile raises the last one of ways to pack that it does not know
         raise CorpusError(
             "The document is damaged: it ends early, or its list of contents is lost."
         ) from error

@@ -205,7 +205,7 @@ class Objects:
             yield
         except FileNotFoundError:
             raise
-        except (OSError, ValueError, NotImplementedError) as error:
+        except (OSError, ValueError, NotImplementedError) as error:  # Arrow's own errors are the last two
             raise CollectionError(
                 f"{self.url} could not be {done}: {_first_line(error)}.", storage_hint(str(error))
             ) from error
