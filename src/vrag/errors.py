@@ -20,7 +20,10 @@
     │   └── ContextTooLong      the prompt is longer than the model takes
     ├── ActionError         an action of others cannot be loaded
     ├── RunError            a recorded run is missing, damaged or cannot be replayed
-    ├── CaseError           a data set of questions cannot be read
+    ├── TrainingError       a model cannot be trained: no data, no checkpoint, other settings than before
+    ├── CaseError           a data set of questions cannot be read, written or made
+    ├── JudgeError          no verdict on an answer can be had
+    ├── SampleError         supervised samples cannot be made, read or exported
     └── MissingExtra        an optional dependency is not installed
 
 Bad documents, bad replies of a model and bad rollouts are data with a reason and do not raise
@@ -40,14 +43,17 @@ __all__ = [
     "EmbedderGone",
     "EncryptedFile",
     "FingerprintMismatch",
+    "JudgeError",
     "MissingExtra",
     "ModelError",
     "RunError",
+    "SampleError",
     "SearchError",
     "ServerError",
     "SettingsError",
     "TooLarge",
     "TooSlow",
+    "TrainingError",
     "UnsupportedFormat",
     "VragError",
 ]
@@ -142,8 +148,20 @@ class RunError(VragError):
     """A recorded run is missing, damaged or cannot be replayed."""
 
 
+class TrainingError(VragError):
+    """A model cannot be trained."""
+
+
 class CaseError(VragError):
-    """A data set of questions cannot be read."""
+    """A data set of questions cannot be read, written or made."""
+
+
+class JudgeError(VragError):
+    """No verdict on an answer can be had; that is none against it."""
+
+
+class SampleError(VragError):
+    """Supervised samples cannot be made, read or exported."""
 
 
 class MissingExtra(VragError):

@@ -1,19 +1,26 @@
-"""Measures of a ranking against gold: nDCG, recall, reciprocal rank. Pure functions.
+"""Measures of rankings and of answers against gold. Pure functions.
 
 A ranking is a sequence of distinct names of pages, best first. Should a name come up again, it counts
 once, where it stands first; the later place is taken up all the same. Relevance is binary.
+
+An answer is compared with one reference; where a question has several, the best of them counts.
 """
 
 from __future__ import annotations
 
 import math
+import string
+import unicodedata
+from collections import Counter
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence
     from collections.abc import Set as AbstractSet
 
-__all__ = ["ndcg", "recall", "reciprocal_rank"]
+__all__ = ["anls", "exact_match", "ndcg", "normalised", "recall", "reciprocal_rank", "token_f1"]
+
+_ARTICLES = frozenset({"a", "an", "the"})
 
 
 def ndcg(ranking: Sequence[Hashable], gold: AbstractSet[Hashable], k: int | None = None) -> float:
@@ -55,6 +62,87 @@ def reciprocal_rank(ranking: Sequence[Hashable], gold: AbstractSet[Hashable]) ->
     0.5
     """
     return next((1 / rank for rank in _gold_ranks(ranking, gold, None)), 0.0)
+
+
+def normalised(text: str) -> str:
+    """The text as answers are compared: lower case, no punctuation, no English articles, single spaces.
+
+    Rajpurkar et al. 2016 (SQuAD), whose evaluation script does this. Deviation: punctuation of other
+    scripts and typographic quotes are punctuation too, and letters are compared in their composed form.
+
+    >>> normalised("The  “Lantern” Ferry.")
+    'lantern ferry'
+    """
+    plain = unicodedata.normalize("NFC", text).lower()
+    words = "".join(sign for sign in plain if not _is_punctuation(sign)).split()
+    return " ".join(word for word in words if word not in _ARTICLES)
+
+
+def exact_match(answer: str, reference: str) -> float:
+    """1 if answer and reference are the same once `normalised`, else 0 (EM of SQuAD).
+
+    >>> exact_match("the Ferry.", "ferry")
+    1.0
+    """
+    return float(normalised(answer) == normalised(reference))
+
+
+def token_f1(answer: str, reference: str) -> float:
+    """Harmonic mean of precision and recall over the words of both, once `normalised`, 0 to 1.
+
+    F1 of SQuAD (Rajpurkar et al. 2016): words count as often as they occur. Where one of both has no
+    words, it is 1 if the other has none either.
+
+    >>> token_f1("a red ferry", "red ferry boat")
+    0.8
+    """
+    said, meant = normalised(answer).split(), normalised(reference).split()
+    if not said or not meant:
+        return float(said == meant)
+    return 2 * (Counter(said) & Counter(meant)).total() / (len(said) + len(meant))
+
+
+def anls(answer: str, reference: str, *, threshold: float = 0.5) -> float:
+    """Normalised Levenshtein similarity, 0 where too little is alike, 0 to 1.
+
+    Biten et al. 2019, "Scene text visual question answering", eq. 1: 1 - NL where NL < τ, else 0; NL is
+    the edit distance over the length of the longer of both. Case and white space around do not count;
+    deviation: white space within counts as one space, whatever it is.
+
+    Args:
+        answer: What was said.
+        reference: What is right.
+        threshold: τ. The measure is named for its mean over questions (ANLS).
+
+    >>> anls("Lantern ferry", "lantern fery")
+    0.923...
+    >>> anls("boat", "lantern ferry")
+    0.0
+    """
+    said, meant = " ".join(answer.lower().split()), " ".join(reference.lower().split())
+    longer = max(len(said), len(meant))
+    if not longer:
+        return 1.0
+    distance = _edits(said, meant, most=threshold * longer)
+    return 1 - distance / longer if distance < threshold * longer else 0.0
+
+
+def _edits(one: str, other: str, *, most: float) -> float:
+    """Levenshtein distance; infinite as soon as it is known to reach `most`."""
+    if abs(len(one) - len(other)) >= most:
+        return math.inf
+    row = list(range(len(other) + 1))
+    for at, sign in enumerate(one, start=1):
+        before, row = row, [at]
+        for place, against in enumerate(other):
+            row.append(min(before[place + 1] + 1, row[-1] + 1, before[place] + (sign != against)))
+        if min(row) >= most:
+            return math.inf
+    return row[-1]
+
+
+def _is_punctuation(sign: str) -> bool:
+    return sign in string.punctuation or unicodedata.category(sign).startswith("P")
 
 
 def _gold_ranks(ranking: Sequence[Hashable], gold: AbstractSet[Hashable], k: int | None) -> list[int]:

@@ -2,12 +2,30 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import json
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING
+
+from pydantic import TypeAdapter, ValidationError
 
 from vrag.errors import SettingsError
 from vrag.geometry import Box, Size, Space, smart_resize
 
-__all__ = ["PROFILES", "Profile", "profile_named", "profile_of"]
+if TYPE_CHECKING:
+    from pathlib import Path
+
+__all__ = [
+    "PROFILES",
+    "PROFILE_FILE",
+    "Profile",
+    "profile_named",
+    "profile_of",
+    "read_profile",
+    "write_profile",
+]
+
+PROFILE_FILE = "vrag_profile.json"
+"""File in the folder of a checkpoint that was trained with a profile of its own."""
 
 
 _ANSWERED = frozenset({Space.SHOWN, Space.MILLE, Space.RELATIVE})
@@ -37,6 +55,10 @@ class Profile:
     """File in `vrag/agent/prompts` with the instruction of VRAG."""
     graph_prompt: str = "vimrag.md"
     """File there with the instruction of VimRAG."""
+    instruction: str | None = None
+    """The instruction of VRAG itself, in place of that file: a checkpoint brings its own along."""
+    graph_instruction: str | None = None
+    """That of VimRAG, likewise."""
     stop: tuple[str, ...] = ()
     """Strings at which the model stops writing, beside its own end of turn."""
     model_types: tuple[str, ...] = ()
@@ -151,3 +173,31 @@ def profile_of(model: str) -> Profile | None:
     """The profile of a served model, where its name is known; `vrag doctor --coords` finds out the others."""
     name = model.lower()
     return next((profile for profile in PROFILES.values() if name in profile.models), None)
+
+
+def write_profile(profile: Profile, folder: Path) -> None:
+    """Puts the profile beside the weights that were trained with it."""
+    text = json.dumps(asdict(profile), indent=2, ensure_ascii=False) + "\n"
+    (folder / PROFILE_FILE).write_text(text, encoding="utf-8")
+
+
+def read_profile(folder: Path) -> Profile | None:
+    """The profile that lies beside the weights of a checkpoint; None where none does.
+
+    Raises:
+        SettingsError: If it cannot be read, or is none.
+    """
+    path = folder / PROFILE_FILE
+    if not path.is_file():
+        return None
+    try:
+        return _PROFILE.validate_json(path.read_bytes())
+    except (OSError, ValueError, ValidationError) as error:
+        reason = str(error).split("\n")[0]
+        raise SettingsError(
+            f"The profile {path} cannot be read: {reason}.",
+            "Remove the file to take the profile of the model's family.",
+        ) from error
+
+
+_PROFILE = TypeAdapter(Profile)

@@ -64,12 +64,13 @@ Names: TypeAlias = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_as_list
 """Several, in the environment with commas between them."""
 DASHSCOPE = "https://dashscope.aliyuncs.com/compatible-mode/v1"
 """Where models are that `DASHSCOPE_API_KEY` is for."""
-Key: TypeAlias = Literal["model_key", "search_key", "embed_key"]
+Key: TypeAlias = Literal["model_key", "search_key", "embed_key", "judge_key"]
 """The settings that are keys."""
 _ADDRESSES: dict[Key, tuple[str, str]] = {
     "model_key": ("base_url", "VRAG_BASE_URL=… or --base-url"),
     "search_key": ("search_url", "VRAG_SEARCH_URL=… or --search-url"),
     "embed_key": ("embedder", "VRAG_EMBEDDER=… or --embedder"),
+    "judge_key": ("judge_url", "VRAG_JUDGE_URL=… or --judge-url"),
 }
 """The setting that says where a key is sent, and how people name that address themselves."""
 _BROUGHT = frozenset({".env", "vrag.toml"})
@@ -248,6 +249,17 @@ class Settings(BaseSettings):
     image_root: str = Field(
         default="", description="Folder of the pictures that a search server of the reference names by path."
     )
+    judge_model: str = Field(
+        default="",
+        description="Model that says whether an answer is right, in training and evaluation; empty for rules.",
+    )
+    judge_url: str = Field(default="", description="Of the judge's server, OpenAI-compatible.")
+    judge_key: SecretStr = Field(
+        default=SecretStr(""), description="Key for the judge's server; sent as a bearer token."
+    )
+    judge_cache: str = Field(
+        default="", description="File in which verdicts are kept and found again; empty for memory alone."
+    )
 
     _withheld: dict[Key, str] = PrivateAttr(default_factory=dict[Key, str])
     """Keys that were dropped, and what to say to whoever needs them."""
@@ -295,7 +307,7 @@ class Settings(BaseSettings):
         return copy
 
     @field_serializer(
-        "base_url", "search_url", "embedder", "qdrant", "ray_address", "collection", when_used="json"
+        "base_url", "search_url", "judge_url", "embedder", "qdrant", "ray_address", "collection", when_used="json"
     )
     def _shown(self, address: str) -> str:
         """An address as it is shown: without user name and password."""

@@ -19,6 +19,7 @@ from vrag.agent.limits import Limits, Prices
 from vrag.agent.memory import MemoryOptions
 from vrag.agent.policy import FinishReason
 from vrag.agent.question import Exchange
+from vrag.profiles import Profile
 from vrag.types import Hit
 
 __all__ = [
@@ -87,6 +88,8 @@ class RunSettings(_Frozen):
     """Name of the method: `vrag` or `vimrag`."""
     policy: str
     profile: str
+    own_profile: Profile | None = None
+    """The whole profile, where it is none of the built-in ones: it came with a checkpoint."""
     limits: Limits = Field(default_factory=Limits)
     prices: Prices = Field(default_factory=Prices)
     environment: EnvironmentOptions = Field(default_factory=EnvironmentOptions)

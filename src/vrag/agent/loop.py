@@ -16,6 +16,7 @@ from vrag.agent.record import Record
 from vrag.agent.run import Run
 from vrag.agent.trajectory import Trajectory
 from vrag.errors import SettingsError
+from vrag.profiles import PROFILES
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator, Iterator
@@ -60,10 +61,12 @@ class Agent:
     @property
     def settings(self) -> RunSettings:
         """What a replay needs to know beside the replies."""
+        profile = self.environment.profile
         return RunSettings(
             agent=self.method.name,
             policy=self.policy.name,
-            profile=self.environment.profile.name,
+            profile=profile.name,
+            own_profile=None if profile == PROFILES.get(profile.name) else profile,
             limits=self.bounds,
             prices=self.prices,
             environment=self.environment.options,

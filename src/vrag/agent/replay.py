@@ -158,7 +158,7 @@ def replay(run: StoredRun, searcher: Searcher, profile: Profile | None = None) -
             "Ask the question again instead, or restore the documents as they were.",
         )
     settings = started.settings
-    known = PROFILES.get(settings.profile) if profile is None else profile
+    known = profile or settings.own_profile or PROFILES.get(settings.profile)
     if known is None:
         raise RunError(
             f"The run {run.id} was made with the model profile {settings.profile!r}, which is not built in.",

@@ -87,7 +87,8 @@ class Vimrag:
             lines.insert(0, prompt("crop_node.md", **box_words(environment.profile)))
         usages = "".join(f"\n{line}" for line in lines)
         profile = environment.profile
-        instruction = worded(self.instruction, profile.graph_prompt, actions=usages, profile=profile)
+        own = self.instruction or profile.graph_instruction
+        instruction = worded(own, profile.graph_prompt, actions=usages, profile=profile)
         asked = told(Question.of(question), environment)
         episode = VimragEpisode(environment, self.memory, asked, self.reselect, instruction)
         episode.rebuild()

@@ -74,7 +74,8 @@ class Vrag:
             for extension in environment.extensions.values()
         )
         profile = environment.profile
-        instruction = worded(self.instruction, profile.prompt, actions=usages, profile=profile)
+        own = self.instruction or profile.instruction
+        instruction = worded(own, profile.prompt, actions=usages, profile=profile)
         asked = told(Question.of(question), environment)
         return VragEpisode(environment, self.reselect, pending=[Text(instruction), *asked])
 

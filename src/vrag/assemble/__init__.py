@@ -12,9 +12,11 @@ from vrag.assemble.adding import (
 from vrag.assemble.answering import (
     LOCAL,
     USUAL_PROFILE,
+    agent_of,
     chat_options,
     open_agent,
     open_chat,
+    open_environment,
     open_method,
     open_policy,
     open_profile,
@@ -22,6 +24,7 @@ from vrag.assemble.answering import (
 from vrag.assemble.searching import open_client, open_searcher, vector_options
 from vrag.assemble.service import Agents
 from vrag.assemble.shelf import Shelf
+from vrag.assemble.training import open_judge, open_scorer
 from vrag.assemble.workbench import Workbench, open_workbench, run_store
 
 __all__ = [
@@ -31,6 +34,7 @@ __all__ = [
     "Agents",
     "Shelf",
     "Workbench",
+    "agent_of",
     "chat_options",
     "corpus_options",
     "documents_under",
@@ -38,12 +42,15 @@ __all__ = [
     "open_agent",
     "open_chat",
     "open_client",
+    "open_environment",
     "open_for_adding",
+    "open_judge",
     "open_marked",
     "open_method",
     "open_policy",
     "open_profile",
     "open_ray",
+    "open_scorer",
     "open_searcher",
     "open_workbench",
     "run_store",

@@ -41,9 +41,11 @@ if TYPE_CHECKING:
 __all__ = [
     "LOCAL",
     "USUAL_PROFILE",
+    "agent_of",
     "chat_options",
     "open_agent",
     "open_chat",
+    "open_environment",
     "open_method",
     "open_policy",
     "open_profile",
@@ -82,7 +84,29 @@ def open_agent(
         ModelError: If the checkpoint of a local model cannot be opened.
         MissingExtra: If that needs the extra `models`.
     """
-    profile, method = open_profile(settings), open_method(settings)
+    environment = open_environment(settings, searcher, open_profile(settings), documents, collection)
+    return agent_of(settings, environment, open_policy(settings, environment))
+
+
+def open_environment(
+    settings: Settings,
+    searcher: Searcher,
+    profile: Profile,
+    documents: frozenset[str] | None = None,
+    collection: str | None = None,
+) -> Environment:
+    """What carries out the actions of an agent, for serving, training and evaluation alike.
+
+    Args:
+        settings: How.
+        searcher: What is searched.
+        profile: Family of the model.
+        documents: Ids of the documents that may be looked at; None for all.
+        collection: Name of the one to look in, where the searcher has several; None for all.
+
+    Raises:
+        ActionError: If an action of others cannot be loaded.
+    """
     options = EnvironmentOptions(
         hits=settings.hits or (VIMRAG_HITS if settings.agent == "vimrag" else VRAG_HITS),
         show=settings.show,
@@ -90,8 +114,16 @@ def open_agent(
         documents=documents,
         collection=collection,
     )
-    environment = Environment(searcher, profile, options, load_extensions(settings.actions))
-    policy = open_policy(settings, environment)
+    return Environment(searcher, profile, options, load_extensions(settings.actions))
+
+
+def agent_of(settings: Settings, environment: Environment, policy: Policy) -> Agent:
+    """The agent that the settings describe, with a policy of its own.
+
+    Raises:
+        SettingsError: If the settings do not fit each other.
+    """
+    method = open_method(settings)
     return Agent(policy, environment, method, _limits(settings, method), _prices(settings))
 
 

@@ -12,6 +12,7 @@ from vrag.cli import (
     ask,
     config,
     corpus,
+    data,
     demo,
     doctor,
     evaluate,
@@ -22,6 +23,7 @@ from vrag.cli import (
     runs,
     search,
     serve,
+    train,
 )
 from vrag.cli.display import complain, warn
 from vrag.errors import SettingsError, VragError
@@ -60,6 +62,8 @@ app.add_typer(index.app, name="index")
 app.add_typer(corpus.app, name="corpus")
 app.add_typer(runs.app, name="runs")
 app.add_typer(evaluate.app, name="eval")
+app.add_typer(data.app, name="data")
+app.add_typer(train.app, name="train")
 app.add_typer(config.app, name="config")
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import re
 import threading
 from collections import deque
@@ -12,29 +11,26 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from vrag.agent.policies.checkpoint import as_model_error, family_of, open_checkpoint, within_memory
 from vrag.agent.policies.writing import Writing
-from vrag.agent.policy import Delta, Enclosed, FinishReason, Picture, Reply, Role, Sampled, Text, Tokens
-from vrag.embed.batches import is_out_of_memory
-from vrag.embed.checkpoint import find_checkpoint, read_settings
+from vrag.agent.policy import Delta, Enclosed, FinishReason, Picture, Reply, Sampled, Tokens
+from vrag.embed.checkpoint import find_checkpoint
 from vrag.embed.device import library, open_device
 from vrag.embed.options import EmbedOptions
-from vrag.embed.processors import PROCESSOR_SETTINGS, loading, rgb, set_pixels
-from vrag.embed.wording import harmless
-from vrag.errors import ContextTooLong, EmbedError, ModelError, SettingsError
+from vrag.embed.processors import rgb
+from vrag.errors import ContextTooLong, ModelError, SettingsError
 from vrag.geometry import Size
-from vrag.profiles import PROFILES
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Callable, Generator, Mapping, Sequence
+    from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 
+    from vrag.agent.policies.checkpoint import Checkpoint
     from vrag.agent.policy import Message
     from vrag.embed.device import Device
     from vrag.profiles import Profile
 
 __all__ = ["LocalOptions", "LocalPolicy", "open_local"]
 
-_ANY_SIZE = 2**40
-"""Pixels: more than any picture has. Pictures come at their size and are not resized again."""
 _OPENED = re.compile(r"<think>\s*\Z")
 
 
@@ -84,9 +80,9 @@ def open_local(
         ModelError: If the checkpoint cannot be found or is of no known family, or the device is not there.
         MissingExtra: If the libraries are not installed.
     """
-    with _as_model_error():
+    with as_model_error():
         folder = find_checkpoint(path)
-        profile = _profile(folder)
+        profile = family_of(folder)
         place = open_device(EmbedOptions(device=device, dtype=dtype))
     local = Path(path).expanduser().is_dir()
     name = folder.name if local else path.partition("@")[0].rpartition("/")[2]
@@ -111,7 +107,7 @@ class LocalPolicy:
         self.profile = profile
         self.options = options
         self.name = name
-        self._open = partial(_Network, folder, profile, device, name)
+        self._open = partial(open_checkpoint, folder, profile, device, name)
         self._network: _Network | None = None
         self._line = _Line()
 
@@ -171,7 +167,7 @@ class LocalPolicy:
             return
         try:
             if self._network is None:
-                self._network = self._open()
+                self._network = _Network(self._open())
             tell(self._network.write(history, self.options, lambda text: tell(Delta(text)), ended))
         except BaseException as error:  # noqa: BLE001 - raised where the reply is awaited
             tell(error)
@@ -205,33 +201,12 @@ class _Line:
 
 
 class _Network:
-    """A loaded checkpoint. Not for several threads at once.
+    """Writes replies with a loaded checkpoint. Not for several threads at once."""
 
-    Args:
-        folder: The files of the checkpoint.
-        profile: Its family.
-        device: Where it computes.
-        name: How messages call it.
-
-    Raises:
-        ModelError: If the files are damaged, lack weights, or do not fit into memory.
-    """
-
-    def __init__(self, folder: Path, profile: Profile, device: Device, name: str) -> None:
-        self._profile, self._device, self._name = profile, device, name
-        with _as_model_error(), _within_memory(name, "Use a smaller model, or half precision."):
-            self._model, self._processor = _load(folder, device)
-            set_pixels(self._processor, EmbedOptions(min_pixels=profile.factor**2, max_pixels=_ANY_SIZE))
-        tokenizer = self._processor.tokenizer
-        if not self._processor.chat_template:
-            raise ModelError(f"{folder} has no chat template.", "Download the model again.")
-        self._ends = _ends(self._model.generation_config.eos_token_id, tokenizer.eos_token_id)
-        # What a checkpoint recommends, such as a penalty of repetitions, would apply behind our back.
-        self._model.generation_config = type(self._model.generation_config)(
-            eos_token_id=sorted(self._ends), pad_token_id=tokenizer.pad_token_id, do_sample=False
-        )
-        self._context = int(self._model.config.get_text_config().max_position_embeddings)
-        self._decode = partial(tokenizer.decode, skip_special_tokens=True, clean_up_tokenization_spaces=False)
+    def __init__(self, checkpoint: Checkpoint) -> None:
+        self._checkpoint = checkpoint
+        self._profile, self._name = checkpoint.profile, checkpoint.name
+        self._model, self._processor = checkpoint.model, checkpoint.processor
 
     def write(
         self,
@@ -246,16 +221,16 @@ class _Network:
             ContextTooLong, ModelError: If the model cannot write one.
         """
         try:
-            with _within_memory(self._name, "Show fewer or smaller pictures, or use a smaller model."):
+            with within_memory(self._name, "Show fewer or smaller pictures, or use a smaller model."):
                 prompt, inputs = self._inputs(history)
                 prompt_ids: list[int] = inputs["input_ids"][0].tolist()
                 room = self._room(len(prompt_ids))
-                writing = Writing(self._decode, (*self._profile.stop, *options.stop), say)
+                writing = Writing(self._checkpoint.decode, (*self._profile.stop, *options.stop), say)
                 if opening := _OPENED.search(prompt):
                     writing.begin(opening[0])
-                sampler = _Sampler(options, writing, ended)
+                sampler = _Sampler(options, writing, ended, self._checkpoint.banned)
                 self._model.generate(
-                    **inputs.to(self._device.name),
+                    **inputs.to(self._checkpoint.device.name),
                     max_new_tokens=min(options.max_tokens, room),
                     logits_processor=[sampler.choose],
                     stopping_criteria=[sampler.stops],
@@ -264,7 +239,7 @@ class _Network:
             reason = str(error).strip().split("\n")[0] or type(error).__name__
             raise ModelError(f"{self._name} cannot reply: {reason}") from error
         text = writing.end()
-        stopped = writing.stopped or not self._ends.isdisjoint(sampler.ids[-1:])
+        stopped = writing.stopped or not self._checkpoint.ends.isdisjoint(sampler.ids[-1:])
         return Reply(
             text,
             FinishReason.STOP if stopped else FinishReason.LENGTH,
@@ -276,10 +251,7 @@ class _Network:
         """The prompt as text, and all that the network takes."""
         parts = [part for message in history for part in message.parts]
         pictures = [part for part in parts if isinstance(part, Picture | Enclosed)]
-        messages = [{"role": str(message.role), "content": _content(message)} for message in history]
-        prompt: str = self._processor.apply_chat_template(
-            messages, tokenize=False, add_generation_prompt=True
-        )
+        prompt = self._checkpoint.prompt(history)
         images = [rgb(picture.image) for picture in pictures]
         inputs = self._processor(text=[prompt], images=images or None, return_tensors="pt")
         self._check(pictures, inputs.get("image_grid_thw"))
@@ -301,12 +273,12 @@ class _Network:
 
     def _room(self, prompt: int) -> int:
         """How many tokens may follow a prompt of that many."""
-        if prompt >= self._context:
+        if prompt >= self._checkpoint.context:
             raise ContextTooLong(
-                f"The prompt has {prompt} tokens, and {self._name} takes {self._context} with the reply.",
+                f"The prompt has {prompt} tokens, and {self._name} takes {self._checkpoint.context} with the reply.",
                 "Allow fewer steps, or show fewer or smaller pictures.",
             )
-        return self._context - prompt
+        return self._checkpoint.context - prompt
 
 
 class _Sampler:
@@ -317,10 +289,13 @@ class _Sampler:
     touches, and its probability is known without keeping the scores of all tokens of all steps.
     """
 
-    def __init__(self, options: LocalOptions, writing: Writing, ended: threading.Event) -> None:
+    def __init__(
+        self, options: LocalOptions, writing: Writing, ended: threading.Event, banned: Sequence[int]
+    ) -> None:
         self.ids: list[int] = []
         self.logprobs: list[float] = []
         self._options, self._writing, self._ended = options, writing, ended
+        self._banned = list(banned)
         self._torch = library("torch")
         self._random = self._torch.Generator()
         if options.seed is None:
@@ -350,6 +325,7 @@ class _Sampler:
     def _distribution(self, scores: Any) -> Any:  # noqa: ANN401
         """Log-probabilities of all tokens after temperature and top_p, (vocabulary,)."""
         options, torch = self._options, self._torch
+        scores[self._banned] = float("-inf")  # a placeholder would stand for a picture that is not there
         if not options.temperature:
             return torch.log_softmax(scores, dim=-1)
         logprobs = torch.log_softmax(scores / options.temperature, dim=-1)
@@ -358,77 +334,3 @@ class _Sampler:
             likelier = ordered.exp().cumsum(0) - ordered.exp()  # what all before it have together
             logprobs[places[likelier >= options.top_p]] = float("-inf")
         return torch.log_softmax(logprobs, dim=-1)
-
-
-def _profile(folder: Path) -> Profile:
-    """The profile of a checkpoint's family."""
-    kind = read_settings(folder, "config.json").get("model_type", "nothing known")
-    for profile in PROFILES.values():
-        if kind in profile.model_types:
-            return profile
-    known = ", ".join(kind for profile in PROFILES.values() for kind in profile.model_types)
-    raise ModelError(f"{folder} holds {kind}, which is not run in this process.", f"Known: {known}.")
-
-
-def _load(folder: Path, device: Device) -> tuple[Any, Any]:
-    """The network and its processor, from local files alone and without running code among them."""
-    torch, transformers = library("torch"), library("transformers")
-    damaged: Any = library("safetensors").SafetensorError
-    settings = {"local_files_only": True, "trust_remote_code": False}
-    with loading():
-        try:
-            processor = transformers.AutoProcessor.from_pretrained(folder, **PROCESSOR_SETTINGS, **settings)
-            model = transformers.AutoModelForImageTextToText.from_pretrained(
-                folder, dtype=getattr(torch, device.dtype), use_safetensors=True, **settings
-            )
-            return model.to(device.name).eval(), processor
-        except (OSError, ValueError, RuntimeError, damaged) as error:
-            if is_out_of_memory(error):
-                raise
-            raise ModelError(f"{folder} cannot be loaded: {error}", "Download the model again.") from error
-
-
-def _ends(*named: int | list[int] | None) -> frozenset[int]:
-    """The tokens at which a turn ends."""
-    lists = [[ids] if isinstance(ids, int) else ids or [] for ids in named]
-    return frozenset(token for ids in lists for token in ids)
-
-
-def _content(message: Message) -> str | list[dict[str, str]]:
-    """A message as chat templates take it; texts in a row are one, line by line."""
-    if message.role is not Role.USER or all(isinstance(part, Text) for part in message.parts):
-        return harmless(message.text)
-    content: list[dict[str, str]] = []
-    for part in message.parts:
-        if not isinstance(part, Text):
-            content.append({"type": "image"})
-        elif content and "text" in content[-1]:
-            content[-1]["text"] += "\n" + harmless(part.text)
-        else:
-            content.append({"type": "text", "text": harmless(part.text)})
-    return content
-
-
-@contextlib.contextmanager
-def _as_model_error() -> Generator[None, None, None]:
-    """Embedders open checkpoints in the same way; here it is a language model that cannot be opened."""
-    try:
-        yield
-    except EmbedError as error:
-        raise ModelError(error.message, error.hint) from error
-
-
-@contextlib.contextmanager
-def _within_memory(name: str, hint: str) -> Generator[None, None, None]:
-    """Says so when memory does not suffice, and gives back what there is."""
-    try:
-        yield
-    except (MemoryError, RuntimeError) as error:
-        if not is_out_of_memory(error):
-            raise
-    else:
-        return
-    torch = library("torch")  # outside of `except`: the traceback holds the tensors that filled the memory
-    if torch.cuda.is_available():
-        torch.cuda.empty_cache()
-    raise ModelError(f"The memory of this machine or its device does not suffice for {name}.", hint)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from vrag.profiles import Profile
 
-__all__ = ["box_words", "prompt", "worded"]
+__all__ = ["box_words", "prompt", "texts", "worded"]
 
 _PLACE = re.compile(r"\$(actions|box)\b")
 
@@ -49,6 +49,12 @@ def worded(own: str | None, file: str, *, actions: str, profile: Profile) -> str
     filled = _PLACE.sub(lambda place: values[place[1]], own)
     placed = any(place[1] == "actions" for place in _PLACE.finditer(own))
     return filled if placed or not actions else f"{filled.rstrip()}\n{actions}"
+
+
+def texts() -> list[str]:
+    """All prompt files as they stand, in the order of their names: what a vocabulary has to cover."""
+    names = sorted(file.name for file in files(__name__).iterdir() if file.name.endswith(".md"))
+    return [_template(name).template for name in names]
 
 
 @cache

@@ -15,7 +15,7 @@ out, and a case without another then has none.
 from __future__ import annotations
 
 import json
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, TypeAdapter, ValidationError
@@ -25,10 +25,10 @@ from vrag.geometry import Box
 from vrag.types import Case, Region
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Generator, Iterable, Iterator, Mapping
     from pathlib import Path
 
-__all__ = ["dump_cases", "parse_cases", "read_cases"]
+__all__ = ["case_of", "dump_cases", "parse_cases", "read_cases", "unique", "write_cases", "written_whole"]
 
 _HINT = 'Expected {"examples": [{"uid", "query", "reference_answer", "meta_info": {"file_name", …}}, …]}.'
 
@@ -61,18 +61,62 @@ def parse_cases(value: object) -> list[Case]:
     >>> [case.uid for case in parse_cases({"examples": [row]})]
     ['1']
     """
-    cases = [_case(row, where) for row, where in _rows(value)]
+    return list(unique(case_of(row, where) for row, where in _rows(value)))
+
+
+def unique(cases: Iterable[Case]) -> Iterator[Case]:
+    """Passes cases on.
+
+    Raises:
+        CaseError: When a uid comes a second time.
+    """
     seen: set[str] = set()
     for case in cases:
         if case.uid in seen:
             raise CaseError(f"Two cases have the uid {case.uid!r}.")
         seen.add(case.uid)
-    return cases
+        yield case
 
 
 def dump_cases(cases: Iterable[Case]) -> dict[str, Any]:
     """The JSON value that `parse_cases` makes these cases of."""
     return {"examples": [_dump(case) for case in cases]}
+
+
+def write_cases(path: Path, cases: Iterable[Case]) -> int:
+    """Writes a data set to a JSON file, one case a line as they come; whole or not at all.
+
+    Returns:
+        How many cases there were.
+
+    Raises:
+        CaseError: If the file cannot be written.
+    """
+    count = 0
+    with written_whole(path) as unfinished, unfinished.open("w", encoding="utf-8") as file:
+        file.write('{"examples": [')
+        for count, case in enumerate(cases, 1):
+            file.write(f"{',' if count > 1 else ''}\n{json.dumps(_dump(case), ensure_ascii=False)}")
+        file.write("\n]}\n")
+    return count
+
+
+@contextmanager
+def written_whole(path: Path) -> Generator[Path]:
+    """A place to write a file at; it takes its name at the end, and is gone if something fails.
+
+    Raises:
+        CaseError: If it cannot be written.
+    """
+    unfinished = path.with_name(f".{path.name[:200]}.part")
+    try:
+        yield unfinished
+        unfinished.replace(path)
+    except OSError as error:
+        raise CaseError(f"{path} cannot be written: {error.strerror or error}.") from error
+    finally:
+        with suppress(OSError):
+            unfinished.unlink(missing_ok=True)
 
 
 def _rows(value: object) -> list[tuple[object, str]]:
@@ -88,7 +132,16 @@ def _rows(value: object) -> list[tuple[object, str]]:
     return [(row, f"{where}[{at}]") for at, row in enumerate(cast("list[object]", value))]
 
 
-def _case(row: object, where: str) -> Case:
+def case_of(row: object, where: str) -> Case:
+    """Makes a case of its JSON value.
+
+    Args:
+        row: The value.
+        where: What to call it in an error.
+
+    Raises:
+        CaseError: If it is no case.
+    """
     if not isinstance(row, dict):
         raise CaseError(f"{where}: A case is an object, not {_kind(row)}.", _HINT)
     try:

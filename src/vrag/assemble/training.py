@@ -1,0 +1,76 @@
+"""Settings become what training and evaluation need: who judges, and what a run earns."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pydantic import SecretStr
+
+from vrag.assemble.answering import open_chat
+from vrag.errors import SettingsError
+from vrag.reward import CompositeReward, OutcomeReward, Weights
+from vrag.reward.judges.cached import CachedJudge
+from vrag.reward.judges.endpoint import EndpointJudge
+from vrag.reward.judges.rules import RulesJudge
+from vrag.reward.plugins import load_parts
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from vrag.reward import Judge
+    from vrag.settings import Settings
+
+__all__ = ["open_judge", "open_scorer"]
+
+
+def open_judge(settings: Settings, *, exact: bool = False) -> Judge:
+    """Who says whether an answer is right: the model that the settings name, or rules.
+
+    Args:
+        settings: Name the model and its server.
+        exact: Whether rules take an answer for right only if it is the reference word for word: a small
+            vocabulary has words that differ in a letter.
+
+    Raises:
+        SettingsError: If a model is named and no server, or its key does not go there.
+    """
+    if not settings.judge_model:
+        return RulesJudge(least=1.0) if exact else RulesJudge()
+    if not settings.judge_url:
+        raise SettingsError(
+            f"Where is the judge {settings.judge_model}?", "Name its server: --judge-url, VRAG_JUDGE_URL."
+        )
+    asked = {
+        "model": settings.judge_model,
+        "base_url": settings.judge_url,
+        "model_key": SecretStr(settings.key("judge_key") or ""),
+    }
+    chat = open_chat(settings.model_copy(update=asked).withholding({}))
+    cache = Path(settings.judge_cache).expanduser() if settings.judge_cache else None
+    return CachedJudge(EndpointJudge(chat), cache)
+
+
+def open_scorer(
+    settings: Settings,
+    weights: Weights | None = None,
+    parts: Sequence[str] = (),
+    *,
+    exact: bool = False,
+) -> CompositeReward:
+    """What a run earns: VRAG's composite reward, or VimRAG's outcome.
+
+    Args:
+        settings: Name the agent and the judge.
+        weights: Of the parts; None for what is usual for the agent.
+        parts: Names of parts of installed packages, measured even without a weight.
+        exact: See `open_judge`.
+
+    Raises:
+        SettingsError: If the settings do not fit each other, or a part is not installed.
+    """
+    judge = open_judge(settings, exact=exact)
+    extras = load_parts([*parts, *(weights.extras if weights else ())])
+    if weights is None and settings.agent == "vimrag":
+        return OutcomeReward(judge, extras=extras)
+    return CompositeReward(judge, weights or Weights(), extras=extras)

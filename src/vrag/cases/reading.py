@@ -1,0 +1,77 @@
+"""Cases out of any file that is understood, one after the other."""
+
+from __future__ import annotations
+
+from itertools import chain
+from typing import TYPE_CHECKING, Any, cast
+
+from vrag.cases.dataset import case_of, unique
+from vrag.cases.rows import read_rows
+from vrag.cases.sources import SOURCES
+from vrag.errors import CaseError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from vrag.cases.source import Source
+    from vrag.types import Case
+
+__all__ = ["open_cases", "source_named"]
+
+
+def open_cases(path: Path, source: str | None = None) -> tuple[Source, Iterator[Case]]:
+    """Opens a file of cases; its kind is told by its first row, or named.
+
+    Args:
+        path: JSON, JSON lines or parquet.
+        source: One of `SOURCES`.
+
+    Returns:
+        The kind, and the cases, which are read while they are taken. Reading on raises `CaseError` as
+        well, and says which row is to blame.
+
+    Raises:
+        CaseError: If the file cannot be read, is empty, or nothing knows its rows.
+    """
+    named = source_named(source) if source else None
+    rows = read_rows(path)
+    first = next(rows, None)
+    if first is None:
+        raise CaseError(f"{path} holds no cases.")
+    found = named or _recognised(first, path)
+    return found, unique(_cases(chain([first], rows), found, path))
+
+
+def source_named(name: str) -> Source:
+    """A source by its name.
+
+    Raises:
+        CaseError: If there is none.
+    """
+    if name not in SOURCES:
+        raise CaseError(f"There is no data set {name!r}.", f"Known: {', '.join(SOURCES)}.")
+    return SOURCES[name]
+
+
+def _recognised(row: object, path: Path) -> Source:
+    fields = cast("dict[str, Any]", row) if isinstance(row, dict) else {}
+    if found := next((source for source in SOURCES.values() if source.fits(fields)), None):
+        return found
+    columns = ", ".join(list(map(str, fields))[:8]) or "none"
+    raise CaseError(
+        f"The rows of {path} are of no kind that is known; their columns: {columns}.",
+        f"Known: {', '.join(SOURCES)}. Name one with --from.",
+    )
+
+
+def _cases(rows: Iterator[object], source: Source, path: Path) -> Iterator[Case]:
+    for number, row in enumerate(rows):
+        where = f"{path}, row {number + 1}"
+        if not isinstance(row, dict):
+            raise CaseError(f"{where} is no object.")
+        try:
+            made = list(source.cases(cast("dict[str, Any]", row), number))
+        except CaseError as error:
+            raise CaseError(f"{where}: {error.message}", error.hint) from error
+        yield from (case_of(each, where) for each in made)

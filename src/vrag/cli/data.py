@@ -1,0 +1,231 @@
+"""`vrag data`: data sets of questions, from published ones or made; how they convert, what they hold."""
+
+from __future__ import annotations
+
+import shlex
+from collections import Counter
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from vrag.cli.display import Json, emit_json, plain, say, show_table, warn
+from vrag.cli.distilling import export_sft, sample, select
+from vrag.errors import CaseError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from vrag.cases import Overlap, Statistics
+    from vrag.synthesis import Corpus
+    from vrag.types import Case
+
+__all__ = ["app"]
+
+From = typer.Option(
+    None,
+    "--from",
+    help="What the file is: dataset, vidoseek, parquet, slidevqa, mmlongbench, mmdocir, hotpotqa, squad.",
+    show_default="told by its columns",
+)
+
+app = typer.Typer(help="Make, convert and count questions whose answers are known.", no_args_is_help=True)
+
+
+@app.callback()
+def data() -> None:
+    """Make, convert and count questions whose answers are known."""
+
+
+@app.command()
+def synthesize(
+    folder: Path = typer.Argument(..., help="Where to write; a new folder, or one that this command made."),
+    template: list[str] | None = typer.Option(
+        None,
+        "--template",
+        "-t",
+        help="Kind of document, repeatable: key_figure, table, chart, multi_hop, and for models of "
+        "CPU size emblem, emblem_pair.",
+        show_default="the first four",
+    ),
+    documents: int = typer.Option(16, min=1, help="PDF files to make."),
+    pages: int = typer.Option(4, min=1, help="Pages of each."),
+    seed: int = typer.Option(0, help="The same seed makes the same bytes."),
+    held_out: float = typer.Option(
+        0.25, "--held-out", help="Share of the documents whose questions are kept from training."
+    ),
+    as_json: bool = Json,
+) -> None:
+    """Make a small corpus of PDF files with questions, gold pages and gold boxes.
+
+    Example: vrag data synthesize my-corpus --template emblem --documents 32
+    """
+    from vrag.synthesis import SynthesisOptions, write
+    from vrag.synthesis import synthesize as make
+
+    options = SynthesisOptions(seed=seed, documents=documents, pages=pages, held_out=held_out)
+    if template:
+        options = SynthesisOptions(
+            seed=seed, documents=documents, pages=pages, held_out=held_out, templates=tuple(template)
+        )
+    corpus = make(options)
+    write(corpus, folder)
+    if as_json:
+        emit_json(_facts(corpus, folder, pages))
+    else:
+        _tell_made(corpus, folder, pages)
+
+
+@app.command()
+def convert(
+    source: Path = typer.Argument(..., metavar="IN", help="JSON, JSON lines or parquet."),
+    target: Path = typer.Argument(..., metavar="OUT", help="A .json or .parquet file to write."),
+    kind: str | None = From,
+    data_source: str | None = typer.Option(
+        None,
+        "--data-source",
+        help="What the parquet calls the origin of its rows.",
+        show_default="by what the file is: slidevqa_train, mmlongdoc, vidoseek, rag …",
+    ),
+    split: str = typer.Option("train", help="What the parquet calls the split."),
+    profile: str | None = typer.Option(
+        None, help="Model family whose instruction stands in the prompts.", show_default="qwen2.5-vl"
+    ),
+    as_json: bool = Json,
+) -> None:
+    """Convert questions between our JSON and the parquet of trainers, and out of published data sets.
+
+    Example: vrag data convert samples.json train.parquet --from mmlongbench
+    """
+    from vrag.cases import ParquetOptions, open_cases, write_cases, write_parquet
+
+    suffix = target.suffix.lower()
+    if suffix not in {".json", ".parquet"}:
+        raise CaseError(f"{target} ends in {suffix or 'nothing'}, not in .json or .parquet.")
+    found, cases = open_cases(source, kind)
+    tally = Counter[str]()
+    if suffix == ".json":
+        count = write_cases(target, _tallied(cases, tally))
+    else:
+        origin = data_source or found.data_source(split)
+        options = ParquetOptions(data_source=origin, split=split, instruction=_instruction(profile))
+        count = write_parquet(target, _tallied(cases, tally), options)
+    if as_json:
+        emit_json({"file": str(target), "cases": count, "read_as": found.name, **tally})
+        return
+    say(("Written", "bold"), f" {count} cases to {plain(str(target))}, read as {found.name}.")
+    if suffix == ".parquet" and tally["boxes"]:
+        warn(f"The parquet has no column for gold boxes: {tally['boxes']} are not in it.")
+
+
+@app.command()
+def stats(
+    files: list[Path] = typer.Argument(..., help="Data sets; several are compared."),
+    kind: str | None = From,
+    as_json: bool = Json,
+) -> None:
+    """Count what data sets hold, and find what they share: a test set must not stand in a training set.
+
+    Example: vrag data stats train.json held_out.json
+    """
+    from vrag.cases import count_cases, find_overlaps, open_cases
+
+    read = {str(file): list(open_cases(file, kind)[1]) for file in files}
+    counted = {name: count_cases(cases) for name, cases in read.items()}
+    overlaps = find_overlaps(read)
+    if as_json:
+        found = {name: _as_dict(each) for name, each in counted.items()}
+        emit_json({"files": found, "overlaps": [asdict(each) for each in overlaps]})
+        return
+    show_table(["figure", *(Path(name).name for name in counted)], _figures(list(counted.values())))
+    for overlap in overlaps:
+        _tell_overlap(overlap)
+
+
+app.command("sample")(sample)
+app.command("select")(select)
+app.command("export-sft")(export_sft)
+
+
+def _tallied(cases: Iterable[Case], tally: Counter[str]) -> Iterator[Case]:
+    """Passes cases on and counts their gold boxes."""
+    for case in cases:
+        tally["boxes"] += len(case.regions)
+        yield case
+
+
+def _instruction(name: str | None) -> str:
+    """What the agent tells a model of that family before the question."""
+    from vrag.agent.prompts import worded
+    from vrag.assemble import USUAL_PROFILE
+    from vrag.profiles import profile_named
+
+    profile = profile_named(name or USUAL_PROFILE)
+    return worded(profile.instruction, profile.prompt, actions="", profile=profile)
+
+
+def _facts(corpus: Corpus, folder: Path, pages: int) -> dict[str, Any]:
+    return {
+        "folder": str(folder),
+        "documents": len(corpus.documents),
+        "pages": len(corpus.documents) * pages,
+        "train": len(corpus.train),
+        "held_out": len(corpus.held_out),
+    }
+
+
+def _tell_made(corpus: Corpus, folder: Path, pages: int) -> None:
+    """Prints what was made of each template, and what to do next."""
+    kinds = Counter(_template(name) for name in corpus.documents)
+    shown, kept = (
+        Counter(_template(case.file_name) for case in part) for part in (corpus.train, corpus.held_out)
+    )
+    rows = ((kind, count, count * pages, shown[kind], kept[kind]) for kind, count in kinds.items())
+    columns = ["template", "documents", "pages", "training questions", "held out"]
+    show_table(columns, (map(str, row) for row in rows))
+    say(f"Questions: {plain(str(folder / 'train.json'))}, and held out by document in held_out.json.")
+    say(("Next", "bold"), f": vrag index add {shlex.quote(str(folder / 'documents'))}")
+
+
+def _template(file_name: str) -> str:
+    return file_name.rsplit("-", 1)[0]
+
+
+def _figures(files: list[Statistics]) -> Iterator[list[str]]:
+    """The rows of the table: a figure and its value for each file."""
+    yield ["cases", *(str(each.cases) for each in files)]
+    yield ["documents", *(str(each.documents) for each in files)]
+    yield ["answerable", *(f"{each.answerable} ({_share(each)})" for each in files)]
+    yield ["with gold boxes", *(str(each.with_regions) for each in files)]
+    yield ["asked twice", *(str(each.repeated) for each in files)]
+    words = ("/".join(f"{number:g}" for number in each.answer_words) for each in files)
+    yield ["words of an answer: least/median/most", *words]
+    yield from _labels("gold pages", [{str(n): count for n, count in each.pages.items()} for each in files])
+    yield from _labels("read from", [each.source_types for each in files])
+    yield from _labels("type", [each.query_types for each in files])
+
+
+def _labels(figure: str, files: list[Mapping[str, int]]) -> Iterator[list[str]]:
+    for label in dict.fromkeys(label for each in files for label in each):
+        yield [f"{figure}: {label or '(none)'}", *(str(each.get(label, 0)) for each in files)]
+
+
+def _share(each: Statistics) -> str:
+    return f"{each.answerable / each.cases:.0%}" if each.cases else "none"
+
+
+def _as_dict(each: Statistics) -> dict[str, Any]:
+    least, median, most = each.answer_words
+    return asdict(each) | {"answer_words": {"least": least, "median": median, "most": most}}
+
+
+def _tell_overlap(overlap: Overlap) -> None:
+    """Prints what two files share, where they do."""
+    pair = f"{plain(Path(overlap.one).name)} and {plain(Path(overlap.other).name)}"
+    if not (overlap.documents or overlap.questions):
+        say(f"{pair} share no document and no question.")
+        return
+    some = ", ".join(map(plain, overlap.documents[:3])) + (" …" if len(overlap.documents) > 3 else "")
+    named = f" ({some})" if some else ""
+    warn(f"{pair} share {len(overlap.documents)} documents{named} and {overlap.questions} questions.")

@@ -1,0 +1,151 @@
+"""`vrag data demonstrate`: synthetic questions answered by a script, as runs to learn a grammar from."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from contextlib import aclosing
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+from vrag.cli.display import Agent, Collections, Json, emit_json, plain, say
+from vrag.errors import CaseError
+from vrag.settings import load_settings
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from vrag.agent.loop import Agent as AgentOf
+    from vrag.rl.rollout import Attempt
+    from vrag.settings import Settings
+    from vrag.types import Case
+
+__all__ = ["demonstrate"]
+
+PROFILE = "qwen3-vl"
+"""Where nothing else is said: a script sees no pictures, but they are shown to it at that family's size."""
+
+
+def demonstrate(
+    dataset: Path = typer.Argument(
+        ..., metavar="CASES", help="Questions of the templates emblem and emblem_pair."
+    ),
+    out: Path = typer.Option(
+        ..., "--out", "-o", help="Folder of the runs; one that holds some is gone on with."
+    ),
+    count: int = typer.Option(400, "--count", "-n", min=1, help="Runs, the questions in turn."),
+    searching: float = typer.Option(0.0, min=0, max=1, help="How often the right name is looked for."),
+    reading: float = typer.Option(0.0, min=0, max=1, help="How often the right colour is said."),
+    detours: float = typer.Option(0.0, min=0, max=1, help="How often something else is looked for first."),
+    model: Path | None = typer.Option(
+        None, "--model", "-m", help="Checkpoint at whose sizes pictures are shown."
+    ),
+    collections: list[str] | None = Collections,
+    agent: str | None = Agent,
+    hits: int | None = typer.Option(None, min=1, help="Hits a search of the agent returns."),
+    seed: int = typer.Option(0, min=0, help="Of what is done at random."),
+    as_json: bool = Json,
+) -> None:
+    """Answer synthetic questions by a script that keeps to the grammar, right as often as you ask for.
+
+    The runs go through the same agent and environment as all others: `vrag train local sft` learns from them.
+
+    Example: vrag data demonstrate corpus/train.json --out demonstrations --model tiny --searching 0.5
+    """
+    from vrag.cases import read_cases
+    from vrag.rl.campaign import open_campaign
+
+    settings = load_settings(
+        agent=agent, collections=tuple(collections) if collections else None, hits=hits
+    ).settings
+    cases = read_cases(dataset)
+    if not cases:
+        raise CaseError(f"{dataset} holds no questions.")
+    skills = {"searching": searching, "reading": reading, "detours": detours}
+    script = _Script(settings, cases, skills, seed, model)
+    with open_campaign(out, script.made_with) as campaign:
+        attempts = campaign.left(_attempts(cases, count))
+
+        async def make() -> int:
+            async with aclosing(campaign.made(attempts, script.agent, concurrency=8)) as entries:
+                return sum([1 async for _ in entries])
+
+        new = asyncio.run(make())
+        entries = list(campaign.entries.values())
+    failed = sum(entry.failure is not None for entry in entries)
+    if as_json:
+        emit_json({"folder": str(out), "runs": len(entries), "new": new, "failed": failed})
+        return
+    say(
+        ("Recorded", "bold"),
+        f" {new} runs in {plain(str(out))}; it holds {len(entries)}, {failed} of them failed.",
+    )
+
+
+def _attempts(cases: list[Case], count: int) -> Iterator[Attempt]:
+    from vrag.rl.rollout import Attempt
+
+    return (Attempt(case=cases[at % len(cases)], sample=at // len(cases)) for at in range(count))
+
+
+class _Script:
+    """What makes the agent of an attempt."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        cases: list[Case],
+        skills: dict[str, float],
+        seed: int,
+        model: Path | None,
+    ) -> None:
+        from vrag.agent.policies.checkpoint import family_of
+        from vrag.assemble import open_environment, open_workbench
+        from vrag.profiles import profile_named
+        from vrag.rl.searching import GatheredSearcher
+
+        self._settings, self._skills, self._seed = settings, skills, seed
+        searcher = GatheredSearcher(open_workbench(settings).searcher)
+        profile = profile_named(PROFILE) if model is None else family_of(model)
+        self._environment = open_environment(settings, searcher, profile)
+        self._names, self._colours = _vocabulary(cases)
+        self.made_with = {
+            **skills,
+            "seed": seed,
+            "agent": settings.agent,
+            "profile": profile.name,
+            "collection": searcher.version,
+        }
+
+    def agent(self, attempt: Attempt) -> AgentOf:
+        """The agent of an attempt."""
+        from vrag.assemble import agent_of
+        from vrag.synthesis.demonstrator import Demonstrator
+
+        chance = random.Random(f"{self._seed} {attempt.case.uid} {attempt.sample}")
+        policy = Demonstrator(
+            attempt.case,
+            chance,
+            **self._skills,
+            graph=self._settings.agent == "vimrag",
+            names=self._names,
+            colours=self._colours,
+        )
+        return agent_of(self._settings, self._environment, policy)
+
+
+def _vocabulary(cases: list[Case]) -> tuple[tuple[tuple[str, ...], tuple[str, ...]], tuple[str, ...]]:
+    """Words of names, first and second, and colours, as the questions have them."""
+    from vrag.synthesis.demonstrator import names_in
+
+    names = [name.split() for case in cases for name in names_in(case.query)]
+    if not names or any(len(name) != 2 for name in names):
+        raise CaseError(
+            "These questions hold no names in quotes.",
+            "Make some: vrag data synthesize --template emblem, or --template emblem_pair.",
+        )
+    firsts, seconds = (tuple(sorted({name[at] for name in names})) for at in (0, 1))
+    colours = tuple(sorted({word for case in cases for word in case.reference_answer.split()}))
+    return (firsts, seconds), colours

@@ -1,0 +1,318 @@
+"""`vrag train rollout`: many rollouts of a served model at once, in a folder that can be gone on with."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import time
+from collections import Counter
+from contextlib import aclosing
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+from rich.text import Text
+
+from vrag.cli.asking import ImageRoot, MaxSteps, TopK
+from vrag.cli.display import (
+    Agent,
+    BaseUrl,
+    Collections,
+    Json,
+    Model,
+    SearchUrl,
+    duration,
+    emit_json,
+    err,
+    plain,
+    say,
+    show_table,
+    warn,
+)
+from vrag.errors import CaseError, SettingsError
+from vrag.settings import load_settings
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from rich.status import Status
+
+    from vrag.agent.loop import Agent as AgentOf
+    from vrag.rl.campaign import Campaign, Entry
+    from vrag.rl.rollout import Attempt
+    from vrag.settings import Settings
+    from vrag.types import Case
+
+__all__ = ["rollout"]
+
+DONE, FAILED, STOPPED = 0, 1, 130
+LEAST_IN_A_ROW, IN_A_ROW = 8, 2
+"""Failures in a row at which it is given up: at least so many, and so many times the concurrency."""
+LOG_SECONDS = 30.0
+"""Between two lines of progress where the output is no terminal."""
+
+
+def rollout(
+    dataset: Path = typer.Argument(..., metavar="CASES", help="Questions, in the dataset JSON format."),
+    out: Path = typer.Option(
+        ..., "--out", "-o", help="Folder of the rollouts; one that holds some is gone on with."
+    ),
+    samples: int = typer.Option(5, "--samples", "-n", min=1, help="Rollouts of each question."),
+    agent: str | None = Agent,
+    model: str | None = Model,
+    base_url: str | None = BaseUrl,
+    collections: list[str] | None = Collections,
+    search_url: str | None = SearchUrl,
+    image_root: str | None = ImageRoot,
+    max_steps: int | None = MaxSteps,
+    top_k: int | None = TopK,
+    max_tokens: int | None = typer.Option(
+        None, min=1, help="Tokens of a reply at most.", show_default="VRAG_MAX_TOKENS"
+    ),
+    temperature: float = typer.Option(1.0, min=0, max=2, help="Of sampling."),
+    seed: int | None = typer.Option(
+        None, help="Of sampling; each rollout gets one of its own made from it.", show_default="VRAG_SEED"
+    ),
+    concurrency: int = typer.Option(64, min=1, max=4096, help="Rollouts in flight at most."),
+    seconds: float = typer.Option(300.0, min=0.001, help="Deadline of a rollout."),
+    retry_failed: bool = typer.Option(False, "--retry-failed", help="Make those that failed again as well."),
+    as_json: bool = Json,
+) -> None:
+    """Roll out every question several times against a served model.
+
+    Rollouts advance independently, each as fast as its own model calls and searches; searches of the same
+    moment are made together. The server is asked for token ids and log-probabilities, which training rows
+    are made of. A rollout that fails is recorded with its reason. Stop at any moment: the same command goes
+    on from there, nothing is lost that was recorded, and nothing is made twice.
+
+    Exit status: 0 all made, 1 given up or all of them failed, 2 wrong use, 130 stopped.
+
+    Examples of use:
+
+      vrag train rollout questions.json --out rollouts --model Qwen2.5-VL-7B --base-url http://localhost:8002/v1
+
+      vrag train rollout questions.json --out rollouts --samples 8 --concurrency 128 --retry-failed
+    """
+    from vrag.cases import read_cases
+
+    settings = load_settings(
+        agent=agent,
+        model=model,
+        base_url=base_url,
+        collections=tuple(collections) if collections else None,
+        search_url=search_url,
+        image_root=image_root,
+        max_steps=max_steps,
+        hits=top_k,
+        max_tokens=max_tokens,
+        temperature=temperature,
+        seed=seed,
+        token_details=True,
+        model_requests=concurrency,
+    ).settings
+    cases = read_cases(dataset)
+    if not cases:
+        raise CaseError(f"{dataset} holds no questions.")
+    job = _Job(settings, cases, samples, out, concurrency, seconds, retry_failed, quiet=as_json)
+    told = job.run()
+    if as_json:
+        emit_json(told.as_json(out))
+    else:
+        _tell(told, out)
+    raise typer.Exit(told.status)
+
+
+@dataclass
+class _Told:
+    """What came of the work so far."""
+
+    attempts: int
+    """All that the folder is to hold."""
+    before: int
+    """Of them, those that needed not be made."""
+    model: bool
+    """Whether one that can tell its tokens was asked."""
+    begun: float = field(default_factory=time.perf_counter)
+    made: int = 0
+    failures: Counter[str] = field(default_factory=Counter[str])
+    examples: dict[str, str] = field(default_factory=dict[str, str])
+    """A failure of each reason."""
+    in_a_row: int = 0
+    """Failures since the last rollout that came to its end."""
+    steps: int = 0
+    tokens: int = 0
+    stopped: bool = False
+    given_up: bool = False
+
+    def add(self, entry: Entry) -> None:
+        """Takes one that was recorded."""
+        self.made += 1
+        self.steps += entry.steps
+        self.tokens += entry.tokens
+        self.in_a_row = self.in_a_row + 1 if entry.failure else 0
+        if entry.failure and entry.reason:
+            self.failures[entry.reason] += 1
+            self.examples[entry.reason] = entry.failure.partition(":")[2].strip()
+
+    @property
+    def seconds(self) -> float:
+        """Since it began."""
+        return time.perf_counter() - self.begun
+
+    @property
+    def rate(self) -> float:
+        """Rollouts a second."""
+        return self.made / max(self.seconds, 1e-9)
+
+    @property
+    def status(self) -> int:
+        """Of the process."""
+        if self.stopped:
+            return STOPPED
+        return FAILED if self.given_up or (self.made and self.failures.total() == self.made) else DONE
+
+    @property
+    def line(self) -> str:
+        """How far it is."""
+        left = self.attempts - self.before - self.made
+        parts = [
+            f"{self.before + self.made}/{self.attempts} rollouts",
+            f"{self.rate:.2f}/s" if self.rate >= 0.1 else f"{60 * self.rate:.1f}/min",
+            f"{self.tokens / max(self.seconds, 1e-9):,.0f} tokens/s",
+        ]
+        if self.failures:
+            parts.append(f"{self.failures.total()} failed")
+        if left and self.made:
+            parts.append(f"{duration(left / self.rate)} left")
+        return " · ".join(parts)
+
+    def as_json(self, out: Path) -> dict[str, Any]:
+        """For machines."""
+        return {
+            "folder": str(out),
+            "attempts": self.attempts,
+            "done": self.before + self.made,
+            "made": self.made,
+            "failed": dict(self.failures.most_common()),
+            "examples": self.examples,
+            "steps": self.steps,
+            "tokens": self.tokens,
+            "seconds": round(self.seconds, 3),
+            "stopped": self.stopped,
+            "given_up": self.given_up,
+        }
+
+
+@dataclass
+class _Job:
+    """What is to be rolled out, and how."""
+
+    settings: Settings
+    cases: list[Case]
+    samples: int
+    out: Path
+    concurrency: int
+    seconds: float
+    again: bool
+    quiet: bool
+
+    def run(self) -> _Told:
+        """Makes what is left. Ctrl-C ends it early, with what is done."""
+        from vrag.assemble import open_agent, open_workbench
+        from vrag.rl.campaign import open_campaign
+        from vrag.rl.searching import GatheredSearcher
+
+        self._check_seed()
+        bench = open_workbench(self.settings)
+        bench.warm_up()
+        agent = open_agent(self.settings, GatheredSearcher(bench.searcher))
+        made_with = {**agent.settings.model_dump(mode="json"), "collection": bench.searcher.version}
+        with open_campaign(self.out, made_with) as campaign:
+            left = sum(1 for _ in campaign.left(self._attempts(), again=self.again))
+            attempts = len(self.cases) * self.samples
+            told = _Told(attempts, attempts - left, model=bool(self.settings.model))
+            if err.is_terminal and not self.quiet:
+                with err.status("") as status:
+                    asyncio.run(self._made(campaign, agent, told, status))
+            else:
+                asyncio.run(self._made(campaign, agent, told, None))
+        return told
+
+    def _attempts(self) -> Iterator[Attempt]:
+        """All of a case one after the other: they open the same pages, and begin with the same prompt."""
+        from vrag.rl.rollout import Attempt
+
+        return (Attempt(case=case, sample=sample) for case in self.cases for sample in range(self.samples))
+
+    async def _made(self, campaign: Campaign, agent: AgentOf, told: _Told, status: Status | None) -> None:
+        making = campaign.made(
+            campaign.left(self._attempts(), again=self.again),
+            self._agents(agent),
+            concurrency=self.concurrency,
+            seconds=self.seconds,
+        )
+        shown = time.perf_counter()
+        try:
+            async with aclosing(making) as entries:
+                async for entry in entries:
+                    told.add(entry)
+                    if status is not None:
+                        status.update(Text(told.line, "dim"))
+                    elif not self.quiet and time.perf_counter() - shown > LOG_SECONDS:
+                        shown = time.perf_counter()
+                        err.print(told.line)
+                    if told.in_a_row >= max(LEAST_IN_A_ROW, IN_A_ROW * self.concurrency):
+                        told.given_up = True
+                        break
+        except asyncio.CancelledError:  # Ctrl-C
+            told.stopped = True
+        finally:
+            await agent.aclose()
+
+    def _check_seed(self) -> None:
+        """Refuses what would make all rollouts of a question the same."""
+        from vrag.assemble import LOCAL
+
+        if self.settings.seed is not None and self.settings.model.startswith(LOCAL) and self.samples > 1:
+            raise SettingsError(
+                "With a seed a local model says the same in every rollout of a question.",
+                "Leave out --seed and VRAG_SEED, or ask for --samples 1.",
+            )
+
+    def _agents(self, agent: AgentOf) -> Callable[[Attempt], AgentOf]:
+        """One for all; where there is a seed, one for each with a seed of its own."""
+        from vrag.assemble import LOCAL, open_policy
+
+        seed, model = self.settings.seed, self.settings.model
+        if seed is None or not model or model.startswith(LOCAL):
+            return lambda _: agent
+
+        def own(attempt: Attempt) -> AgentOf:
+            settings = self.settings.model_copy(update={"seed": _seed(seed, attempt)})
+            return replace(agent, policy=open_policy(settings, agent.environment))
+
+        return own
+
+
+def _seed(seed: int, attempt: Attempt) -> int:
+    """Differs by seed, case and sample: with one seed for all, every rollout of a group would be the same."""
+    said = f"{seed}\n{attempt.case.uid}\n{attempt.sample}".encode()
+    return int.from_bytes(hashlib.sha256(said).digest()[:4]) >> 1
+
+
+def _tell(told: _Told, out: Path) -> None:
+    """What was made, why others failed, and how to go on."""
+    if told.stopped:
+        warn("Stopped. What was finished is kept; the same command goes on from there.")
+    say(f"{told.made} rollouts made in {duration(told.seconds)}: {told.line}. They lie in {plain(str(out))}.")
+    if told.failures:
+        rows = [(reason, str(n), told.examples[reason]) for reason, n in told.failures.most_common()]
+        show_table(("failed", "times", "for example"), rows)
+        say("Make those again: the same command with --retry-failed.")
+    if told.given_up:
+        warn(f"Given up: the last {told.in_a_row} rollouts all failed. Mend that and add --retry-failed.")
+    if told.model and told.steps and not told.tokens:
+        warn(
+            "The server told no token ids: no training rows can be made of these. vLLM and SGLang tell them."
+        )

@@ -1,0 +1,1 @@
+"""Supervised data from several experts: sampled, selected and exported for a trainer."""

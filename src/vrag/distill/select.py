@@ -1,0 +1,212 @@
+"""Which samples a trainer is given: the right ones, of every length, with and without crops."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import Counter, defaultdict
+from dataclasses import asdict, dataclass, field
+from statistics import median_high
+from typing import TYPE_CHECKING, Any
+
+from vrag.agent.actions import Crop, Search
+from vrag.distill.journal import write_lines
+from vrag.distill.samples import Outcome
+from vrag.distill.walk import walk
+from vrag.errors import RunError, SampleError, SettingsError
+from vrag.profiles import profile_named
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from vrag.agent.runs import StoredRun
+    from vrag.distill.samples import Sample, SampleStore
+    from vrag.distill.walk import Walk
+
+__all__ = ["Dropped", "Kept", "Selecting", "Selection", "read_selected", "select_samples", "write_selection"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Selecting:
+    """What is kept."""
+
+    score: int = 5
+    """Least score."""
+    images: tuple[int, int] = (1, 6)
+    """Pictures shown, from and to."""
+    steps: tuple[int, int] = (2, 6)
+    """Turns, from and to: a search and an answer are two."""
+    most: int | None = None
+    """Samples to keep, shared evenly among the kinds; None for as many of a kind as the median kind has."""
+    seed: int = 0
+    """Of the choice among samples of one kind."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kept:
+    """A sample that is kept."""
+
+    uid: str
+    run: str
+    steps: int
+    searches: int
+    crops: int
+    images: int
+
+    @property
+    def kind(self) -> str:
+        """What is balanced: its length, and whether it looks closer."""
+        return f"{self.steps} steps, {'with' if self.crops else 'without'} a crop"
+
+
+@dataclass(frozen=True, slots=True)
+class Dropped:
+    """A sample that is not kept, and why."""
+
+    uid: str
+    reason: str
+    kind: str
+    """The reason without its numbers, for counting."""
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """The choice: every record is in one of the two."""
+
+    kept: tuple[Kept, ...] = ()
+    dropped: tuple[Dropped, ...] = ()
+    found: Mapping[str, int] = field(default_factory=dict[str, int])
+    """Samples of each kind before balancing."""
+
+    def as_dict(self) -> dict[str, Any]:
+        """What is reported as JSON."""
+        left = Counter(one.kind for one in self.kept)
+        return {
+            "kept": len(self.kept),
+            "dropped": len(self.dropped),
+            "kinds": {kind: {"found": n, "kept": left[kind]} for kind, n in sorted(self.found.items())},
+            "reasons": dict(Counter(one.kind for one in self.dropped).most_common()),
+        }
+
+
+def select_samples(store: SampleStore, selecting: Selecting) -> Selection:
+    """Chooses among all records of a store. The same records and options give the same choice.
+
+    Raises:
+        SampleError: If a record is damaged.
+    """
+    fit: list[Kept] = []
+    dropped: list[Dropped] = []
+    for sample in store.samples.read():
+        one = _fit(sample, store, selecting)
+        if isinstance(one, Kept):
+            fit.append(one)
+        else:
+            dropped.append(Dropped(sample.uid, *one))
+    kinds: defaultdict[str, list[Kept]] = defaultdict(list)
+    for one in fit:
+        kinds[one.kind].append(one)
+    found = {kind: len(ones) for kind, ones in kinds.items()}
+    room = _room(found, selecting.most)
+    kept: set[str] = set()
+    for kind, ones in kinds.items():
+        chosen = sorted(ones, key=lambda one: _draw(selecting.seed, one.uid))
+        kept |= {one.uid for one in chosen[: room[kind]]}
+        why = f"Of {found[kind]} samples of {kind}, {room[kind]} are kept for balance."
+        dropped += (Dropped(one.uid, why, "balance") for one in chosen[room[kind] :])
+    return Selection(tuple(one for one in fit if one.uid in kept), tuple(dropped), found)
+
+
+def write_selection(store: SampleStore, selection: Selection) -> None:
+    """Writes `selected.jsonl`, `dropped.jsonl` and `selection.json` beside the samples."""
+    write_lines(store.directory / "selected.jsonl", [_line(asdict(one)) for one in selection.kept])
+    dropped = [_line({"uid": one.uid, "reason": one.reason}) for one in selection.dropped]
+    write_lines(store.directory / "dropped.jsonl", dropped)
+    report = json.dumps(selection.as_dict(), ensure_ascii=False, indent=2)
+    write_lines(store.directory / "selection.json", [report])
+
+
+def read_selected(store: SampleStore) -> list[str]:
+    """Ids of the runs that were selected.
+
+    Raises:
+        SampleError: If nothing was selected yet, or the file is damaged.
+    """
+    path = store.directory / "selected.jsonl"
+    try:
+        return [json.loads(line)["run"] for line in path.read_bytes().splitlines()]
+    except FileNotFoundError:
+        raise SampleError("Nothing was selected yet.", "Select first: vrag data select.") from None
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise SampleError(f"{path} cannot be read: {error}.", "Select again.") from error
+
+
+def _fit(sample: Sample, store: SampleStore, selecting: Selecting) -> Kept | tuple[str, str]:
+    """What is to be known of a sample; or why it does not fit, and what kind of reason that is."""
+    if sample.outcome is not Outcome.SCORED or sample.score is None or sample.run is None:
+        return f"It is {sample.outcome}: {sample.why}", str(sample.outcome)
+    if sample.score < selecting.score:
+        return f"Its score is {sample.score}: {sample.why}", "score"
+    try:
+        run = store.runs.read(sample.run)
+    except (RunError, OSError) as error:
+        return f"Its run cannot be read: {error}", "run"
+    steps = walk(run)
+    return _fault(run, steps, selecting) or _kept(sample.uid, run.id, steps)
+
+
+def _fault(run: StoredRun, steps: Walk, selecting: Selecting) -> tuple[str, str] | None:
+    """Why a run does not fit."""
+    if steps.refused:
+        return f"A turn was not carried out: {steps.refused[0]}", "invalid turn"
+    for what, count, (least, most) in (
+        ("steps", len(steps.turns), selecting.steps),
+        ("images", len(steps.images), selecting.images),
+    ):
+        if not least <= count <= most:
+            return f"It has {count} {what}, not {least} to {most}.", what
+    if any(turn.flags for turn in steps.turns):
+        return "A reply does not follow the grammar.", "grammar"
+    try:
+        profile = profile_named(run.started.settings.profile)
+    except SettingsError as error:
+        return str(error), "profile"
+    if number := steps.over_the_edge(profile):
+        return f"The box of turn {number} does not lie inside its picture.", "box"
+    return None
+
+
+def _kept(uid: str, run: str, steps: Walk) -> Kept:
+    actions = [turn.action for turn in steps.turns]
+    return Kept(
+        uid=uid,
+        run=run,
+        steps=len(actions),
+        searches=sum(isinstance(action, Search) for action in actions),
+        crops=sum(isinstance(action, Crop) for action in actions),
+        images=len(steps.images),
+    )
+
+
+def _room(found: Mapping[str, int], most: int | None) -> dict[str, int]:
+    """How many of each kind are kept: none more than others, as far as there are that many."""
+    if most is None:
+        level = median_high(found.values()) if found else 0
+        return {kind: min(count, level) for kind, count in found.items()}
+    room = dict.fromkeys(found, 0)
+    left = min(most, sum(found.values()))
+    while left:
+        open_kinds = [kind for kind in sorted(found) if room[kind] < found[kind]]
+        for kind in open_kinds[:left]:
+            room[kind] += 1
+        left -= min(left, len(open_kinds))
+    return room
+
+
+def _draw(seed: int, uid: str) -> bytes:
+    """The place of a sample in an order that depends on nothing but these two."""
+    return hashlib.sha256(f"{seed} {uid}".encode()).digest()
+
+
+def _line(value: Mapping[str, Any] | Iterable[Any]) -> str:
+    return json.dumps(value, ensure_ascii=False)

@@ -1,0 +1,1 @@
+"""Judges: rules that need no model, and a model behind an endpoint."""

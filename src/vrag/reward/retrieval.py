@@ -1,0 +1,47 @@
+"""r_Ret: whether the run looked at the gold pages, and how early."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from vrag.metrics import ndcg
+from vrag.types import ItemKind
+
+if TYPE_CHECKING:
+    from vrag.agent.trajectory import Trajectory
+    from vrag.types import Case
+
+__all__ = ["pages_looked_at", "retrieval_reward"]
+
+
+def retrieval_reward(case: Case, run: Trajectory) -> float:
+    """The nDCG of the pages that the model was shown, in the order shown, 0 to 1.
+
+    VRAG-RL (arXiv 2505.22019, §3): DCG = Σ (2^s - 1) / log2(i + 1) over the stack of pages, s in {0, 1};
+    the ideal has *all* gold pages in front, however few were shown. Evaluation of a search cuts the ideal
+    at k instead; see `vrag.metrics.ndcg`.
+
+    Args:
+        case: Its gold pages are those numbers in the document of that file name; without any it is 0.
+        run: Whose pages; see `pages_looked_at`.
+    """
+    gold = frozenset((case.file_name, page) for page in case.reference_page)
+    return min(1.0, ndcg(pages_looked_at(run), gold))  # a sum of floats can end a hair above 1
+
+
+def pages_looked_at(run: Trajectory) -> tuple[tuple[str, int], ...]:
+    """Pages that the model was shown whole, in order, each once: file name of the document, and number.
+
+    Crops, passages, clips and frames are no pages: they match none, and take up no place. That a picture
+    of VRAG is one of a clip, its search says, or the evidence.
+    """
+    clips = _clips(run)
+    shown = (image for step in run.steps for image in step.shown)
+    pages = (one for one in shown if not one.crop and one.seconds is None and one.item not in clips)
+    return tuple(dict.fromkeys((one.document, one.page) for one in pages))
+
+
+def _clips(run: Trajectory) -> frozenset[str]:
+    """Ids of the items that are known to be stretches of videos."""
+    found = {hit.item for step in run.steps for hit in step.hits if hit.kind is not ItemKind.PAGE}
+    return frozenset(found | {one.item for one in run.evidence if one.kind is not ItemKind.PAGE})

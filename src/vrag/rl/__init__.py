@@ -1,0 +1,1 @@
+"""Rewards become advantages, and advantages an update."""

@@ -1,0 +1,120 @@
+"""Axes of a drawing: where they begin and end, which values they name, and how values are written."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+__all__ = ["Axis", "axis_of", "short"]
+
+
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """A straight scale."""
+
+    low: float
+    high: float
+    ticks: tuple[float, ...]
+    """Values that are named, from low to high."""
+    labels: tuple[str, ...]
+    """What they are called, alike in the number of their digits."""
+
+    def place(self, value: float) -> float:
+        """Where a value stands: 0 at the low end, 1 at the high one; outside when it is."""
+        return (value - self.low) / (self.high - self.low)
+
+
+def axis_of(low: float, high: float, *, most: int = 5, whole: bool = False, wide: bool = True) -> Axis:
+    """An axis that holds all values from low to high, with round ticks.
+
+    Args:
+        low: Least value.
+        high: Greatest value.
+        most: Ticks, at most.
+        whole: Name whole numbers only.
+        wide: Begin and end at a tick; else at the values themselves.
+
+    >>> axis_of(0, 0.93).labels, axis_of(1, 300, wide=False).labels
+    (('0', '0.2', '0.4', '0.6', '0.8', '1.0'), ('100', '200', '300'))
+    """
+    if high <= low:
+        low, high = _around(low, whole=whole)
+    step = _step((high - low) / max(most, 1), whole=whole)
+    first, last = low / step, high / step
+    near = 1e-6
+    begin, end = (
+        (math.floor(first + near), math.ceil(last - near))
+        if wide
+        else (math.ceil(first - near), math.floor(last + near))
+    )
+    ticks = tuple(number * step for number in range(begin, end + 1))
+    if wide:
+        low, high = ticks[0], ticks[-1]
+    return Axis(low, high, ticks, _labels(ticks, step) if ticks else ())
+
+
+def short(value: float) -> str:
+    """A value in three digits or so.
+
+    >>> [short(value) for value in (0, 0.61234, 12.345, 1234.5, 2_500_000, 0.00012, -0.5)]
+    ['0', '0.612', '12.3', '1,234', '2.5M', '1.2e-4', '-0.5']
+    """
+    size = abs(value)
+    if size >= 1e5:
+        units = (
+            (factor, unit) for factor, unit in ((1e3, "k"), (1e6, "M"), (1e9, "B")) if size < factor * 1e3
+        )
+        return next((f"{value / factor:.3g}{unit}" for factor, unit in units), _power(value))
+    if size >= 100:
+        return f"{value:,.0f}"
+    if 0 < size < 1e-3:
+        return _power(value)
+    return _trimmed(f"{value:.{1 if size >= 10 else 2 if size >= 1 else 3}f}")
+
+
+def _around(value: float, *, whole: bool) -> tuple[float, float]:
+    """Ends for values that are all alike."""
+    if whole:
+        return value, value + 1
+    return (0.0, 1.0) if value == 0 else (min(0.0, 2 * value), max(0.0, 2 * value))
+
+
+def _step(least: float, *, whole: bool) -> float:
+    """The round number that is not less."""
+    power = 10.0 ** math.floor(math.log10(least))
+    step = next(size * power for size in (1, 2, 2.5, 5, 10) if size * power >= least * (1 - 1e-9))
+    if whole:
+        return max(1.0, float(math.ceil(step)) if step < 10 else step)
+    return step
+
+
+def _labels(ticks: Sequence[float], step: float) -> tuple[str, ...]:
+    size = max(*map(abs, ticks), step)
+    return tuple("0" if abs(tick) < step / 2 else _label(tick, step, size) for tick in ticks)
+
+
+def _label(tick: float, step: float, size: float) -> str:
+    if step < 1e-4 or size >= 1e7:
+        return _power(tick)
+    if size >= 1e4:
+        return f"{tick / 1000:,.{_digits(step / 1000)}f}k"
+    return f"{tick:,.{_digits(step)}f}"
+
+
+def _digits(step: float) -> int:
+    """Decimals that tell ticks apart."""
+    return next((digits for digits in range(9) if abs(step * 10**digits % 1 - 0.5) > 0.5 - 1e-6), 9)
+
+
+def _power(value: float) -> str:
+    figures, power = f"{value:.1e}".split("e")
+    return f"{_trimmed(figures)}e{int(power)}"
+
+
+def _trimmed(text: str) -> str:
+    text = text.rstrip("0").rstrip(".") if "." in text else text
+    return "0" if text == "-0" else text

@@ -1,0 +1,171 @@
+"""Many runs write with one network: their turns are gathered into batches."""
+
+from __future__ import annotations
+
+import asyncio
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, TypeAlias
+
+import numpy as np
+
+from vrag.agent.policy import Delta, Reply, Sampled, Tokens
+from vrag.rl.generation import Prompt, Sampling, Written, first_prompt, next_prompt, write
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Mapping, Sequence
+
+    from vrag.agent.policy import Message
+    from vrag.rl.network import Network
+
+__all__ = ["Scribe", "Seat"]
+
+Key: TypeAlias = tuple[int, ...]
+"""What a run is known by: it seeds its chance, and orders it within a batch."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Turn:
+    """A reply that somebody waits for."""
+
+    key: Key
+    prompt: Prompt
+    coming: asyncio.Future[Written]
+
+
+@dataclass(slots=True, eq=False)
+class Scribe:
+    """Writes the replies of all runs of one event loop, a batch at a time, in a thread of its own.
+
+    Together: nothing is written before every run that has a seat waits, so that batches are always the same and
+    a training run can be repeated bit by bit. Otherwise: whoever waits when the thread is free is in the next
+    batch, and no run waits for a slow one.
+    """
+
+    network: Network
+    sampling: Sampling
+    together: bool = True
+    most: int = 64
+    """Replies in a batch at most."""
+    waiting: list[_Turn] = field(default_factory=list["_Turn"])
+    seated: int = 0
+    """Runs that have not left yet."""
+    writing: bool = False
+    thread: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(1, "vrag-scribe"))
+    tasks: set[asyncio.Task[None]] = field(default_factory=set[asyncio.Task[None]])
+
+    def expect(self, runs: int) -> None:
+        """So many more runs will sit down: others wait for each until it has left."""
+        self.seated += runs
+
+    def seat(self, key: Key) -> Seat:
+        """The policy of one run.
+
+        Args:
+            key: The same key, prompts and batches give the same replies.
+        """
+        return Seat(self, key)
+
+    def leave(self) -> None:
+        """A run has ended."""
+        self.seated -= 1
+        self._go_on()
+
+    async def ask(self, key: Key, prompt: Prompt) -> Written:
+        """The reply to a prompt.
+
+        Raises:
+            ModelError: If it cannot be written.
+        """
+        turn = _Turn(key, prompt, asyncio.get_running_loop().create_future())
+        self.waiting.append(turn)
+        self._go_on()
+        try:
+            return await turn.coming
+        finally:
+            if turn in self.waiting:
+                self.waiting.remove(turn)
+
+    def close(self) -> None:
+        """Ends the thread."""
+        self.thread.shutdown(wait=True, cancel_futures=True)
+
+    def _go_on(self) -> None:
+        """Begins the next batch, if its time has come."""
+        if self.writing or not self.waiting or (self.together and len(self.waiting) < self.seated):
+            return
+        self.writing = True
+        task = asyncio.get_running_loop().create_task(self._work())
+        self.tasks.add(task)
+        task.add_done_callback(self.tasks.discard)
+
+    async def _work(self) -> None:
+        turns = sorted(self.waiting, key=lambda turn: turn.key)
+        self.waiting.clear()
+        try:
+            for at in range(0, len(turns), self.most):
+                await self._batch(turns[at : at + self.most])
+        finally:
+            self.writing = False
+            self._go_on()
+
+    async def _batch(self, turns: Sequence[_Turn]) -> None:
+        loop = asyncio.get_running_loop()
+        prompts = [turn.prompt for turn in turns]
+        randoms = [np.random.default_rng(turn.key) for turn in turns]
+        try:
+            replies = await loop.run_in_executor(
+                self.thread, write, self.network, prompts, self.sampling, randoms
+            )
+        except Exception as error:  # noqa: BLE001 - raised where the replies are awaited
+            for turn in turns:
+                if not turn.coming.done():
+                    turn.coming.set_exception(error)
+            return
+        for turn, reply in zip(turns, replies, strict=True):
+            if not turn.coming.done():
+                turn.coming.set_result(reply)
+
+
+@dataclass(slots=True, eq=False)
+class Seat:
+    """The `Policy` of one run. It remembers what it said, so that replies stay the tokens they were."""
+
+    scribe: Scribe
+    key: Key
+    before: tuple[Prompt, Written] | None = None
+
+    @property
+    def name(self) -> str:
+        """How it is called in run files."""
+        return f"training:{self.scribe.network.checkpoint.name}"
+
+    @property
+    def sampling(self) -> Mapping[str, float | int | str | bool]:
+        """How it samples."""
+        ours = self.scribe.sampling
+        return {"temperature": ours.temperature, "max_tokens": ours.max_tokens}
+
+    async def reply(self, history: Sequence[Message], turn: int = 1) -> AsyncGenerator[Delta | Reply, None]:
+        """Writes the next reply, all of it at once; see `Policy`.
+
+        Raises:
+            ModelError: If it cannot be written.
+        """
+        network = self.scribe.network
+        if self.before is None:
+            prompt = first_prompt(network, history)
+        else:
+            prompt = next_prompt(network, *self.before, history)
+        written = await self.scribe.ask((*self.key, turn), prompt)
+        self.before = prompt, written
+        yield Delta(written.text)
+        yield Reply(
+            written.text,
+            written.finish,
+            Tokens(prompt=len(prompt.ids), completion=len(written.ids)),
+            Sampled(prompt_ids=prompt.ids, ids=written.ids, logprobs=written.logprobs),
+        )
+
+    async def aclose(self) -> None:
+        """Holds nothing of an event loop."""

@@ -1,0 +1,370 @@
+"""A folder of rollouts that can be stopped at any moment and gone on with.
+
+::
+
+    campaign.json     what they are made with; written first
+    rollouts.jsonl    one line per attempt, appended whole and forced to disk when its run is there
+    runs/<id>/        as in a `RunStore`; pictures that several runs show lie on disk once
+    pictures/         those pictures
+    lock              held by the one process that writes
+
+A line is what makes a rollout count. A process that dies leaves at worst half a line and a run that no line
+names: opening the campaign removes both, and the attempt is made again. Nothing is lost that was told of, and
+nothing is there twice.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import json
+import os
+import shutil
+from contextlib import aclosing, contextmanager, suppress
+from dataclasses import dataclass
+from typing import IO, TYPE_CHECKING, Any
+
+from filelock import FileLock, Timeout
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from vrag.agent.aside import aside
+from vrag.agent.events import ModelCalled
+from vrag.agent.runs import RunStore
+from vrag.errors import RunError
+from vrag.rl.rollout import Attempt, Rollout, roll_out
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Callable, Generator, Iterable, Iterator, Mapping
+    from pathlib import Path
+
+    from vrag.agent.loop import Agent
+    from vrag.types import Case
+
+__all__ = ["Campaign", "Entry", "open_campaign", "read_entries", "stored_rollouts"]
+
+MADE_WITH, ROLLOUTS, RUNS, PICTURES, LOCK = "campaign.json", "rollouts.jsonl", "runs", "pictures", "lock"
+SCHEMA_VERSION = 1
+
+
+class Entry(BaseModel):
+    """A line of `rollouts.jsonl`: an attempt that was made."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    case: str
+    """Its uid."""
+    sample: int = Field(ge=0)
+    question: str
+    run: str | None
+    """Id of its run; None where it failed before its first event."""
+    failure: str | None
+    """Why it says nothing about the model, as `kind: what happened`; None where it came to its end."""
+    stop: str | None
+    """Why the run ended; None where it has no end."""
+    answer: str | None
+    steps: int
+    """Model calls."""
+    tokens: int
+    """Sampled by the model, as far as the server told their ids."""
+    seconds: float
+
+    @classmethod
+    def of(cls, rollout: Rollout) -> Entry:
+        """The line of a rollout."""
+        attempt, run = rollout.attempt, rollout.trajectory
+        calls = [event for event in rollout.events if isinstance(event, ModelCalled)]
+        return cls(
+            case=attempt.case.uid,
+            sample=attempt.sample,
+            question=attempt.case.query,
+            run=run.run_id or None,
+            failure=rollout.failure,
+            stop=run.stop_reason,
+            answer=run.answer,
+            steps=len(calls),
+            tokens=sum(len(call.ids) for call in calls),
+            seconds=round(rollout.seconds, 3),
+        )
+
+    @property
+    def key(self) -> tuple[str, int]:
+        """What tells attempts apart."""
+        return self.case, self.sample
+
+    @property
+    def reason(self) -> str | None:
+        """The kind of its failure, to count by."""
+        return None if self.failure is None else self.failure.partition(":")[0]
+
+
+@dataclass(frozen=True, slots=True)
+class Campaign:
+    """A folder of rollouts that this process writes. Made by `open_campaign`."""
+
+    folder: Path
+    entries: dict[tuple[str, int], Entry]
+    """The attempts that are done, by uid and sample; of one that was made again the last."""
+    stream: IO[bytes]
+
+    def left(self, attempts: Iterable[Attempt], *, again: bool = False) -> Iterator[Attempt]:
+        """Those that are still to be made, as they are asked for.
+
+        Args:
+            attempts: All that the campaign is to hold.
+            again: Also those that failed.
+
+        Raises:
+            RunError: If a case asks something else than it did.
+        """
+        for attempt in attempts:
+            entry = self.entries.get((attempt.case.uid, attempt.sample))
+            if entry is not None and entry.question != attempt.case.query:
+                raise RunError(
+                    f"The case {attempt.case.uid} in {self.folder} asks something else.",
+                    "Roll these cases out into another folder.",
+                )
+            if entry is None or (again and entry.failure is not None):
+                yield attempt
+
+    async def made(
+        self,
+        attempts: Iterable[Attempt],
+        agent: Callable[[Attempt], Agent],
+        *,
+        concurrency: int = 64,
+        seconds: float | None = None,
+    ) -> AsyncGenerator[Entry, None]:
+        """Makes attempts as `roll_out` does, and yields each when it is safe on disk.
+
+        Raises:
+            RunError: If the disk refuses.
+        """
+        rolling = roll_out(attempts, agent, concurrency=concurrency, seconds=seconds)
+        async with aclosing(rolling) as rollouts:
+            async for rollout in rollouts:
+                yield await self._kept(rollout)
+
+    async def _kept(self, rollout: Rollout) -> Entry:
+        """Keeps a rollout beside the event loop; once begun that comes to its end."""
+        keeping = asyncio.ensure_future(aside(lambda: self.keep(rollout)))
+        try:
+            return await asyncio.shield(keeping)
+        except asyncio.CancelledError:
+            await asyncio.gather(keeping, return_exceptions=True)
+            raise
+
+    def keep(self, rollout: Rollout) -> Entry:
+        """Writes a rollout; when this returns it is on disk.
+
+        Raises:
+            RunError: If the disk refuses. The rollout does not count then.
+        """
+        entry = Entry.of(rollout)
+        line = entry.model_dump_json().encode() + b"\n"
+        with _writing(self.folder):
+            if entry.run is not None:
+                self._write_run(entry.run, rollout)
+            self._append(line)
+        self.entries[entry.key] = entry
+        return entry
+
+    def _append(self, line: bytes) -> None:
+        before = self.stream.tell()
+        try:
+            _check_whole(self.stream.write(line), line)
+            os.fsync(self.stream.fileno())
+        except OSError:
+            with suppress(OSError):
+                self.stream.truncate(before)
+            raise
+
+    def _write_run(self, run: str, rollout: Rollout) -> None:
+        """The run under a name of its own first, so that nobody reads half of one."""
+        unfinished = self.folder / RUNS / f".{run}"
+        (unfinished / "files").mkdir(parents=True)
+        for name, data in rollout.files.items():
+            self._write_file(unfinished / "files" / name, data)
+        lines = [event.model_dump_json().encode() + b"\n" for event in rollout.events]
+        _write(unfinished / "events.jsonl", b"".join(lines))
+        unfinished.replace(self.folder / RUNS / run)
+
+    def _write_file(self, target: Path, data: bytes) -> None:
+        """A file that a run names; a picture is another name of the one that lies there already."""
+        shared = self.folder / PICTURES / target.name
+        if target.suffix != ".jpg":
+            _write(target, data)
+            return
+        if not shared.exists():
+            unfinished = shared.with_name(f".{shared.name}")
+            _write(unfinished, data)
+            unfinished.replace(shared)
+        try:
+            os.link(shared, target)
+        except OSError:  # a file system without links, or a picture with too many
+            _write(target, data)
+
+
+@contextmanager
+def open_campaign(folder: Path, made_with: Mapping[str, Any]) -> Generator[Campaign]:
+    """Begins a campaign, or goes on with one.
+
+    Args:
+        folder: Where it lies; made where there is none.
+        made_with: What must stay the same from one time to the next, as JSON values by name: whoever goes on
+            with other values would mix rollouts of different policies or collections.
+
+    Raises:
+        RunError: If the folder holds something else, was made with other values, is being written by another
+            process, or cannot be written.
+    """
+    with _writing(folder):
+        _check_is_campaign(folder)
+        folder.mkdir(parents=True, exist_ok=True)
+    with _locked(folder):
+        with _writing(folder):
+            _check_made_with(folder, json.loads(json.dumps(made_with)))
+            for name in (RUNS, PICTURES):
+                (folder / name).mkdir(exist_ok=True)
+            _mend(folder / ROLLOUTS)
+        lines = _lines(folder)
+        _sweep(folder, {entry.run for entry in lines if entry.run})
+        with (folder / ROLLOUTS).open("ab", buffering=0) as stream:
+            yield Campaign(folder, {entry.key: entry for entry in lines}, stream)
+
+
+def read_entries(folder: Path) -> list[Entry]:
+    """The attempts of a campaign that are done, also while it goes on; of one made again the last.
+
+    Raises:
+        RunError: If there is no campaign, or a line is none of it.
+    """
+    if not (folder / MADE_WITH).is_file():
+        raise RunError(f"{folder} holds no rollouts.", "Make some: vrag train rollout.")
+    return list({entry.key: entry for entry in _lines(folder)}.values())
+
+
+def stored_rollouts(folder: Path, cases: Iterable[Case]) -> Iterator[Rollout]:
+    """The rollouts of a campaign again, one at a time, those of other cases left out.
+
+    Raises:
+        RunError: If there is no campaign, or a run is missing or damaged.
+    """
+    store, known = RunStore(folder / RUNS), {case.uid: case for case in cases}
+    for entry in read_entries(folder):
+        if (case := known.get(entry.case)) is None:
+            continue
+        run = None if entry.run is None else store.read(entry.run)
+        files = () if run is None else sorted((run.directory / "files").iterdir())
+        yield Rollout(
+            attempt=Attempt(case=case, sample=entry.sample),
+            events=() if run is None else run.events,
+            files={path.name: path.read_bytes() for path in files},
+            failure=entry.failure,
+            seconds=entry.seconds,
+        )
+
+
+def _check_is_campaign(folder: Path) -> None:
+    """Refuses a folder with something else in it, of which opening might remove runs."""
+    known = {LOCK, f".{MADE_WITH}"}  # of one that died before it began
+    if folder.is_dir() and (others := {path.name for path in folder.iterdir()} - known):
+        if MADE_WITH in others:
+            return
+        raise RunError(f"{folder} is not empty, and holds no rollouts.", "Name another folder: --out.")
+
+
+@contextmanager
+def _locked(folder: Path) -> Generator[None]:
+    lock = FileLock(folder / LOCK, timeout=0, is_singleton=False)
+    with _writing(folder):
+        try:
+            lock.acquire()
+        except Timeout as error:
+            raise RunError(
+                f"Another process is making rollouts in {folder}.",
+                "Wait for it, or name another folder: --out.",
+            ) from error
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+def _check_made_with(folder: Path, made_with: dict[str, Any]) -> None:
+    """Writes down what rollouts are made with, or compares it with what they were made with."""
+    path = folder / MADE_WITH
+    value = {"schema_version": SCHEMA_VERSION, **made_with}
+    if not path.exists():
+        _write(unfinished := path.with_name(f".{path.name}"), json.dumps(value, indent=2).encode() + b"\n")
+        unfinished.replace(path)
+        return
+    try:
+        before = json.loads(path.read_bytes())
+    except ValueError as error:
+        raise RunError(f"{path} is damaged: {error}.", "Name another folder: --out.") from error
+    changed = sorted(name for name in before.keys() | value.keys() if before.get(name) != value.get(name))
+    if changed:
+        raise RunError(
+            f"The rollouts in {folder} were made with another {', '.join(changed)}.",
+            "Go on with what they were made with, or name another folder: --out.",
+        )
+
+
+def _mend(path: Path) -> None:
+    """Cuts off half a line at the end."""
+    with path.open("a+b") as file:
+        file.seek(0)
+        data = file.read()
+        if data and not data.endswith(b"\n"):
+            file.truncate(data.rfind(b"\n") + 1)
+
+
+def _lines(folder: Path) -> list[Entry]:
+    """All lines, without half of one at the end."""
+    try:
+        lines = (folder / ROLLOUTS).read_bytes().split(b"\n")[:-1]
+    except FileNotFoundError:
+        return []
+    return [_entry(line, number, folder) for number, line in enumerate(lines, 1)]
+
+
+def _entry(line: bytes, number: int, folder: Path) -> Entry:
+    try:
+        return Entry.model_validate_json(line)
+    except ValidationError as error:
+        raise RunError(
+            f"Line {number} of {folder / ROLLOUTS} is no rollout: {error.errors()[0]['msg']}.",
+            "It was damaged, or written by another version. Roll out into another folder.",
+        ) from error
+
+
+def _sweep(folder: Path, named: set[str]) -> None:
+    """Removes runs that no line names: their process died before it could write one."""
+    for directory in (folder / RUNS).iterdir():
+        if directory.name not in named:
+            shutil.rmtree(directory, ignore_errors=True)
+
+
+def _write(path: Path, data: bytes) -> None:
+    """Writes a file and forces it to disk."""
+    with path.open("wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _check_whole(written: int, line: bytes) -> None:
+    """A disk that is all but full takes a part, and says so by its length alone."""
+    if written < len(line):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+@contextmanager
+def _writing(folder: Path) -> Generator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise RunError(
+            f"Rollouts cannot be written to {folder}: {error.strerror or error}.",
+            "Make room, or name another folder: --out.",
+        ) from error

@@ -1,0 +1,168 @@
+"""Checkpoints of a training: what it goes on from, whole or not there at all.
+
+`<run>/checkpoints/step-000040/` holds the model as transformers saves it, the state of the optimizer and `state.json`.
+It is written beside and then renamed: a folder of that name is complete. `<run>/training.json` says how the run
+is made; another run's folder is refused.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from vrag.embed.device import library
+from vrag.errors import TrainingError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from vrag.rl.network import Network
+    from vrag.rl.update import Updates
+
+__all__ = ["Checkpoints", "Saved"]
+
+_NAME = re.compile(r"step-(\d{6,})")
+_STATE, _OPTIMIZER, _SETTINGS = "state.json", "optimizer.pt", "training.json"
+
+
+@dataclass(frozen=True, slots=True)
+class Saved:
+    """A checkpoint on disk."""
+
+    folder: Path
+    step: int
+    state: Mapping[str, Any]
+    """What else the training wanted to know again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoints:
+    """The checkpoints of one run."""
+
+    run: Path
+    keep: int = 2
+    """How many of the latest are kept."""
+
+    def begin(self, settings: Mapping[str, Any], *, again: bool = False) -> Saved | None:
+        """Takes up a run: the checkpoint that it goes on from, if there is one.
+
+        Args:
+            settings: How the run is made, as JSON.
+            again: Whether a run that is there is thrown away.
+
+        Raises:
+            TrainingError: If the folder holds a run that was made otherwise, or something else.
+        """
+        known = self.run / _SETTINGS
+        if again and known.is_file():
+            shutil.rmtree(self.run)
+        if self.run.is_dir() and any(self.run.iterdir()):
+            self._check(settings, known)
+        self.run.mkdir(parents=True, exist_ok=True)
+        if not known.is_file():
+            _write(known, json.dumps(settings, indent=2, sort_keys=True) + "\n")
+        for unfinished in (self.run / "checkpoints").glob(".step-*"):
+            shutil.rmtree(unfinished, ignore_errors=True)
+        return self.latest
+
+    @property
+    def latest(self) -> Saved | None:
+        """The newest one; None before the first."""
+        steps = self._steps()
+        if not steps:
+            return None
+        step, folder = steps[-1]
+        try:
+            state: dict[str, Any] = json.loads((folder / _STATE).read_text(encoding="utf-8"))
+        except (OSError, ValueError) as error:
+            raise TrainingError(
+                f"{folder} is damaged: {error}.", "Remove it to go on from the one before."
+            ) from error
+        return Saved(folder, step, state)
+
+    def save(self, step: int, network: Network, updates: Updates, state: Mapping[str, Any]) -> Path:
+        """Writes a checkpoint. It is there whole, or not at all.
+
+        Raises:
+            TrainingError: If the disk refuses.
+        """
+        target = self.run / "checkpoints" / f"step-{step:06}"
+        beside = target.with_name(f".{target.name}")
+        try:
+            shutil.rmtree(beside, ignore_errors=True)
+            beside.mkdir(parents=True)
+            network.save(beside)
+            library("torch").save(updates.optimizer.state_dict(), beside / _OPTIMIZER)
+            _write(beside / _STATE, json.dumps({"step": step, "updates": updates.done, **state}))
+            for path in beside.iterdir():
+                _flush(path)
+            if target.is_dir():
+                shutil.rmtree(target)
+            beside.rename(target)
+        except OSError as error:
+            raise TrainingError(
+                f"{target} cannot be written: {error.strerror or error}.", "Make room."
+            ) from error
+        for _, old in self._steps()[: -self.keep]:
+            shutil.rmtree(old, ignore_errors=True)
+        return target
+
+    def restore(self, saved: Saved, updates: Updates) -> None:
+        """The optimizer as it was; the network is opened from the checkpoint's folder.
+
+        Raises:
+            TrainingError: If the state does not fit.
+        """
+        try:
+            state = library("torch").load(saved.folder / _OPTIMIZER, weights_only=True)
+            updates.optimizer.load_state_dict(state)
+        except (OSError, ValueError, RuntimeError, KeyError) as error:
+            raise TrainingError(f"{saved.folder} cannot be gone on from: {error}.") from error
+        updates.done = int(saved.state["updates"])
+
+    def publish(self, network: Network) -> Path:
+        """The model as it is at the end: `<run>/model`."""
+        target, beside = self.run / "model", self.run / ".model"
+        shutil.rmtree(beside, ignore_errors=True)
+        beside.mkdir(parents=True)
+        network.save(beside)
+        if target.is_dir():
+            shutil.rmtree(target)
+        beside.rename(target)
+        return target
+
+    def _check(self, settings: Mapping[str, Any], known: Path) -> None:
+        try:
+            before: dict[str, Any] = json.loads(known.read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            raise TrainingError(
+                f"{self.run} is not empty and holds no run.", "Name another folder."
+            ) from None
+        changed = sorted(name for name in {*before, *settings} if before.get(name) != settings.get(name))
+        if changed:
+            raise TrainingError(
+                f"{self.run} holds a run with other settings: {', '.join(changed)}.",
+                "Name another folder, give the same settings to go on, or --again to begin anew.",
+            )
+
+    def _steps(self) -> list[tuple[int, Path]]:
+        folder = self.run / "checkpoints"
+        named = ((_NAME.fullmatch(path.name), path) for path in (folder.iterdir() if folder.is_dir() else ()))
+        return sorted((int(match[1]), path) for match, path in named if match)
+
+
+def _write(path: Path, text: str) -> None:
+    beside = path.with_name(f".{path.name}")
+    beside.write_text(text, encoding="utf-8")
+    _flush(beside)
+    beside.replace(path)
+
+
+def _flush(path: Path) -> None:
+    with path.open("rb") as file:
+        os.fsync(file.fileno())

@@ -1,0 +1,244 @@
+"""Replies for many runs at once: prompts in token ids, and batches of them through one network."""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from vrag.agent.policy import Enclosed, FinishReason, Picture, Role
+from vrag.embed.device import library
+from vrag.errors import ContextTooLong, SettingsError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from vrag.agent.policy import Message
+    from vrag.rl.network import Network, Seen
+
+__all__ = ["Prompt", "Sampling", "Written", "first_prompt", "inputs_of", "next_prompt", "write"]
+
+_OPENED = re.compile(r"<think>\s*\Z")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sampling:
+    """How replies are drawn.
+
+    Raises:
+        SettingsError: If a value is out of range.
+    """
+
+    temperature: float = 1.0
+    """0 takes the likeliest token each time."""
+    max_tokens: int = 256
+    """Tokens of a reply at most."""
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.temperature < float("inf") or self.max_tokens < 1:
+            raise SettingsError("Replies are drawn at a temperature from 0, and have at least one token.")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Prompt:
+    """What a network is told, in its tokens."""
+
+    text: str
+    """By the chat template, one placeholder a picture."""
+    ids: tuple[int, ...]
+    """One placeholder for each visual token."""
+    seen: tuple[Seen, ...]
+    """Its pictures, in order."""
+    messages: tuple[Message, ...]
+    """What it was made of."""
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """A reply."""
+
+    text: str
+    ids: tuple[int, ...]
+    """The end-of-turn token included."""
+    logprobs: tuple[float, ...]
+    """Natural logarithms of the probabilities they were drawn with; at temperature 0 of the model's own."""
+    finish: FinishReason
+
+
+def first_prompt(network: Network, history: Sequence[Message]) -> Prompt:
+    """A prompt from scratch."""
+    text = network.checkpoint.prompt(history)
+    return _grown(network, Prompt("", (), (), ()), text, text, history)
+
+
+def next_prompt(network: Network, before: Prompt, reply: Written, history: Sequence[Message]) -> Prompt:
+    """A prompt that goes on from the one before and its reply, where the history does.
+
+    The ids of both are taken over, and only what was added since is encoded: a reply is never decoded and
+    encoded again. Where the history is another one, such as a context that was rebuilt, it begins from scratch.
+
+    Args:
+        network: Whose tokens.
+        before: What the network was told last.
+        reply: What it said to that.
+        history: What it is told now.
+    """
+    known = len(before.messages)
+    if len(history) <= known or any(a is not b for a, b in zip(before.messages, history, strict=False)):
+        return first_prompt(network, history)
+    said, text = history[known], network.checkpoint.prompt(history)
+    wanted = said.text.removeprefix(opening_of(before.text))
+    start = before.text + wanted
+    if said.role is not Role.ASSISTANT or not reply.text.startswith(said.text) or not text.startswith(start):
+        return first_prompt(network, history)
+    decode = network.checkpoint.decode
+    kept = bisect_left(range(len(reply.ids)), True, key=lambda n: decode(reply.ids[:n]).startswith(wanted))
+    begun = Prompt(start, (*before.ids, *reply.ids[:kept]), before.seen, before.messages)
+    return _grown(network, begun, text[len(start) :], text, history)
+
+
+def opening_of(prompt: str) -> str:
+    """The beginning of a thought with which a chat template ends its prompt; empty where it does not."""
+    opened = _OPENED.search(prompt)
+    return opened[0] if opened else ""
+
+
+def _grown(network: Network, begun: Prompt, added: str, text: str, history: Sequence[Message]) -> Prompt:
+    """A prompt with more text, and the pictures that stand in it."""
+    parts = [part for message in history for part in message.parts]
+    pictures = [part for part in parts if isinstance(part, Picture | Enclosed)]
+    new = [network.see(picture.sha256, picture.jpeg) for picture in pictures[len(begun.seen) :]]
+    ids: list[int] = list(begun.ids)
+    coming = iter(new)
+    for token in network.encode(added):
+        ids += [token] * (next(coming).tokens if token == network.image_token else 1)
+    return Prompt(text, tuple(ids), (*begun.seen, *new), tuple(history))
+
+
+def write(
+    network: Network,
+    prompts: Sequence[Prompt],
+    sampling: Sampling,
+    randoms: Sequence[np.random.Generator],
+) -> list[Written]:
+    """Replies to several prompts, in one batch.
+
+    A reply depends on its prompt, its generator and, in the last bits of floating point, on the batch: the
+    same batch gives the same replies.
+
+    Args:
+        network: What writes.
+        prompts: What it is told.
+        sampling: How it draws.
+        randoms: One source of chance for each prompt.
+
+    Raises:
+        ContextTooLong: If a prompt leaves no room for a reply.
+    """
+    room = network.checkpoint.context - max(len(prompt.ids) for prompt in prompts)
+    if room < 1:
+        raise ContextTooLong(
+            f"A prompt has more than the {network.checkpoint.context} tokens that the model takes.",
+            "Allow fewer steps, or show fewer or smaller pictures.",
+        )
+    length = min(sampling.max_tokens, room)
+    noise = np.stack([random.random(length) for random in randoms])
+    torch = library("torch")
+    drawer = _Drawer(network, sampling, torch.from_numpy(noise))
+    inputs = inputs_of(
+        network, [prompt.ids for prompt in prompts], [prompt.seen for prompt in prompts], left=True
+    )
+    with torch.inference_mode():
+        network.model.generate(
+            **inputs, max_new_tokens=length, logits_processor=[drawer.choose], use_cache=True
+        )
+    return [
+        _written(network, prompt, ids, logprobs)
+        for prompt, ids, logprobs in zip(prompts, drawer.ids, drawer.logprobs, strict=True)
+    ]
+
+
+def _written(network: Network, prompt: Prompt, ids: list[int], logprobs: list[float]) -> Written:
+    ends = network.checkpoint.ends
+    end = next((at + 1 for at, token in enumerate(ids) if token in ends), len(ids))
+    text = opening_of(prompt.text) + network.checkpoint.decode(ids[:end])
+    finish = FinishReason.STOP if end and ids[end - 1] in ends else FinishReason.LENGTH
+    return Written(text, tuple(ids[:end]), tuple(logprobs[:end]), finish)
+
+
+def inputs_of(
+    network: Network, ids: Sequence[Sequence[int]], seen: Sequence[Sequence[Seen]], *, left: bool
+) -> dict[str, Any]:
+    """The tensors of a batch: ids, attention, kinds of tokens, pictures.
+
+    Args:
+        network: Whose input it is.
+        ids: Of each row; placeholders of pictures expanded.
+        seen: The pictures of each row.
+        left: Whether shorter rows are filled up on the left, as for writing, or on the right.
+    """
+    torch = library("torch")
+    width = max(map(len, ids))
+    pad = network.checkpoint.tokenizer.pad_token_id
+    filled: NDArray[np.int64] = np.full((len(ids), width), pad, dtype=np.int64)
+    attention: NDArray[np.int64] = np.zeros((len(ids), width), dtype=np.int64)
+    for row, tokens in enumerate(ids):
+        place = slice(width - len(tokens), width) if left else slice(0, len(tokens))
+        filled[row, place], attention[row, place] = tokens, 1
+    tokens = torch.from_numpy(filled)
+    inputs = {
+        "input_ids": tokens,
+        "attention_mask": torch.from_numpy(attention),
+        "mm_token_type_ids": (tokens == network.image_token).int(),
+    }
+    pictures = [picture for row in seen for picture in row]
+    if pictures:
+        inputs["pixel_values"] = torch.cat([picture.pixels for picture in pictures])
+        inputs["image_grid_thw"] = torch.tensor([picture.grid for picture in pictures])
+    return {name: value.to(network.checkpoint.device.name) for name, value in inputs.items()}
+
+
+@dataclass(slots=True)
+class _Drawer:
+    """Draws the tokens of a batch: a hook of `generate`, which then takes the only one left possible.
+
+    Chance is drawn beforehand, one number in [0, 1) a token: a token is where that number falls among the
+    probabilities laid end to end. So no state of any generator is touched while a batch is written.
+    """
+
+    network: Network
+    sampling: Sampling
+    noise: Any
+    """(rows, tokens)"""
+    ids: list[list[int]] = field(init=False)
+    logprobs: list[list[float]] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.ids = [[] for _ in range(len(self.noise))]
+        self.logprobs = [[] for _ in range(len(self.noise))]
+
+    def choose(self, _ids: Any, scores: Any) -> Any:  # noqa: ANN401
+        """Draws from scores, (rows, vocabulary)."""
+        torch = library("torch")
+        scores = scores.float()
+        scores[:, list(self.network.checkpoint.banned)] = float("-inf")
+        logprobs = torch.log_softmax(scores / (self.sampling.temperature or 1.0), dim=-1)
+        drawn = self._drawn(logprobs)
+        chosen = logprobs.gather(-1, drawn)
+        for row, (token, logprob) in enumerate(zip(drawn[:, 0].tolist(), chosen[:, 0].tolist(), strict=True)):
+            self.ids[row].append(token)
+            self.logprobs[row].append(logprob)
+        return torch.full_like(scores, float("-inf")).scatter_(-1, drawn, 0.0)
+
+    def _drawn(self, logprobs: Any) -> Any:  # noqa: ANN401
+        if not self.sampling.temperature:
+            return logprobs.argmax(dim=-1, keepdim=True)
+        laid = logprobs.double().exp().cumsum(dim=-1)
+        at = self.noise[:, len(self.ids[0]), None].to(laid.device) * laid[:, -1:]
+        drawn = library("torch").searchsorted(laid, at, right=True)
+        return drawn.clamp(max=logprobs.shape[-1] - 1)

@@ -1,0 +1,198 @@
+"""Policy losses over training rows, in torch: clipped ratios by token or by segment, KL, entropy.
+
+A row is a segment or a whole trajectory (`vrag.rl.rows`). How rows are weighed is told apart from the
+loss, in one number for each, so that a batch can be taken in pieces whose losses add up to the same sum.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+
+from vrag.embed.device import library
+from vrag.errors import SettingsError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from numpy.typing import ArrayLike, NDArray
+
+__all__ = ["LossOptions", "PolicyLoss", "RatioKind", "policy_loss", "row_weights"]
+
+Tensor: TypeAlias = Any
+"""A torch tensor; torch is not typed here, and not there when this module is imported."""
+_FAR = 20.0
+"""Log-ratios are cut to this, so that nothing overflows; such a token has no gradient by then."""
+
+
+class RatioKind(StrEnum):
+    """What the ratio of new to old probability is taken over."""
+
+    TOKEN = "token"  # noqa: S105 - no password
+    """Each token (PPO, GRPO)."""
+    SEGMENT = "segment"
+    """The row: the geometric mean over its tokens (GSPO, arXiv 2507.18071, equation 7)."""
+
+
+_CLIPS = {RatioKind.TOKEN: (0.2, 0.2), RatioKind.SEGMENT: (3e-4, 4e-4)}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LossOptions:
+    """How the loss is made.
+
+    Raises:
+        SettingsError: If a value is out of range.
+    """
+
+    kind: RatioKind = RatioKind.TOKEN
+    clip: tuple[float, float] | None = None
+    """How far a ratio may go below and above 1; None for what is usual: 0.2 and 0.2 by token, 3e-4 and
+    4e-4 by segment."""
+    kl: float = 0.01
+    """Weight of the KL divergence from the reference policy; says nothing without one."""
+    entropy: float = 0.0
+    """Weight of the entropy, which is rewarded."""
+
+    def __post_init__(self) -> None:
+        low, high = self.clips
+        if not (0 < low <= 1 and 0 < high < float("inf")):
+            raise SettingsError(f"Ratios cannot be clipped to 1 - {low} and 1 + {high}.")
+        if not (0 <= self.kl < float("inf") and 0 <= self.entropy < float("inf")):
+            raise SettingsError("The weights of KL and entropy are 0 or more.")
+
+    @property
+    def clips(self) -> tuple[float, float]:
+        """The bounds in force."""
+        return _CLIPS[self.kind] if self.clip is None else self.clip
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PolicyLoss:
+    """A loss and what is worth writing down about it."""
+
+    total: Tensor
+    """Scalar, with its graph."""
+    statistics: Mapping[str, float]
+    """Detached, over the own tokens of rows that are not masked: `policy`, `kl`, `entropy` (means),
+    `clipped` (share of tokens whose gradient the clip took away), `ratio` (mean), `drift` (low-variance
+    KL from the sampler), `tokens` (their number). All 0 without such tokens."""
+
+
+def row_weights(own: ArrayLike, units: ArrayLike, *, count: int | None = None) -> NDArray[np.float64]:
+    """What each own token of a row weighs, shape (rows,): token mean within a unit, then mean over units.
+
+    GRPO: a unit is a trajectory. GGPO: a unit is a segment, and masked ones count like all others.
+
+    Args:
+        own: Number of own tokens of each row, shape (rows,).
+        units: To which unit each row belongs, shape (rows,); rows of a re-tokenised trajectory share one.
+        count: Number of units of the batch, where some have no row left; None for those that have.
+
+    Raises:
+        ValueError: If the two are not of one length, or `count` is less than the units there are.
+
+    >>> row_weights([2, 2, 4], [0, 0, 1]).tolist()
+    [0.125, 0.125, 0.125]
+    """
+    tokens, named = np.asarray(own, dtype=np.float64), np.asarray(units)
+    if tokens.ndim != 1 or tokens.shape != named.shape:
+        raise ValueError(f"{tokens.shape} numbers are not one for each of {named.shape} rows")
+    kinds, of = np.unique(named, return_inverse=True)
+    total = len(kinds) if count is None else count
+    if total < len(kinds):
+        raise ValueError(f"there are {len(kinds)} units, not {total}")
+    sums = np.bincount(of, weights=tokens, minlength=len(kinds))
+    return 1.0 / (np.maximum(sums, 1.0)[of] * max(total, 1))
+
+
+def policy_loss(  # noqa: PLR0913 - an array each
+    logprobs: Tensor,
+    old_logprobs: Tensor,
+    advantages: Tensor,
+    mask: Tensor,
+    *,
+    weights: Tensor,
+    masked: Tensor | None = None,
+    reference: Tensor | None = None,
+    entropies: Tensor | None = None,
+    options: LossOptions | None = None,
+) -> PolicyLoss:
+    """Sum over rows and own tokens of weight × (clipped policy term + KL - entropy).
+
+    The policy term of a token is -min(ratio A, clip(ratio, 1 - low, 1 + high) A); by segment, all tokens
+    of a row have the ratio of the row. The divergence is the low-variance estimate of Schulman ("k3"):
+    exp(d) - d - 1 with d = log reference - log policy. Masked rows have exactly zero gradient in all terms.
+
+    Args:
+        logprobs: Of each token under the policy that is trained, shape (rows, n), with its graph.
+        old_logprobs: Of the policy that sampled, shape (rows, n).
+        advantages: Of each row, shape (rows,), or each token, (rows, n).
+        mask: True where the model sampled the token, shape (rows, n). What stands elsewhere in the other
+            arrays, NaN too, says nothing.
+        weights: Of each own token of a row, shape (rows,); see `row_weights`.
+        masked: mu: rows without any gradient, shape (rows,); None for no row.
+        reference: Under the reference policy, shape (rows, n); None for no divergence.
+        entropies: Of the policy's distribution at each token, shape (rows, n), with their graph; None
+            for no such term.
+        options: How the loss is made.
+
+    Raises:
+        MissingExtra: If torch is not installed.
+    """
+    ours = options or LossOptions()
+    active = mask.bool() if masked is None else mask.bool() & ~masked.bool()[:, None]
+    new, old = _only(logprobs, active), _only(old_logprobs, active)
+    each = advantages if advantages.ndim == 2 else advantages[:, None].expand_as(new)
+    ratio = _ratio(new, old.detach(), active, ours.kind)
+    term, clipped = _clipped(ratio, _only(each, active), ours.clips)
+    scale = weights.to(new.dtype)[:, None] * active
+    parts = {"policy": term}
+    total = (term * scale).sum()
+    if reference is not None:
+        parts["kl"] = _low_variance(_only(reference, active).detach() - new)
+        total = total + ours.kl * (parts["kl"] * scale).sum()
+    if entropies is not None:
+        parts["entropy"] = _only(entropies, active)
+        total = total - ours.entropy * (parts["entropy"] * scale).sum()
+    parts |= {"ratio": ratio, "clipped": clipped, "drift": _low_variance(old - new)}
+    return PolicyLoss(total, _statistics(parts, active))
+
+
+def _only(values: Tensor, active: Tensor) -> Tensor:
+    """0 where a token does not count, also where the value is no number: then the gradient is 0 as well."""
+    return library("torch").where(active, values, values.new_zeros(()))
+
+
+def _ratio(new: Tensor, old: Tensor, active: Tensor, kind: RatioKind) -> Tensor:
+    """New over old probability, shape (rows, n)."""
+    logs = new - old
+    if kind is RatioKind.SEGMENT:
+        lengths = active.sum(dim=1, keepdim=True).clamp(min=1)
+        logs = (logs.sum(dim=1, keepdim=True) / lengths).expand_as(logs)
+    return logs.clamp(-_FAR, _FAR).exp()
+
+
+def _clipped(ratio: Tensor, advantages: Tensor, clips: tuple[float, float]) -> tuple[Tensor, Tensor]:
+    """The policy term of each token, and whether the clip took its gradient away."""
+    low, high = clips
+    plain, bound = ratio * advantages, ratio.clamp(1 - low, 1 + high) * advantages
+    return -library("torch").minimum(plain, bound), bound < plain
+
+
+def _low_variance(difference: Tensor) -> Tensor:
+    """exp(d) - d - 1, never negative."""
+    cut = difference.clamp(-_FAR, _FAR)
+    return cut.exp() - cut - 1
+
+
+def _statistics(parts: Mapping[str, Tensor], active: Tensor) -> dict[str, float]:
+    tokens = int(active.sum())
+    means = {
+        name: float(_only(part.detach().float(), active).sum()) / max(tokens, 1)
+        for name, part in parts.items()
+    }
+    return means | {"tokens": float(tokens)}

@@ -1,0 +1,207 @@
+"""What a training measures of itself, step by step, in a file that only grows.
+
+`metrics.jsonl` holds one JSON object a line: `step`, and what was measured at it, by name. A training
+that is killed leaves at worst a torn last line. One that goes on from the checkpoint of step N cuts what
+came after step N and writes it again, so that no step is lost or there twice. For this to hold, every
+line of step N has to be written before the checkpoint of step N is.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import math
+import os
+import secrets
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from numbers import Integral
+from typing import IO, TYPE_CHECKING, Any
+
+from vrag.errors import RunError
+
+if TYPE_CHECKING:
+    from collections.abc import Generator, Iterable, Mapping
+    from pathlib import Path
+
+__all__ = ["FILE", "Metrics", "MetricsFile", "latest", "names", "read_metrics", "series"]
+
+FILE = "metrics.jsonl"
+"""What it is called in the folder of a training."""
+
+
+@dataclass(frozen=True, slots=True)
+class Metrics:
+    """What was measured at a step: a line of the file."""
+
+    step: int
+    """Updates of the weights before and with it; 0 is before the first."""
+    values: Mapping[str, float | None] = field(default_factory=dict[str, "float | None"])
+    """By name; None where it was no finite number, or there was nothing to measure. The names:
+
+    - `seconds`: wall time of the step.
+    - `reward`, `reward/<part>`: means over the rollouts that have one, in [0, 1].
+    - `accuracy`: share of the rollouts that the judge found correct.
+    - `missing`: rollouts without a reward, a count.
+    - `invalid`: share of the turns without a valid action.
+    - `calls`, `tokens`: calls of the model and tokens that it sampled, means of a rollout.
+    - `masked`: share of the segments that the graph took out of the gradient (GGPO).
+    - `kl`: to the reference policy, in nats a token. `entropy`: of the policy, likewise.
+    - `loss`; `grad_norm`: before it was clipped.
+    - `clipped`: share of the ratios that the objective clipped.
+    - `eval/<name>`: means over the held-out cases, without sampling.
+    """
+
+
+@dataclass(frozen=True, slots=True)
+class MetricsFile:
+    """The file, open for what comes next."""
+
+    path: Path
+    _stream: IO[bytes]
+
+    @classmethod
+    @contextmanager
+    def open(cls, path: Path, *, after: int | None) -> Generator[MetricsFile]:
+        """Opens the file behind the lines that count.
+
+        Args:
+            path: The file; made, with its folder, when it is not there.
+            after: Step of the checkpoint that the training goes on from: later lines are cut, and so is
+                a torn one at the end. None for a training that begins: every line is.
+
+        Raises:
+            RunError: If a line that is whole is damaged, or the disk refuses.
+        """
+        with _writing(path):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            _cut(path, after)
+            stream = path.open("ab", buffering=0)
+        with stream:
+            yield cls(path, stream)
+
+    def write(self, step: int, values: Mapping[str, float | None]) -> None:
+        """Appends a line; it is on the disk when this returns.
+
+        Args:
+            step: Its step.
+            values: By name, as in `Metrics`; numbers of NumPy and of one-element tensors will do.
+
+        Raises:
+            RunError: If the disk refuses. Nothing of the line is in the file then.
+        """
+        kept = {name: _finite(value) for name, value in values.items()}
+        line = json.dumps({"step": step, **kept}, allow_nan=False).encode() + b"\n"
+        with _writing(self.path):
+            written = self._stream.write(line)
+            if written < len(line):
+                self._stream.truncate(self._stream.tell() - written)
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            os.fsync(self._stream.fileno())
+
+
+def read_metrics(path: Path) -> tuple[Metrics, ...]:
+    """The lines of a file, in their order; one that is torn, at the end, is left out.
+
+    Args:
+        path: The file, or the folder of a training that has it; the training may still go on.
+
+    Raises:
+        RunError: If there is none, or a line that is whole is damaged.
+    """
+    file = path / FILE if path.is_dir() else path
+    try:
+        data = file.read_bytes()
+    except OSError as error:
+        reason = os.strerror(error.errno or 0)
+        raise RunError(f"{file} cannot be read: {reason}.", "Name the folder of a training.") from error
+    return tuple(_record(line, number, file) for number, line in enumerate(_whole(data), 1))
+
+
+def names(records: Iterable[Metrics]) -> tuple[str, ...]:
+    """What was measured at least once, in the order of the first time."""
+    found = (name for one in records for name, value in one.values.items() if value is not None)
+    return tuple(dict.fromkeys(found))
+
+
+def series(records: Iterable[Metrics], name: str) -> tuple[tuple[int, float], ...]:
+    """Steps and values of one measure, by step; steps without a value are left out.
+
+    >>> series([Metrics(2, {"loss": 0.5}), Metrics(1, {"loss": 1.0}), Metrics(3, {"loss": None})], "loss")
+    ((1, 1.0), (2, 0.5))
+    """
+    found = {one.step: value for one in records if (value := one.values.get(name)) is not None}
+    return tuple(sorted(found.items()))
+
+
+def latest(records: Iterable[Metrics]) -> dict[str, tuple[int, float]]:
+    """The last step at which each measure had a value, and that value."""
+    lines = tuple(records)
+    return {name: series(lines, name)[-1] for name in names(lines)}
+
+
+def _cut(path: Path, after: int | None) -> None:
+    """Takes the lines that do not count out of the file, all at once."""
+    data = path.read_bytes() if path.exists() else b""
+    lines = [
+        line
+        for number, line in enumerate(_whole(data), 1)
+        if after is not None and _record(line, number, path).step <= after
+    ]
+    kept = b"".join(line + b"\n" for line in lines)
+    if kept == data:
+        return
+    unfinished = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+    try:
+        with unfinished.open("wb") as stream:
+            stream.write(kept)
+            stream.flush()
+            os.fsync(stream.fileno())
+        unfinished.replace(path)
+    finally:
+        unfinished.unlink(missing_ok=True)
+
+
+def _whole(data: bytes) -> list[bytes]:
+    """The lines that have their end."""
+    return data.split(b"\n")[:-1]
+
+
+def _record(line: bytes, number: int, path: Path) -> Metrics:
+    try:
+        found: Any = json.loads(line)
+        step = found.pop("step")
+        if not isinstance(step, int) or isinstance(step, bool):
+            raise TypeError(step)  # noqa: TRY301 - a step that is none is damage like any other
+        return Metrics(step, {str(name): _finite(value) for name, value in found.items()})
+    except (ValueError, TypeError, AttributeError, KeyError, RecursionError) as error:
+        told = f"Line {number} of {path} is no line of metrics."
+        raise RunError(told, "Take it out, or name another training.") from error
+
+
+def _finite(value: Any) -> float | None:  # noqa: ANN401 - numbers of several libraries, or what a file holds
+    """A number as JSON has it; None for what is not finite.
+
+    Raises:
+        TypeError: If it is no number.
+    """
+    if value is None:
+        return None
+    if isinstance(value, str | bytes | bool):
+        raise TypeError(value)
+    try:
+        number = float(value)
+    except OverflowError:
+        return None
+    if not math.isfinite(number):
+        return None
+    return int(value) if isinstance(value, Integral) else number
+
+
+@contextmanager
+def _writing(path: Path) -> Generator[None]:
+    try:
+        yield
+    except OSError as error:
+        reason = os.strerror(error.errno or 0)
+        raise RunError(f"{path} cannot be written: {reason}.", "Make room or mend the rights.") from error

@@ -1,0 +1,122 @@
+"""A checkpoint that is trained: how pictures and rows become its input, and how it is saved."""
+
+from __future__ import annotations
+
+import io
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from PIL import Image
+
+from vrag.agent.policies.checkpoint import family_of, open_checkpoint
+from vrag.embed.device import open_device
+from vrag.embed.options import EmbedOptions
+from vrag.embed.processors import loading, rgb
+from vrag.errors import TrainingError
+from vrag.profiles import write_profile
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from vrag.agent.policies.checkpoint import Checkpoint
+
+__all__ = ["Network", "Seen", "open_network"]
+
+_MOST_PICTURES = 4096
+"""Pictures whose pixels are kept: the same pages are shown again and again."""
+_FILES = ("preprocessor_config.json", "chat_template.jinja")
+"""Files of a checkpoint that training does not change."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Seen:
+    """A picture as the network takes it."""
+
+    pixels: Any
+    """Tensor (patches, channels × temporal × patch²)."""
+    grid: tuple[int, int, int]
+    """Patches: in time, from top to bottom, from left to right."""
+    tokens: int
+    """How many tokens of a prompt stand for it."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Network:
+    """A checkpoint in memory, to be sampled from and to be changed. Not for several threads at once."""
+
+    checkpoint: Checkpoint
+    image_token: int
+    """The placeholder of pictures."""
+    seen: dict[str, Seen] = field(default_factory=dict[str, Seen])
+    """By the hash of their file, pictures that were shown before."""
+
+    @property
+    def model(self) -> Any:  # noqa: ANN401 - the library is not typed
+        """The weights."""
+        return self.checkpoint.model
+
+    def trained(self, *, vision: bool = True) -> list[Any]:
+        """The weights that are changed, in an order that stays the same.
+
+        Args:
+            vision: Whether the vision tower and its projector are among them.
+        """
+        kept = [
+            (name, weight)
+            for name, weight in self.model.named_parameters()
+            if vision or ".visual." not in name
+        ]
+        return [weight for _, weight in kept]
+
+    def encode(self, text: str) -> list[int]:
+        """The tokens of a text; special tokens in it are such."""
+        return self.checkpoint.tokenizer(text, add_special_tokens=False)["input_ids"]
+
+    def see(self, sha256: str, jpeg: bytes) -> Seen:
+        """A picture as the network takes it.
+
+        Args:
+            sha256: Of its file.
+            jpeg: The file.
+        """
+        if sha256 not in self.seen:
+            if len(self.seen) >= _MOST_PICTURES:
+                del self.seen[next(iter(self.seen))]
+            part = self.checkpoint.processor.image_processor
+            with Image.open(io.BytesIO(jpeg), formats=("JPEG",)) as image:
+                made = part(images=[rgb(image)], return_tensors="pt")
+            grid: tuple[int, int, int] = tuple(made["image_grid_thw"][0].tolist())
+            tokens = grid[0] * grid[1] * grid[2] // part.merge_size**2
+            self.seen[sha256] = Seen(made["pixel_values"], grid, tokens)
+        return self.seen[sha256]
+
+    def save(self, folder: Path) -> None:
+        """Writes a checkpoint that transformers loads and `vrag ask --model local:` serves."""
+        source = self.checkpoint
+        with loading():
+            source.model.save_pretrained(folder)
+            source.tokenizer.save_pretrained(folder)
+        for name in _FILES:
+            if (source.folder / name).is_file():
+                (folder / name).write_bytes((source.folder / name).read_bytes())
+        write_profile(source.profile, folder)
+
+
+def open_network(folder: Path, *, device: str = "auto", dtype: str = "auto") -> Network:
+    """Loads a checkpoint for training.
+
+    Args:
+        folder: Of a Qwen-VL family, as transformers saves it.
+        device: `auto`, `cpu`, `cuda`, `cuda:1`.
+        dtype: Of the weights; `auto` is float32 on a CPU and bfloat16 elsewhere.
+
+    Raises:
+        TrainingError: If there is no such folder.
+        ModelError: If it cannot be loaded.
+        MissingExtra: Without torch and transformers.
+    """
+    if not folder.is_dir():
+        raise TrainingError(f"There is no checkpoint {folder}.", "Make one: vrag train make-tiny.")
+    place = open_device(EmbedOptions(device=device, dtype=dtype))
+    opened = open_checkpoint(folder, family_of(folder), place, folder.name)
+    return Network(opened, int(opened.model.config.image_token_id))

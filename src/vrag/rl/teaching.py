@@ -1,0 +1,89 @@
+"""Supervised rows: recorded runs in the tokens of the model that is to learn from them."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from vrag.agent.events import ModelCalled
+from vrag.agent.policy import Enclosed, FinishReason, Message, Role, Text
+from vrag.geometry import Size
+from vrag.rl.generation import Written, first_prompt, next_prompt, opening_of
+from vrag.rl.rows import RunRows, Vocabulary, rows_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from vrag.agent.events import Event
+    from vrag.rl.generation import Prompt
+    from vrag.rl.network import Network
+
+__all__ = ["taught_rows", "vocabulary_of"]
+
+
+def vocabulary_of(network: Network) -> Vocabulary:
+    """What rows need to know of a network's tokens."""
+    return Vocabulary(
+        decode=network.checkpoint.decode,
+        ends=network.checkpoint.ends,
+        image=network.image_token,
+        forbidden=frozenset(network.checkpoint.banned),
+        features=network.checkpoint.profile.visual_tokens,
+    )
+
+
+def taught_rows(network: Network, events: Sequence[Event], files: Mapping[str, bytes]) -> RunRows:
+    """The rows of a run that another policy made: a person, an expert, a script.
+
+    What it said up to the end of each action is encoded, with the end of a turn behind it. Its own tokens are
+    those that are learned.
+
+    Args:
+        network: What is to learn.
+        events: Of one run.
+        files: What the run names by hash.
+    """
+    told = _Told(network, files)
+    spoken = [told.call(event) if isinstance(event, ModelCalled) else event for event in events]
+    return rows_of(spoken, files, vocabulary_of(network))
+
+
+class _Told:
+    """A conversation as it is told again, in tokens."""
+
+    def __init__(self, network: Network, files: Mapping[str, bytes]) -> None:
+        self._network, self._files = network, files
+        self._messages: dict[str, Message] = {}
+        self._before: tuple[Prompt, Written] | None = None
+
+    def call(self, event: ModelCalled) -> ModelCalled:
+        """The call with the tokens of this network; without any where a message is not with the run."""
+        try:
+            history = [self._message(sha256) for sha256 in event.messages]
+        except (KeyError, ValueError, TypeError):
+            return event.model_copy(update={"prompt_ids": (), "ids": (), "logprobs": ()})
+        network = self._network
+        prompt = (
+            first_prompt(network, history)
+            if self._before is None
+            else next_prompt(network, *self._before, history)
+        )
+        said = event.reply[: event.executed]
+        end: int = network.checkpoint.tokenizer.eos_token_id
+        ids = (*network.encode(said.removeprefix(opening_of(prompt.text))), end)
+        self._before = prompt, Written(said, ids, (0.0,) * len(ids), FinishReason.STOP)
+        changes = {"prompt_ids": prompt.ids, "ids": ids, "logprobs": (0.0,) * len(ids), "reply": said}
+        return event.model_copy(update=changes)
+
+    def _message(self, sha256: str) -> Message:
+        if sha256 not in self._messages:
+            told: dict[str, Any] = json.loads(self._files[f"{sha256}.json"])
+            parts = tuple(map(self._part, told["parts"]))
+            self._messages[sha256] = Message(Role(told["role"]), parts)
+        return self._messages[sha256]
+
+    def _part(self, part: Mapping[str, Any]) -> Text | Enclosed:
+        if "picture" not in part:
+            return Text(str(part["text"]))
+        jpeg = self._files[f"{part['picture']}.jpg"]
+        return Enclosed(str(part["picture"]), Size(1, 1), jpeg, str(part["picture"]))

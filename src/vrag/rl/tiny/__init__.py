@@ -1,0 +1,226 @@
+"""A tiny Qwen-VL of random weights with a tokenizer of its own: small enough to learn on one core.
+
+It is a checkpoint like any other (transformers loads it, `vrag ask --model local:PATH` asks it), with the sizes
+turned down: two layers, pictures of a few visual tokens, and a vocabulary made of the words it will meet. Its profile
+travels with it (`vrag.profiles.PROFILE_FILE`).
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, replace
+from importlib.resources import files
+from typing import TYPE_CHECKING, Any
+
+from vrag.agent.prompts import texts
+from vrag.embed.device import library
+from vrag.embed.processors import loading
+from vrag.errors import SettingsError
+from vrag.profiles import PROFILES, write_profile
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from pathlib import Path
+
+    from vrag.profiles import Profile
+
+__all__ = ["TINY_FAMILIES", "TinyOptions", "make_tiny"]
+
+TINY_FAMILIES = ("qwen3-vl", "qwen2.5-vl")
+"""Profiles of the families that can be made."""
+_PAD, _END, _IMAGE, _VIDEO = "<|endoftext|>", "<|im_end|>", "<|image_pad|>", "<|video_pad|>"
+_VISION = ("<|vision_start|>", "<|vision_end|>", "<|vision_pad|>", _IMAGE, _VIDEO)
+_SPECIAL = (_PAD, "<|im_start|>", _END, *_VISION)
+_MOST_WORDS = 20_000
+"""Tokens of the vocabulary at most. Merging ends by itself when every word is one token."""
+_TOKENS_OF_PICTURES = 16_384
+_HEADS = 4
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TinyOptions:
+    """How large it is, and what it is for.
+
+    Raises:
+        SettingsError: If a size cannot be.
+    """
+
+    family: str = "qwen3-vl"
+    """Profile of the family: `qwen3-vl` or `qwen2.5-vl`."""
+    hidden: int = 64
+    """Width of the language model; a multiple of 32."""
+    layers: int = 2
+    vision_layers: int = 1
+    vision_hidden: int = 64
+    picture_tokens: int = 4
+    """Visual tokens of a picture: 4 are 64 × 64 pixels for Qwen3-VL."""
+    context: int = 4096
+    """Tokens that prompt and reply may have together."""
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.family not in TINY_FAMILIES:
+            raise SettingsError(
+                f"No tiny model of the family {self.family!r} can be made.",
+                f"Known: {', '.join(TINY_FAMILIES)}.",
+            )
+        if self.hidden < 32 or self.hidden % 32 or self.vision_hidden < 32 or self.vision_hidden % 32:
+            raise SettingsError("The widths of a tiny model are multiples of 32.")
+        if min(self.layers, self.vision_layers, self.picture_tokens) < 1:
+            raise SettingsError("A tiny model has at least one layer on each side and one token a picture.")
+
+
+def make_tiny(folder: Path, words: Iterable[str], options: TinyOptions | None = None) -> Profile:
+    """Writes a checkpoint.
+
+    Args:
+        folder: Where; made if it is not there.
+        words: Texts whose words become tokens, such as questions and answers. Any other text is spelled in bytes.
+        options: How large it is.
+
+    Returns:
+        Its profile.
+
+    Raises:
+        SettingsError: If there is something in the folder.
+        MissingExtra: Without torch and transformers.
+    """
+    options = options or TinyOptions()
+    if folder.exists() and any(folder.iterdir()):
+        raise SettingsError(f"There is something in {folder} already.", "Name another folder, or empty it.")
+    tokenizer = _tokenizer(["system", "user", "assistant", *texts(), *_lines("instructions.json"), *words])
+    folder.mkdir(parents=True, exist_ok=True)
+    with loading():
+        _model(tokenizer, options).save_pretrained(folder)
+        tokenizer.save_pretrained(folder)
+    profile = _profile(options)
+    _write_pictures(folder, profile, options)
+    write_profile(profile, folder)
+    return profile
+
+
+def _profile(options: TinyOptions) -> Profile:
+    family = PROFILES[options.family]
+    linear, graph = _lines("instructions.json")
+    return replace(
+        family,
+        name=f"tiny-{family.name}",
+        min_tokens=options.picture_tokens,
+        max_tokens=options.picture_tokens,
+        instruction=linear,
+        graph_instruction=graph,
+        models=(),
+    )
+
+
+def _lines(name: str) -> list[str]:
+    return json.loads((files(__name__) / name).read_text(encoding="utf-8"))
+
+
+def _tokenizer(corpus: Sequence[str]) -> Any:  # noqa: ANN401 - the libraries are not typed
+    """Bytes, the words of the corpus, and pieces of the grammar whose text is the same byte for byte."""
+    tk = library("tokenizers")
+    bpe = tk.Tokenizer(tk.models.BPE())
+    bpe.pre_tokenizer = tk.pre_tokenizers.ByteLevel(add_prefix_space=False)
+    bpe.decoder = tk.decoders.ByteLevel()
+    trainer = tk.trainers.BpeTrainer(
+        vocab_size=_MOST_WORDS,
+        initial_alphabet=sorted(tk.pre_tokenizers.ByteLevel.alphabet()),
+        special_tokens=list(_SPECIAL),
+        show_progress=False,
+    )
+    bpe.train_from_iterator(corpus, trainer)
+    bpe.add_tokens([tk.AddedToken(piece, special=False, normalized=False) for piece in _lines("pieces.json")])
+    made = library("transformers").PreTrainedTokenizerFast(
+        tokenizer_object=bpe, eos_token=_END, pad_token=_PAD, additional_special_tokens=list(_VISION)
+    )
+    made.padding_side = "left"
+    made.chat_template = (files(__name__) / "chat_template.jinja").read_text()
+    return made
+
+
+def _model(tokenizer: Any, options: TinyOptions) -> Any:  # noqa: ANN401
+    library("torch").manual_seed(options.seed)
+    transformers = library("transformers")
+    three = options.family == "qwen3-vl"
+    name = "Qwen3VL" if three else "Qwen2_5_VL"
+    config = getattr(transformers, f"{name}Config")(
+        text_config=_text_config(tokenizer, options, three=three),
+        vision_config=_vision_config(options, three=three),
+        tie_word_embeddings=True,
+        image_token_id=tokenizer.convert_tokens_to_ids(_IMAGE),
+        video_token_id=tokenizer.convert_tokens_to_ids(_VIDEO),
+        vision_start_token_id=tokenizer.convert_tokens_to_ids("<|vision_start|>"),
+        vision_end_token_id=tokenizer.convert_tokens_to_ids("<|vision_end|>"),
+    )
+    model = getattr(transformers, f"{name}ForConditionalGeneration")(config)
+    model.generation_config.eos_token_id = tokenizer.eos_token_id
+    model.generation_config.pad_token_id = tokenizer.pad_token_id
+    return model
+
+
+def _text_config(tokenizer: Any, options: TinyOptions, *, three: bool) -> dict[str, Any]:  # noqa: ANN401
+    half = options.hidden // _HEADS // 2
+    third = half // 3
+    rope = {"rope_type": "default", "rope_theta": 1e4, "mrope_section": [half - 2 * third, third, third]}
+    config: dict[str, Any] = {
+        "vocab_size": len(tokenizer),
+        "hidden_size": options.hidden,
+        "intermediate_size": 2 * options.hidden,
+        "num_hidden_layers": options.layers,
+        "num_attention_heads": _HEADS,
+        "num_key_value_heads": _HEADS // 2,
+        "max_position_embeddings": options.context,
+        "bos_token_id": None,
+        "eos_token_id": tokenizer.eos_token_id,
+        "pad_token_id": tokenizer.pad_token_id,
+        "tie_word_embeddings": True,
+        "rope_parameters": rope | ({"mrope_interleaved": True} if three else {}),
+    }
+    return config | ({"head_dim": options.hidden // _HEADS} if three else {})
+
+
+def _vision_config(options: TinyOptions, *, three: bool) -> dict[str, Any]:
+    shared: dict[str, Any] = {
+        "depth": options.vision_layers,
+        "hidden_size": options.vision_hidden,
+        "intermediate_size": 2 * options.vision_hidden,
+        "num_heads": _HEADS,
+        "out_hidden_size": options.hidden,
+        "spatial_merge_size": 2,
+        "temporal_patch_size": 2,
+    }
+    last = options.vision_layers - 1
+    if three:
+        places = max(64, 4 * options.picture_tokens)
+        side = 1 << (places - 1).bit_length() // 2 + 1
+        return shared | {
+            "patch_size": 16,
+            "num_position_embeddings": side**2,
+            "deepstack_visual_indexes": [0],
+        }
+    return shared | {
+        "patch_size": 14,
+        "window_size": 112,
+        "fullatt_block_indexes": [last],
+        "tokens_per_second": 2,
+    }
+
+
+def _write_pictures(folder: Path, profile: Profile, options: TinyOptions) -> None:
+    """The settings of the processor, as the repositories of the family have them."""
+    patch = profile.factor // 2
+    settings = {
+        "size": {
+            "shortest_edge": options.picture_tokens * profile.factor**2,
+            "longest_edge": options.picture_tokens * profile.factor**2,
+        },
+        "patch_size": patch,
+        "temporal_patch_size": 2,
+        "merge_size": 2,
+        "image_mean": [0.5] * 3,
+        "image_std": [0.5] * 3,
+        "processor_class": "Qwen3VLProcessor" if options.family == "qwen3-vl" else "Qwen2_5_VLProcessor",
+        "image_processor_type": "Qwen2VLImageProcessorFast",
+    }
+    (folder / "preprocessor_config.json").write_text(json.dumps(settings, indent=2) + "\n", encoding="utf-8")

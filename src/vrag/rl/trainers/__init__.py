@@ -1,0 +1,1 @@
+"""What changes the weights: `local` in this process, `verl` on many GPUs."""

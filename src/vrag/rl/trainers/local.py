@@ -1,0 +1,303 @@
+"""Reinforcement learning in one process, on a CPU or one GPU: rollouts, rewards, advantages, an update, again.
+
+Rollouts go through the same agent and the same environment as serving. With `together` (the default) a
+training can be repeated bit by bit, and goes on from a checkpoint as if it had never stopped: what is
+random is seeded by run, step, case and sample, and batches are joined at a barrier. Without it, runs advance
+on their own; no rollout is lost or counted twice, but batches, and so last bits, differ from time to time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from contextlib import aclosing
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+from pydantic import BaseModel, ConfigDict, Field
+
+from vrag.errors import TrainingError
+from vrag.rl.batching import Scribe
+from vrag.rl.credit import credit_of
+from vrag.rl.generation import Sampling
+from vrag.rl.ggpo import GgpoOptions, batch_credit
+from vrag.rl.grpo import group_advantages
+from vrag.rl.losses import LossOptions, RatioKind
+from vrag.rl.rollout import Attempt, roll_out
+from vrag.rl.rows import rows_of
+from vrag.rl.teaching import vocabulary_of
+from vrag.rl.update import Lesson, UpdateOptions, Updates
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
+
+    from vrag.agent.loop import Agent
+    from vrag.agent.policy import Policy
+    from vrag.reward.base import Reward, Scorer
+    from vrag.rl.checkpoints import Checkpoints, Saved
+    from vrag.rl.metrics import MetricsFile
+    from vrag.rl.network import Network
+    from vrag.rl.rollout import Rollout
+    from vrag.rl.rows import RunRows
+    from vrag.types import Case
+
+__all__ = ["LocalTrainer", "RlOptions", "Stepped"]
+
+ALGORITHMS = ("grpo", "ggpo", "ggpo-permuted")
+
+
+class RlOptions(BaseModel):
+    """How a model is trained by reinforcement."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    algorithm: str = Field(default="grpo", description="grpo, ggpo, or ggpo-permuted, a control for studies.")
+    steps: int = Field(default=100, ge=1, description="Updates of the weights.")
+    questions: int = Field(default=8, ge=1, description="Questions of a step.")
+    group: int = Field(default=8, ge=2, description="Rollouts of a question.")
+    seed: int = Field(default=0, ge=0)
+    together: bool = Field(default=True, description="Join batches at a barrier: repeatable bit by bit.")
+    temperature: float = Field(default=1.0, gt=0)
+    max_tokens: int = Field(default=256, ge=1, description="Tokens of a reply at most.")
+    scale: bool = Field(default=True, description="Divide by the deviation of the group; off: Dr. GRPO.")
+    penalty: float = Field(default=0.0, ge=0, description="What a segment with an invalid action costs.")
+    ratio: RatioKind = Field(default=RatioKind.TOKEN, description="token (PPO) or segment (GSPO).")
+    kl: float = Field(default=0.0, ge=0, description="Weight of the divergence from the model it began as.")
+    entropy: float = Field(default=0.0, ge=0, description="Weight of the entropy.")
+    batch: int = Field(default=64, ge=1, description="Replies that are written together at most.")
+    evaluate_every: int = Field(default=10, ge=1, description="Steps from one evaluation to the next.")
+    save_every: int = Field(default=10, ge=1, description="Steps from one checkpoint to the next.")
+    stop_at: float | None = Field(default=None, gt=0, le=1, description="Held-out accuracy to stop at.")
+    update: UpdateOptions = Field(default_factory=UpdateOptions)
+
+    @property
+    def credit(self) -> GgpoOptions:
+        """Which masks are in force: none for GRPO."""
+        graph = self.algorithm != "grpo"
+        permute = self.algorithm == "ggpo-permuted"
+        return GgpoOptions(penalty=self.penalty, dead_ends=graph, evidence=graph, permute=permute)
+
+    @property
+    def loss(self) -> LossOptions:
+        """The loss that goes with it."""
+        return LossOptions(kind=self.ratio, kl=self.kl, entropy=self.entropy)
+
+
+@dataclass(frozen=True, slots=True)
+class Stepped:
+    """A step that is done."""
+
+    step: int
+    values: Mapping[str, float]
+    """What was measured; see `Metrics`."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Tried:
+    """A rollout and what it earned."""
+
+    rollout: Rollout
+    reward: Reward
+
+
+@dataclass(slots=True, eq=False)
+class LocalTrainer:
+    """Trains a network on cases. See `train`."""
+
+    network: Network
+    agent: Callable[[Policy], Agent]
+    """The agent whose policy that is: method, environment and limits as in serving."""
+    scorer: Scorer
+    cases: Sequence[Case]
+    held_out: Sequence[Case]
+    """Asked without sampling, to evaluate; none for no evaluation."""
+    options: RlOptions
+    checkpoints: Checkpoints
+    metrics: MetricsFile
+    reference: Network | None = None
+    """The model it began as; needed where `kl` is above 0."""
+    updates: Updates = field(init=False)
+
+    def __post_init__(self) -> None:
+        if not self.cases:
+            raise TrainingError("There are no cases to train on.")
+        if self.options.kl and self.reference is None:
+            raise TrainingError("A divergence is asked for, and there is nothing to diverge from.")
+        self.updates = Updates(self.network, self.options.update)
+
+    async def train(self, begun: Saved | None) -> AsyncGenerator[Stepped, None]:
+        """Makes all steps that are left, and yields each when it is done and, in its turn, saved.
+
+        Args:
+            begun: The checkpoint to go on from, with which the network was opened; None to begin.
+        """
+        step = 0
+        if begun is None:
+            yield await self._measured(0, {})
+        else:
+            self.checkpoints.restore(begun, self.updates)
+            step = begun.step
+            if begun.state.get("stopped"):
+                return
+        while step < self.options.steps:
+            step += 1
+            values = await self._stepped(step)
+            last = step == self.options.steps
+            done = await self._measured(
+                step, values, evaluate=last or step % self.options.evaluate_every == 0
+            )
+            stop = self._is_enough(done.values)
+            if last or stop or step % self.options.save_every == 0:
+                self.checkpoints.save(step, self.network, self.updates, {"stopped": stop})
+            yield done
+            if stop:
+                return
+
+    async def evaluate(self, cases: Sequence[Case]) -> dict[str, float]:
+        """Means over cases, each asked once and without sampling: `eval/accuracy`, `eval/reward` and its parts."""
+        attempts = [Attempt(case=case, sample=0) for case in cases]
+        tried = await self._tried(attempts, Sampling(temperature=0.0, max_tokens=self.options.max_tokens), 0)
+        means = {f"eval/{name}": value for name, value in _means([one.reward for one in tried]).items()}
+        return means
+
+    async def _measured(self, step: int, values: dict[str, float], *, evaluate: bool = True) -> Stepped:
+        """Writes down a step, with an evaluation where it is due."""
+        if evaluate and self.held_out:
+            values |= await self.evaluate(self.held_out)
+        if values:
+            self.metrics.write(step, values)
+        return Stepped(step, values)
+
+    def _is_enough(self, values: Mapping[str, float]) -> bool:
+        bound = self.options.stop_at
+        return bound is not None and values.get("eval/accuracy", 0.0) >= bound
+
+    async def _stepped(self, step: int) -> dict[str, float]:
+        """Rollouts, rewards, advantages, an update."""
+        began = time.perf_counter()
+        options = self.options
+        attempts = [
+            Attempt(case=case, sample=sample) for case in self._drawn(step) for sample in range(options.group)
+        ]
+        sampling = Sampling(temperature=options.temperature, max_tokens=options.max_tokens)
+        tried = await self._tried(attempts, sampling, step)
+        rolled = time.perf_counter()
+        rows = [self._rows(one) for one in tried]
+        lesson, masked = self._lesson(tried, rows, step)
+        files = {name: data for one in tried for name, data in one.rollout.files.items()}
+        values = _means([one.reward for one in tried]) | _habits(tried) | masked
+        values |= {"dropped": float(sum(len(made.dropped) for made in rows))}
+        if lesson.rows:
+            values |= await asyncio.to_thread(self._improve, lesson, files)
+        now = time.perf_counter()
+        return values | {
+            "seconds": now - began,
+            "seconds/rollouts": rolled - began,
+            "seconds/update": now - rolled,
+        }
+
+    def _improve(self, lesson: Lesson, files: Mapping[str, bytes]) -> dict[str, float]:
+        options = self.options
+        return self.updates.improve(
+            lesson, files, options.loss, temperature=options.temperature, reference=self.reference
+        )
+
+    def _drawn(self, step: int) -> list[Case]:
+        """The questions of a step: all cases in turn, in an order that is drawn anew for each round."""
+        count, each = len(self.cases), self.options.questions
+        places = range((step - 1) * each, step * each)
+        orders = {
+            turn: np.random.default_rng((self.options.seed, 1, turn)).permutation(count)
+            for turn in {place // count for place in places}
+        }
+        return [self.cases[int(orders[place // count][place % count])] for place in places]
+
+    async def _tried(self, attempts: Sequence[Attempt], sampling: Sampling, step: int) -> list[_Tried]:
+        """All attempts with their rewards, in their order."""
+        options = self.options
+        scribe = Scribe(self.network, sampling, together=options.together, most=options.batch)
+        number = {id(attempt): at for at, attempt in enumerate(attempts)}
+
+        def seated(attempt: Attempt) -> Agent:
+            return self.agent(scribe.seat((options.seed, 2, step, number[id(attempt)])))
+
+        async def judged(rollout: Rollout) -> _Tried:
+            return _Tried(rollout, await self.scorer.score(rollout.attempt.case, rollout.trajectory))
+
+        judging: dict[int, asyncio.Task[_Tried]] = {}
+        try:
+            for chunk in _chunks(attempts, options.batch if options.together else len(attempts)):
+                scribe.expect(len(chunk))
+                async with aclosing(roll_out(chunk, seated, concurrency=options.batch)) as rollouts:
+                    async for rollout in rollouts:
+                        scribe.leave()
+                        judging[number[id(rollout.attempt)]] = asyncio.create_task(judged(rollout))
+            return [await judging[at] for at in range(len(attempts))]
+        finally:
+            scribe.close()
+
+    def _rows(self, tried: _Tried) -> RunRows:
+        return rows_of(tried.rollout.events, tried.rollout.files, vocabulary_of(self.network))
+
+    def _lesson(
+        self, tried: Sequence[_Tried], rows: Sequence[RunRows], step: int
+    ) -> tuple[Lesson, dict[str, float]]:
+        """What the rows of a step are worth, and the share of segments that the graph masked."""
+        options = self.options
+        rewards = [np.nan if one.reward.total is None else one.reward.total for one in tried]
+        groups = [at // options.group for at in range(len(tried))]
+        outcomes = group_advantages(rewards, groups, scale=options.scale)
+        kept = [at for at, one in enumerate(tried) if one.reward.total is not None]
+        credits = batch_credit(
+            outcomes[kept],
+            [credit_of(tried[at].rollout.events, tried[at].rollout.attempt.case) for at in kept],
+            [tried[at].reward.correct for at in kept],
+            options=options.credit,
+            random=np.random.default_rng((options.seed, 3, step)),
+        )
+        taken, advantages, masked, units = [], [], [], []
+        segments = 0
+        for at, credit in zip(kept, credits, strict=True):
+            for row in rows[at].rows:
+                taken.append(row)
+                advantages.append(credit.advantages[row.segment])
+                masked.append(credit.masked[row.segment])
+                units.append(at if options.algorithm == "grpo" else segments + row.segment)
+            segments += len(credit.masked)
+        count = len(kept) if options.algorithm == "grpo" else segments
+        share = float(sum(credit.masked.sum() for credit in credits)) / max(segments, 1)
+        lesson = Lesson(taken, np.array(advantages), np.array(masked, bool), np.array(units, int), count)
+        return lesson, {"masked": share}
+
+
+def _chunks(attempts: Sequence[Attempt], size: int) -> Iterable[Sequence[Attempt]]:
+    return (attempts[at : at + size] for at in range(0, len(attempts), size))
+
+
+def _means(rewards: Sequence[Reward]) -> dict[str, float]:
+    """Means over the rewards that are there."""
+    given = [reward for reward in rewards if reward.total is not None]
+    values: dict[str, float] = {"missing": float(len(rewards) - len(given))}
+    if not given:
+        return values
+    values["reward"] = sum(reward.total or 0.0 for reward in given) / len(given)
+    values["accuracy"] = sum(bool(reward.correct) for reward in given) / len(given)
+    for name in given[0].parts:
+        parts = [part for reward in given if (part := reward.parts[name]) is not None]
+        if parts:
+            values[f"reward/{name}"] = sum(parts) / len(parts)
+    return values
+
+
+def _habits(tried: Sequence[_Tried]) -> dict[str, float]:
+    """How long rollouts are, how often an action is invalid, how many failed."""
+    runs = [one.rollout.trajectory for one in tried]
+    calls = sum(len(run.steps) for run in runs)
+    tokens = sum(run.usage.completion_tokens or 0 for run in runs)
+    return {
+        "calls": calls / max(len(runs), 1),
+        "tokens": tokens / max(len(runs), 1),
+        "invalid": sum(step.invalid is not None for run in runs for step in run.steps) / max(calls, 1),
+        "failed": float(sum(one.rollout.failure is not None for one in tried)),
+    }

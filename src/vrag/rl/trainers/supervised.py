@@ -1,0 +1,84 @@
+"""Supervised training in one process: rows of recorded runs, in batches drawn by seed and step."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+from pydantic import BaseModel, ConfigDict, Field
+
+from vrag.errors import TrainingError
+from vrag.rl.update import UpdateOptions, Updates
+
+if TYPE_CHECKING:
+    from collections.abc import Generator, Mapping, Sequence
+
+    from vrag.rl.checkpoints import Checkpoints, Saved
+    from vrag.rl.metrics import MetricsFile
+    from vrag.rl.network import Network
+    from vrag.rl.rows import Row
+
+__all__ = ["SftOptions", "SupervisedTrainer"]
+
+
+class SftOptions(BaseModel):
+    """How a model is trained on recorded runs."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    steps: int = Field(default=100, ge=1, description="Updates of the weights.")
+    batch: int = Field(default=16, ge=1, description="Rows of a step.")
+    seed: int = Field(default=0, ge=0)
+    save_every: int = Field(default=50, ge=1, description="Steps from one checkpoint to the next.")
+    update: UpdateOptions = Field(default_factory=lambda: UpdateOptions(lr=1e-5))
+
+
+@dataclass(slots=True, eq=False)
+class SupervisedTrainer:
+    """Trains a network to say what recorded runs said. See `train`."""
+
+    network: Network
+    rows: Sequence[Row]
+    files: Mapping[str, bytes]
+    """Pictures of the rows, `<sha256>.jpg`."""
+    options: SftOptions
+    checkpoints: Checkpoints
+    metrics: MetricsFile
+    updates: Updates = field(init=False)
+
+    def __post_init__(self) -> None:
+        if not self.rows:
+            raise TrainingError("There are no rows to learn from.")
+        self.updates = Updates(self.network, self.options.update)
+
+    def train(self, begun: Saved | None) -> Generator[tuple[int, Mapping[str, float]], None, None]:
+        """Makes all steps that are left, and yields each with what was measured.
+
+        Args:
+            begun: The checkpoint to go on from, with which the network was opened; None to begin.
+        """
+        step = 0
+        if begun is not None:
+            self.checkpoints.restore(begun, self.updates)
+            step = begun.step
+        while step < self.options.steps:
+            step += 1
+            began = time.perf_counter()
+            values = self.updates.learn(self._drawn(step), self.files)
+            values |= {"seconds": time.perf_counter() - began}
+            self.metrics.write(step, values)
+            if step == self.options.steps or step % self.options.save_every == 0:
+                self.checkpoints.save(step, self.network, self.updates, {})
+            yield step, values
+
+    def _drawn(self, step: int) -> list[Row]:
+        """The rows of a step: all in turn, in an order that is drawn anew for each round."""
+        count, each = len(self.rows), self.options.batch
+        places = range((step - 1) * each, step * each)
+        orders = {
+            turn: np.random.default_rng((self.options.seed, 4, turn)).permutation(count)
+            for turn in {place // count for place in places}
+        }
+        return [self.rows[int(orders[place // count][place % count])] for place in places]

@@ -1,0 +1,138 @@
+"""verl's agent loops for both agents: the same agent, environment and method as in serving.
+
+verl makes a loop for every rollout, by the functions `vrag` and `vimrag`. What goes wrong in one is recorded
+and leaves its group; it neither fails the group nor ends the job.
+"""
+
+from __future__ import annotations
+
+import logging
+import uuid
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from vrag.rl.rollout import Attempt
+from vrag.rl.trainers.verl import LOOPS
+from vrag.rl.trainers.verl.engine import library
+from vrag.rl.trainers.verl.options import VerlOptions, read_options
+from vrag.rl.trainers.verl.outputs import outputs_of
+from vrag.rl.trainers.verl.playing import case_of, open_profile, play, record
+from vrag.rl.trainers.verl.prompts import open_template
+from vrag.rl.trainers.verl.serving import Room, Served
+
+if TYPE_CHECKING:
+    from vrag.rl.trainers.verl.outputs import Output
+    from vrag.rl.trainers.verl.playing import Played
+    from vrag.rl.trainers.verl.prompts import Template
+
+__all__ = ["loop_class", "register", "vimrag", "vrag"]
+
+log = logging.getLogger("vrag.rl")
+_PLACE = "verl.experimental.agent_loop.agent_loop"
+
+
+def register() -> None:
+    """Gives verl both loops by name. It imports them by the place of the functions below."""
+    places = {"vrag": vrag, "vimrag": vimrag}
+    for name in LOOPS:
+        library(_PLACE).register(name)(places[name])
+
+
+def vrag(**given: Any) -> Any:  # noqa: ANN401 - all that verl hands over
+    """The loop of VRAG."""
+    return loop_class("vrag")(**given)
+
+
+def vimrag(**given: Any) -> Any:  # noqa: ANN401
+    """The loop of VimRAG."""
+    return loop_class("vimrag")(**given)
+
+
+@cache
+def loop_class(agent: str) -> type[Any]:
+    """A subclass of verl's `AgentLoopBase`, whose `run` gives the outputs of one rollout.
+
+    Raises:
+        MissingExtra: Without verl.
+    """
+    place = library(_PLACE)
+
+    class Loop(place.AgentLoopBase):
+        """One rollout of one question."""
+
+        def __init__(self, *given: Any, hf_model_type: str | None = None, **named: Any) -> None:  # noqa: ANN401
+            super().__init__(*given, hf_model_type=hf_model_type, **named)
+            self.hf_model_type = hf_model_type
+
+        async def run(self, sampling_params: dict[str, Any], **row: Any) -> list[Any]:  # noqa: ANN401
+            """The outputs of a rollout, one for each row, in order; none when it earned nothing."""
+            try:
+                outputs, metrics = await _rolled_out(self, agent, sampling_params, row)
+            except Exception:  # a fault of one rollout must not end its group
+                log.exception("A rollout of %s failed.", row.get("id", row.get("uid", "a question")))
+                return []
+            timed = place.AgentLoopMetrics(**metrics)
+            return [place.AgentLoopOutput(**output.fields(), metrics=timed) for output in outputs]
+
+    return Loop
+
+
+async def _rolled_out(
+    loop: Any,  # noqa: ANN401 - a loop of verl
+    agent: str,
+    sampling: dict[str, Any],
+    row: dict[str, Any],
+) -> tuple[list[Output], dict[str, Any]]:
+    options = _options(loop.config)
+    profile = open_profile(options, loop.hf_model_type)
+    template = _template(loop, profile.visual_tokens)
+    policy = Served(
+        loop.server_manager,
+        template,
+        sampling,
+        _room(loop.rollout_config, options),
+        engine=str(loop.rollout_config.name),
+        session=uuid.uuid4().hex,
+        priority=int(row.get("priority", 0)),
+    )
+    attempt = Attempt(case=case_of(row), sample=int(row.get("session_id", 0)))
+    played = await play(attempt, agent, policy, options, profile)
+    step = int(row.get("global_steps", 0))
+    outputs, faults = outputs_of(played, template.vocabulary, options.ggpo, policy.counted, step)
+    record(played, options.records, agent=agent, step=step, rows=len(outputs), faults=faults)
+    if not outputs:
+        log.warning("A rollout of %s leaves its group: %s", attempt.case.uid, " ".join(faults))
+    return outputs, _metrics(played, policy)
+
+
+def _metrics(played: Played, policy: Served) -> dict[str, Any]:
+    """Verl's metrics of one rollout, in seconds."""
+    counted = policy.counted
+    return {
+        "generate_sequences": counted.seconds,
+        "tool_calls": max(0.0, played.rollout.seconds - counted.seconds),
+        "num_preempted": counted.preempted,
+    }
+
+
+def _options(config: Any) -> VerlOptions:  # noqa: ANN401 - a DictConfig
+    section = config.get("vrag")
+    if section is None:
+        return VerlOptions()
+    made = library("omegaconf").OmegaConf.to_container(section, resolve=True)
+    return read_options(made)
+
+
+def _template(loop: Any, features: Any) -> Template:  # noqa: ANN401
+    return open_template(
+        loop.processor, loop.tokenizer, features, dict(loop.apply_chat_template_kwargs or {})
+    )
+
+
+def _room(rollout: Any, options: VerlOptions) -> Room:  # noqa: ANN401 - verl's section `rollout`
+    total = rollout.get("max_model_len") or rollout.prompt_length + rollout.response_length
+    return Room(
+        prompt=int(rollout.prompt_length),
+        reply=min(options.reply_tokens, int(rollout.response_length)),
+        total=int(total),
+    )

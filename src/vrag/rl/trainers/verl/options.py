@@ -1,0 +1,131 @@
+"""The section `vrag` of a configuration: what the agents search, how they act, what they earn.
+
+verl's own sections say how training goes; this one is ours, and every key of it is known here.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from vrag.errors import SettingsError
+from vrag.rl.ggpo import GgpoOptions
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+__all__ = ["JudgeOptions", "MemorySettings", "PartWeights", "VerlOptions", "read_options"]
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class JudgeOptions(_Strict):
+    """Who says whether an answer is right."""
+
+    kind: Literal["rules", "endpoint"] = "rules"
+    """`rules` compares by rules, offline; `endpoint` asks a model behind an OpenAI-compatible server."""
+    base_url: str = ""
+    model: str = ""
+    key_variable: str = "VRAG_JUDGE_KEY"
+    """The environment variable that holds its key. The key itself never stands in a configuration."""
+    requests: int = Field(default=64, ge=1)
+    """That one process sends it at once."""
+
+    @property
+    def key(self) -> str | None:
+        """The key, where the environment has one."""
+        return os.environ.get(self.key_variable) or None
+
+
+class PartWeights(_Strict):
+    """What the parts of VRAG's reward weigh; see `vrag.reward`."""
+
+    retrieval: float = Field(default=0.2, ge=0)
+    answer: float = Field(default=0.7, ge=0)
+    pattern: float = Field(default=0.1, ge=0)
+
+
+class MemorySettings(_Strict):
+    """What VimRAG remembers; the same in training and in serving."""
+
+    tokens: int = Field(default=1280, ge=1)
+    fresh_tokens: int = Field(default=4096, ge=1)
+    items: int = Field(default=5, ge=1)
+    crop_nodes: bool = False
+
+
+class VerlOptions(_Strict):
+    """All of the section."""
+
+    search_url: str = "http://127.0.0.1:8001"
+    """The search server: `vrag serve` or the reference's. One serves all workers."""
+    search_key_variable: str = "VRAG_SEARCH_KEY"
+    """The environment variable that holds its token."""
+    image_root: str = ""
+    """Folder of the pictures that a server of the reference names by path."""
+    searcher: str = ""
+    """In place of a server: `module:function`, which is called without arguments and gives a `Searcher`."""
+    scorer: str = ""
+    """In place of the reward below: `module:function`, which is given the name of the agent and gives a
+    `Scorer`."""
+    judge: JudgeOptions = JudgeOptions()
+    weights: PartWeights = PartWeights()
+    gate: bool = True
+    """Whether a trajectory without a search or without an answer earns 0."""
+    profile: str = "auto"
+    """Family of the model; auto by the checkpoint."""
+    instruction: str | None = None
+    """The wording of the instruction, in place of ours."""
+    steps: int = Field(default=5, ge=1)
+    """Model calls of a trajectory: the reference's four turns and one closing generation."""
+    reply_tokens: int = Field(default=2048, ge=1)
+    """Of each reply, at most."""
+    seconds: float | None = Field(default=600.0, gt=0)
+    """Deadline of a trajectory."""
+    hits: int = Field(default=0, ge=0, le=1000)
+    """Hits of a search; 0 for the agent's own: 10 (vrag), 3 (vimrag)."""
+    show: int = Field(default=1, ge=1, le=10)
+    padding: float = Field(default=0.0, ge=0, le=1000)
+    memory: MemorySettings = MemorySettings()
+    credit: Literal["trajectory", "node"] = "trajectory"
+    """`trajectory` is GRPO: every row of a trajectory has its advantage. `node` is GGPO."""
+    penalty: float = Field(default=0.5, ge=0)
+    """c of GGPO: what a segment with an invalid action costs."""
+    dead_ends: bool = True
+    evidence: bool = True
+    records: str = ""
+    """Folder that gets one line of JSON for each rollout, failed ones included; empty for none."""
+
+    @property
+    def search_key(self) -> str | None:
+        """The token of the search server, where the environment has one."""
+        return os.environ.get(self.search_key_variable) or None
+
+    @property
+    def ggpo(self) -> GgpoOptions:
+        """Which rules of GGPO are in force."""
+        return GgpoOptions(penalty=self.penalty, dead_ends=self.dead_ends, evidence=self.evidence)
+
+
+def read_options(section: Mapping[str, Any] | None) -> VerlOptions:
+    """The options of a configuration.
+
+    Args:
+        section: Its part `vrag`; None where it has none.
+
+    Raises:
+        SettingsError: If a key is unknown or a value cannot be used; says which.
+
+    >>> read_options({"steps": 3}).steps
+    3
+    """
+    try:
+        return VerlOptions.model_validate(dict(section or {}))
+    except ValidationError as error:
+        fault = error.errors(include_url=False, include_context=False)[0]
+        key = ".".join(["vrag", *map(str, fault["loc"])])
+        raise SettingsError(f"{key}: {fault['msg']}.", "docs/verl.md lists the keys.") from None

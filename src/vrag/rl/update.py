@@ -1,0 +1,160 @@
+"""Changing the weights: supervised steps and policy steps, a pile of rows at a time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from pydantic import BaseModel, ConfigDict, Field
+
+from vrag.embed.device import library
+from vrag.rl.forward import piles, score
+from vrag.rl.losses import policy_loss, row_weights
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from vrag.rl.losses import LossOptions
+    from vrag.rl.network import Network
+    from vrag.rl.rows import Row
+
+__all__ = ["Lesson", "UpdateOptions", "Updates"]
+
+
+class UpdateOptions(BaseModel):
+    """How weights are changed."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    lr: float = Field(default=1e-6, gt=0, description="Learning rate of AdamW.")
+    warmup: int = Field(default=0, ge=0, description="Steps in which the learning rate rises to that.")
+    weight_decay: float = Field(default=0.0, ge=0)
+    clip_norm: float = Field(default=1.0, gt=0, description="Norm of the gradient at most.")
+    pile_tokens: int = Field(default=16_384, ge=1, description="Tokens that are computed together at most.")
+    freeze_vision: bool = Field(
+        default=False, description="Leave the vision tower and its projector as they are."
+    )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Lesson:
+    """Rows of a step, and what each is worth."""
+
+    rows: Sequence[Row]
+    advantages: NDArray[np.float64]
+    """Shape (rows,)."""
+    masked: NDArray[np.bool_]
+    """Rows without any gradient, shape (rows,)."""
+    units: NDArray[np.int64]
+    """To which trajectory, or segment, each belongs: within one the mean is over tokens; shape (rows,)."""
+    count: int
+    """Number of units, those without rows included."""
+
+
+@dataclass(slots=True, eq=False)
+class Updates:
+    """The optimizer of a network. Bit by bit the same for the same lessons in the same order."""
+
+    network: Network
+    options: UpdateOptions
+    done: int = 0
+    """Steps made."""
+    optimizer: Any = field(init=False)
+
+    def __post_init__(self) -> None:
+        trained = self.network.trained(vision=not self.options.freeze_vision)
+        self.optimizer = library("torch").optim.AdamW(
+            trained, lr=self.options.lr, weight_decay=self.options.weight_decay
+        )
+
+    def learn(self, rows: Sequence[Row], files: Mapping[str, bytes]) -> dict[str, float]:
+        """A supervised step: the mean of the own tokens' negative log-probabilities.
+
+        Returns:
+            `loss` in nats a token, `grad_norm`, `tokens`.
+        """
+        tokens = sum(int(row.own.sum()) for row in rows)
+        loss = 0.0
+        for pile in piles(rows, self.options.pile_tokens):
+            scored = score(self.network, [rows[at] for at in pile], files)
+            part = -scored.logprobs.sum() / max(tokens, 1)
+            part.backward()
+            loss += float(part.detach())
+        return {"loss": loss, "grad_norm": self._step(), "tokens": float(tokens)}
+
+    def improve(
+        self,
+        lesson: Lesson,
+        files: Mapping[str, bytes],
+        options: LossOptions,
+        *,
+        temperature: float,
+        reference: Network | None = None,
+    ) -> dict[str, float]:
+        """A policy step.
+
+        Returns:
+            `loss`, `grad_norm`, and means over the own tokens that are not masked: `kl`, `entropy`, `clipped`,
+            `drift`: the divergence between the sampler and the forward pass, whose log-probabilities should be
+            the same.
+        """
+        lengths = np.array([row.own.sum() for row in lesson.rows])
+        weights = row_weights(lengths, lesson.units, count=lesson.count)
+        sums: dict[str, float] = {}
+        for pile in piles(lesson.rows, self.options.pile_tokens):
+            found = self._pile(lesson, pile, weights, files, options, temperature, reference)
+            for name, value in found.items():
+                sums[name] = sums.get(name, 0.0) + value * (
+                    1.0 if name in {"loss", "tokens"} else found["tokens"]
+                )
+        tokens = max(sums.pop("tokens", 0.0), 1.0)
+        means = {name: value if name == "loss" else value / tokens for name, value in sums.items()}
+        return means | {"grad_norm": self._step()}
+
+    def _pile(
+        self,
+        lesson: Lesson,
+        pile: Sequence[int],
+        weights: NDArray[np.float64],
+        files: Mapping[str, bytes],
+        options: LossOptions,
+        temperature: float,
+        reference: Network | None,
+    ) -> dict[str, float]:
+        torch = library("torch")
+        rows = [lesson.rows[at] for at in pile]
+        scored = score(self.network, rows, files, temperature)
+        known = None
+        if reference is not None and options.kl:
+            with torch.no_grad():
+                known = score(reference, rows, files, temperature).logprobs
+        place = scored.logprobs.device
+        loss = policy_loss(
+            scored.logprobs,
+            scored.sampled,
+            torch.from_numpy(lesson.advantages[list(pile)]).float().to(place),
+            scored.own,
+            weights=torch.from_numpy(weights[list(pile)]).float().to(place),
+            masked=torch.from_numpy(lesson.masked[list(pile)]).to(place),
+            reference=known,
+            entropies=scored.entropies,
+            options=options,
+        )
+        if loss.total.requires_grad:
+            loss.total.backward()
+        return {"loss": float(loss.total.detach()), **loss.statistics}
+
+    def _step(self) -> float:
+        """Changes the weights by the gradients that have gathered. Returns the norm of those."""
+        self.done += 1
+        rate = self.options.lr * min(1.0, self.done / max(self.options.warmup, 1))
+        for group in self.optimizer.param_groups:
+            group["lr"] = rate
+        trained = [weight for group in self.optimizer.param_groups for weight in group["params"]]
+        norm = library("torch").nn.utils.clip_grad_norm_(trained, self.options.clip_norm)
+        self.optimizer.step()
+        self.optimizer.zero_grad(set_to_none=True)
+        return float(norm)

@@ -1,0 +1,250 @@
+"""Cases to parquet and back: the columns that trainers read, and what the reference's converter left out."""
+
+from __future__ import annotations
+
+import importlib
+from dataclasses import replace
+from random import Random
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from vrag.cases import (
+    SOURCES,
+    ParquetOptions,
+    open_cases,
+    parquet_schema,
+    write_cases,
+    write_parquet,
+)
+from vrag.cases.labels import read_labels, write_labels
+from vrag.errors import CaseError
+from vrag.geometry import Box
+from vrag.types import Case, Region
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+pa: Any = importlib.import_module("pyarrow")
+parquet: Any = importlib.import_module("pyarrow.parquet")
+
+RAG = ParquetOptions(data_source="rag")
+
+words = st.text(st.characters(codec="utf-8", exclude_characters="\x00"), min_size=1, max_size=20)
+made_cases = st.lists(
+    st.builds(
+        Case,
+        uid=words,
+        query=words,
+        reference_answer=st.text(st.characters(codec="utf-8"), max_size=20),
+        file_name=words,
+        reference_page=st.lists(st.integers(1, 500), max_size=4, unique=True).map(tuple),
+        source_type=st.lists(words | st.just("Nan") | st.just("a####b"), max_size=3).map(tuple),
+        query_type=words | st.just("") | st.just("Nan"),
+    ),
+    max_size=5,
+    unique_by=lambda case: case.uid,
+)
+
+
+CASE = Case(
+    uid="u1",
+    query="How many?",
+    reference_answer="84,210",
+    file_name="a.pdf",
+    reference_page=(3, 5),
+    source_type=("Table", "Chart"),
+    query_type="Multi-Hop",
+)
+
+
+def test_the_columns_are_those_of_the_contract(tmp_path: Path) -> None:
+    write_parquet(tmp_path / "a.parquet", [CASE], RAG)
+
+    written = parquet.read_schema(tmp_path / "a.parquet").remove_metadata()
+
+    assert written == parquet_schema()
+    pages = "list<element: int64>"
+    assert {field.name: str(field.type) for field in written} == {
+        "id": "string",
+        "prompt": "list<element: struct<role: string, content: string>>",
+        "data_source": "string",
+        "ability": "string",
+        "reward_model": "struct<style: string, ground_truth: string>",
+        "extra_info": "struct<split: string, index: int64, answer: string, question: string, "
+        f"content_type: string, reason_type: string, file_name: string, reference_page: {pages}>",
+        "file_name": "string",
+        "reference_page": pages,
+    }
+
+
+def test_a_row_says_what_the_trainer_asks_for(tmp_path: Path) -> None:
+    options = ParquetOptions(data_source="slidevqa_test", split="test", instruction="Search first.")
+    write_parquet(tmp_path / "a.parquet", [CASE], options)
+
+    (row,) = parquet.read_table(tmp_path / "a.parquet").to_pylist()
+
+    assert row == {
+        "id": "u1",
+        "prompt": [{"role": "user", "content": "Search first.\nHow many?"}],
+        "data_source": "slidevqa_test",
+        "ability": "vqa",
+        "reward_model": {"style": "rule", "ground_truth": "84,210"},
+        "extra_info": {
+            "split": "test",
+            "index": 0,
+            "answer": "84,210",
+            "question": "How many?",
+            "content_type": "Table####Chart",
+            "reason_type": "Multi-Hop",
+            "file_name": "a.pdf",
+            "reference_page": [3, 5],
+        },
+        "file_name": "a.pdf",
+        "reference_page": [3, 5],
+    }
+
+
+def test_a_case_without_pages_has_an_empty_list_and_no_null(tmp_path: Path) -> None:
+    write_parquet(
+        tmp_path / "a.parquet", [replace(CASE, reference_page=(), source_type=(), query_type="")], RAG
+    )
+
+    (row,) = parquet.read_table(tmp_path / "a.parquet").to_pylist()
+
+    assert row["reference_page"] == row["extra_info"]["reference_page"] == []
+    assert (row["extra_info"]["content_type"], row["extra_info"]["reason_type"]) == ("Nan", "Nan")
+
+
+@settings(max_examples=40, deadline=None)
+@given(cases=made_cases)
+def test_cases_come_back_from_parquet_as_they_were(
+    cases: list[Case], tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    path = tmp_path_factory.mktemp("round") / "a.parquet"
+
+    assert write_parquet(path, cases, RAG) == len(cases)
+
+    if cases:
+        source, read = open_cases(path)
+        assert source.name == "parquet"
+        assert list(read) == cases
+
+
+@settings(max_examples=40, deadline=None)
+@given(cases=made_cases)
+def test_cases_come_back_from_json_as_they_were(
+    cases: list[Case], tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    path = tmp_path_factory.mktemp("round") / "a.json"
+
+    assert write_cases(path, cases) == len(cases)
+
+    if cases:
+        assert list(open_cases(path)[1]) == cases
+
+
+def test_gold_boxes_stay_in_json(tmp_path: Path) -> None:
+    boxed = replace(CASE, regions=(Region(3, Box.unit(0.1, 0.2, 0.5, 0.3)),))
+
+    write_cases(tmp_path / "a.json", [boxed])
+
+    assert list(open_cases(tmp_path / "a.json")[1]) == [boxed]
+
+
+@given(labels=st.lists(words | st.sampled_from(["Nan", "[", '["a"]', "####", "a####", ""]), max_size=4))
+def test_labels_come_back_whatever_they_are(labels: list[str]) -> None:
+    assert read_labels(write_labels(labels)) == labels
+
+
+def test_rows_are_written_in_groups_and_read_in_batches(tmp_path: Path) -> None:
+    options = ParquetOptions(data_source="rag", row_group=10)
+    cases = (replace(CASE, uid=f"u{number}") for number in range(25))
+
+    assert write_parquet(tmp_path / "a.parquet", cases, options) == 25
+
+    file = parquet.ParquetFile(tmp_path / "a.parquet")
+    assert [file.metadata.row_group(at).num_rows for at in range(file.num_row_groups)] == [10, 10, 5]
+    assert file.read(["extra_info"]).to_pylist()[24]["extra_info"]["index"] == 24
+
+
+def test_cases_are_written_while_they_come(tmp_path: Path) -> None:
+    sizes: list[int] = []
+
+    def slowly() -> Iterator[Case]:
+        for number in range(30):
+            sizes.append((tmp_path / ".a.parquet.part").stat().st_size)
+            yield replace(CASE, uid=f"u{number}", query=Random(number).randbytes(9_000).hex())
+
+    write_parquet(tmp_path / "a.parquet", slowly(), ParquetOptions(data_source="rag", row_group=10))
+
+    assert sizes[25] > sizes[15] > sizes[5]
+
+
+@pytest.mark.parametrize("name", ["a.json", "a.parquet"])
+def test_a_failure_midway_leaves_the_former_file(tmp_path: Path, name: str) -> None:
+    target = tmp_path / name
+    target.write_text("the former")
+
+    def broken() -> Iterator[Case]:
+        yield CASE
+        raise CaseError("row 2 is no object.")
+
+    def write() -> int:
+        return write_cases(target, broken()) if name == "a.json" else write_parquet(target, broken(), RAG)
+
+    with pytest.raises(CaseError, match="row 2"):
+        write()
+
+    assert target.read_text() == "the former"
+    assert [path.name for path in tmp_path.iterdir()] == [name]
+
+
+@pytest.mark.parametrize("place", ["missing/a.parquet", "folder.parquet"])
+def test_a_place_that_cannot_be_written_is_named(tmp_path: Path, place: str) -> None:
+    (tmp_path / "folder.parquet").mkdir()
+
+    with pytest.raises(CaseError, match="cannot be written"):
+        write_parquet(tmp_path / place, [CASE], RAG)
+
+
+def test_the_references_own_parquet_is_read_though_columns_are_missing_at_the_top(tmp_path: Path) -> None:
+    """Its converter takes `file_name` and `reference_page` out of the row that its trainer reads."""
+    row = {
+        "id": "7",
+        "data_source": "mmlongdoc",
+        "prompt": [{"role": "user", "content": "…"}],
+        "ability": "math",
+        "reward_model": {"style": "rule", "ground_truth": "4"},
+        "extra_info": {
+            "split": "test",
+            "index": 0,
+            "answer": "4",
+            "question": "How many?",
+            "content_type": "Table####Chart",
+            "reason_type": "Nan",
+            "file_name": "a.pdf",
+            "reference_page": [2, 0],
+        },
+    }
+    parquet.write_table(pa.Table.from_pylist([row]), tmp_path / "a.parquet")
+
+    (read,) = open_cases(tmp_path / "a.parquet")[1]
+
+    assert read == Case(
+        uid="7",
+        query="How many?",
+        reference_answer="4",
+        file_name="a.pdf",
+        reference_page=(2,),
+        source_type=("Table", "Chart"),
+    )
+
+
+def test_every_name_of_a_data_source_seen_in_the_reference_is_one_of_ours() -> None:
+    ours = {source.data_source(split) for source in SOURCES.values() for split in ("train", "test")}
+
+    assert {"slidevqa_train", "slidevqa_test", "mmlongdoc", "vidoseek", "rag"} <= ours

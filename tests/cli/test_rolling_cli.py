@@ -1,0 +1,185 @@
+"""`vrag train rollout`: what it makes and says, and how it ends."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+import typer
+from chat_server import Asked, ChatServer, Hang, Refuse, Reply, Say
+from typer.testing import CliRunner
+
+from vrag.cli.rolling import rollout
+from vrag.rl.campaign import read_entries
+
+if TYPE_CHECKING:
+    from typer.testing import Result
+
+CASES = 4
+SCRIPT = ("<think>Look.</think><search>ferry</search>", "<think>Seen.</think><answer>48,200</answer>")
+
+
+app = typer.Typer()
+app.command("rollout")(rollout)
+app.command("other")(lambda: None)
+
+
+@pytest.fixture(scope="module")
+def desk(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A collection of one note, and questions about it."""
+    from vrag.index.build import add
+    from vrag.index.store import Collection
+
+    folder = tmp_path_factory.mktemp("desk")
+    (folder / "note.md").write_text("The ferry carried 48,200 passengers in 2024.\n")
+    add(Collection.create(folder / "notes"), [folder / "note.md"])
+    rows = [
+        {
+            "uid": f"c{number}",
+            "query": f"How many passengers, {number}?",
+            "reference_answer": "48,200",
+            "meta_info": {"file_name": "note.md"},
+        }
+        for number in range(CASES)
+    ]
+    (folder / "questions.json").write_text(json.dumps({"examples": rows}))
+    return folder
+
+
+def said(asked: Asked) -> Say:
+    return Say(SCRIPT[asked.turn], prompt_ids=(1, 2), ids=(5, 6, 7), logprobs=(-0.5, -0.25, -0.125))
+
+
+def line_of(desk: Path, out: Path, server: ChatServer | None, *more: str) -> list[str]:
+    line = ["rollout", str(desk / "questions.json"), "--out", str(out), "--collection", str(desk / "notes")]
+    served = ["--model", "scripted", "--base-url", server.url] if server else []
+    return [*line, *served, *more]
+
+
+def invoke(desk: Path, out: Path, server: ChatServer | None, *more: str) -> Result:
+    return CliRunner().invoke(app, line_of(desk, out, server, *more))
+
+
+def test_every_question_is_rolled_out_so_often_with_tokens_and_once(desk: Path, tmp_path: Path) -> None:
+    with ChatServer(said) as server:
+        result = invoke(desk, tmp_path / "out", server, "--samples", "3", "--json")
+        assert result.exit_code == 0, result.output
+        again = invoke(desk, tmp_path / "out", server, "--samples", "3")
+    told = json.loads(result.stdout)
+    assert (told["attempts"], told["done"], told["made"], told["failed"]) == (12, 12, 12, {})
+    assert (told["steps"], told["tokens"]) == (24, 72)
+    assert len(read_entries(tmp_path / "out")) == 12
+    body = server.requests[0].body
+    assert (body["temperature"], body["return_token_ids"], body["logprobs"]) == (1.0, True, True)
+    assert "seed" not in body
+    assert (again.exit_code, len(server.requests)) == (0, 24)
+    assert "0 rollouts made" in again.stdout
+    assert "12/12 rollouts" in again.stdout
+
+
+def test_with_a_seed_each_rollout_has_its_own_and_the_same_each_time(desk: Path, tmp_path: Path) -> None:
+    def seeds(out: str) -> list[tuple[str, int]]:
+        with ChatServer(said) as server:
+            result = invoke(desk, tmp_path / out, server, "--samples", "2", "--seed", "7")
+        assert result.exit_code == 0, result.output
+        return sorted((asked.question, asked.body["seed"]) for asked in server.requests if asked.turn == 0)
+
+    first = seeds("one")
+    assert len({seed for _, seed in first}) == 2 * CASES
+    assert seeds("two") == first
+
+
+def test_failures_are_listed_by_reason_and_made_again_when_asked(
+    desk: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "300")
+    broken = True
+
+    def script(asked: Asked) -> Reply:
+        if broken and "1?" in asked.question:
+            return Refuse(400, "no such thing")
+        return Hang() if broken and "2?" in asked.question else said(asked)
+
+    out = tmp_path / "out"
+    with ChatServer(script) as server:
+        result = invoke(desk, out, server, "--samples", "1", "--seconds", "1.0")
+        assert result.exit_code == 0
+        assert all(
+            word in result.stdout for word in ("ModelError", "no such thing", "Deadline", "longer than 1")
+        )
+        assert "--retry-failed" in result.stdout
+        broken = False
+        mended = invoke(desk, out, server, "--samples", "1", "--retry-failed", "--json")
+    told = json.loads(mended.stdout)
+    assert (told["made"], told["done"], told["failed"]) == (2, CASES, {})
+    assert {entry.failure for entry in read_entries(out)} == {None}
+
+
+def test_a_server_that_fails_always_is_given_up(desk: Path, tmp_path: Path) -> None:
+    with ChatServer(lambda _: Refuse(400, "no")) as server:
+        result = invoke(desk, tmp_path / "out", server, "--samples", "20", "--concurrency", "2")
+    assert result.exit_code == 1
+    assert "Given up" in result.output
+    assert 8 <= len(read_entries(tmp_path / "out")) < 20
+
+
+def test_a_server_that_tells_no_tokens_is_told_of(desk: Path, tmp_path: Path) -> None:
+    with ChatServer(lambda asked: Say(SCRIPT[asked.turn])) as server:
+        result = invoke(desk, tmp_path / "out", server, "--samples", "1")
+    assert result.exit_code == 0
+    assert "no token ids" in result.output
+
+
+def test_without_a_model_the_offline_policy_is_rolled_out(desk: Path, tmp_path: Path) -> None:
+    result = invoke(desk, tmp_path / "out", None, "--samples", "1")
+    assert result.exit_code == 0, result.output
+    assert f"{CASES}/{CASES} rollouts" in result.stdout
+    assert "token ids" not in result.output
+
+
+def test_a_local_model_with_a_seed_would_say_the_same_each_time(desk: Path, tmp_path: Path) -> None:
+    more = ("--model", "local:nowhere", "--seed", "1")
+    assert "every rollout" in str(invoke(desk, tmp_path / "out", None, *more).exception)
+
+
+def test_no_questions_are_refused(desk: Path, tmp_path: Path) -> None:
+    (tmp_path / "none.json").write_text('{"examples": []}')
+    result = CliRunner().invoke(app, ["rollout", str(tmp_path / "none.json"), "--out", str(tmp_path / "out")])
+    assert "no questions" in str(result.exception)
+
+
+PROCESS = "import sys; sys.argv[0] = 'vrag'; from test_rolling_cli import app; app()"
+
+
+def test_what_was_stopped_goes_on_from_there(desk: Path, tmp_path: Path) -> None:
+    """A real process gets Ctrl-C when two of its rollouts are recorded and two others wait for the model."""
+    out, here = tmp_path / "out", Path(__file__).parent
+    home = {"PYTHONPATH": os.pathsep.join((str(here), str(here.parent))), "COLUMNS": "300"}
+    with ChatServer(lambda asked: said(asked) if "0?" in asked.question else Hang()) as server:
+        line = [sys.executable, "-c", PROCESS, *line_of(desk, out, server, "--concurrency", "2", "-n", "2")]
+        with subprocess.Popen(
+            line, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env={**os.environ, **home}
+        ) as process:
+            server.wait_for(6, 60)
+            while len(read_entries(out)) < 2:
+                time.sleep(0.02)
+            process.send_signal(signal.SIGINT)
+            output, _ = process.communicate(timeout=60)
+        assert process.returncode == 130
+        assert all(asked.gone.wait(10) for asked in server.requests[4:])
+    assert "the same command goes on from there" in output
+    assert "Traceback" not in output
+    before = read_entries(out)
+    assert {entry.case for entry in before} == {"c0"}
+    with ChatServer(said) as server:
+        result = invoke(desk, out, server, "-n", "2", "--json")
+    assert json.loads(result.stdout)["made"] == 2 * CASES - 2
+    assert read_entries(out)[:2] == before
+    assert len(read_entries(out)) == 2 * CASES

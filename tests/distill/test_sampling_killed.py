@@ -1,0 +1,71 @@
+"""Sampling is killed with SIGKILL, again and again: nothing is lost, and nothing is done twice."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+import sampling_process
+from chat_server import ChatServer
+from expert_server import FAILING, ExpertScript
+
+from vrag.distill.samples import Outcome, SampleStore, came_to_end
+from vrag.errors import RunError
+
+HERE = Path(__file__).parent
+COUNT = 12
+
+
+def start(directory: Path, url: str) -> subprocess.Popen[bytes]:
+    command = [sys.executable, str(HERE / "sampling_process.py"), str(directory), url, str(COUNT)]
+    places = os.pathsep.join([str(HERE), str(HERE.parent)])
+    return subprocess.Popen(command, env={**os.environ, "PYTHONPATH": places})
+
+
+def test_nothing_is_lost_and_nothing_done_twice(tmp_path: Path) -> None:
+    store = SampleStore(tmp_path / "samples")
+    with ChatServer(ExpertScript(slow=0.02), models=None) as server:
+        seen: dict[str, str] = {}
+        for calls in (12, 30):
+            process = start(store.directory, server.url)
+            server.wait_for(calls, 30)
+            process.send_signal(signal.SIGKILL)
+            assert process.wait(10) == -signal.SIGKILL
+            now = {record.uid: record.model_dump_json() for record in store.samples.read()}
+            assert seen.items() <= now.items()  # what was over is as it was
+            seen = now
+        assert 0 < len(seen) < COUNT
+        asked_before_end = len(server.requests)
+        assert start(store.directory, server.url).wait(60) == 0
+        judged = Counter(
+            asked.text.split('"Question ')[1].split(":")[0]
+            for asked in server.requests
+            if asked.body["model"] == "judge" and "cannot be used" not in asked.text
+        )
+        asked = len(server.requests)
+        assert asked > asked_before_end
+        sampling_process.main(str(store.directory), server.url, str(COUNT))
+        assert len(server.requests) == asked  # all is over
+
+    records = store.samples.read()
+    assert Counter(record.uid for record in records) == Counter(f"case-{n}" for n in range(COUNT))
+    for record in records:
+        fault = int(record.uid.removeprefix("case-")) % 8
+        assert record.score == (None if fault in FAILING else 2 if fault == 7 else 5)
+    finished = Counter[str]()
+    for line in (store.directory / "attempts.jsonl").read_text().splitlines():
+        begun = json.loads(line)
+        try:
+            run = store.runs.read(begun["run"])
+        except RunError:  # killed before its first event
+            continue
+        finished[begun["uid"]] += came_to_end(run)
+    scored = {record.uid for record in records if record.outcome is Outcome.SCORED}
+    assert +finished == Counter(scored)  # each answered by one run, never by two
+    assert all(came_to_end(store.runs.read(r.run or "")) for r in records if r.uid in scored)
+    assert sum(judged.values()) <= len(scored) + 2 * 4  # at most the ones in flight at each kill

@@ -1,0 +1,293 @@
+"""Campaigns: whenever the process dies, nothing is lost that was told of, and nothing is there twice."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import subprocess
+import sys
+from collections import Counter
+from contextlib import aclosing, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, NoReturn
+
+import pytest
+from rolling_scripts import attempts, case, raising, rolled, scripted
+
+from vrag.agent.events import ModelCalled
+from vrag.agent.runs import RunStore
+from vrag.errors import ModelError, RunError
+from vrag.rl import campaign as module
+from vrag.rl.campaign import Entry, open_campaign, read_entries, stored_rollouts
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from vrag.agent.loop import Agent
+    from vrag.rl.rollout import Attempt, Rollout
+
+MADE_WITH = {"agent": "vrag", "model": "scripted"}
+
+
+def make(
+    folder: Path,
+    cases: int,
+    samples: int = 1,
+    *,
+    agent: Callable[[Attempt], Agent] = lambda _: scripted(),
+    again: bool = False,
+    most: int | None = None,
+) -> list[Entry]:
+    """Makes what is left, or so many of it; those that were made now."""
+
+    async def all_left() -> list[Entry]:
+        made: list[Entry] = []
+        with open_campaign(folder, MADE_WITH) as campaign:
+            left = campaign.left(attempts(cases, samples), again=again)
+            async with aclosing(campaign.made(left, agent, concurrency=4, seconds=20)) as entries:
+                async for entry in entries:
+                    made.append(entry)
+                    if len(made) == most:
+                        break
+        return made
+
+    return asyncio.run(all_left())
+
+
+def check(folder: Path, cases: int, samples: int = 1) -> None:
+    """Every attempt is there once, its run whole, and nothing else."""
+    lines = (folder / "rollouts.jsonl").read_bytes().splitlines(keepends=True)
+    assert all(line.endswith(b"\n") for line in lines)
+    entries = [Entry.model_validate_json(line) for line in lines]
+    wanted = {(one.case.uid, one.sample): 1 for one in attempts(cases, samples)}
+    assert Counter(entry.key for entry in entries) == wanted
+    store = RunStore(folder / "runs")
+    assert sorted(store.ids()) == sorted(entry.run or "" for entry in entries)
+    assert {path.name for path in (folder / "runs").iterdir()} == set(store.ids())
+    for entry in entries:
+        run = store.read(entry.run or "")
+        assert (run.has_end, run.trajectory.question, run.trajectory.answer) == (
+            True,
+            entry.question,
+            "48,200",
+        )
+        calls = [event for event in run.events if isinstance(event, ModelCalled)]
+        messages = [sha256 for call in calls for sha256 in call.messages]
+        assert all(run.file(message, "json").is_file() for message in messages)
+
+
+def test_what_was_made_is_there_again_as_it_was_made(tmp_path: Path) -> None:
+    (rollout,) = rolled(attempts(1), lambda _: scripted())
+    with open_campaign(tmp_path / "out", MADE_WITH) as campaign:
+        entry = campaign.keep(rollout)
+    assert read_entries(tmp_path / "out") == [entry]
+    (again,) = stored_rollouts(tmp_path / "out", [case(0), case(1)])
+    assert (again.attempt, again.events, again.files) == (rollout.attempt, rollout.events, rollout.files)
+    assert (again.failure, again.seconds) == (None, round(rollout.seconds, 3))
+    assert list(stored_rollouts(tmp_path / "out", [case(1)])) == []
+    assert (entry.answer, entry.steps, entry.stop, entry.tokens) == ("48,200", 2, "answered", 0)
+
+
+def test_going_on_makes_what_is_left(tmp_path: Path) -> None:
+    assert len(make(tmp_path / "out", 4, 2, most=3)) == 3
+    assert len(make(tmp_path / "out", 4, 2)) == 5
+    assert make(tmp_path / "out", 4, 2) == []
+    check(tmp_path / "out", 4, 2)
+    assert len(make(tmp_path / "out", 5, 3)) == 7
+    check(tmp_path / "out", 5, 3)
+
+
+def test_a_failure_is_kept_with_its_reason_and_made_again_only_when_asked(tmp_path: Path) -> None:
+    def failing(attempt: Attempt) -> Agent:
+        return scripted(ModelError("It is gone.")) if attempt.sample else scripted()
+
+    make(tmp_path / "out", 2, 2, agent=failing)
+    reasons = Counter(entry.reason for entry in read_entries(tmp_path / "out"))
+    assert reasons == {None: 2, "ModelError": 2}
+    assert make(tmp_path / "out", 2, 2) == []
+    assert len(make(tmp_path / "out", 2, 2, again=True)) == 2
+    assert {entry.failure for entry in read_entries(tmp_path / "out")} == {None}
+    assert len(read_entries(tmp_path / "out")) == 4
+
+
+def test_one_that_fails_before_its_first_event_has_no_run(tmp_path: Path) -> None:
+    (entry,) = make(tmp_path / "out", 1, agent=lambda _: raising(ValueError("no"), after=0))
+    assert (entry.run, entry.reason) == (None, "ValueError")
+    (rollout,) = stored_rollouts(tmp_path / "out", [case(0)])
+    assert (rollout.events, rollout.files, rollout.failure) == ((), {}, entry.failure)
+
+
+def test_a_picture_of_several_runs_lies_on_disk_once(tmp_path: Path) -> None:
+    make(tmp_path / "out", 3)
+    (shared,) = (tmp_path / "out" / "pictures").iterdir()
+    copies = list((tmp_path / "out" / "runs").glob("*/files/*.jpg"))
+    assert len(copies) == 3
+    assert all(copy.samefile(shared) for copy in copies)
+
+
+def test_where_there_are_no_links_each_run_has_its_copy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> NoReturn:
+        raise OSError("not here")
+
+    monkeypatch.setattr(os, "link", refuse)
+    make(tmp_path / "out", 2)
+    first, second = (path.read_bytes() for path in (tmp_path / "out" / "runs").glob("*/files/*.jpg"))
+    assert first == second
+
+
+class Died(BaseException):
+    """The process is gone: nothing is cleaned up."""
+
+
+class Doom:
+    """Lets so many writes, renames, links and syncs happen, and dies at the next; 0 for never."""
+
+    def __init__(self, patched: pytest.MonkeyPatch) -> None:
+        self.left = 0
+        for owner, name in ((os, "fsync"), (os, "link"), (Path, "replace"), (Path, "mkdir"), (Path, "open")):
+            patched.setattr(owner, name, self._counted(getattr(owner, name)))
+
+    def _counted(self, act: Callable[..., object]) -> Callable[..., object]:
+        def do(*arguments: object, **named: object) -> object:
+            self.left -= 1
+            if self.left == 0:
+                raise Died
+            return act(*arguments, **named)
+
+        return do
+
+
+def keep_left(folder: Path, rollouts: list[Rollout], told: list[Entry]) -> None:
+    """Keeps what is left of these, and tells of each."""
+    with open_campaign(folder, MADE_WITH) as campaign:
+        runs = {path.name for path in (folder / "runs").iterdir()}
+        assert runs == {entry.run for entry in campaign.entries.values()}
+        assert all(campaign.entries[entry.key] == entry for entry in told)
+        by_attempt = {one.attempt: one for one in rollouts}
+        for attempt in campaign.left(by_attempt):
+            told.append(campaign.keep(by_attempt[attempt]))  # noqa: PERF401 - it may die between two
+
+
+def test_dying_at_any_write_loses_nothing_and_leaves_nothing_twice(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rollouts = rolled(attempts(2), lambda _: scripted())
+    moment, over = 0, False
+    with monkeypatch.context() as patched:
+        doom = Doom(patched)
+        while not over:
+            moment += 1
+            folder, told = tmp_path / str(moment), list[Entry]()
+            doom.left = moment
+            with suppress(Died):
+                keep_left(folder, rollouts, told)
+            over, doom.left = doom.left > 0, 0
+            keep_left(folder, rollouts, told)
+            check(folder, 2)
+            assert len({entry.key for entry in told}) == len(told)
+    assert moment > 20
+
+
+def test_half_a_line_at_the_end_is_passed_over_and_then_removed(tmp_path: Path) -> None:
+    make(tmp_path / "out", 2)
+    with (tmp_path / "out" / "rollouts.jsonl").open("ab") as file:
+        file.write(b'{"case":"c2","sam')
+    assert len(read_entries(tmp_path / "out")) == 2
+    make(tmp_path / "out", 3)
+    check(tmp_path / "out", 3)
+
+
+def test_a_line_that_is_none_says_where(tmp_path: Path) -> None:
+    make(tmp_path / "out", 1)
+    with (tmp_path / "out" / "rollouts.jsonl").open("ab") as file:
+        file.write(b"{}\n")
+    with pytest.raises(RunError, match="Line 2 of"):
+        make(tmp_path / "out", 1)
+
+
+def test_a_full_disk_is_told_and_what_was_told_of_before_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make(tmp_path / "out", 1)
+
+    def full(_: int) -> NoReturn:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "fsync", full)
+        with pytest.raises(RunError, match="No space left"):
+            make(tmp_path / "out", 2)
+    assert len(make(tmp_path / "out", 2)) == 1
+    check(tmp_path / "out", 2)
+
+
+def test_one_process_writes(tmp_path: Path) -> None:
+    with open_campaign(tmp_path / "out", MADE_WITH):
+        with pytest.raises(RunError, match="Another process"), open_campaign(tmp_path / "out", MADE_WITH):
+            pass
+        assert read_entries(tmp_path / "out") == []
+
+
+def test_going_on_with_something_else_is_refused(tmp_path: Path) -> None:
+    make(tmp_path / "out", 1)
+    with (
+        pytest.raises(RunError, match="another model"),
+        open_campaign(tmp_path / "out", {**MADE_WITH, "model": "other"}),
+    ):
+        pass
+    with open_campaign(tmp_path / "out", MADE_WITH) as campaign:
+        (attempt,) = attempts(1)
+        other = [type(attempt)(case=case(0, "Something else?"), sample=0)]
+        with pytest.raises(RunError, match=r"c0 .* asks something else"):
+            list(campaign.left(other))
+
+
+def test_a_folder_with_something_else_in_it_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "runs" / "mine").mkdir(parents=True)
+    with pytest.raises(RunError, match="not empty"), open_campaign(tmp_path, MADE_WITH):
+        pass
+    assert (tmp_path / "runs" / "mine").is_dir()
+    with pytest.raises(RunError, match="holds no rollouts"):
+        read_entries(tmp_path)
+
+
+CHILD = """
+import asyncio, sys
+from pathlib import Path
+sys.path.insert(0, sys.argv[3]); sys.path.insert(0, sys.argv[4])
+from rolling_scripts import attempts, scripted
+from vrag.rl.campaign import open_campaign
+
+async def main():
+    with open_campaign(Path(sys.argv[1]), {"agent": "vrag", "model": "scripted"}) as campaign:
+        async for entry in campaign.made(campaign.left(attempts(int(sys.argv[2]))), lambda _: scripted(), concurrency=2):
+            print(entry.model_dump_json(), flush=True)
+
+asyncio.run(main())
+"""
+
+
+def test_a_process_that_is_killed_loses_nothing_that_it_told_of(tmp_path: Path) -> None:
+    folder, cases = tmp_path / "out", 40
+    here = Path(__file__).parent
+    line = [sys.executable, "-c", CHILD, str(folder), str(cases), str(here), str(here.parent)]
+    told: list[Entry] = []
+    for stop_after in (1, 15, None):
+        with subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+            assert process.stdout is not None
+            for number, entry in enumerate(process.stdout, 1):
+                if entry.endswith(b"\n"):
+                    told.append(Entry.model_validate_json(entry))
+                if number == stop_after:
+                    process.kill()
+            status = process.wait(30)
+        assert status == (0 if stop_after is None else -9)
+        known = {entry.key: entry for entry in read_entries(folder)}
+        assert all(known[entry.key] == entry for entry in told)
+    check(folder, cases)
+    assert len({entry.key for entry in told}) == len(told)
+    made_with = json.loads((folder / module.MADE_WITH).read_text())
+    assert made_with == {"schema_version": 1, **MADE_WITH}

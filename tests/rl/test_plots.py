@@ -1,0 +1,187 @@
+"""Pictures of trainings: complete, readable by eye and by screen reader, and safe whatever the names."""
+
+from __future__ import annotations
+
+import math
+import re
+from itertools import pairwise
+from pathlib import Path
+from xml.etree import ElementTree as ET
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from vrag.rl.axes import axis_of, short
+from vrag.rl.metrics import Metrics
+from vrag.rl.panels import Curve, Group, Panel, Sheet, sheet_svg
+from vrag.rl.plots import GROUPS, Training, curves_svg, measures_of, running_mean, window_of
+
+SVG = "{http://www.w3.org/2000/svg}"
+numbers = st.floats(allow_nan=False, allow_infinity=False, width=32)
+
+
+def training(name: str = "tiny", steps: int = 100) -> Training:
+    lines = [Metrics(step, {"reward": step / steps, "kl": 0.001 * step}) for step in range(1, steps + 1)]
+    lines += [Metrics(step, {"eval/accuracy": 0.5, "eval/recall": 0.25}) for step in range(0, steps + 1, 10)]
+    return Training(name, tuple(lines))
+
+
+def texts(svg: str, kind: str = "") -> list[str]:
+    found = ET.fromstring(svg).iter(f"{SVG}text")
+    return [one.text or "" for one in found if kind in (one.get("class") or "").split() or not kind]
+
+
+def panels(svg: str) -> list[ET.Element]:
+    return [one for one in ET.fromstring(svg).iter(f"{SVG}svg") if one.get("class") == "panel"]
+
+
+def test_there_is_a_panel_for_each_measure_that_has_a_value_and_no_empty_one() -> None:
+    svg = curves_svg([training()])
+    assert texts(svg, "name") == ["Reward", "Accuracy, held out", "Recall, held out", "KL"]
+    silent = Training("silent", (Metrics(1, {"loss": None, "reward": 0.5}),))
+    assert texts(curves_svg([silent]), "name") == ["Reward"]
+
+
+def test_rewards_and_measures_of_others_have_panels_too() -> None:
+    values = dict.fromkeys(["accuracy", "reward/brevity", "reward/answer", "something", "loss"], 0.5)
+    found = measures_of([Training("tiny", (Metrics(1, values),))])
+    assert [one.name for one in found] == ["reward/answer", "reward/brevity", "accuracy", "loss", "something"]
+
+
+def test_the_last_value_stands_at_the_end_of_its_line_with_its_unit() -> None:
+    svg = curves_svg([training(steps=10)])
+    assert texts(svg, "last") == ["1", "50%", "0.25", "0.01"]
+
+
+def test_several_trainings_are_told_apart_by_a_legend_and_one_needs_none() -> None:
+    assert texts(curves_svg([training()]), "entry") == []
+    svg = curves_svg([training(f"run {number}") for number in range(8)])
+    assert texts(svg, "entry") == [f"run {number}" for number in range(8)]
+    swatches = re.findall(r'class="(swatch[^"]*)"', svg)
+    assert len(set(swatches)) == 8  # the seventh has the first one's colour, in dashes
+    assert texts(svg, "last") == []  # no room for eight values beside each other
+
+
+def test_it_says_what_it_shows_to_those_who_cannot_see_it() -> None:
+    root = ET.fromstring(curves_svg([training("tiny <ggpo>")]))
+    assert root.get("role") == "img"
+    assert [child.tag for child in root][:2] == [f"{SVG}title", f"{SVG}desc"]
+    assert root[0].text == "Training tiny <ggpo>"
+    told = root[1].text or ""
+    assert told.startswith("tiny <ggpo>: Reward 0.01 at step 1 to 1 at step 100; KL ")
+    assert "Accuracy, held out 50% at step 0 to 50% at step 100" in told
+
+
+def test_it_stands_alone_in_light_and_in_dark() -> None:
+    svg = curves_svg([training("a"), training("b")])
+    assert "prefers-color-scheme: dark" in svg
+    style = "".join(one.text or "" for one in ET.fromstring(svg).iter(f"{SVG}style"))
+    used = set(re.findall(r"var\((--[a-z0-9-]+)\)", style))
+    light, dark = style.split("@media", 1)
+    assert used <= set(re.findall(r"(--[a-z0-9-]+):", style))
+    faces = {"--serif", "--sans", "--mono", "--shade"}
+    assert used - faces <= set(re.findall(r"(--[a-z0-9-]+):", light))
+    assert used - faces <= set(re.findall(r"(--[a-z0-9-]+):", dark))
+    rest = svg.replace('xmlns="http://www.w3.org/2000/svg"', "")
+    assert not re.search(r"https?:|<script|url\(|@import|href", rest)
+
+
+@given(st.text(max_size=40))
+def test_any_name_gives_a_picture_that_is_well_formed(name: str) -> None:
+    root = ET.fromstring(curves_svg([Training(name, (Metrics(1, {name: 1.0}),)), training(steps=5)], name))
+    assert len(list(root.iter(f"{SVG}script"))) == 0
+
+
+@given(st.lists(st.tuples(st.integers(0, 50), numbers), min_size=1, max_size=30))
+def test_any_values_are_drawn_at_places_that_are_numbers(points: list[tuple[int, float]]) -> None:
+    svg = curves_svg([Training("x", tuple(Metrics(step, {"loss": value}) for step, value in points))])
+    assert len(panels(svg)) == 1
+    assert not re.search(r"\b(nan|inf)\b", svg.split("</style>")[1])
+
+
+def test_the_page_about_curves_tells_of_every_measure() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "curves.md").read_text()
+    table, _, _ = page.partition("## What goes wrong")
+    told = re.findall(r"`([a-z_/]+)`", "".join(re.findall(r"^\| (`.*?) \|", table, re.MULTILINE)))
+    assert sorted(told) == sorted(measure.name for group in GROUPS.values() for measure in group)
+
+
+def test_no_training_and_one_without_a_line_say_that_there_is_nothing() -> None:
+    for empty in ([], [Training("begun", ())]):
+        assert "There is nothing to draw yet." in texts(curves_svg(empty))
+
+
+def test_equal_trainings_give_equal_files_of_bounded_size() -> None:
+    long = training(steps=6_000)
+    svg = curves_svg([long])
+    assert svg == curves_svg([long])
+    assert len(svg) < 60_000
+
+
+def test_thinning_keeps_the_peaks() -> None:
+    lines = [Metrics(step, {"calls": 50.0 if step == 7_777 else 1.0}) for step in range(1, 10_000)]
+    lines += [Metrics(step, {"tokens": 1.0}) for step in range(1, 10_000)]
+    svg = curves_svg([Training("x", tuple(lines))])
+    assert texts(svg, "peak") == ["↑ to 50"]
+    thin = re.findall(r'd="(M[^"]*)" class="thin', svg)[0]
+    assert min(float(point.split()[1]) for point in thin[1:].split("L")) < 0  # beyond the field
+
+
+def test_a_running_mean_is_over_the_steps_of_its_window_not_over_points() -> None:
+    assert running_mean([(1, 1.0), (2, 3.0), (10, 5.0)], 3) == [(1, 1.0), (2, 2.0), (10, 5.0)]
+    assert running_mean([(1, 1.0), (2, 3.0)], 0) == [(1, 1.0), (2, 3.0)]
+    assert [window_of([training(steps=steps)]) for steps in (3, 59, 60, 300, 5000)] == [1, 1, 5, 25, 250]
+
+
+def test_a_short_training_is_not_smoothed_and_says_nothing_of_it() -> None:
+    svg = curves_svg([training(steps=10)])
+    assert "thin" not in re.findall(r'class="(\w+) s0', svg)
+    assert texts(svg, "told") == ["10 steps."]
+    assert texts(curves_svg([training()]), "told")[0].endswith("mean of the last 5 steps. Thin: each step.")
+
+
+def test_shares_keep_their_ends_and_rewards_beyond_them_are_seen_all_the_same() -> None:
+    beyond = Training("x", (Metrics(1, {"reward": -2.0}), Metrics(2, {"reward": 1.0})))
+    assert texts(curves_svg([beyond]), "y") == ["-2", "-1", "0", "1"]
+    assert texts(curves_svg([training(steps=10)]), "y")[:5] == ["0", "0.25", "0.50", "0.75", "1.00"]
+
+
+@given(st.lists(st.floats(0, 1), min_size=1, max_size=6))
+def test_values_at_the_ends_of_lines_never_touch(values: list[float]) -> None:
+    curves = [Curve(name="", shade=n, strong=[(0, 0.0), (1, y)]) for n, y in enumerate(values)]
+    panel = Panel(title="x", unit="", curves=curves, span=(0, 1))
+    svg = sheet_svg(Sheet(title="x", told="", description="", groups=[Group("", [panel])]))
+    labels = [one for one in ET.fromstring(svg).iter(f"{SVG}text") if "last" in (one.get("class") or "")]
+    heights = [float(one.get("y") or "") for one in labels]
+    assert all(below - above >= 13 for above, below in pairwise(heights))
+    assert heights[0] > 55
+    assert heights[-1] < 200
+
+
+@given(numbers, numbers, st.integers(2, 6))
+def test_an_axis_holds_its_values_and_names_a_few_round_ones(a: float, b: float, most: int) -> None:
+    low, high = sorted((a, b))
+    if high - low < 1e-6 * max(abs(low), abs(high)):
+        return  # nothing tells such values apart, in a picture
+    axis = axis_of(low, high, most=most)
+    slack = 1e-5 * (axis.high - axis.low)
+    assert axis.low - slack <= low <= high <= axis.high + slack
+    assert 2 <= len(axis.ticks) <= most + 2
+    assert len(set(axis.labels)) == len(axis.labels)
+
+
+def test_axes_name_what_people_would_name() -> None:
+    assert axis_of(0, 12_345).labels == ("0", "2.5k", "5.0k", "7.5k", "10.0k", "12.5k")
+    assert axis_of(0, 2.2e-5, most=4).labels == ("0", "1e-5", "2e-5", "3e-5")
+    assert axis_of(1, 1, whole=True, wide=False).labels == ("1", "2")
+    assert axis_of(0, 0).labels[-1] == "1.0"
+    assert axis_of(7, 7, most=4).ticks[0] == 0
+
+
+@pytest.mark.parametrize("value", [0.0, 1e-12, 0.99999, 9.9999, 99.99, 99_999, 1e5, 1e12, -4e7, math.pi])
+def test_a_short_value_is_the_value_to_three_digits(value: float) -> None:
+    text = short(value)
+    factor = {"k": 1e3, "M": 1e6, "B": 1e9}.get(text[-1], 1.0)
+    assert float(text.rstrip("kMB").replace(",", "")) * factor == pytest.approx(value, rel=0.05)
+    assert len(text) <= 8
