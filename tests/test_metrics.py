@@ -147,6 +147,9 @@ def test_measures_of_answers_lie_between_0_and_1_and_are_1_of_the_same(one: str,
         ("", "ferry", (0.0, 0.0, 0.0)),
         # half of the letters differ: not less than the threshold
         ("ab", "ac", (0.0, 0.0, 0.0)),
+        ("abcx", "abcyzw", (0.0, 0.0, 0.0)),
+        # a word counts as often as it occurs in both: precision 1, recall 2/3
+        ("red red", "red red boat", (0.0, 0.8, 7 / 12)),
     ],
 )
 def test_measures_of_answers_by_hand(

@@ -17,7 +17,7 @@ from benchmarks.credit.statistics import (
     steps_to,
 )
 from vrag.errors import RunError
-from vrag.rl.metrics import read_metrics, series
+from vrag.rl.metrics import FILE, read_metrics, series
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -125,28 +125,25 @@ def results_of(folder: Path, setting: Setting) -> Results:
         folder: Of the study, with a folder `<arm>-<seed>` for each run.
         setting: The frozen one.
     """
-    runs = tuple(_run(folder / job.name, job, setting) for job in setting.jobs)
+    runs = tuple(_run(folder, job, setting) for job in setting.jobs)
     arms = tuple(_arm(name, runs, setting) for name in setting.arms)
     contrasts = tuple(_contrast(*pair, runs, setting) for pair in setting.pairs)
     return Results(setting, runs, arms, contrasts)
 
 
-def _run(folder: Path, job: Job, setting: Setting) -> Run:
+def _run(study: Path, job: Job, setting: Setting) -> Run:
+    folder = study / job.name
     if not folder.exists():
         return Run(job, (), steps_to((), setting.threshold, setting.budget_steps), None, 0, "missing")
     try:
         records = read_metrics(folder)
     except RunError as error:
-        fault = (
-            f"nothing to read: {error.message}"
-            if (folder / "metrics.jsonl").exists()
-            else "begun, no metrics"
-        )
+        fault = f"nothing to read: {error.message}" if (folder / FILE).exists() else "begun, no metrics"
         return Run(job, (), steps_to((), setting.threshold, setting.budget_steps), None, 0, fault)
     points = [(step, y) for step, y in series(records, setting.measure) if step <= setting.budget_steps]
     wait = steps_to(points, setting.threshold, setting.budget_steps)
     at = points[-1][0] if points else 0
-    over = bool(points) and (at >= setting.budget_steps or is_done(folder))
+    over = bool(points) and (at >= setting.budget_steps or is_done(study, job))
     final = mean([value for _, value in points[-setting.final :]]) if over else None
     return Run(job, records, wait, final, at, "" if points else f"no {setting.measure} yet")
 

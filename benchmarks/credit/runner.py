@@ -2,7 +2,7 @@
 
 The study may be stopped and killed at any moment: what is finished is not run again, and what was
 interrupted is started again with the same command, which goes on from its checkpoint. A run whose runner
-was killed goes on by itself; its process holds the lock of its folder, so that it is not started a
+was killed goes on by itself; its process holds the lock of the run, so that it is not started a
 second time beside itself but waited for.
 """
 
@@ -28,10 +28,12 @@ if TYPE_CHECKING:
 
     from benchmarks.credit.setting import Job, Setting
 
-__all__ = ["DONE", "LOG", "Outcome", "Study", "is_done"]
+__all__ = ["Outcome", "Study", "beside", "is_done"]
 
-DONE, LOG, LOCK = "finished.json", "log.txt", "lock"
-"""In the folder of a run: that it is finished, what it printed, and who holds it."""
+DESK = "runner"
+"""Folder in that of the study, for what is kept of each run beside its own, which is the trainer's."""
+_DONE, _LOG, _LOCK = "json", "log", "lock"
+"""That it is finished, what it printed, and who holds it."""
 _PATIENCE, _GRACE = 0.2, 20.0
 """Seconds between two looks at a lock, and between asking a process to end and ending it."""
 
@@ -65,7 +67,8 @@ class Study:
             KeyboardInterrupt: After the processes were asked to end, and have.
         """
         freeze(self.folder, self.setting)
-        left = [job for job in self.setting.jobs if not is_done(self.folder / job.name)]
+        (self.folder / DESK).mkdir(exist_ok=True)
+        left = [job for job in self.setting.jobs if not is_done(self.folder, job)]
         self.tell(f"{len(self.setting.jobs) - len(left)} of {len(self.setting.jobs)} runs are finished.")
         with ThreadPoolExecutor(self.setting.parallel) as pool:
             try:
@@ -75,26 +78,25 @@ class Study:
                 raise
 
     def _one(self, job: Job) -> Outcome:
-        folder = self.folder / job.name
-        folder.mkdir(exist_ok=True)
-        with self._lock(folder) as lock:
+        log = beside(self.folder, job, _LOG)
+        with self._lock(job) as lock:
             if lock is None:
                 return Outcome(job, None)
-            if is_done(folder):
+            if is_done(self.folder, job):
                 return Outcome(job, 0)
-            self.tell(f"{job.name}: goes on" if (folder / LOG).exists() else f"{job.name}: begins")
+            self.tell(f"{job.name}: {'goes on' if log.exists() else 'begins'}")
             started = time.time()
-            status = self._call(job, folder, lock)
+            status = self._call(job, log, lock)
             if status == 0:
-                _finish(folder, time.time() - started)
+                _finish(beside(self.folder, job, _DONE), time.time() - started)
         how = "stopped" if status is None else "finished" if status == 0 else f"failed with status {status}"
-        self.tell(f"{job.name}: {how}" + (f", see {folder / LOG}" if status else ""))
+        self.tell(f"{job.name}: {how}" + (f", see {log}" if status else ""))
         return Outcome(job, status)
 
-    def _call(self, job: Job, folder: Path, lock: IO[str]) -> int | None:
+    def _call(self, job: Job, told: Path, lock: IO[str]) -> int | None:
         """Runs the process of a run; it inherits the lock, and holds it when this one is killed."""
-        line = self.setting.line(job, folder, sys.executable)
-        with (folder / LOG).open("ab") as log:
+        line = self.setting.line(job, self.folder / job.name, sys.executable)
+        with told.open("ab") as log:
             log.write(f"$ {' '.join(line)}\n".encode())
             log.flush()
             process = subprocess.Popen(
@@ -113,16 +115,16 @@ class Study:
         return _end(process)
 
     @contextmanager
-    def _lock(self, folder: Path) -> Generator[IO[str] | None]:
+    def _lock(self, job: Job) -> Generator[IO[str] | None]:
         """The lock of a run, waited for while a process of an earlier runner has it; None when stopped."""
-        with (folder / LOCK).open("w") as stream:
+        with beside(self.folder, job, _LOCK).open("w") as stream:
             waiting = False
             while not self._stop.is_set():
                 try:
                     fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 except BlockingIOError:
                     if not waiting:
-                        self.tell(f"{folder.name}: still runs, from before; waiting for it")
+                        self.tell(f"{job.name}: still runs, from before; waiting for it")
                     waiting = True
                     self._stop.wait(_PATIENCE)
                 else:
@@ -131,16 +133,21 @@ class Study:
             yield None
 
 
-def is_done(folder: Path) -> bool:
+def beside(study: Path, job: Job, kind: str) -> Path:
+    """A file about a run: its `log`, its `lock`, or the `json` that it is finished."""
+    return study / DESK / f"{job.name}.{kind}"
+
+
+def is_done(study: Path, job: Job) -> bool:
     """Whether a run came to its end."""
-    return (folder / DONE).exists()
+    return beside(study, job, _DONE).exists()
 
 
-def _finish(folder: Path, seconds: float) -> None:
-    """Says so, once the process has ended well; seconds are those of its last stretch."""
-    unfinished = folder / f".{DONE}.{secrets.token_hex(4)}"
+def _finish(file: Path, seconds: float) -> None:
+    """Says that a process has ended well; seconds are those of its last stretch."""
+    unfinished = file.with_name(f".{file.name}.{secrets.token_hex(4)}")
     unfinished.write_text(json.dumps({"seconds": round(seconds, 1)}) + "\n", encoding="utf-8")
-    unfinished.replace(folder / DONE)
+    unfinished.replace(file)
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:

@@ -47,6 +47,8 @@ class Profile:
     """Least number of visual tokens of a picture."""
     max_tokens: int = 512
     """Greatest number of visual tokens of a picture."""
+    graph_tokens: int | None = None
+    """Greatest number of visual tokens of a picture or frame of VimRAG; None for what its memory allows."""
     boxes: Space
     """The space in which the model answers boxes."""
     y_first: bool = False

@@ -37,7 +37,16 @@ if TYPE_CHECKING:
 
 __all__ = ["DASHSCOPE", "Settings", "SettingsReport", "load_settings", "settings_file", "unknown_variables"]
 
-_OTHERS = frozenset({"VRAG_CONFIG", "VRAG_API_KEY", "VRAG_COLPALI_PYTHON", "VRAG_VLLM_PYTHON"})
+_OTHERS = frozenset(
+    {
+        "VRAG_CONFIG",
+        "VRAG_API_KEY",
+        "VRAG_COLPALI_PYTHON",
+        "VRAG_LLAMAFACTORY_PYTHON",
+        "VRAG_VERL_PYTHON",
+        "VRAG_VLLM_PYTHON",
+    }
+)
 """Variables that are no settings."""
 
 
@@ -307,7 +316,14 @@ class Settings(BaseSettings):
         return copy
 
     @field_serializer(
-        "base_url", "search_url", "judge_url", "embedder", "qdrant", "ray_address", "collection", when_used="json"
+        "base_url",
+        "search_url",
+        "judge_url",
+        "embedder",
+        "qdrant",
+        "ray_address",
+        "collection",
+        when_used="json",
     )
     def _shown(self, address: str) -> str:
         """An address as it is shown: without user name and password."""

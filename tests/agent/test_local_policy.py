@@ -138,6 +138,8 @@ class Bare:
         network: Any = getattr(transformers, f"{name}ForConditionalGeneration")
         self.network = network.from_pretrained(folder).eval()
         self.torch: Any = importlib.import_module("torch")
+        vision = ("<|vision_start|>", "<|vision_end|>", "<|image_pad|>", "<|video_pad|>")
+        self.placeholders: list[int] = [self.tokenizer.convert_tokens_to_ids(token) for token in vision]
 
     def inputs(self, prompt: str, pictures: Sequence[Picture]) -> dict[str, Any]:
         ids = self.tokenizer(prompt, return_tensors="pt", add_special_tokens=False)["input_ids"]
@@ -147,6 +149,7 @@ class Bare:
 
     def greedy(self, inputs: dict[str, Any], tokens: int) -> list[int]:
         plain = {"do_sample": False, "repetition_penalty": 1.0, "temperature": 1.0, "top_k": 50}
+        plain |= {"suppress_tokens": self.placeholders}
         made = self.network.generate(**inputs, max_new_tokens=tokens, **plain)
         return made[0, inputs["input_ids"].shape[1] :].tolist()
 
@@ -157,7 +160,9 @@ class Bare:
         kinds = self.torch.nn.functional.pad(inputs["mm_token_type_ids"], (0, len(ids)))
         with self.torch.no_grad():
             out = self.network(**inputs | {"input_ids": whole, "mm_token_type_ids": kinds}).logits[0]
-        return np.asarray(out[prompt.shape[1] - 1 : -1], dtype=np.float64)
+        scores: NDArray[np.float64] = out[prompt.shape[1] - 1 : -1].double().numpy().copy()
+        scores[:, self.placeholders] = -np.inf  # a reply holds no placeholder of a picture
+        return scores
 
 
 def log_softmax(scores: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -379,6 +379,15 @@ def test_a_directory_that_cannot_be_written_is_an_error_with_a_way_out(tmp_path:
 def test_a_run_with_a_profile_of_ones_own_is_replayed_with_that_profile(tmp_path: Path) -> None:
     own = replace(PROFILE, name="mine", max_tokens=300)
     run = kept(RunStore(tmp_path), Agent(ScriptedPolicy(SCRIPT), environment(profile=own), Vrag()))
+    assert run.started.settings.own_profile == own
+    assert differences(run.events, list(replay(run, tiny_corpus()))) == []
+
+
+def test_a_run_whose_profile_is_not_known_says_how_it_can_be_replayed(tmp_path: Path) -> None:
+    own = replace(PROFILE, name="mine", max_tokens=300)
+    run = kept(RunStore(tmp_path), Agent(ScriptedPolicy(SCRIPT), environment(profile=own), Vrag()))
+    settings = run.started.settings.model_copy(update={"own_profile": None})
+    bare = replace(run, events=(run.started.model_copy(update={"settings": settings}), *run.events[1:]))
     with pytest.raises(RunError, match=r"'mine', which is not built in.*replay\(run, searcher, profile\)"):
-        replay(run, tiny_corpus())
-    assert differences(run.events, list(replay(run, tiny_corpus(), own))) == []
+        replay(bare, tiny_corpus())
+    assert differences(run.events[1:], list(replay(bare, tiny_corpus(), own))[1:]) == []

@@ -13,6 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from vrag.cases import SOURCES, open_cases
+from vrag.cases.rows import read_rows
 from vrag.cases.source import literal_list
 from vrag.errors import CaseError
 from vrag.geometry import Box
@@ -121,8 +122,10 @@ def test_the_pictures_of_a_deck_are_not_read_with_its_questions(tmp_path: Path) 
     row = SLIDEVQA | {f"page_{page}": {"bytes": b"x" * 1000} for page in range(1, 21)}
     parquet.write_table(pa.Table.from_pylist([row]), tmp_path / "a.parquet")
 
+    (read_row,) = read_rows(tmp_path / "a.parquet")
     found, cases = open_cases(tmp_path / "a.parquet")
 
+    assert read_row == SLIDEVQA
     assert found.name == "slidevqa"
     assert [case.uid for case in cases] == ["12"]
 

@@ -34,7 +34,13 @@ LEARNER = PROFILES["qwen2.5-vl"]
 
 
 def run_cases(
-    directory: Path, url: str, count: int = 8, *, afresh: bool = False, grounder: bool = True, **changes: Any  # noqa: ANN401
+    directory: Path,
+    url: str,
+    count: int = 8,
+    *,
+    afresh: bool = False,
+    grounder: bool = True,
+    **changes: Any,  # noqa: ANN401
 ) -> tuple[SampleStore, Progress]:
     store = SampleStore(directory)
     who = experts(url, grounder=grounder)

@@ -41,7 +41,7 @@ def test_nothing_is_lost_and_nothing_done_twice(tmp_path: Path) -> None:
             seen = now
         assert 0 < len(seen) < COUNT
         asked_before_end = len(server.requests)
-        assert start(store.directory, server.url).wait(60) == 0
+        sampling_process.main(str(store.directory), server.url, str(COUNT))
         judged = Counter(
             asked.text.split('"Question ')[1].split(":")[0]
             for asked in server.requests

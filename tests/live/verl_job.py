@@ -1,4 +1,5 @@
-# pyright: basic
+# pyright: basic, reportMissingImports=false
+# ruff: noqa: ANN001, ANN003, ANN201, ANN401, PT018
 """Run by the Python that has verl: both agents in real verl, with a scripted server in place of GPUs.
 
 Usage: python verl_job.py FOLDER PART
@@ -8,14 +9,15 @@ It prints one line of JSON last: what the test looks at. The parts:
 - `names`: what the entry point registers, and what `import verl` costs;
 - `configurations`: every shipped configuration, composed and validated by verl's own code;
 - `advantages`: verl's GRPO beside ours on random groups;
-- `step`: Ray, TransferQueue, verl's agent loop workers, replay buffer and trainer: from prompts to advantages.
+- `step`: verl's agent loop worker, replay buffer and trainer, from prompts to advantages. Ray's processes and
+  TransferQueue's are left out: the worker runs here, and a queue in memory has the functions of the real one.
 """
 
 from __future__ import annotations
 
+import asyncio
 import importlib.util
 import json
-import os
 import sys
 import time
 from collections import Counter
@@ -27,6 +29,8 @@ QUESTION = "How many passengers?"
 ANSWER = "48,200"
 GROUP = 4
 END = "<|im_end|>"
+GOLD = "carried 48,200"
+"""Words of the annotated page alone."""
 
 
 def searcher():
@@ -69,7 +73,7 @@ class Script:
                 "max_tokens": sampling_params["max_tokens"],
                 "bias": sorted(map(int, sampling_params["logit_bias"])),
                 "images": [list(image.size) for image in image_data or []],
-                "places": [len(list(run)) for token, run in groupby(prompt_ids) if token == IMAGE(own)],
+                "places": [len(list(run)) for token, run in groupby(prompt_ids) if token == image_of(own)],
             }
         )
         return TokenOutput(
@@ -80,31 +84,27 @@ class Script:
         )
 
 
-def IMAGE(tokenizer) -> int:  # noqa: N802 - reads like the constant that it is
+def image_of(tokenizer) -> int:
+    """The placeholder of a picture."""
     return tokenizer.convert_tokens_to_ids("<|image_pad|>")
 
 
 def call(name: str, **arguments: Any) -> str:
-    return "<think>So.</think>\n<tool_call>" + json.dumps({"name": name, "arguments": arguments}) + "</tool_call>"
+    return (
+        "<think>So.</think>\n<tool_call>"
+        + json.dumps({"name": name, "arguments": arguments})
+        + "</tool_call>"
+    )
 
 
 def searches(node: str, query: str, parents: list[str]) -> str:
     return call("add_search_node", id=node, parent_ids=parents, query=query)
 
 
-def memorizes(useful: bool) -> str:
-    """Of three results: the first one counts, or none does."""
-    labels = ("Picture 1", "Picture 2", "Picture 3")
-    notes = [
-        {
-            "information_id": label,
-            "is_useful": useful and label == "Picture 1",
-            "key_timestamp": [],
-            "priority_score": 5,
-        }
-        for label in labels
-    ]
-    return call("summarize_and_memorize", summarize="It says so.", memorize=notes)
+def memorizes(*, useful: bool) -> str:
+    """Of the one result that each of these searches has."""
+    note = {"information_id": "Picture 1", "is_useful": useful, "key_timestamp": [], "priority_score": 5}
+    return call("summarize_and_memorize", summarize="It says so.", memorize=[note])
 
 
 def answers(text: str, parents: list[str]) -> str:
@@ -130,22 +130,22 @@ VRAG = [
 ]
 VIMRAG = [
     [  # right, and one node on which the answer does not rest
-        searches("found", "ferry passengers 2024 carried", ["root"]) + END,
+        searches("found", GOLD, ["root"]) + END,
         memorizes(useful=True) + END,
-        searches("dead", "return ticket prices", ["root"]) + END,
+        searches("dead", "return ticket", ["root"]) + END,
         memorizes(useful=False) + END,
         answers(ANSWER, ["found"]) + END,
     ],
     [  # wrong, though its first search found the page; the second one is invalid at first
-        searches("found", "ferry passengers 2024 carried", ["root"]) + END,
+        searches("found", GOLD, ["root"]) + END,
         memorizes(useful=True) + END,
-        searches("other", "children travel free", ["nowhere"]) + END,
-        searches("other", "children travel free", ["root"]) + END,
+        searches("other", "children travel", ["nowhere"]) + END,
+        searches("other", "children travel", ["root"]) + END,
         memorizes(useful=False) + END,
         answers("12", ["other"]) + END,
     ],
     [  # right, straight from the results
-        searches("found", "ferry passengers 2024 carried", ["root"]) + END,
+        searches("found", GOLD, ["root"]) + END,
         answers(ANSWER, ["found"]) + END,
     ],
     [None],
@@ -221,7 +221,6 @@ def configurations(folder: Path) -> dict[str, Any]:
             for section in ("actor", "rollout"):
                 omega_conf_to_dataclass(config.actor_rollout_ref[section])
             omega_conf_to_dataclass(config.algorithm)
-            omega_conf_to_dataclass(config.reward)
             lora = config.actor_rollout_ref.model.lora_rank > 0
             if not lora:  # that needs to ask vLLM for its greatest rank
                 validate_config(config, need_reference_policy(config), need_critic(config))
@@ -280,7 +279,7 @@ def advantages(_folder: Path) -> dict[str, Any]:
             ours = group_advantages(rewards, shuffled, scale=scale)
             both = np.abs(theirs[:, 0].numpy() - ours)[clear]
             worst[scale] = max(worst[scale], float(both.max(initial=0.0)))
-        compared += sum(clear)
+        compared += int(sum(clear))
     alone, _ = compute_grpo_outcome_advantage(torch.tensor([[0.0, 0.9]]), torch.ones(1, 2), np.array(["a"]))
     return {
         "worst": worst[True],
@@ -316,34 +315,83 @@ def prompts(uids: list[str]):
     return batch
 
 
+class Queue:
+    """The functions of TransferQueue that verl calls, in memory."""
+
+    def __init__(self) -> None:
+        self.rows: dict[str, dict[str, dict[str, Any]]] = {}
+        self.tags: dict[str, dict[str, dict[str, Any]]] = {}
+
+    def install(self) -> None:
+        """Puts them in the place of the real ones, for all of verl."""
+        import transfer_queue as tq
+
+        tq.init = tq.close = lambda *_given, **_named: None
+        for name in ("kv_put", "kv_batch_put", "kv_batch_get", "kv_list", "kv_clear"):
+            setattr(tq, name, getattr(self, name))
+        tq.async_kv_put = self.async_kv_put
+        tq.async_kv_batch_put = self.async_kv_batch_put
+
+    def kv_put(self, key, partition_id, fields=None, tag=None):
+        self.kv_batch_put([key], partition_id, fields=fields, tags=[tag or {}])
+
+    async def async_kv_put(self, key, partition_id, fields=None, tag=None):
+        self.kv_put(key, partition_id, fields, tag)
+
+    async def async_kv_batch_put(self, keys, partition_id, fields=None, tags=None):
+        self.kv_batch_put(keys, partition_id, fields, tags)
+
+    def kv_batch_put(self, keys, partition_id, fields=None, tags=None):
+        from transfer_queue import KVBatchMeta
+
+        rows, known = self.rows.setdefault(partition_id, {}), self.tags.setdefault(partition_id, {})
+        for number, key in enumerate(keys):
+            known.setdefault(key, {}).update(tags[number] if tags else {})
+            row = rows.setdefault(key, {})
+            if fields is not None:
+                one = fields[number]
+                row.update({name: one[name] for name in list(one.keys())})
+        return KVBatchMeta(
+            partition_id=partition_id, keys=list(keys), tags=[dict(known[key]) for key in keys]
+        )
+
+    def kv_batch_get(self, keys, partition_id, select_fields=None):
+        from verl.utils.tensordict_utils import list_of_dict_to_tensordict
+
+        rows = [self.rows[partition_id][key] for key in keys]
+        shared = [name for name in rows[0] if all(name in row for row in rows)]
+        wanted = [name for name in shared if select_fields is None or name in select_fields]
+        return list_of_dict_to_tensordict([{name: row[name] for name in wanted} for row in rows])
+
+    def kv_list(self, partition_id=None):
+        return {name: dict(tags) for name, tags in self.tags.items() if partition_id in {None, name}}
+
+    def kv_clear(self, keys, partition_id):
+        for key in keys:
+            self.rows[partition_id].pop(key, None)
+            self.tags[partition_id].pop(key, None)
+
+
 def step(folder: Path) -> dict[str, Any]:
-    """From prompts to advantages, once for each agent, with all of verl's parts that need no GPU."""
-    import ray
-    import transfer_queue as tq
-    from omegaconf import OmegaConf
-
-    ray.init(num_cpus=4, include_dashboard=False, log_to_driver=bool(os.environ.get("VERL_JOB_LOG")), logging_level="ERROR")
-    try:
-        config = configuration(folder, "vrag")
-        tq.init(config.transfer_queue)
-        return {agent: one_step(folder, agent) for agent in ("vrag", "vimrag")}
-    finally:
-        ray.shutdown()
+    """From prompts to advantages, once for each agent."""
+    Queue().install()
+    return {agent: asyncio.run(one_step(folder, agent)) for agent in ("vrag", "vimrag")}
 
 
-def one_step(folder: Path, agent: str) -> dict[str, Any]:
+async def one_step(folder: Path, agent: str) -> dict[str, Any]:
     """One question, one group of rollouts, one step up to where the GPUs would begin."""
     import transfer_queue as tq
-    from verl.trainer.ppo.v1 import AgentLoopManagerTQ, get_trainer_cls
+    from verl.trainer.ppo.v1 import AgentLoopWorkerTQ, get_trainer_cls
 
     config = configuration(folder, agent)
     client = Script(str(folder), VRAG if agent == "vrag" else VIMRAG)
-    manager = AgentLoopManagerTQ.create(config=config, llm_client=client)
+    worker = AgentLoopWorkerTQ.__ray_metadata__.modified_class(config=config, llm_client=client)
     trainer = trainer_without_gpus(config, get_trainer_cls(config.trainer.v1.trainer_mode))
     uid = f"question{agent}"
     tags = [{"is_prompt": True, "status": "pending", "global_steps": 7}]
     tq.kv_batch_put(keys=[uid], partition_id="train", tags=tags)
-    manager.generate_sequences(prompts([uid]))
+    await worker.generate_sequences(prompts([uid]))
+    await asyncio.gather(*worker.background_tasks)
     batch, _ = trainer.replay_buffer.sample(global_steps=7, partition_id="train", batch_size=1)
     rows = read_rows(batch)
     batch = padded(batch, trainer)
@@ -353,9 +401,16 @@ def one_step(folder: Path, agent: str) -> dict[str, Any]:
     return {
         "mode": trainer.trainer_mode,
         "buffer": type(trainer.replay_buffer).__name__,
+        "calls": client.calls,
         "rows": rows,
         "after": read_advantages(batch),
         "metrics": {name: float(value) for name, value in metrics.items()},
+        "records": [
+            json.loads(line)
+            for path in (folder.parent / "records").glob("*.jsonl")
+            for line in path.read_text().splitlines()
+            if json.loads(line)["agent"] == agent
+        ],
     }
 
 
@@ -433,7 +488,7 @@ def nested(tensors):
 
 
 def read_advantages(batch) -> dict[str, Any]:
-    """By key: the advantages of a row's tokens, and the reference's log-probabilities as the loss sees them."""
+    """By key: the advantages of a row's tokens, and the reference's log-probabilities."""
     import transfer_queue as tq
 
     found = {}
@@ -455,4 +510,4 @@ PARTS = {"names": names, "configurations": configurations, "advantages": advanta
 
 if __name__ == "__main__":
     sys.modules.setdefault("verl_job", sys.modules["__main__"])
-    print(json.dumps(PARTS[sys.argv[2]](Path(sys.argv[1]))))
+    sys.stdout.write(json.dumps(PARTS[sys.argv[2]](Path(sys.argv[1]))) + "\n")

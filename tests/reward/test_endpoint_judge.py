@@ -119,6 +119,7 @@ class TestTheAnswer:
         quoted = told[len(before) : -len(after)]
         assert "<" not in quoted
         assert ">" not in quoted
+        assert "&lt;|" not in quoted  # a token of a chat template, should a model or server undo the escapes
 
     def test_stands_beside_question_and_reference(self) -> None:
         told = self.asked("about 48 thousand")

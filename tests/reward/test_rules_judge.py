@@ -63,6 +63,7 @@ def test_right(reference: str, answer: str) -> None:
         ("A", "the"),
         ("Q3", "3"),
         ("Not answerable", "48,200"),
+        ("Not answerable", "answerable"),
         ("48,200", "Not answerable"),
         ('["red", "blue"]', "red"),
         ('["red", "blue"]', "red, red"),
@@ -75,9 +76,9 @@ def test_wrong(reference: str, answer: str) -> None:
 
 
 def test_elements_are_paired_wherever_that_can_be_done() -> None:
-    """The first that fits would be taken for the wrong one: "ferries" is near both."""
-    assert verdict('["ferries", "ferry"]', "ferry, ferries").correct
-    assert verdict('["abcd", "abcx"]', "abcy, abcd").correct
+    """ "aaab" is near both of the reference, "abbb" near the first alone, which then must give way."""
+    assert verdict('["aabb", "aaaa"]', "aaab, abbb").correct
+    assert not verdict('["aabb", "aaaa"]', "abbb, abbb").correct
 
 
 def test_the_threshold_can_ask_for_every_letter() -> None:

@@ -1,7 +1,8 @@
 """A trainer for tests of the study: it measures what its arm and its seed say, and learns nothing.
 
 It keeps a checkpoint after every second step and goes on from it, and counts its starts; it may be made to
-wait and to fail at a step. So a study can be killed at any moment, in milliseconds.
+wait and to fail at a step. Like the real one it refuses a folder in which another program has put
+something. So a study can be killed at any moment, in milliseconds.
 """
 
 from __future__ import annotations
@@ -31,6 +32,10 @@ def main() -> None:
 def train(given: argparse.Namespace) -> None:
     out: Path = given.out
     mark = out / "checkpoint"
+    if out.exists() and not (out / "settings").exists():
+        sys.exit(f"{out} is there and holds no run")
+    out.mkdir(exist_ok=True)
+    (out / "settings").touch()
     (out / "pid").write_text(str(os.getpid()))
     with (out / "starts").open("a") as starts:
         starts.write("x")

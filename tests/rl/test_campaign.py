@@ -263,7 +263,8 @@ from vrag.rl.campaign import open_campaign
 
 async def main():
     with open_campaign(Path(sys.argv[1]), {"agent": "vrag", "model": "scripted"}) as campaign:
-        async for entry in campaign.made(campaign.left(attempts(int(sys.argv[2]))), lambda _: scripted(), concurrency=2):
+        left = campaign.left(attempts(int(sys.argv[2])))
+        async for entry in campaign.made(left, lambda _: scripted(), concurrency=2):
             print(entry.model_dump_json(), flush=True)
 
 asyncio.run(main())

@@ -13,6 +13,7 @@ import pytest
 from benchmarks.credit.__main__ import SHIPPED, main
 from benchmarks.credit.report import markdown, write_report
 from benchmarks.credit.results import results_of
+from benchmarks.credit.runner import beside
 from benchmarks.credit.setting import Job, Setting, freeze, frozen, read_setting
 from benchmarks.credit.statistics import Wait
 from vrag.errors import SettingsError
@@ -136,12 +137,16 @@ def test_a_training_that_stopped_early_is_finished_and_what_came_after_the_budge
     study: Path,
 ) -> None:
     write(study / "grpo-1", [0.1, 0.2])
-    (study / "grpo-1" / "finished.json").write_text("{}")
+    (study / "runner").mkdir()
+    beside(study, Job("grpo", 1), "json").write_text("{}")
     write(study / "grpo-2", [0.1, 0.1, 0.1, 0.3, 0.9])
     runs = {run.job: run for run in counted(study).runs}
     early, long = runs[Job("grpo", 1)], runs[Job("grpo", 2)]
     assert (early.state, early.final) == ("finished, at step 20", pytest.approx(0.15))
     assert (long.wait, long.final) == (Wait(40, reached=False), pytest.approx(0.2))
+    grpo = counted(study).arms[0]
+    assert grpo.restricted is not None
+    assert grpo.restricted.value == 40  # never counts as the budget, wherever a run stopped
 
 
 def test_the_picture_has_the_measure_first_with_its_threshold_and_a_band_of_each_arm(study: Path) -> None:

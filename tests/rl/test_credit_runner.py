@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from benchmarks.credit.__main__ import main
-from benchmarks.credit.runner import LOG, Study, is_done
-from benchmarks.credit.setting import Setting
+from benchmarks.credit.runner import Study, beside, is_done
+from benchmarks.credit.setting import Job, Setting
 from vrag.rl.metrics import read_metrics
 
 if TYPE_CHECKING:
@@ -78,6 +78,19 @@ def test_all_runs_are_run_once_and_finished_ones_not_again(tmp_path: Path) -> No
     assert (out / "curves.svg").exists()
     assert main([str(out)]) == 0  # the setting is the frozen one
     assert set(starts(out).values()) == {1}
+    told: list[str] = []
+    assert Study(out, setting(), told.append).run() == []
+    assert told == ["4 of 4 runs are finished."]
+
+
+def test_two_runners_of_one_study_start_no_run_twice(tmp_path: Path) -> None:
+    study = setting("--wait", ".05", seeds=(1,))
+    with begin(tmp_path, study) as runner:
+        wait_until(lambda: len(starts(tmp_path)) == 2)
+        outcomes = Study(tmp_path, study, quiet).run()
+        assert runner.wait(MOST_SECONDS) == 0
+    assert [outcome.status for outcome in outcomes] == [0, 0]
+    assert starts(tmp_path) == {"grpo-1": 1, "ggpo-1": 1}
 
 
 def test_a_run_that_fails_is_told_and_goes_on_at_the_next_call(tmp_path: Path) -> None:
@@ -86,8 +99,8 @@ def test_a_run_that_fails_is_told_and_goes_on_at_the_next_call(tmp_path: Path) -
     outcomes = Study(tmp_path, study, told.append).run()
     assert [outcome.status for outcome in outcomes] == [3, 3]
     assert any("grpo-1: failed with status 3" in line for line in told)
-    assert not is_done(tmp_path / "grpo-1")
-    assert f"--out {tmp_path / 'grpo-1'} --seed 1" in (tmp_path / "grpo-1" / LOG).read_text()
+    assert not is_done(tmp_path, Job("grpo", 1))
+    assert f"--out {tmp_path / 'grpo-1'} --seed 1" in beside(tmp_path, Job("grpo", 1), "log").read_text()
     assert [outcome.status for outcome in Study(tmp_path, study, quiet).run()] == [0, 0]
     assert steps(tmp_path / "grpo-1") == list(range(1, 11))
 
@@ -103,7 +116,7 @@ def test_a_killed_runner_loses_nothing_and_no_run_is_started_beside_itself(tmp_p
     assert any("still runs, from before" in line for line in told)
     for name in ("grpo-1", "ggpo-1"):
         assert steps(tmp_path / name) == list(range(1, 11))
-        assert is_done(tmp_path / name)
+        assert is_done(tmp_path, Job(name.removesuffix("-1"), 1))
 
 
 def test_a_killed_trainer_goes_on_from_its_checkpoint(tmp_path: Path) -> None:
@@ -126,7 +139,7 @@ def test_a_stopped_runner_ends_its_trainers_first(tmp_path: Path, sent: signal.S
         runner.send_signal(sent)
         assert runner.wait(MOST_SECONDS) == 130
     assert not any(_runs(pid) for pid in trainers)
-    assert not any(is_done(tmp_path / name) for name in starts(tmp_path))
+    assert not any(is_done(tmp_path, job) for job in study.jobs)
 
 
 def _trainer(folder: Path) -> int:

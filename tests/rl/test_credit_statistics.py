@@ -58,6 +58,7 @@ def test_runs_that_never_reach_it_count_as_the_budget_in_means_and_as_never_in_m
     assert restricted_mean(two_of_five, 300) == pytest.approx((100 + 200 + 3 * 300) / 5)
     assert median_wait(two_of_five) is None
     assert median_wait(reached(100, 150, 200) + cut(300, 300)) == 200
+    assert median_wait(reached(100) + cut(300)) == 100  # half of them
     assert (median_wait(cut(300)), restricted_mean(cut(300), 300)) == (None, 300)
 
 
@@ -78,6 +79,7 @@ def test_the_bootstrap_of_two_and_of_three_values_counted_by_hand() -> None:
     """Of 0 and 1 the means are 0, ½, ½, 1, a quarter each; of 0, 0, 3 their sum is 3 times binomial(3, ⅓)."""
     assert bootstrap_mean([0.0, 1.0], 0.6) == bootstrap_mean([1.0, 0.0], 0.6)
     assert (bootstrap_mean([0.0, 1.0], 0.6).low, bootstrap_mean([0.0, 1.0], 0.4).low) == (0.0, 0.5)
+    assert bootstrap_mean([0.0, 1.0], 0.5).low == 0.5  # a quarter of the means lies below: none is beyond it
     found = bootstrap_mean([0.0, 0.0, 3.0], 0.9)  # tails of 1/20: 8, 12, 6 and 1 of 27 have 0, 1, 2, 3
     assert (found.value, found.low, found.high) == (1.0, 0.0, 2.0)
     assert bootstrap_mean([0.0, 0.0, 3.0], 0.95).high == 3.0  # 1/40 is less than 1/27

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from vrag.rl.axes import axis_of, short
 from vrag.rl.metrics import Metrics
 from vrag.rl.panels import Curve, Group, Panel, Sheet, sheet_svg
-from vrag.rl.plots import GROUPS, Training, curves_svg, measures_of, running_mean, window_of
+from vrag.rl.plots import GROUPS, Training, curves_svg, measure_of, measures_of, running_mean, window_of
 
 SVG = "{http://www.w3.org/2000/svg}"
 numbers = st.floats(allow_nan=False, allow_infinity=False, width=32)
@@ -45,8 +45,12 @@ def test_there_is_a_panel_for_each_measure_that_has_a_value_and_no_empty_one() -
 
 def test_rewards_and_measures_of_others_have_panels_too() -> None:
     values = dict.fromkeys(["accuracy", "reward/brevity", "reward/answer", "something", "loss"], 0.5)
+    values |= dict.fromkeys(["eval/reward/answer", "eval/accuracy", "eval/missing"], 0.5)
     found = measures_of([Training("tiny", (Metrics(1, values),))])
-    assert [one.name for one in found] == ["reward/answer", "reward/brevity", "accuracy", "loss", "something"]
+    first = ["reward/answer", "reward/brevity", "accuracy"]
+    second = ["eval/accuracy", "eval/reward/answer", "eval/missing"]
+    assert [one.name for one in found] == [*first, *second, "loss", "something"]
+    assert measure_of("eval/reward/answer").title == "Reward: answer, held out"
 
 
 def test_the_last_value_stands_at_the_end_of_its_line_with_its_unit() -> None:
@@ -61,6 +65,9 @@ def test_several_trainings_are_told_apart_by_a_legend_and_one_needs_none() -> No
     swatches = re.findall(r'class="(swatch[^"]*)"', svg)
     assert len(set(swatches)) == 8  # the seventh has the first one's colour, in dashes
     assert texts(svg, "last") == []  # no room for eight values beside each other
+    assert texts(svg, "told") == [
+        "100 steps. Strong lines: mean of the last 5 steps."
+    ]  # thin ones are left out
 
 
 def test_it_says_what_it_shows_to_those_who_cannot_see_it() -> None:
@@ -162,10 +169,8 @@ def test_values_at_the_ends_of_lines_never_touch(values: list[float]) -> None:
 @given(numbers, numbers, st.integers(2, 6))
 def test_an_axis_holds_its_values_and_names_a_few_round_ones(a: float, b: float, most: int) -> None:
     low, high = sorted((a, b))
-    if high - low < 1e-6 * max(abs(low), abs(high)):
-        return  # nothing tells such values apart, in a picture
     axis = axis_of(low, high, most=most)
-    slack = 1e-5 * (axis.high - axis.low)
+    slack = 1e-4 * max(axis.high - axis.low, abs(low), abs(high))
     assert axis.low - slack <= low <= high <= axis.high + slack
     assert 2 <= len(axis.ticks) <= most + 2
     assert len(set(axis.labels)) == len(axis.labels)
@@ -177,9 +182,13 @@ def test_axes_name_what_people_would_name() -> None:
     assert axis_of(1, 1, whole=True, wide=False).labels == ("1", "2")
     assert axis_of(0, 0).labels[-1] == "1.0"
     assert axis_of(7, 7, most=4).ticks[0] == 0
+    for alike in (1 + 1e-7, 1):  # as ratios are before the first update
+        assert axis_of(1, alike, most=4).labels == ("0", "0.5", "1.0", "1.5", "2.0")
+    assert axis_of(-1e-10, 2e-10).labels == axis_of(0, 0).labels
+    assert short(-1e-10) == "0"
 
 
-@pytest.mark.parametrize("value", [0.0, 1e-12, 0.99999, 9.9999, 99.99, 99_999, 1e5, 1e12, -4e7, math.pi])
+@pytest.mark.parametrize("value", [0.0, 1e-6, 0.99999, 9.9999, 99.99, 99_999, 1e5, 1e12, -4e7, math.pi])
 def test_a_short_value_is_the_value_to_three_digits(value: float) -> None:
     text = short(value)
     factor = {"k": 1e3, "M": 1e6, "B": 1e9}.get(text[-1], 1.0)

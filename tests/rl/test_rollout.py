@@ -33,7 +33,7 @@ from vrag.agent.events import AnswerGiven, ImageShown, ModelCalled, RunStarted, 
 from vrag.agent.loop import Agent
 from vrag.agent.policies.chat import ChatPolicy
 from vrag.chat import ChatOptions, ChatRetries, OpenAIChat
-from vrag.errors import ModelError
+from vrag.errors import ContextTooLong, ModelError
 from vrag.rl.rollout import Attempt, Rollout, roll_out
 from vrag.testing import ScriptedPolicy
 
@@ -191,8 +191,8 @@ def test_the_deadline_runs_from_the_start_of_a_rollout_and_not_of_the_job() -> N
 @pytest.mark.parametrize(
     ("error", "failure"),
     [
-        (ValueError("odd\nvalue"), "ValueError: odd value (test_rollout.py:"),
-        (KeyError(), "KeyError: no message (test_rollout.py:"),
+        (ValueError("odd\nvalue"), "ValueError: odd value (rolling_scripts.py:"),
+        (KeyError(), "KeyError: no message (rolling_scripts.py:"),
         (TimeoutError("its own"), "TimeoutError: its own ("),
         (asyncio.CancelledError(), "CancelledError: no message ("),
         (ModelError("The model is gone.", "Start it."), "ModelError: The model is gone. Start it."),
@@ -253,6 +253,12 @@ def test_running_out_of_steps_is_no_failure() -> None:
     (one,) = rolled(attempts(1), lambda _: scripted(*["<search>ferry</search>"] * 10))
     assert one.failure is None
     assert one.trajectory.stop_reason is StopReason.OUT_OF_STEPS
+
+
+def test_running_out_of_context_is_no_failure() -> None:
+    (one,) = rolled(attempts(1), lambda _: scripted(SCRIPT[0], ContextTooLong("Too long.")))
+    assert one.failure is None
+    assert one.trajectory.stop_reason is StopReason.OUT_OF_TOKENS
 
 
 def test_closing_gives_up_what_is_in_flight() -> None:

@@ -24,9 +24,10 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from vrag.agent.environment import Environment, EnvironmentOptions
-from vrag.agent.events import ModelCalled
+from vrag.agent.events import MemoryUpdated, ModelCalled
 from vrag.agent.limits import Limits
 from vrag.agent.loop import Agent
+from vrag.agent.memory import MemoryOptions
 from vrag.agent.policies import local
 from vrag.agent.policies.local import LocalOptions, LocalPolicy, open_local
 from vrag.agent.policy import FinishReason
@@ -44,6 +45,8 @@ if TYPE_CHECKING:
     from vrag.rl.rows import Row
 
 END, HITS = "<|im_end|>", EnvironmentOptions(hits=3)
+GRAPH = Vimrag(instruction="Work.", memory=MemoryOptions(image_pixels=16 * 28**2))
+"""Without long words and large pictures: every one is computed."""
 SEARCH, AGAIN = "<search>ferry passengers</search>", "<think>多少?</think><search>return prices</search>"
 ANSWER = "<think>Seen.</think><answer>48,200</answer>"
 
@@ -195,7 +198,7 @@ class TestRealRuns:
         assert int((row.tokens == forced.vocabulary.image).sum()) == count > 0
 
     def test_every_node_is_a_row(self, forced: Forced) -> None:
-        events = forced.run(Vimrag(instruction="Work."), NODE, NOTES, END_NODE)
+        events = forced.run(GRAPH, NODE, NOTES, END_NODE)
         made = forced.rows(events)
         assert [row.segment for row in made.rows] == [0, 1]
         assert (made.dropped, made.breaks) == ((), ())
@@ -233,7 +236,7 @@ class TestRealRuns:
         images = pil.Qwen2VLImageProcessorPil.from_pretrained(
             checkpoint, size={"shortest_edge": 28**2, "longest_edge": 2**40}
         )
-        whole, nodes = (Vrag(), SEARCH, AGAIN, ANSWER), (Vimrag(instruction="Go."), NODE, NOTES, END_NODE)
+        whole, nodes = (Vrag(), SEARCH, AGAIN, ANSWER), (GRAPH, NODE, NOTES, END_NODE)
         for script in (whole, nodes):
             for row in forced.rows(forced.run(*script)).rows:
                 ids = torch.tensor(row.tokens)[None]
@@ -433,6 +436,15 @@ class TestGoingOn:
         made = rows_of([first, second], files, BYTES)
         assert [row.images for row in made.rows] == [("one",), ("other",)]
         assert made.breaks == (2,)
+
+    def test_another_segment_is_another_row_whatever_its_prompt(self) -> None:
+        first = called("<a>", [*b"<a>", 256])
+        second = called("<b>", b"<b>", prompt=[*PROMPT, *first.ids, 300], step=2)
+        fixed: dict[str, Any] = {"run_id": "r", "seq": 1, "ts": 0.0, "step": 1, "node": "n", "budget": 9}
+        rebuilt = MemoryUpdated(**fixed, kept=(), dropped=(), tokens=0, pixels=0)
+        made = rows_of([first, rebuilt, second], {}, BYTES)
+        assert [row.segment for row in made.rows] == [0, 1]
+        assert made.breaks == ()
 
     def test_no_calls_no_rows(self) -> None:
         assert rows_of([], {}, BYTES) == RunRows(())

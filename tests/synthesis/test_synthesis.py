@@ -363,17 +363,18 @@ def test_a_place_that_is_a_file_is_named_in_the_error(tmp_path: Path) -> None:
         write(made("emblem"), tmp_path / "file")
 
 
+@pytest.mark.parametrize("step", ["unlink", "write_bytes"])
 def test_a_write_that_was_cut_short_can_be_done_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str
 ) -> None:
     write(made("emblem"), tmp_path)
     other = made("emblem_pair")
 
-    def killed(path: Path, data: bytes) -> int:
+    def killed(path: Path, *_: object, **__: object) -> int:
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(type(tmp_path), "write_bytes", killed)
+        patch.setattr(type(tmp_path), step, killed)
         with pytest.raises(KeyboardInterrupt):
             write(other, tmp_path)
     write(other, tmp_path)

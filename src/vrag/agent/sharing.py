@@ -275,6 +275,8 @@ def _claimed(
     weight: float, native: Size, seconds: tuple[float, ...], options: MemoryOptions, profile: Profile
 ) -> _Claim:
     limit = options.frame_pixels if seconds else options.image_pixels
+    if profile.graph_tokens is not None:
+        limit = min(limit, profile.graph_tokens * profile.factor**2)
     least = profile.min_tokens * profile.factor**2
     return _Claim(weight=weight, native=native, seconds=seconds, limit=limit, least=least)
 

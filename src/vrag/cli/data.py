@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import shlex
 from collections import Counter
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
 
+from vrag.cli.demonstrating import demonstrate
 from vrag.cli.display import Json, emit_json, plain, say, show_table, warn
 from vrag.cli.distilling import export_sft, sample, select
 from vrag.errors import CaseError
@@ -55,20 +56,27 @@ def synthesize(
     held_out: float = typer.Option(
         0.25, "--held-out", help="Share of the documents whose questions are kept from training."
     ),
+    words: int = typer.Option(16, min=2, max=16, help="First and second words of names: fewer are easier."),
+    colours: int = typer.Option(8, min=2, max=8, help="Colours of emblems."),
     as_json: bool = Json,
 ) -> None:
     """Make a small corpus of PDF files with questions, gold pages and gold boxes.
 
     Example: vrag data synthesize my-corpus --template emblem --documents 32
     """
-    from vrag.synthesis import SynthesisOptions, write
+    from vrag.synthesis import COLOURS, WORDS, SynthesisOptions, Words, write
     from vrag.synthesis import synthesize as make
 
-    options = SynthesisOptions(seed=seed, documents=documents, pages=pages, held_out=held_out)
+    options = SynthesisOptions(
+        seed=seed,
+        documents=documents,
+        pages=pages,
+        held_out=held_out,
+        colours=dict(list(COLOURS.items())[:colours]),
+        words=Words(WORDS.first[:words], WORDS.second[:words]),
+    )
     if template:
-        options = SynthesisOptions(
-            seed=seed, documents=documents, pages=pages, held_out=held_out, templates=tuple(template)
-        )
+        options = replace(options, templates=tuple(template))
     corpus = make(options)
     write(corpus, folder)
     if as_json:
@@ -143,6 +151,7 @@ def stats(
         _tell_overlap(overlap)
 
 
+app.command("demonstrate")(demonstrate)
 app.command("sample")(sample)
 app.command("select")(select)
 app.command("export-sft")(export_sft)

@@ -71,32 +71,39 @@ def export_sft(runs: RunStore, ids: Iterable[str], target: Profile, folder: Path
     """
     if not _NAME.fullmatch(name) or name == "dataset_info":
         raise SampleError(f"{name!r} cannot be the name of a data set.", "Take letters, digits and hyphens.")
-    written: list[dict[str, Any]] = []
-    refused: list[tuple[str, str]] = []
-    pictures: set[str] = set()
     try:
         (folder / "images").mkdir(parents=True, exist_ok=True)
         known = _known(folder)
-        for id in ids:
-            try:
-                whole = conversation_of(runs.read(id), target)
-            except (SampleError, RunError, SettingsError) as error:
-                refused.append((id, error.message))
-                continue
-            written.append(_row(whole, folder))
-            pictures.update(written[-1]["images"])
-        if not written:
+        rows, refused = _rows(runs, ids, target, folder)
+        if not rows:
             reason = f" The first: {refused[0][1]}" if refused else ""
             raise SampleError(
                 f"No sample can be exported.{reason}", "Select samples first: vrag data select."
             )
-        target_file = folder / f"{name}.json"
-        write_lines(target_file, [json.dumps(written, ensure_ascii=False, indent=1)])
-        known[name] = {"file_name": target_file.name, **_COLUMNS}
+        file = folder / f"{name}.json"
+        write_lines(file, [json.dumps(rows, ensure_ascii=False, indent=1)])
+        known[name] = {"file_name": file.name, **_COLUMNS}
         write_lines(folder / "dataset_info.json", [json.dumps(known, ensure_ascii=False, indent=2)])
     except OSError as error:
         raise SampleError(f"{folder} cannot be written: {error}.", "Make room, or name another.") from error
-    return Export(target_file, len(written), len(pictures), tuple(refused))
+    pictures = {path for row in rows for path in row["images"]}
+    return Export(file, len(rows), len(pictures), tuple(refused))
+
+
+def _rows(
+    runs: RunStore, ids: Iterable[str], target: Profile, folder: Path
+) -> tuple[list[dict[str, Any]], list[tuple[str, str]]]:
+    """The samples as they stand in the file, their pictures written; and what is refused."""
+    rows: list[dict[str, Any]] = []
+    refused: list[tuple[str, str]] = []
+    for id in ids:
+        try:
+            whole = conversation_of(runs.read(id), target)
+        except (SampleError, RunError, SettingsError) as error:
+            refused.append((id, error.message))
+        else:
+            rows.append(_row(whole, folder))
+    return rows, refused
 
 
 def _known(folder: Path) -> dict[str, Any]:

@@ -42,9 +42,9 @@ def read_score(reply: str) -> Score:
     score, why = value.get("score"), value.get("why")
     if isinstance(score, str) and score.strip().isascii() and score.strip().isdigit():
         score = int(score)
-    if isinstance(score, bool) or score not in {1, 2, 3, 4, 5}:
+    if not isinstance(score, int) or isinstance(score, bool) or not 1 <= score <= 5:
         raise Unusable('"score" is not a whole number from 1 to 5.')
-    return Score(int(score), encodable(why) if isinstance(why, str) else "")  # pyright: ignore[reportArgumentType]
+    return Score(score, encodable(why) if isinstance(why, str) else "")
 
 
 async def score_answer(judge: Expert, case: Case, answer: str, tally: Tally) -> Score:

@@ -11,6 +11,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Axis", "axis_of", "short"]
 
+_ALIKE, _NOTHING = 1e-4, 1e-9
+"""Values that differ by no more than such a share of their size, or than this at all, are drawn as one."""
+
 
 @dataclass(frozen=True, slots=True)
 class Axis:
@@ -41,8 +44,8 @@ def axis_of(low: float, high: float, *, most: int = 5, whole: bool = False, wide
     >>> axis_of(0, 0.93).labels, axis_of(1, 300, wide=False).labels
     (('0', '0.2', '0.4', '0.6', '0.8', '1.0'), ('100', '200', '300'))
     """
-    if high <= low:
-        low, high = _around(low, whole=whole)
+    if high - low <= max(_ALIKE * max(abs(low), abs(high)), _NOTHING):
+        low, high = _around(float(f"{round((low + high) / 2, 9):.6g}"), whole=whole)
     step = _step((high - low) / max(most, 1), whole=whole)
     first, last = low / step, high / step
     near = 1e-6
@@ -71,7 +74,7 @@ def short(value: float) -> str:
         return next((f"{value / factor:.3g}{unit}" for factor, unit in units), _power(value))
     if size >= 100:
         return f"{value:,.0f}"
-    if 0 < size < 1e-3:
+    if _NOTHING < size < 1e-3:
         return _power(value)
     return _trimmed(f"{value:.{1 if size >= 10 else 2 if size >= 1 else 3}f}")
 
@@ -98,8 +101,8 @@ def _labels(ticks: Sequence[float], step: float) -> tuple[str, ...]:
 
 
 def _label(tick: float, step: float, size: float) -> str:
-    if step < 1e-4 or size >= 1e7:
-        return _power(tick)
+    if step < 1e-3 or size >= 1e7:
+        return _power(tick, 2)
     if size >= 1e4:
         return f"{tick / 1000:,.{_digits(step / 1000)}f}k"
     return f"{tick:,.{_digits(step)}f}"
@@ -110,8 +113,8 @@ def _digits(step: float) -> int:
     return next((digits for digits in range(9) if abs(step * 10**digits % 1 - 0.5) > 0.5 - 1e-6), 9)
 
 
-def _power(value: float) -> str:
-    figures, power = f"{value:.1e}".split("e")
+def _power(value: float, digits: int = 1) -> str:
+    figures, power = f"{value:.{digits}e}".split("e")
     return f"{_trimmed(figures)}e{int(power)}"
 
 

@@ -39,17 +39,18 @@ class Metrics:
     values: Mapping[str, float | None] = field(default_factory=dict[str, "float | None"])
     """By name; None where it was no finite number, or there was nothing to measure. The names:
 
-    - `seconds`: wall time of the step.
     - `reward`, `reward/<part>`: means over the rollouts that have one, in [0, 1].
-    - `accuracy`: share of the rollouts that the judge found correct.
-    - `missing`: rollouts without a reward, a count.
-    - `invalid`: share of the turns without a valid action.
+    - `accuracy`: share of those rollouts that the judge found correct.
+    - `missing`, `failed`: rollouts without a reward, and those that broke off; `dropped`: replies that no
+      row could be made of. Counts.
     - `calls`, `tokens`: calls of the model and tokens that it sampled, means of a rollout.
+    - `invalid`: share of the calls without a valid action.
     - `masked`: share of the segments that the graph took out of the gradient (GGPO).
-    - `kl`: to the reference policy, in nats a token. `entropy`: of the policy, likewise.
-    - `loss`; `grad_norm`: before it was clipped.
-    - `clipped`: share of the ratios that the objective clipped.
-    - `eval/<name>`: means over the held-out cases, without sampling.
+    - `loss`, and `policy`: its term of the advantages; `grad_norm`: before it was clipped.
+    - `kl`: to the reference policy, `drift`: to the one that sampled, `entropy`: of the policy, in nats
+      a token; `ratio`: of new to old probability; `clipped`: share of the ratios that were.
+    - `seconds`: wall time of the step; `seconds/<part>`.
+    - `eval/<name>`: likewise over the held-out cases, without sampling.
     """
 
 

@@ -30,7 +30,7 @@ FEW = 6
 SHADES = 6
 """Colours; curves beyond them have the same ones again, in dashes."""
 _WIDTH, _MARGIN, _GAP, _COLUMNS = 1120.0, 32.0, 16.0, 3
-_HIGH, _LEFT, _RIGHT, _TOP, _FOOT = 222.0, 50.0, 58.0, 62.0, 34.0
+_HIGH, _LEFT, _RIGHT, _TOP, _FOOT = 222.0, 50.0, 60.0, 62.0, 34.0
 """Of a panel, and from its edges to what is drawn in it; in pixels."""
 _EDGE = 4.0
 """How far lines may reach beyond the field, so that they are not cut in their breadth."""
@@ -218,8 +218,9 @@ def _up(panel: Panel) -> Axis:
 def _peak(panel: Panel, up: Axis, width: float) -> Markup | None:
     """A note of values that lie beyond the field."""
     values = [y for curve in panel.curves for _, y in _all(curve)]
-    notes = [f"↑ to {short(max(values))}"] if max(values) > up.high else []
-    notes += [f"↓ to {short(min(values))}"] if min(values) < up.low else []
+    hair = (up.high - up.low) / 500
+    notes = [f"↑ to {short(max(values))}"] if max(values) > up.high + hair else []
+    notes += [f"↓ to {short(min(values))}"] if min(values) < up.low - hair else []
     return element("text", ", ".join(notes), x=width - 14, y=25, class_="peak") if notes else None
 
 

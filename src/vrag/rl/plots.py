@@ -62,9 +62,12 @@ GROUPS: Mapping[str, tuple[Measure, ...]] = {
         Measure("reward/answer", "Reward: answer", "by the judge", _SHARE),
         Measure("reward/pattern", "Reward: pattern", "follows the grammar", _SHARE),
         Measure("accuracy", "Accuracy of rollouts", "% of answers found correct", _PERCENT),
+    ),
+    "And on held-out cases?": (
         Measure(
             "eval/accuracy", "Accuracy, held out", "% of cases, without sampling", _PERCENT, smooth=False
         ),
+        Measure("eval/reward", "Reward, held out", "mean of the cases, 0 to 1", _SHARE, smooth=False),
     ),
     "How does it behave?": (
         Measure("calls", "Calls", "of the model, in a rollout"),
@@ -72,18 +75,25 @@ GROUPS: Mapping[str, tuple[Measure, ...]] = {
         Measure("invalid", "Invalid turns", "% of turns without an action"),
         Measure("masked", "Masked", "% of segments without gradient"),
         Measure("missing", "Missing rewards", "rollouts of a step"),
+        Measure("failed", "Failed", "rollouts of a step"),
+        Measure("dropped", "Dropped", "replies of a step that make no row"),
     ),
     "Is the update healthy?": (
         Measure("kl", "KL", "to the reference, nats a token"),
         Measure("entropy", "Entropy", "of the policy, nats a token"),
         Measure("grad_norm", "Gradient norm", "before clipping"),
         Measure("loss", "Loss", "of the policy"),
+        Measure("policy", "Policy term", "of the loss, without KL and entropy"),
         Measure("clipped", "Clipped", "% of the ratios"),
+        Measure("ratio", "Ratio", "new over old probability"),
+        Measure("drift", "Drift", "from the policy that sampled, nats a token"),
         Measure("seconds", "Time", "seconds of a step"),
+        Measure("seconds/rollouts", "Time of rollouts", "seconds of a step"),
+        Measure("seconds/update", "Time of the update", "seconds of a step"),
     ),
 }
-"""What is drawn, and in which order. Parts of other rewards and other measures of the evaluation join the
-first group; what else there is ends the last."""
+"""What is drawn, and in which order. Other parts of rewards join the first group, other measures of the
+evaluation the second; what else there is ends the last."""
 _KNOWN = {measure.name: measure for group in GROUPS.values() for measure in group}
 
 
@@ -124,7 +134,10 @@ def measure_of(name: str) -> Measure:
     kind, _, rest = name.partition("/")
     told = rest.replace("_", " ").replace("/", " ")
     if kind == "reward" and rest:
-        return Measure(name, f"Reward: {told}", "mean of the rollouts")
+        return Measure(name, f"Reward: {told}", "mean of the rollouts", _SHARE)
+    if kind == "eval" and rest.startswith("reward/"):
+        told = measure_of(rest).title
+        return Measure(name, f"{told}, held out", "mean of the cases", _SHARE, smooth=False)
     if kind == "eval" and rest:
         return Measure(name, f"{told[:1].upper()}{told[1:]}, held out", "mean of the cases", smooth=False)
     return Measure(name, name, "")
@@ -164,14 +177,13 @@ def window_of(trainings: Iterable[Training]) -> int:
 
 def _measures(trainings: Sequence[Training]) -> dict[str, list[Measure]]:
     groups = {heading: list(measures) for heading, measures in GROUPS.items()}
-    first, *_, last = groups
+    first, held_out, *_, last = groups
     found = names(record for training in trainings for record in training.records)
     for measure in (measure_of(name) for name in found if name not in _KNOWN):
-        if measure.name.startswith("reward/"):
-            at = next(at for at, known in enumerate(groups[first]) if known.name == "accuracy")
-            groups[first].insert(at, measure)
-        else:
-            groups[first if measure.name.startswith("eval/") else last].append(measure)
+        kind, slash, _ = measure.name.partition("/")
+        group = {"reward": first, "eval": held_out}.get(kind, last) if slash else last
+        at = -1 if group == first else len(groups[group])  # accuracy stays the last of the first
+        groups[group].insert(at, measure)
     return groups
 
 

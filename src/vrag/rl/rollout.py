@@ -60,7 +60,8 @@ class Rollout:
     failure: str | None
     """Why it says nothing about the model, as `kind: what happened`; None where it came to its end.
 
-    The kind is the class of the error, or `Deadline`. Running out of steps or tokens is no failure.
+    The kind is the class of the error, or `Deadline`. Running out of steps, of tokens
+    or of the model's context is no failure: it is what the policy did.
     """
     seconds: float
     """From its start to its end; waiting for a place does not count."""
@@ -224,7 +225,7 @@ class _Course:
         match self.events[-1] if self.events else None:
             case AnswerGiven(stop_reason=StopReason.CANCELLED) if self.cancel.is_set():
                 return self._late()
-            case AnswerGiven():
+            case AnswerGiven() | RunFailed(stop_reason=StopReason.OUT_OF_TOKENS):
                 return None
             case RunFailed() as failed:
                 return f"{failed.boundary}: {failed.message}"

@@ -107,6 +107,7 @@ def _profile(options: TinyOptions) -> Profile:
         name=f"tiny-{family.name}",
         min_tokens=options.picture_tokens,
         max_tokens=options.picture_tokens,
+        graph_tokens=options.picture_tokens,
         instruction=linear,
         graph_instruction=graph,
         models=(),

@@ -7,9 +7,9 @@ here imports verl before verl imports the place where it is wanted; `plugin` wai
 - a trainer, which gives credit by trajectory or by node (GGPO): `trainer`;
 - a reward manager, so that no other reward takes the place of a missing one: `manager`.
 
-The rest needs no verl: `options` is the section `vrag` of a configuration, `prompts` the tokens that a server
-is given, `serving` the policy that asks it, `playing` one scored rollout, `outputs` its rows as verl takes them,
-`credit` the advantages of a batch.
+The rest needs no verl: `options` is the section `vrag` of a configuration, `prompts` the tokens that a
+server is given, `serving` the policy that asks it, `playing` one scored rollout, `outputs` its rows as verl
+takes them, `credit` the advantages of a batch.
 """
 
 from __future__ import annotations

@@ -61,7 +61,8 @@ def loop_class(agent: str) -> type[Any]:
         """One rollout of one question."""
 
         def __init__(self, *given: Any, hf_model_type: str | None = None, **named: Any) -> None:  # noqa: ANN401
-            super().__init__(*given, hf_model_type=hf_model_type, **named)
+            parent: Any = super()
+            parent.__init__(*given, hf_model_type=hf_model_type, **named)
             self.hf_model_type = hf_model_type
 
         async def run(self, sampling_params: dict[str, Any], **row: Any) -> list[Any]:  # noqa: ANN401

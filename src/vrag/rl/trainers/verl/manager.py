@@ -25,7 +25,8 @@ def register() -> None:
         """Of loops that score themselves."""
 
         def __init__(self, config: Any, tokenizer: Any, compute_score: Any, **_more: Any) -> None:  # noqa: ANN401
-            super().__init__(config, tokenizer, compute_score)
+            parent: Any = super()
+            parent.__init__(config, tokenizer, compute_score)
 
         async def run_single(self, data: Any) -> dict[str, Any]:  # noqa: ANN401
             """The reward of the last row of a rollout, with its parts."""

@@ -79,7 +79,7 @@ def outputs_of(
     made = rows_of(rollout.events, rollout.files, vocabulary)
     credit = credit_of(rollout.events, rollout.attempt.case)
     masked = masks(credit, correct=reward.correct, options=options)
-    shared = {
+    shared: dict[str, Any] = {
         "reward_extra_info": _measured(played),
         "turn_scores": [],
         "tool_rewards": [],

@@ -21,7 +21,8 @@ from vrag.agent.vrag import Vrag
 from vrag.errors import SettingsError
 from vrag.profiles import PROFILES, profile_named
 from vrag.reward.base import Reward
-from vrag.rl.rollout import Attempt, roll_out
+from vrag.rl.rollout import roll_out
+from vrag.rl.trainers.verl.options import VerlOptions
 from vrag.types import Case
 
 if TYPE_CHECKING:
@@ -31,15 +32,14 @@ if TYPE_CHECKING:
     from vrag.agent.policy import Policy
     from vrag.profiles import Profile
     from vrag.reward.base import Scorer
-    from vrag.rl.rollout import Rollout
-    from vrag.rl.trainers.verl.options import VerlOptions
+    from vrag.reward.judge import Judge
+    from vrag.rl.rollout import Attempt, Rollout
+    from vrag.rl.trainers.verl.options import JudgeOptions
     from vrag.search.engine import Searcher
 
 __all__ = ["Played", "case_of", "open_profile", "open_scorer", "open_searcher", "play", "record"]
 
 log = logging.getLogger("vrag.rl")
-_OWN_DOING = "ContextTooLong"
-"""The failure that says something about the model: it filled its context without an answer."""
 HITS = {"vrag": 10, "vimrag": 3}
 
 
@@ -91,38 +91,45 @@ def open_profile(options: VerlOptions, model_type: str | None) -> Profile:
     )
 
 
-@lru_cache(maxsize=4)
 def open_searcher(options: VerlOptions) -> Searcher:
     """What all rollouts of this process search: a server, asked for many at once.
 
     Raises:
         SettingsError, ServerError: If it cannot be had.
     """
-    from vrag.rl.searching import GatheredSearcher
-    from vrag.search.client import SearchClient
-
-    if options.searcher:
-        return _named(options.searcher)()
-    root = Path(options.image_root) if options.image_root else None
-    return GatheredSearcher(SearchClient(options.search_url, token=options.search_key, image_root=root))
+    return _searcher(options.searcher, options.search_url, options.search_key, options.image_root)
 
 
 @lru_cache(maxsize=4)
+def _searcher(own: str, url: str, token: str | None, root: str) -> Searcher:
+    from vrag.rl.searching import GatheredSearcher
+    from vrag.search.client import SearchClient
+
+    if own:
+        return _named(own)()
+    return GatheredSearcher(SearchClient(url, token=token, image_root=Path(root) if root else None))
+
+
 def open_scorer(agent: str, options: VerlOptions) -> Scorer:
     """What says how much a rollout earns: the composite reward for VRAG, the outcome for VimRAG.
 
     Raises:
-        SettingsError: If the judge is not told where its model is.
+        SettingsError: If the judge is not told where its model is, or the weights do not sum to 1.
     """
+    return _scorer(agent, options.model_dump_json(include={"scorer", "judge", "weights", "gate"}))
+
+
+@lru_cache(maxsize=4)
+def _scorer(agent: str, written: str) -> Scorer:
     from vrag.reward.combine import CompositeReward, OutcomeReward, Weights
 
+    options = VerlOptions.model_validate_json(written)
     if options.scorer:
         return _named(options.scorer)(agent)
-    judge = _judge(options)
+    judge = _judge(options.judge)
     if agent == "vimrag":
         return OutcomeReward(judge)
-    weights = Weights(**options.weights.model_dump())
-    return CompositeReward(judge, weights=weights, gate=options.gate)
+    return CompositeReward(judge, weights=Weights(**options.weights.model_dump()), gate=options.gate)
 
 
 async def play(
@@ -144,7 +151,7 @@ async def play(
         roll_out([attempt], lambda _: acting, concurrency=1, seconds=options.seconds)
     ) as rollouts:
         rollout = await anext(rollouts)
-    if rollout.failure is not None and rollout.reason != _OWN_DOING:
+    if rollout.failure is not None:
         return Played(rollout, Reward(total=None, why=rollout.failure))
     scorer = open_scorer(agent, options)
     return Played(rollout, await scorer.score(attempt.case, rollout.trajectory))
@@ -196,8 +203,7 @@ def _method(agent: str, options: VerlOptions) -> Method:
     )
 
 
-def _judge(options: VerlOptions) -> Any:  # noqa: ANN401 - of two kinds
-    asked = options.judge
+def _judge(asked: JudgeOptions) -> Judge:
     if asked.kind == "rules":
         from vrag.reward.judges.rules import RulesJudge
 

@@ -57,7 +57,10 @@ class _Waiting(MetaPathFinder):
         self._looking: set[str] = set()
 
     def find_spec(
-        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+        self,
+        fullname: str,
+        path: Sequence[str] | None,  # noqa: ARG002
+        target: ModuleType | None = None,  # noqa: ARG002
     ) -> ModuleSpec | None:
         """The spec of one of the places, whose loader registers afterwards; None for all else."""
         if fullname not in PLACES or fullname in self._looking:

@@ -85,7 +85,7 @@ class Counted:
         self.seconds += seconds
         if output.num_preempted is not None:
             self.preempted = max(self.preempted, 0) + output.num_preempted
-        extra = output.extra_fields or {}
+        extra: Mapping[str, Any] = output.extra_fields or {}
         versions = (extra.get("min_global_steps"), extra.get("max_global_steps"))
         self.steps += [version for version in versions if version is not None]
 

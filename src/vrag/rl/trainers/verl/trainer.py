@@ -43,12 +43,14 @@ def trainer_class() -> type[Any]:
 
         def __init__(self, config: Any) -> None:  # noqa: ANN401
             self.options = _options(config)
-            super().__init__(config)
+            parent: Any = super()
+            parent.__init__(config)
 
         def _build_replay_buffer(self) -> Any:  # noqa: ANN401
             """Verl's own: it takes every trainer that is not called `sync` for an asynchronous one."""
             self.trainer_mode = "sync"
-            return super()._build_replay_buffer()
+            parent: Any = super()
+            return parent._build_replay_buffer()  # noqa: SLF001 - of this class
 
         def _balance_batch(self, batch: Any, *given: Any, **named: Any) -> Any:  # noqa: ANN401
             """As verl does; without a single rollout it would fail in a place that says nothing."""
@@ -57,16 +59,18 @@ def trainer_class() -> type[Any]:
                     "No rollout of this step has a reward.",
                     f"{self.options.records or 'The log'} says why: look at the judge and the search server.",
                 )
-            return super()._balance_batch(batch, *given, **named)
+            parent: Any = super()
+            return parent._balance_batch(batch, *given, **named)  # noqa: SLF001
 
         def _compute_advantage(self, batch: Any, metrics: dict[str, Any]) -> Any:  # noqa: ANN401
             """As verl does, with our advantages in place of those of its estimator."""
-            batch = super()._compute_advantage(batch, metrics)
-            missing = self.config.data.train_batch_size * self.config.actor_rollout_ref.rollout.n
+            parent: Any = super()
+            batch = parent._compute_advantage(batch, metrics)  # noqa: SLF001
+            wanted = self.config.data.train_batch_size * self.config.actor_rollout_ref.rollout.n
             scale = bool(self.config.algorithm.get("norm_adv_by_std_in_grpo", True))
             credit = credited(batch, self.options, scale=scale)
             metrics.update(credit.metrics)
-            metrics["vrag/missing"] = float(missing - credit.metrics["vrag/sessions"])
+            metrics["vrag/missing"] = float(wanted - credit.metrics["vrag/sessions"])
             return batch
 
     return VragTrainer
@@ -87,7 +91,7 @@ def credited(batch: Any, options: VerlOptions, *, scale: bool = True) -> BatchCr
     fields = ["response_mask", "rm_scores", "extra_fields", "old_log_probs", "ref_log_prob"]
     data = queue.kv_batch_get(keys=batch.keys, partition_id=batch.partition_id, select_fields=fields)
     padding = [bool(tag.get("is_padding", False)) for tag in batch.tags]
-    extra = data["extra_fields"].tolist()
+    extra = [getattr(said, "data", said) for said in data["extra_fields"]]  # bare, or wrapped by tensordict
     rows = [None if pads else said[CREDIT] for pads, said in zip(padding, extra, strict=True)]
     rewards = np.array([float(scores.sum()) for scores in data["rm_scores"].unbind()])
     credit = batch_credit(

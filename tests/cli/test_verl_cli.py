@@ -1,0 +1,149 @@
+"""`vrag train verl`, `vrag train doctor` and the script, without verl: what is missing, and what to do."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as parquet
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from vrag.cli.verl import doctor, verl
+from vrag.errors import MissingExtra, SettingsError, TrainingError
+from vrag.rl.trainers.verl import examine
+
+SCRIPT = Path(__file__).parents[2] / "train_grpo_qwen2_5_vl_7b.sh"
+APP = typer.Typer()
+APP.command("verl")(verl)
+APP.command("doctor")(doctor)
+KEY = "not-to-be-printed"
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    path = tmp_path / "train set.parquet"
+    question = {"question": "How many?", "answer": "3", "index": 0, "reference_page": [1]}
+    row = {
+        "id": "x",
+        "prompt": [{"role": "user", "content": "How many?"}],
+        "data_source": "rag",
+        "reward_model": {"style": "rule", "ground_truth": "3"},
+        "extra_info": question,
+        "file_name": "a.pdf",
+        "reference_page": [1],
+    }
+    parquet.write_table(pa.Table.from_pylist([row]), path)  # pyright: ignore[reportUnknownMemberType]
+    return path
+
+
+def test_the_command_is_printed_with_overrides_last(data: Path) -> None:
+    given = ["verl", "qwen3_vl_8b", "trainer.total_epochs=3", "--agent", "vimrag", "--data", str(data)]
+    done = CliRunner().invoke(APP, [*given, "--judge-url", "http://j/v1", "--judge-model", "m", "--dry-run"])
+    assert done.exit_code == 0
+    assert "-m verl.trainer.main_ppo --config-path" in done.output
+    assert "--config-name qwen3_vl_8b agent=vimrag" in done.output
+    assert str(data) in done.output
+    assert "vrag.judge.kind=endpoint" in done.output
+    assert done.output.strip().endswith("trainer.total_epochs=3")
+
+
+def test_without_verl_nothing_starts(data: Path) -> None:
+    done = CliRunner().invoke(APP, ["verl", "--data", str(data), "--validation", str(data)])
+    assert isinstance(done.exception, MissingExtra)
+    assert "vrag-agent[verl]" in str(done.exception)
+
+
+@pytest.mark.parametrize("given", [["nothing"], ["qwen2_5_vl_7b", "--agent", "other"]])
+def test_unknown_names_are_refused(given: list[str]) -> None:
+    done = CliRunner().invoke(APP, ["verl", *given])
+    assert isinstance(done.exception, SettingsError)
+    assert "Known:" in str(done.exception)
+
+
+def test_with_verl_data_is_looked_at_first(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, data: Path
+) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda _name: object())  # pyright: ignore[reportUnknownLambdaType]
+    done = CliRunner().invoke(APP, ["verl"])
+    assert isinstance(done.exception, TrainingError)
+    assert "vLLM" in str(done.exception)
+    monkeypatch.setattr(examine, "engine", lambda: "vllm")
+    done = CliRunner().invoke(APP, ["verl", "--data", str(tmp_path / "none.parquet")])
+    assert "vrag data convert" in str(done.exception)
+    poor = tmp_path / "poor.parquet"
+    parquet.write_table(pa.table({"id": ["x"]}), poor)  # pyright: ignore[reportUnknownMemberType]
+    done = CliRunner().invoke(APP, ["verl", "--data", str(poor)])
+    assert "lacks: prompt, data_source" in str(done.exception)
+    done = CliRunner().invoke(APP, ["verl", "--data", str(data), "--model", "./none"])
+    assert "There is no checkpoint ./none." in str(done.exception)
+
+
+def test_the_doctor_says_what_to_install(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("VRAG_JUDGE_KEY", KEY)
+    given = ["doctor", "--data", str(data), "--search-url", "http://127.0.0.1:9", "--json"]
+    done = CliRunner().invoke(APP, given)
+    assert done.exit_code == 1
+    checks = {check["name"]: check for check in json.loads(done.output)["checks"]}
+    assert checks["verl"]["status"] == checks["names"]["status"] == checks["engine"]["status"] == "fail"
+    assert "pip install 'vrag-agent[verl]'" in checks["verl"]["hint"]
+    assert checks["data train set.parquet"] == {
+        "name": "data train set.parquet",
+        "status": "ok",
+        "message": "1 questions.",
+        "hint": "",
+    }
+    assert checks["collection"]["status"] == "fail"
+    assert checks["judge"]["status"] == "warn"
+    assert KEY not in done.output
+
+
+def test_the_doctor_prints_a_table(tmp_path: Path) -> None:
+    given = ["doctor", "--data", str(tmp_path / "none"), "--search-url", "http://127.0.0.1:9"]
+    done = CliRunner().invoke(APP, given)
+    assert done.exit_code == 1
+    assert "fail  verl" in done.output
+    assert "→ Make it: vrag data convert" in done.output
+    assert "7 checks" in done.output
+
+
+def run_script(*given: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    environment = {name: value for name, value in os.environ.items() if name not in {"PYTHON", "JUDGE_URL"}}
+    return subprocess.run(
+        [SCRIPT, *given], capture_output=True, text=True, check=False, env=environment | variables
+    )
+
+
+def test_the_script_helps() -> None:
+    done = run_script("--help")
+    assert done.returncode == 0
+    assert "MODEL_PATH" in done.stdout
+    assert "set -eu" not in done.stdout
+
+
+def test_the_script_says_all_that_is_missing_and_no_keys() -> None:
+    done = run_script(PYTHON=sys.executable, TRAIN_FILE="none.parquet", VRAG_JUDGE_KEY=KEY)
+    assert done.returncode == 1
+    for missing in ("none.parquet", "data/validation.parquet", "the package verl"):
+        assert f"Missing: {missing}" in done.stderr
+    assert "pip install 'vrag-agent[verl]' vllm" in done.stderr
+    assert KEY not in done.stdout + done.stderr
+
+
+def test_the_script_hands_its_arguments_on(tmp_path: Path, data: Path) -> None:
+    python = tmp_path / "python"
+    python.write_text('#!/bin/sh\n[ "$1" = -c ] || printf "%s\\n" "$@"\n', encoding="utf-8")
+    python.chmod(0o755)
+    variables = {"TRAIN_FILE": str(data), "VAL_FILE": str(data), "MODEL_PATH": "m", "JUDGE_URL": "http://j"}
+    done = run_script("trainer.total_epochs=3", "a b", PYTHON=str(python), **variables)
+    assert done.returncode == 0
+    said = done.stdout.splitlines()
+    assert said[:5] == ["-m", "vrag", "train", "verl", "qwen2_5_vl_7b"]
+    assert said[-2:] == ["trainer.total_epochs=3", "a b"]
+    assert said[said.index("--model") + 1] == "m"
+    assert str(data) in said

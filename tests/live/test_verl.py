@@ -1,0 +1,191 @@
+"""Both agents in real verl 0.9.1 on a CPU, with a scripted server in place of GPUs.
+
+Set `VRAG_VERL_PYTHON` to a Python that has verl and this package (its entry point is what registers); `make
+test-verl` does. Real are verl's registries, configurations, agent loop worker, replay buffer, trainer and
+advantage code, and Qwen's own processor; Ray and TransferQueue's processes are left out, and so is every GPU.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+import vllm_server
+
+PYTHON = os.environ.get("VRAG_VERL_PYTHON", "")
+HERE = Path(__file__).parent
+SECONDS = 300
+MARKS = [1, 3, 4, 5, 6]
+"""Ids of the tiny tokenizer that must not be sampled: the start of a turn, and four marks of vision."""
+IMAGE, END = 3, 2
+RIGHT, WRONG = 0.5773492, -1.1546985
+"""Advantages of two right trajectories and a wrong one: (r − mean) / std, unbiased."""
+
+pytestmark = pytest.mark.skipif(not PYTHON, reason="VRAG_VERL_PYTHON names no Python that has verl")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    home = tmp_path_factory.mktemp("verl")
+    vllm_server.make_checkpoint(PYTHON, home)
+    return home
+
+
+def job(folder: Path, part: str) -> dict[str, Any]:
+    """What `verl_job.py` found out."""
+    environment = vllm_server.environment(PYTHON, folder)
+    environment["PYTHONPATH"] += os.pathsep + str(HERE)
+    done = subprocess.run(
+        [PYTHON, HERE / "verl_job.py", folder / "model", part],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=SECONDS,
+        env=environment,
+    )
+    assert done.returncode == 0, done.stderr[-4000:]
+    return json.loads(done.stdout.strip().splitlines()[-1])
+
+
+@pytest.fixture(scope="module")
+def step(folder: Path) -> dict[str, Any]:
+    return job(folder, "step")
+
+
+def test_the_entry_point_registers_both_agents_the_trainer_and_the_reward(folder: Path) -> None:
+    found = job(folder, "names")
+    assert found["version"] == "0.9.1"
+    assert found["entries"] == ["vrag.rl.trainers.verl.plugin"]
+    assert found["loops"] == {name: f"vrag.rl.trainers.verl.loops.{name}" for name in ("vrag", "vimrag")}
+    assert found["trainer"]
+    assert found["manager"] == "VragRewardManager"
+    assert len(found["imported"]) < 10  # `import verl` happens in every process, and stays as light as it was
+
+
+def test_every_configuration_composes_with_verl_s_own(folder: Path) -> None:
+    found = job(folder, "configurations")
+    assert sorted(found) == [
+        f"{name}/{agent}"
+        for name in ("lora_24gb", "qwen2_5_vl_3b", "qwen2_5_vl_7b", "qwen3_vl_8b")
+        for agent in ("vimrag", "vrag")
+    ]
+    for name, one in found.items():
+        assert one["loop"] == name.rpartition("/")[2]
+        assert (one["loss"], one["credit"]) == (
+            ("gspo", "node") if one["loop"] == "vimrag" else ("vanilla", "trajectory")
+        )
+    reference = [one for name, one in found.items() if not name.startswith("lora")]
+    for one in reference:
+        assert (one["group"], one["questions"], one["lr"], one["warmup"]) == (5, 32, 1e-6, 5)
+        assert one["kl"] == ["low_var_kl", 0.01, True]
+        assert (one["lengths"], one["temperature"], one["gpus"]) == ([8192, 2048], 1.0, 8)
+        assert one["validated"]
+    assert found["qwen2_5_vl_7b/vrag"]["clip"] == 0.2
+    assert found["qwen2_5_vl_7b/vimrag"]["clip"] == 4e-4
+    assert found["lora_24gb/vrag"]["lora"] > 0
+    assert found["lora_24gb/vrag"]["gpus"] == 1
+
+
+def test_our_grpo_is_verl_s(folder: Path) -> None:
+    found = job(folder, "advantages")
+    assert found["compared"] > 1000
+    assert found["worst"] < 1e-5
+    assert found["worst_unscaled"] < 1e-6
+    assert found["alone"]["verl"] == pytest.approx(0.9, abs=1e-3)  # its trap: a group of one keeps its reward
+    assert found["alone"]["ours"] == 0
+
+
+@pytest.mark.parametrize("agent", ["vrag", "vimrag"])
+def test_servers_are_given_pictures_with_as_many_placeholders_as_features(
+    step: dict[str, Any], agent: str
+) -> None:
+    calls = step[agent]["calls"]
+    assert any(call["images"] for call in calls)
+    for call in calls:
+        assert call["bias"] == MARKS
+        assert call["places"] == [width * height // 28**2 for width, height in call["images"]]
+        assert call["max_tokens"] <= 2048
+
+
+@pytest.mark.parametrize("agent", ["vrag", "vimrag"])
+def test_rows_in_verl_s_queue_are_whole(step: dict[str, Any], agent: str) -> None:
+    for row in step[agent]["rows"]:
+        tokens = [*row["prompt"], *row["response"]]
+        assert len(row["mask"]) == len(row["response"]) == len(row["logprobs"])
+        assert row["mask"][0] == 1  # all before the first sampled token is prompt
+        assert tokens.count(IMAGE) == row["features"]  # what Qwen's processor makes of the pictures
+        assert row["positions"] == [4, len(tokens)]  # text, and time, height and width
+        assert row["versions"] == [7, 7]
+        own = [token for token, mask in zip(row["response"], row["mask"], strict=True) if mask]
+        assert own[-1] == END
+        assert not set(own) & set(MARKS)
+        assert [bool(value) for value in row["logprobs"]] == [bool(mask) for mask in row["mask"]]
+
+
+def test_a_trajectory_of_vrag_is_one_row_of_all_its_turns(step: dict[str, Any]) -> None:
+    found = step["vrag"]
+    assert [row["key"][-3:] for row in found["rows"]] == ["0_0", "1_0", "2_0"]  # the fourth has no reward
+    right, wrong, clumsy = found["rows"]
+    assert [round(row["reward"], 3) for row in found["rows"]] == [0.9, 0.1, 0.9]
+    assert turns(right) == 3
+    assert turns(wrong) == 2
+    assert right["said"]["parts"] == {"retrieval": 1.0, "answer": 1.0, "pattern": 0.0}
+    assert right["info"]["acc"] == 1.0
+    assert clumsy["said"]["invalid"]
+    own = {key[-3:]: one["own"] for key, one in found["after"].items() if not one["padding"]}
+    assert own["0_0"] == pytest.approx([RIGHT], abs=1e-5)
+    assert own["1_0"] == pytest.approx([WRONG], abs=1e-5)
+    assert own["2_0"] == pytest.approx([RIGHT], abs=1e-5)  # GRPO knows no penalty
+
+
+def test_a_trajectory_of_vimrag_is_a_row_for_each_segment_with_its_own_credit(step: dict[str, Any]) -> None:
+    found = step["vimrag"]
+    said = {row["key"][-3:]: row["said"] for row in found["rows"]}
+    assert sorted(said) == ["0_0", "0_1", "0_2", "1_0", "1_1", "1_2", "2_0"]
+    assert [key for key, one in said.items() if one["masked"]] == ["0_1", "1_0"]  # a dead end; found evidence
+    assert [key for key, one in said.items() if one["invalid"]] == ["1_1"]
+    own = {key[-3:]: one["own"] for key, one in found["after"].items() if not one["padding"]}
+    wanted = {"0_0": RIGHT, "0_1": 0, "0_2": RIGHT, "2_0": RIGHT}
+    wanted |= {"1_0": 0, "1_1": WRONG - 0.5, "1_2": WRONG}  # each trajectory counted once; c = 0.5
+    assert {key: values[0] for key, values in own.items()} == pytest.approx(wanted, abs=1e-5)
+
+
+def test_masked_rows_keep_their_masks_and_have_no_gradient_of_the_kl_either(step: dict[str, Any]) -> None:
+    for key, one in step["vimrag"]["after"].items():
+        masked = key[-3:] in {"0_1", "1_0"} and not one["padding"]
+        assert one["ref"] == ([-1.0] if masked else [-2.0])  # that of the policy before the step
+        assert one["masked_in"] > 0 or one["padding"]
+
+
+@pytest.mark.parametrize("agent", ["vrag", "vimrag"])
+def test_what_the_model_was_told_has_no_advantage_and_padding_counts_nowhere(
+    step: dict[str, Any], agent: str
+) -> None:
+    found = step[agent]
+    assert any(one["padding"] for one in found["after"].values())
+    for one in found["after"].values():
+        assert all(value == 0 for value in one["told"])
+    assert found["metrics"]["vrag/sessions"] == 3
+    assert found["metrics"]["vrag/missing"] == 1
+    assert (found["mode"], found["buffer"]) == ("sync", "ReplayBuffer")
+
+
+@pytest.mark.parametrize("agent", ["vrag", "vimrag"])
+def test_a_failed_rollout_is_recorded_and_leaves_its_group(step: dict[str, Any], agent: str) -> None:
+    records = step[agent]["records"]
+    assert len(records) == 4
+    [failed] = [one for one in records if one["failure"]]
+    assert "the server is gone" in failed["failure"]
+    assert failed["reward"]["total"] is None
+    assert failed["rows"] == 0
+    assert all(one["reward"]["parts"] for one in records if not one["failure"])
+
+
+def turns(row: dict[str, Any]) -> int:
+    """Stretches of tokens that the model sampled."""
+    mask = row["mask"]
+    return sum(mask[at] and not (at and mask[at - 1]) for at in range(len(mask)))
