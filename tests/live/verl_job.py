@@ -1,5 +1,5 @@
 # pyright: basic, reportMissingImports=false
-# ruff: noqa: ANN001, ANN003, ANN201, ANN401, PT018
+# ruff: noqa: ANN001, ANN201, PT018
 """Run by the Python that has verl: both agents in real verl, with a scripted server in place of GPUs.
 
 Usage: python verl_job.py FOLDER PART
@@ -20,17 +20,14 @@ import importlib.util
 import json
 import sys
 import time
-from collections import Counter
-from itertools import groupby
 from pathlib import Path
 from typing import Any
 
+from verl_queue import Queue
+from verl_scripts import ANSWER, VIMRAG, VRAG, Script
+
 QUESTION = "How many passengers?"
-ANSWER = "48,200"
 GROUP = 4
-END = "<|im_end|>"
-GOLD = "carried 48,200"
-"""Words of the annotated page alone."""
 
 
 def searcher():
@@ -38,118 +35,6 @@ def searcher():
     from vrag.testing import tiny_corpus
 
     return tiny_corpus()
-
-
-class Script:
-    """In the place of verl's `LLMServerClient`: says what is scripted, token by token.
-
-    A conversation is told from another by its `request_id`; the n-th of them gets the n-th script.
-    """
-
-    def __init__(self, folder: str, scripts: list[list[str | None]]) -> None:
-        self.folder, self.scripts = folder, scripts
-        self.places: dict[str, int] = {}
-        self.said: Counter[str] = Counter()
-        self.calls: list[dict[str, Any]] = []
-        self.tokenizer: Any = None
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "tokenizer": None}
-
-    async def generate(self, request_id, *, prompt_ids, sampling_params, image_data=None, **more):
-        from transformers import AutoTokenizer
-        from verl.workers.rollout.replica import TokenOutput
-
-        own = AutoTokenizer.from_pretrained(self.folder)
-        place = self.places.setdefault(request_id, len(self.places))
-        text = self.scripts[place % len(self.scripts)][self.said[request_id]]
-        self.said[request_id] += 1
-        if text is None:
-            raise RuntimeError("the server is gone")
-        ids = own.encode(text, add_special_tokens=False)
-        self.calls.append(
-            {
-                "prompt": len(prompt_ids),
-                "max_tokens": sampling_params["max_tokens"],
-                "bias": sorted(map(int, sampling_params["logit_bias"])),
-                "images": [list(image.size) for image in image_data or []],
-                "places": [len(list(run)) for token, run in groupby(prompt_ids) if token == image_of(own)],
-            }
-        )
-        return TokenOutput(
-            token_ids=ids,
-            log_probs=[-0.25] * len(ids),
-            num_preempted=0,
-            extra_fields={"global_steps": 7, "min_global_steps": 7, "max_global_steps": 7},
-        )
-
-
-def image_of(tokenizer) -> int:
-    """The placeholder of a picture."""
-    return tokenizer.convert_tokens_to_ids("<|image_pad|>")
-
-
-def call(name: str, **arguments: Any) -> str:
-    return (
-        "<think>So.</think>\n<tool_call>"
-        + json.dumps({"name": name, "arguments": arguments})
-        + "</tool_call>"
-    )
-
-
-def searches(node: str, query: str, parents: list[str]) -> str:
-    return call("add_search_node", id=node, parent_ids=parents, query=query)
-
-
-def memorizes(*, useful: bool) -> str:
-    """Of the one result that each of these searches has."""
-    note = {"information_id": "Picture 1", "is_useful": useful, "key_timestamp": [], "priority_score": 5}
-    return call("summarize_and_memorize", summarize="It says so.", memorize=[note])
-
-
-def answers(text: str, parents: list[str]) -> str:
-    return call("add_answer_node", parent_ids=parents, answer=text)
-
-
-VRAG = [
-    [  # right, with something written behind the first action, and a crop
-        f"<think>Look.</think><search>ferry passengers</search> and so on{END}",
-        f"<think>Closer.</think><bbox>[10, 10, 300, 200]</bbox>{END}",
-        f"<think>Seen.</think><answer>{ANSWER}</answer>{END}",
-    ],
-    [  # wrong
-        f"<think>Look.</think><search>return ticket</search>{END}",
-        f"<think>Seen.</think><answer>12</answer>{END}",
-    ],
-    [  # an invalid action first, then right
-        f"I shall look.{END}",
-        f"<think>Look.</think><search>ferry passengers</search>{END}",
-        f"<think>Seen.</think><answer>{ANSWER}</answer>{END}",
-    ],
-    [None],  # the server fails: no reward
-]
-VIMRAG = [
-    [  # right, and one node on which the answer does not rest
-        searches("found", GOLD, ["root"]) + END,
-        memorizes(useful=True) + END,
-        searches("dead", "return ticket", ["root"]) + END,
-        memorizes(useful=False) + END,
-        answers(ANSWER, ["found"]) + END,
-    ],
-    [  # wrong, though its first search found the page; the second one is invalid at first
-        searches("found", GOLD, ["root"]) + END,
-        memorizes(useful=True) + END,
-        searches("other", "children travel", ["nowhere"]) + END,
-        searches("other", "children travel", ["root"]) + END,
-        memorizes(useful=False) + END,
-        answers("12", ["other"]) + END,
-    ],
-    [  # right, straight from the results
-        searches("found", GOLD, ["root"]) + END,
-        answers(ANSWER, ["found"]) + END,
-    ],
-    [None],
-]
 
 
 def configuration(folder: Path, agent: str, name: str = "qwen2_5_vl_7b", *more: str):
@@ -313,63 +198,6 @@ def prompts(uids: list[str]):
     batch = tu.get_tensordict(arrays)
     tu.assign_non_tensor_data(batch, "global_steps", 7)
     return batch
-
-
-class Queue:
-    """The functions of TransferQueue that verl calls, in memory."""
-
-    def __init__(self) -> None:
-        self.rows: dict[str, dict[str, dict[str, Any]]] = {}
-        self.tags: dict[str, dict[str, dict[str, Any]]] = {}
-
-    def install(self) -> None:
-        """Puts them in the place of the real ones, for all of verl."""
-        import transfer_queue as tq
-
-        tq.init = tq.close = lambda *_given, **_named: None
-        for name in ("kv_put", "kv_batch_put", "kv_batch_get", "kv_list", "kv_clear"):
-            setattr(tq, name, getattr(self, name))
-        tq.async_kv_put = self.async_kv_put
-        tq.async_kv_batch_put = self.async_kv_batch_put
-
-    def kv_put(self, key, partition_id, fields=None, tag=None):
-        self.kv_batch_put([key], partition_id, fields=fields, tags=[tag or {}])
-
-    async def async_kv_put(self, key, partition_id, fields=None, tag=None):
-        self.kv_put(key, partition_id, fields, tag)
-
-    async def async_kv_batch_put(self, keys, partition_id, fields=None, tags=None):
-        self.kv_batch_put(keys, partition_id, fields, tags)
-
-    def kv_batch_put(self, keys, partition_id, fields=None, tags=None):
-        from transfer_queue import KVBatchMeta
-
-        rows, known = self.rows.setdefault(partition_id, {}), self.tags.setdefault(partition_id, {})
-        for number, key in enumerate(keys):
-            known.setdefault(key, {}).update(tags[number] if tags else {})
-            row = rows.setdefault(key, {})
-            if fields is not None:
-                one = fields[number]
-                row.update({name: one[name] for name in list(one.keys())})
-        return KVBatchMeta(
-            partition_id=partition_id, keys=list(keys), tags=[dict(known[key]) for key in keys]
-        )
-
-    def kv_batch_get(self, keys, partition_id, select_fields=None):
-        from verl.utils.tensordict_utils import list_of_dict_to_tensordict
-
-        rows = [self.rows[partition_id][key] for key in keys]
-        shared = [name for name in rows[0] if all(name in row for row in rows)]
-        wanted = [name for name in shared if select_fields is None or name in select_fields]
-        return list_of_dict_to_tensordict([{name: row[name] for name in wanted} for row in rows])
-
-    def kv_list(self, partition_id=None):
-        return {name: dict(tags) for name, tags in self.tags.items() if partition_id in {None, name}}
-
-    def kv_clear(self, keys, partition_id):
-        for key in keys:
-            self.rows[partition_id].pop(key, None)
-            self.tags[partition_id].pop(key, None)
 
 
 def step(folder: Path) -> dict[str, Any]:

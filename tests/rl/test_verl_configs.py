@@ -16,7 +16,7 @@ from vrag.errors import MissingExtra, SettingsError, TrainingError
 from vrag.profiles import PROFILES
 from vrag.rl.rollout import Attempt
 from vrag.rl.rows import Vocabulary
-from vrag.rl.trainers.verl.credit import batch_credit, sessions_of
+from vrag.rl.trainers.verl.credit import BatchCredit, batch_credit, sessions_of
 from vrag.rl.trainers.verl.examine import shipped
 from vrag.rl.trainers.verl.loops import loop_class
 from vrag.rl.trainers.verl.manager import reward_of
@@ -45,7 +45,7 @@ KNOWN = set(
     rollout.temperature rollout.tensor_model_parallel_size rollout.top_k rollout.top_p rollout.val_kwargs.n
     rollout.val_kwargs.temperature""".split()
 )
-"""Keys of verl's section `actor_rollout_ref` that our configurations set; `make test-verl` asks verl itself."""
+"""Keys of verl's section `actor_rollout_ref` that our configurations set."""
 
 
 def merged(name: str, agent: str) -> dict[str, Any]:
@@ -134,7 +134,7 @@ def decode(ids: Sequence[int]) -> str:
 def render(messages: list[dict[str, Any]]) -> str:
     """The template of the tests."""
 
-    def content(given: Any) -> str:
+    def content(given: str | list[dict[str, str]]) -> str:
         if isinstance(given, str):
             return given
         return "".join("<|image_pad|>" if one["type"] == "image" else one["text"] for one in given)
@@ -175,7 +175,7 @@ class Scripted:
     told: list[list[int]] = field(default_factory=list[list[int]])
     given: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
 
-    async def generate(self, request_id: str, *, prompt_ids: list[int], **more: Any) -> Any:
+    async def generate(self, request_id: str, *, prompt_ids: list[int], **more: object) -> SimpleNamespace:
         reply = self.replies[len(self.told)]
         self.told.append(prompt_ids)
         self.given.append(more)
@@ -290,7 +290,7 @@ KEYS = ("a_0_0", "a_1_1", "a_0_1", "a_1_0", "b_0_0", "pad_0_0")
 PADS = (False,) * 5 + (True,)
 
 
-def credited(*, nodes: bool) -> Any:
+def credited(*, nodes: bool) -> BatchCredit:
     rows = [{"masked": key == "a_0_1", "invalid": key == "a_1_1"} for key in KEYS[:-1]]
     rewards = np.array([1.0, 0.0, 1.0, 0.0, 0.9, 0.0])
     return batch_credit(sessions_of(KEYS, PADS), rewards, [*rows, None], nodes=nodes)

@@ -6,7 +6,7 @@ import asyncio
 import re
 import threading
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from ipaddress import ip_address
 from typing import TYPE_CHECKING
@@ -27,17 +27,32 @@ _NO_HOST = re.compile(r"[\s\x00-\x20\x7f\\<>^`{|}]|%(?!25)")
 """What no name of a host has; a library may encode it rather than refuse it."""
 
 
-@dataclass(slots=True)
-class _Pool:
-    client: httpx.AsyncClient
+_SHARE = 8
+"""Calls in flight of an HTTP client, at most: with each call it looks at all its connections, so that a
+hundred of them would keep the event loop busy with little else."""
+
+
+@dataclass(slots=True, eq=False)
+class _Client:
+    http: httpx.AsyncClient
     calls: int = 0
     """Calls in flight."""
+
+
+@dataclass(slots=True)
+class _Pool:
+    clients: list[_Client] = field(default_factory=list[_Client])
     closing: bool = False
     """Whether the last call is to close it."""
 
+    @property
+    def calls(self) -> int:
+        """Calls in flight."""
+        return sum(client.calls for client in self.clients)
+
 
 class Connections:
-    """The HTTP clients of one server: one per event loop, since connections belong to a loop.
+    """The HTTP clients of one server: those of an event loop are its own, as connections belong to a loop.
 
     Args:
         base: Address of the server, as `base_of` gives it.
@@ -58,18 +73,21 @@ class Connections:
 
     @asynccontextmanager
     async def client(self) -> AsyncGenerator[httpx.AsyncClient, None]:
-        """The client of the running loop, held open for a call."""
+        """A client of the running loop, held open for a call."""
         pool = self._pool()
-        pool.calls += 1
+        client = next((one for one in pool.clients if one.calls < _SHARE), None)
+        if client is None:
+            pool.clients.append(client := _Client(self._client()))
+        client.calls += 1
         try:
-            yield pool.client
+            yield client.http
         finally:
-            pool.calls -= 1
+            client.calls -= 1
             if pool.closing and not pool.calls:
                 await self.aclose()
 
     async def aclose(self) -> None:
-        """Closes the client of the running loop, once the calls in flight there have ended."""
+        """Closes the clients of the running loop, once the calls in flight there have ended."""
         loop = asyncio.get_running_loop()
         with self._lock:
             pool = self._pools.get(loop)
@@ -79,7 +97,8 @@ class Connections:
                 pool.closing = True
                 return
             del self._pools[loop]
-        await pool.client.aclose()
+        for client in pool.clients:
+            await client.http.aclose()
 
     def _pool(self) -> _Pool:
         loop = asyncio.get_running_loop()
@@ -87,7 +106,7 @@ class Connections:
             for old in [old for old in self._pools if old.is_closed()]:
                 del self._pools[old]
             if loop not in self._pools:
-                self._pools[loop] = _Pool(self._client())
+                self._pools[loop] = _Pool()
             return self._pools[loop]
 
     def _client(self) -> httpx.AsyncClient:

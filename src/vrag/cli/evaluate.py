@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 import typer
 
 from vrag.cli.asking import MaxSteps, TopK
-
 from vrag.cli.display import (
     Agent,
     BaseUrl,

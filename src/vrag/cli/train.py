@@ -7,6 +7,7 @@ from pathlib import Path
 import typer
 
 from vrag.cli import plotting, rolling
+from vrag.cli import verl as on_gpus
 from vrag.cli.display import Json, emit_json, plain, say
 from vrag.cli.training import rl, sft
 
@@ -77,3 +78,5 @@ local.command("rl")(rl)
 app.add_typer(local, name="local")
 app.command("rollout")(rolling.rollout)
 app.command("plot")(plotting.plot)
+app.command("verl")(on_gpus.verl)
+app.command("doctor")(on_gpus.doctor)

@@ -101,6 +101,7 @@ def rl(
     questions: int = typer.Option(8, min=1, help="Questions of a step."),
     group: int = typer.Option(8, min=2, help="Rollouts of each question."),
     lr: float = typer.Option(1e-6, help="Learning rate; about 1e-3 for a tiny model."),
+    clip_norm: float = typer.Option(1.0, min=1e-6, help="Norm of the gradient at most."),
     temperature: float = typer.Option(1.0, min=0.01, help="Of sampling."),
     max_steps: int | None = typer.Option(None, min=1, help="Model calls of a rollout at most."),
     max_tokens: int = typer.Option(256, min=1, help="Tokens of a reply at most."),
@@ -130,8 +131,9 @@ def rl(
 ) -> None:
     """Train a model by reinforcement: rollouts, rewards, advantages, an update, again.
 
-    Rollouts go through the same agent and environment as serving. Stop at any moment: the same command goes on
-    from the last checkpoint, and ends with the same weights, bit by bit, as if it had not been stopped.
+    Rollouts go through the same agent and environment as serving. Stop at any moment: the same command
+    goes on from the last checkpoint, and ends with the same weights, bit by bit, as if it had not been
+    stopped.
 
     Example: vrag train local rl train.json --model taught/model --out trained --lr 1e-3 --entropy 0.01
     """
@@ -150,7 +152,7 @@ def rl(
         algorithm=algorithm, steps=steps, questions=questions, group=group, seed=seed, together=together,
         temperature=temperature, max_tokens=max_tokens, penalty=penalty, ratio=RatioKind(ratio), kl=kl,
         entropy=entropy, evaluate_every=evaluate_every, save_every=save_every, stop_at=stop_at,
-        update=UpdateOptions(lr=lr),
+        update=UpdateOptions(lr=lr, clip_norm=clip_norm),
     )  # fmt: skip
     asked = read_cases(cases)
     kept = read_cases(held_out) if held_out else []

@@ -52,7 +52,7 @@ class AnswerReport:
 
     @property
     def measures(self) -> dict[str, float]:
-        """`accuracy` over the questions with a verdict, means of the parts of the reward, and what it took."""
+        """`accuracy` over the questions with a verdict, means of the parts of the reward, what it took."""
         judged = [score for score in self.scores if score.reward.correct is not None]
         means = {"accuracy": _mean([float(bool(score.reward.correct)) for score in judged])}
         for name in sorted({name for score in self.scores for name in score.reward.parts}):

@@ -37,9 +37,9 @@ class _Turn:
 class Scribe:
     """Writes the replies of all runs of one event loop, a batch at a time, in a thread of its own.
 
-    Together: nothing is written before every run that has a seat waits, so that batches are always the same and
-    a training run can be repeated bit by bit. Otherwise: whoever waits when the thread is free is in the next
-    batch, and no run waits for a slow one.
+    Together: nothing is written before every run that is expected waits, so that batches are always the
+    same, and a training can be repeated bit by bit. Otherwise: whoever waits when the thread is free is in
+    the next batch, and no run waits for a slow one.
     """
 
     network: Network

@@ -1,8 +1,8 @@
 """Checkpoints of a training: what it goes on from, whole or not there at all.
 
-`<run>/checkpoints/step-000040/` holds the model as transformers saves it, the state of the optimizer and `state.json`.
-It is written beside and then renamed: a folder of that name is complete. `<run>/training.json` says how the run
-is made; another run's folder is refused.
+`<run>/checkpoints/step-000040/` holds the model as transformers saves it, the state of the optimizer and
+`state.json`. It is written beside and then renamed: a folder of that name is complete.
+`<run>/training.json` says how the run is made; another run's folder is refused.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class Checkpoints:
         known = self.run / _SETTINGS
         if again and known.is_file():
             shutil.rmtree(self.run)
-        if self.run.is_dir() and any(self.run.iterdir()):
+        if self.run.is_dir() and any(path.name[0] != "." for path in self.run.iterdir()):
             self._check(settings, known)
         self.run.mkdir(parents=True, exist_ok=True)
         if not known.is_file():

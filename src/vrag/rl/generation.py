@@ -80,7 +80,7 @@ def next_prompt(network: Network, before: Prompt, reply: Written, history: Seque
     """A prompt that goes on from the one before and its reply, where the history does.
 
     The ids of both are taken over, and only what was added since is encoded: a reply is never decoded and
-    encoded again. Where the history is another one, such as a context that was rebuilt, it begins from scratch.
+    encoded again. Where the history is another one, such as a context that was rebuilt, it begins anew.
 
     Args:
         network: Whose tokens.

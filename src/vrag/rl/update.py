@@ -97,9 +97,9 @@ class Updates:
         """A policy step.
 
         Returns:
-            `loss`, `grad_norm`, and means over the own tokens that are not masked: `kl`, `entropy`, `clipped`,
-            `drift`: the divergence between the sampler and the forward pass, whose log-probabilities should be
-            the same.
+            `loss`, `grad_norm`, and means over the own tokens that are not masked: `kl`, `entropy`,
+            `clipped`, `drift`: the divergence between the sampler and the forward pass, whose
+            log-probabilities should be the same.
         """
         lengths = np.array([row.own.sum() for row in lesson.rows])
         weights = row_weights(lengths, lesson.units, count=lesson.count)

@@ -1,4 +1,4 @@
-"""Demonstrations of a method on synthetic cases: its grammar always, the right thing as often as is asked for."""
+"""Demonstrations on synthetic cases: the grammar always, the right thing as often as is asked for."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def names_in(question: str) -> list[str]:
 
 @dataclass(slots=True)
 class Demonstrator:
-    """A `Policy` for one run on a case of `emblem` or `emblem_pair`, whose question holds its names in quotes.
+    """A `Policy` for one run on a case of `emblem` or `emblem_pair`, whose names stand in quotes.
 
     It does the right thing as often as it is skilled, and else as anybody might who has only heard of the
     grammar: it looks for a name at random, or says a colour at random. Without skills it teaches the format

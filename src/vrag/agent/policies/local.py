@@ -275,7 +275,8 @@ class _Network:
         """How many tokens may follow a prompt of that many."""
         if prompt >= self._checkpoint.context:
             raise ContextTooLong(
-                f"The prompt has {prompt} tokens, and {self._name} takes {self._checkpoint.context} with the reply.",
+                f"The prompt has {prompt} tokens, and {self._name} takes "
+                f"{self._checkpoint.context} with the reply.",
                 "Allow fewer steps, or show fewer or smaller pictures.",
             )
         return self._checkpoint.context - prompt

@@ -1,8 +1,8 @@
 """A tiny Qwen-VL of random weights with a tokenizer of its own: small enough to learn on one core.
 
-It is a checkpoint like any other (transformers loads it, `vrag ask --model local:PATH` asks it), with the sizes
-turned down: two layers, pictures of a few visual tokens, and a vocabulary made of the words it will meet. Its profile
-travels with it (`vrag.profiles.PROFILE_FILE`).
+It is a checkpoint like any other (transformers loads it, `vrag ask --model local:PATH` asks it), with the
+sizes turned down: two layers, pictures of a few visual tokens, and a vocabulary made of the words it will
+meet. Its profile travels with it (`vrag.profiles.PROFILE_FILE`).
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def make_tiny(folder: Path, words: Iterable[str], options: TinyOptions | None = 
 
     Args:
         folder: Where; made if it is not there.
-        words: Texts whose words become tokens, such as questions and answers. Any other text is spelled in bytes.
+        words: Texts whose words become tokens, such as questions and answers. Others are spelled in bytes.
         options: How large it is.
 
     Returns:

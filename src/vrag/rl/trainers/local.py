@@ -1,4 +1,4 @@
-"""Reinforcement learning in one process, on a CPU or one GPU: rollouts, rewards, advantages, an update, again.
+"""Reinforcement learning in one process, on a CPU or one GPU: rollouts, rewards, credit, an update, again.
 
 Rollouts go through the same agent and the same environment as serving. With `together` (the default) a
 training can be repeated bit by bit, and goes on from a checkpoint as if it had never stopped: what is
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from vrag.rl.metrics import MetricsFile
     from vrag.rl.network import Network
     from vrag.rl.rollout import Rollout
-    from vrag.rl.rows import RunRows
+    from vrag.rl.rows import Row, RunRows
     from vrag.types import Case
 
 __all__ = ["LocalTrainer", "RlOptions", "Stepped"]
@@ -155,11 +155,10 @@ class LocalTrainer:
                 return
 
     async def evaluate(self, cases: Sequence[Case]) -> dict[str, float]:
-        """Means over cases, each asked once and without sampling: `eval/accuracy`, `eval/reward` and its parts."""
+        """Means over cases, each asked once, without sampling: `eval/accuracy`, `eval/reward`, its parts."""
         attempts = [Attempt(case=case, sample=0) for case in cases]
         tried = await self._tried(attempts, Sampling(temperature=0.0, max_tokens=self.options.max_tokens), 0)
-        means = {f"eval/{name}": value for name, value in _means([one.reward for one in tried]).items()}
-        return means
+        return {f"eval/{name}": value for name, value in _means([one.reward for one in tried]).items()}
 
     async def _measured(self, step: int, values: dict[str, float], *, evaluate: bool = True) -> Stepped:
         """Writes down a step, with an evaluation where it is due."""
@@ -249,24 +248,27 @@ class LocalTrainer:
         groups = [at // options.group for at in range(len(tried))]
         outcomes = group_advantages(rewards, groups, scale=options.scale)
         kept = [at for at, one in enumerate(tried) if one.reward.total is not None]
-        credits = batch_credit(
+        credited = batch_credit(
             outcomes[kept],
             [credit_of(tried[at].rollout.events, tried[at].rollout.attempt.case) for at in kept],
             [tried[at].reward.correct for at in kept],
             options=options.credit,
             random=np.random.default_rng((options.seed, 3, step)),
         )
-        taken, advantages, masked, units = [], [], [], []
+        taken: list[Row] = []
+        advantages: list[float] = []
+        masked: list[bool] = []
+        units: list[int] = []
         segments = 0
-        for at, credit in zip(kept, credits, strict=True):
+        for at, credit in zip(kept, credited, strict=True):
             for row in rows[at].rows:
                 taken.append(row)
-                advantages.append(credit.advantages[row.segment])
-                masked.append(credit.masked[row.segment])
+                advantages.append(float(credit.advantages[row.segment]))
+                masked.append(bool(credit.masked[row.segment]))
                 units.append(at if options.algorithm == "grpo" else segments + row.segment)
             segments += len(credit.masked)
         count = len(kept) if options.algorithm == "grpo" else segments
-        share = float(sum(credit.masked.sum() for credit in credits)) / max(segments, 1)
+        share = float(sum(credit.masked.sum() for credit in credited)) / max(segments, 1)
         lesson = Lesson(taken, np.array(advantages), np.array(masked, bool), np.array(units, int), count)
         return lesson, {"masked": share}
 

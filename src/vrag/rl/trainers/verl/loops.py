@@ -87,16 +87,16 @@ async def _rolled_out(
     options = _options(loop.config)
     profile = open_profile(options, loop.hf_model_type)
     template = _template(loop, profile.visual_tokens)
+    attempt = Attempt(case=case_of(row), sample=int(row.get("session_id", 0)))
     policy = Served(
         loop.server_manager,
         template,
         sampling,
         _room(loop.rollout_config, options),
         engine=str(loop.rollout_config.name),
-        session=uuid.uuid4().hex,
+        session=f"{attempt.sample}-{uuid.uuid4().hex}",
         priority=int(row.get("priority", 0)),
     )
-    attempt = Attempt(case=case_of(row), sample=int(row.get("session_id", 0)))
     played = await play(attempt, agent, policy, options, profile)
     step = int(row.get("global_steps", 0))
     outputs, faults = outputs_of(played, template.vocabulary, options.ggpo, policy.counted, step)

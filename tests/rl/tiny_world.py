@@ -1,0 +1,276 @@
+# ruff: noqa: SLF001 - what is drawn at random is forced to a script
+# pyright: reportPrivateUsage=false
+"""What tests of the local trainer share: tiny checkpoints, agents over a tiny corpus, forced replies, scorers."""
+
+from __future__ import annotations
+
+import asyncio
+import atexit
+import hashlib
+import importlib
+import io
+import json
+import shutil
+import tempfile
+import warnings
+from contextlib import aclosing
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from PIL import Image
+
+from vrag.agent.environment import Environment, EnvironmentOptions
+from vrag.agent.limits import Limits
+from vrag.agent.loop import Agent
+from vrag.agent.policy import Enclosed, Message, Role, Text
+from vrag.agent.vrag import Vrag
+from vrag.geometry import Size
+from vrag.reward.base import Reward
+from vrag.rl import batching, generation
+from vrag.rl.batching import Scribe
+from vrag.rl.generation import Sampling
+from vrag.rl.network import Network, open_network
+from vrag.rl.rollout import Attempt, Rollout, roll_out
+from vrag.rl.rows import Row
+from vrag.rl.tiny import TinyOptions, make_tiny
+from vrag.testing import tiny_corpus
+from vrag.types import Case
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    import pytest
+
+    from vrag.agent.method import Method
+    from vrag.agent.policy import Policy
+    from vrag.agent.trajectory import Trajectory
+    from vrag.rl.generation import Prompt, Written
+
+FAMILIES = ("qwen3-vl", "qwen2.5-vl")
+WORDS = ("red blue green grey", "ferry passengers prices 48,200", "colour of a return ticket ?")
+SEARCH, ANSWER = "<search>ferry passengers</search>", "<answer>48,200</answer>"
+TOLERANCE = 2e-5
+_DRAWN = generation._Drawer._drawn
+
+
+def torch() -> Any:
+    return importlib.import_module("torch")
+
+
+@cache
+def tiny(family: str = "qwen3-vl", hidden: int = 32, layers: int = 2) -> Path:
+    """A checkpoint, made once and not to be changed."""
+    torch().set_num_threads(1)
+    folder = Path(tempfile.mkdtemp(prefix="vrag-tiny-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    options = TinyOptions(family=family, hidden=hidden, layers=layers, vision_hidden=32)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        make_tiny(folder / "tiny", WORDS, options)
+    return folder / "tiny"
+
+
+def opened(family: str = "qwen3-vl") -> Network:
+    """A network of a test's own, to be changed."""
+    return open_network(tiny(family), device="cpu")
+
+
+@cache
+def shared(family: str = "qwen3-vl") -> Network:
+    """A network that no test changes."""
+    return opened(family)
+
+
+def weights(network: Network) -> dict[str, Any]:
+    return {name: value.clone() for name, value in network.model.state_dict().items()}
+
+
+def same(a: Mapping[str, Any], b: Mapping[str, Any]) -> bool:
+    """Whether weights are the same bit by bit."""
+    return a.keys() == b.keys() and all(torch().equal(a[name], b[name]) for name in a)
+
+
+# Conversations
+
+
+def noise(seed: int, columns: int = 2, rows: int = 2, *, factor: int = 32) -> Enclosed:
+    """A picture of that many visual tokens."""
+    size = Size(columns * factor, rows * factor)
+    pixels = np.random.default_rng(seed).integers(0, 256, (size.height, size.width, 3), dtype=np.uint8)
+    file = io.BytesIO()
+    Image.fromarray(pixels).save(file, "JPEG", quality=95)
+    sha256 = hashlib.sha256(file.getvalue()).hexdigest()
+    return Enclosed(f"noise {seed}", size, file.getvalue(), sha256)
+
+
+def user(*parts: str | Enclosed) -> Message:
+    return Message(Role.USER, tuple(Text(part) if isinstance(part, str) else part for part in parts))
+
+
+def said(text: str) -> Message:
+    return Message(Role.ASSISTANT, (Text(text),))
+
+
+def row_of(prompt: Prompt, written: Written) -> Row:
+    """One call as a row: the prompt, and all that was sampled."""
+    own = [False] * len(prompt.ids) + [True] * len(written.ids)
+    return Row(
+        np.array([*prompt.ids, *written.ids]),
+        np.array(own),
+        np.array([*[0.0] * len(prompt.ids), *written.logprobs], np.float32),
+        tuple(picture.sha256 for picture in pictures_of(prompt)),
+        0,
+    )
+
+
+def files_of(*prompts: Prompt) -> dict[str, bytes]:
+    return {f"{shown.sha256}.jpg": shown.jpeg for prompt in prompts for shown in pictures_of(prompt)}
+
+
+def pictures_of(prompt: Prompt) -> list[Enclosed]:
+    parts = [part for message in prompt.messages for part in message.parts]
+    return [part for part in parts if isinstance(part, Enclosed)]
+
+
+def randoms(count: int, seed: int = 0) -> list[np.random.Generator]:
+    return [np.random.default_rng((seed, at)) for at in range(count)]
+
+
+# Runs
+
+
+def case(number: int = 0, query: str = "") -> Case:
+    return Case(
+        uid=f"c{number}",
+        query=query or f"How many ferry passengers, {number} ?",
+        reference_answer="48,200",
+        file_name="ferry.pdf",
+        reference_page=(2,),
+    )
+
+
+def cases(count: int) -> list[Case]:
+    return [case(number) for number in range(count)]
+
+
+def attempts(count: int) -> list[Attempt]:
+    return [Attempt(case=one, sample=0) for one in cases(count)]
+
+
+def agents(
+    network: Network, method: Method | None = None, steps: int = 3, searcher: Any = None
+) -> Callable[[Policy], Agent]:
+    """What makes the agent of a policy, over the tiny corpus."""
+    profile = network.checkpoint.profile
+    environment = Environment(searcher or tiny_corpus(), profile, EnvironmentOptions(hits=1))
+    return lambda policy: Agent(policy, environment, method or Vrag(), Limits(steps=steps))
+
+
+def rolled(
+    network: Network,
+    count: int = 1,
+    *,
+    method: Method | None = None,
+    steps: int = 3,
+    tokens: int = 12,
+    together: bool = True,
+    most: int = 64,
+    searcher: Any = None,
+) -> list[Rollout]:
+    """Runs of as many cases, written by the network, in their order."""
+
+    async def roll() -> list[Rollout]:
+        scribe = Scribe(network, Sampling(max_tokens=tokens), together=together, most=most)
+        made, asked = agents(network, method, steps, searcher), attempts(count)
+        done: list[Rollout] = []
+        scribe.expect(count)
+        try:
+            rolling = roll_out(asked, lambda one: made(scribe.seat((7, int(one.case.uid[1:])))))
+            async with aclosing(rolling) as rollouts:
+                async for rollout in rollouts:
+                    scribe.leave()
+                    done.append(rollout)
+        finally:
+            scribe.close()
+        return sorted(done, key=lambda one: one.attempt.case.uid)
+
+    return asyncio.run(roll())
+
+
+def force(monkeypatch: pytest.MonkeyPatch, script: Callable[[Network, Prompt], list[int] | None]) -> None:
+    """Makes the network draw certain tokens; a script that says None leaves it its own way.
+
+    Log-probabilities are those that it gives them. The script says all tokens of a reply, the end too; behind
+    them, it draws by itself.
+    """
+    standing: list[list[int] | None] = []
+
+    def write(network: Network, prompts: Sequence[Prompt], *rest: Any) -> list[Written]:
+        standing[:] = [script(network, prompt) for prompt in prompts]
+        return generation.write(network, prompts, *rest)
+
+    def drawn(drawer: Any, logprobs: Any) -> Any:
+        tokens, at = _DRAWN(drawer, logprobs), len(drawer.ids[0])
+        for row, reply in enumerate(standing):
+            if reply is not None and at < len(reply):
+                tokens[row, 0] = reply[at]
+        return tokens
+
+    monkeypatch.setattr(batching, "write", write)
+    monkeypatch.setattr(generation._Drawer, "_drawn", drawn)
+
+
+def turns(*replies: str | list[int], end: bool = True) -> Callable[[Network, Prompt], list[int]]:
+    """A script by the number of replies that a prompt holds already: texts, or tokens as they are."""
+
+    def reply(network: Network, prompt: Prompt) -> list[int]:
+        before = sum(message.role is Role.ASSISTANT for message in prompt.messages)
+        told = replies[before]
+        if isinstance(told, list):
+            return told
+        return [*network.encode(told), *([network.checkpoint.tokenizer.eos_token_id] if end else [])]
+
+    return reply
+
+
+def in_order(*replies: str) -> Callable[[Network, Prompt], list[int]]:
+    """A script of one run, whatever it is told."""
+    left = iter(replies)
+    return lambda network, _: [*network.encode(next(left)), network.checkpoint.tokenizer.eos_token_id]
+
+
+def spelt(network: Network, text: str, *, end: bool = True) -> list[int]:
+    """A text in tokens of one byte each: not as a tokenizer would have it."""
+    ids = [token for letter in text for token in network.encode(letter)]
+    return [*ids, *([network.checkpoint.tokenizer.eos_token_id] if end else [])]
+
+
+# Rewards
+
+
+@dataclass
+class Counting:
+    """A scorer that remembers what it was asked."""
+
+    reward: Callable[[Case, Trajectory], float | None]
+    asked: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
+
+    async def score(self, case: Case, run: Trajectory) -> Reward:
+        total = self.reward(case, run)
+        self.asked.append((case.uid, run.run_id))
+        await asyncio.sleep(0)
+        parts: dict[str, float | None] = {"pattern": total}
+        return Reward(total=total, parts=parts, correct=None if total is None else total > 0.5)
+
+
+def first_words(run: Trajectory) -> str:
+    return run.steps[0].reply if run.steps else ""
+
+
+def metrics(path: Path) -> list[dict[str, Any]]:
+    """The lines of a metrics file, without how long anything took."""
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    return [{k: v for k, v in line.items() if not k.startswith("seconds")} for line in lines]
