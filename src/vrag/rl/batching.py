@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 
 from vrag.agent.policy import Delta, Reply, Sampled, Tokens
-from vrag.rl.generation import Prompt, Sampling, Written, first_prompt, next_prompt, write
+from vrag.rl.generation import Prompt, Sampling, Written, first_prompt, next_prompt, room_of, write
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Mapping, Sequence
@@ -150,6 +150,7 @@ class Seat:
         """Writes the next reply, all of it at once; see `Policy`.
 
         Raises:
+            ContextTooLong: If the prompt leaves no room for it.
             ModelError: If it cannot be written.
         """
         network = self.scribe.network
@@ -157,6 +158,7 @@ class Seat:
             prompt = first_prompt(network, history)
         else:
             prompt = next_prompt(network, *self.before, history)
+        room_of(network, prompt)  # raises here, where it is the fault of no other run in the batch
         written = await self.scribe.ask((*self.key, turn), prompt)
         self.before = prompt, written
         yield Delta(written.text)

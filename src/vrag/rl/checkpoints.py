@@ -12,6 +12,7 @@ import os
 import re
 import shutil
 from dataclasses import dataclass
+from pickle import UnpicklingError
 from typing import TYPE_CHECKING, Any
 
 from vrag.embed.device import library
@@ -27,6 +28,18 @@ if TYPE_CHECKING:
 __all__ = ["Checkpoints", "Saved"]
 
 _NAME = re.compile(r"step-(\d{6,})")
+_REMOVE = "Remove it to go on from the one before."
+_DAMAGE = (
+    OSError,
+    EOFError,
+    ValueError,
+    RuntimeError,
+    LookupError,
+    TypeError,
+    AttributeError,
+    UnpicklingError,
+)
+"""What reading a damaged file may raise."""
 _STATE, _OPTIMIZER, _SETTINGS = "state.json", "optimizer.pt", "training.json"
 
 
@@ -59,6 +72,8 @@ class Checkpoints:
             TrainingError: If the folder holds a run that was made otherwise, or something else.
         """
         known = self.run / _SETTINGS
+        if self.run.exists() and not self.run.is_dir():
+            raise TrainingError(f"{self.run} is a file.", "Name another folder.")
         if again and known.is_file():
             shutil.rmtree(self.run)
         if self.run.is_dir() and any(path.name[0] != "." for path in self.run.iterdir()):
@@ -78,11 +93,9 @@ class Checkpoints:
             return None
         step, folder = steps[-1]
         try:
-            state: dict[str, Any] = json.loads((folder / _STATE).read_text(encoding="utf-8"))
-        except (OSError, ValueError) as error:
-            raise TrainingError(
-                f"{folder} is damaged: {error}.", "Remove it to go on from the one before."
-            ) from error
+            state: dict[str, Any] = dict(json.loads((folder / _STATE).read_text(encoding="utf-8")))
+        except (OSError, ValueError, TypeError) as error:
+            raise TrainingError(f"{folder} is damaged: {error}.", _REMOVE) from error
         return Saved(folder, step, state)
 
     def save(self, step: int, network: Network, updates: Updates, state: Mapping[str, Any]) -> Path:
@@ -119,11 +132,12 @@ class Checkpoints:
             TrainingError: If the state does not fit.
         """
         try:
-            state = library("torch").load(saved.folder / _OPTIMIZER, weights_only=True)
+            state = library("torch").load(saved.folder / _OPTIMIZER, weights_only=True, map_location="cpu")
             updates.optimizer.load_state_dict(state)
-        except (OSError, ValueError, RuntimeError, KeyError) as error:
-            raise TrainingError(f"{saved.folder} cannot be gone on from: {error}.") from error
-        updates.done = int(saved.state["updates"])
+            updates.done = int(saved.state["updates"])
+        except _DAMAGE as error:
+            reason = str(error).strip().split("\n")[0] or type(error).__name__
+            raise TrainingError(f"{saved.folder} cannot be gone on from: {reason}.", _REMOVE) from error
 
     def publish(self, network: Network) -> Path:
         """The model as it is at the end: `<run>/model`."""
@@ -138,8 +152,8 @@ class Checkpoints:
 
     def _check(self, settings: Mapping[str, Any], known: Path) -> None:
         try:
-            before: dict[str, Any] = json.loads(known.read_text(encoding="utf-8"))
-        except (OSError, ValueError):
+            before: dict[str, Any] = dict(json.loads(known.read_text(encoding="utf-8")))
+        except (OSError, ValueError, TypeError):
             raise TrainingError(
                 f"{self.run} is not empty and holds no run.", "Name another folder."
             ) from None

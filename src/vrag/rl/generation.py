@@ -21,7 +21,17 @@ if TYPE_CHECKING:
     from vrag.agent.policy import Message
     from vrag.rl.network import Network, Seen
 
-__all__ = ["Prompt", "Sampling", "Written", "first_prompt", "inputs_of", "next_prompt", "write"]
+__all__ = [
+    "Prompt",
+    "Sampling",
+    "Written",
+    "first_prompt",
+    "inputs_of",
+    "next_prompt",
+    "opening_of",
+    "room_of",
+    "write",
+]
 
 _OPENED = re.compile(r"<think>\s*\Z")
 
@@ -129,7 +139,7 @@ def write(
     """Replies to several prompts, in one batch.
 
     A reply depends on its prompt, its generator and, in the last bits of floating point, on the batch: the
-    same batch gives the same replies.
+    same batch gives the same replies. What one prompt leaves room for is no other's limit.
 
     Args:
         network: What writes.
@@ -140,13 +150,8 @@ def write(
     Raises:
         ContextTooLong: If a prompt leaves no room for a reply.
     """
-    room = network.checkpoint.context - max(len(prompt.ids) for prompt in prompts)
-    if room < 1:
-        raise ContextTooLong(
-            f"A prompt has more than the {network.checkpoint.context} tokens that the model takes.",
-            "Allow fewer steps, or show fewer or smaller pictures.",
-        )
-    length = min(sampling.max_tokens, room)
+    most = [min(sampling.max_tokens, room_of(network, prompt)) for prompt in prompts]
+    length = max(most)
     noise = np.stack([random.random(length) for random in randoms])
     torch = library("torch")
     drawer = _Drawer(network, sampling, torch.from_numpy(noise))
@@ -158,9 +163,24 @@ def write(
             **inputs, max_new_tokens=length, logits_processor=[drawer.choose], use_cache=True
         )
     return [
-        _written(network, prompt, ids, logprobs)
-        for prompt, ids, logprobs in zip(prompts, drawer.ids, drawer.logprobs, strict=True)
+        _written(network, prompt, ids[:room], logprobs[:room])
+        for prompt, room, ids, logprobs in zip(prompts, most, drawer.ids, drawer.logprobs, strict=True)
     ]
+
+
+def room_of(network: Network, prompt: Prompt) -> int:
+    """How many tokens may follow a prompt.
+
+    Raises:
+        ContextTooLong: If none may.
+    """
+    context = network.checkpoint.context
+    if len(prompt.ids) >= context:
+        raise ContextTooLong(
+            f"A prompt has {len(prompt.ids)} tokens, and the model takes {context} with the reply.",
+            "Allow fewer steps, or show fewer or smaller pictures.",
+        )
+    return context - len(prompt.ids)
 
 
 def _written(network: Network, prompt: Prompt, ids: list[int], logprobs: list[float]) -> Written:

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Network", "Seen", "open_network"]
 
-_MOST_PICTURES = 4096
-"""Pictures whose pixels are kept: the same pages are shown again and again."""
+_MOST_BYTES = 2**30
+"""Of pixels that are kept: the same pages are shown again and again."""
 _FILES = ("preprocessor_config.json", "chat_template.jinja")
 """Files of a checkpoint that training does not change."""
 
@@ -38,6 +38,11 @@ class Seen:
     """Patches: in time, from top to bottom, from left to right."""
     tokens: int
     """How many tokens of a prompt stand for it."""
+
+    @property
+    def bytes(self) -> int:
+        """Of its pixels in memory."""
+        return int(self.pixels.numel() * self.pixels.element_size())
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -80,15 +85,22 @@ class Network:
             jpeg: The file.
         """
         if sha256 not in self.seen:
-            if len(self.seen) >= _MOST_PICTURES:
-                del self.seen[next(iter(self.seen))]
             part = self.checkpoint.processor.image_processor
             with Image.open(io.BytesIO(jpeg), formats=("JPEG",)) as image:
                 made = part(images=[rgb(image)], return_tensors="pt")
             grid: tuple[int, int, int] = tuple(made["image_grid_thw"][0].tolist())
             tokens = grid[0] * grid[1] * grid[2] // part.merge_size**2
-            self.seen[sha256] = Seen(made["pixel_values"], grid, tokens)
+            self._keep(sha256, Seen(made["pixel_values"], grid, tokens))
         return self.seen[sha256]
+
+    def _keep(self, sha256: str, picture: Seen) -> None:
+        """Keeps one more; the oldest are forgotten where there are too many."""
+        self.seen[sha256] = picture
+        kept = sum(one.bytes for one in self.seen.values())
+        for oldest in list(self.seen)[:-1]:
+            if kept <= _MOST_BYTES:
+                return
+            kept -= self.seen.pop(oldest).bytes
 
     def save(self, folder: Path) -> None:
         """Writes a checkpoint that transformers loads and `vrag ask --model local:` serves."""

@@ -66,6 +66,9 @@ class Updates:
 
     def __post_init__(self) -> None:
         trained = self.network.trained(vision=not self.options.freeze_vision)
+        self.network.model.requires_grad_(False)  # what is not changed needs no gradient
+        for weight in trained:
+            weight.requires_grad_(True)
         self.optimizer = library("torch").optim.AdamW(
             trained, lr=self.options.lr, weight_decay=self.options.weight_decay
         )

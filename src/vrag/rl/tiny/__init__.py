@@ -8,6 +8,7 @@ meet. Its profile travels with it (`vrag.profiles.PROFILE_FILE`).
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import dataclass, replace
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
@@ -33,7 +34,9 @@ _VISION = ("<|vision_start|>", "<|vision_end|>", "<|vision_pad|>", _IMAGE, _VIDE
 _SPECIAL = (_PAD, "<|im_start|>", _END, *_VISION)
 _MOST_WORDS = 20_000
 """Tokens of the vocabulary at most. Merging ends by itself when every word is one token."""
-_TOKENS_OF_PICTURES = 16_384
+_PLACES = re.compile(r"\$\w+")
+_LEAST = 8
+"""Characters of a piece of a prompt, at least, that is a token of its own."""
 _HEADS = 4
 
 
@@ -82,13 +85,13 @@ def make_tiny(folder: Path, words: Iterable[str], options: TinyOptions | None = 
         Its profile.
 
     Raises:
-        SettingsError: If there is something in the folder.
+        SettingsError: If there is something in the folder, or it is a file.
         MissingExtra: Without torch and transformers.
     """
     options = options or TinyOptions()
-    if folder.exists() and any(folder.iterdir()):
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise SettingsError(f"There is something in {folder} already.", "Name another folder, or empty it.")
-    tokenizer = _tokenizer(["system", "user", "assistant", *texts(), *_lines("instructions.json"), *words])
+    tokenizer = _tokenizer(["system", "user", "assistant", *words])
     folder.mkdir(parents=True, exist_ok=True)
     with loading():
         _model(tokenizer, options).save_pretrained(folder)
@@ -114,6 +117,16 @@ def _profile(options: TinyOptions) -> Profile:
     )
 
 
+def _pieces() -> list[str]:
+    """Texts that are one token each, so that turns which are mostly ours are short.
+
+    Pieces of the grammar, the instructions, and what prompts hold between their places to fill in.
+    """
+    between = (piece for text in texts() for piece in _PLACES.split(text))
+    ours = {piece for piece in between if len(piece) >= _LEAST}
+    return [*_lines("pieces.json"), *_lines("instructions.json"), *sorted(ours)]
+
+
 def _lines(name: str) -> list[str]:
     return json.loads((files(__name__) / name).read_text(encoding="utf-8"))
 
@@ -131,7 +144,7 @@ def _tokenizer(corpus: Sequence[str]) -> Any:  # noqa: ANN401 - the libraries ar
         show_progress=False,
     )
     bpe.train_from_iterator(corpus, trainer)
-    bpe.add_tokens([tk.AddedToken(piece, special=False, normalized=False) for piece in _lines("pieces.json")])
+    bpe.add_tokens([tk.AddedToken(piece, special=False, normalized=False) for piece in _pieces()])
     made = library("transformers").PreTrainedTokenizerFast(
         tokenizer_object=bpe, eos_token=_END, pad_token=_PAD, additional_special_tokens=list(_VISION)
     )
@@ -141,8 +154,7 @@ def _tokenizer(corpus: Sequence[str]) -> Any:  # noqa: ANN401 - the libraries ar
 
 
 def _model(tokenizer: Any, options: TinyOptions) -> Any:  # noqa: ANN401
-    library("torch").manual_seed(options.seed)
-    transformers = library("transformers")
+    torch, transformers = library("torch"), library("transformers")
     three = options.family == "qwen3-vl"
     name = "Qwen3VL" if three else "Qwen2_5_VL"
     config = getattr(transformers, f"{name}Config")(
@@ -154,7 +166,9 @@ def _model(tokenizer: Any, options: TinyOptions) -> Any:  # noqa: ANN401
         vision_start_token_id=tokenizer.convert_tokens_to_ids("<|vision_start|>"),
         vision_end_token_id=tokenizer.convert_tokens_to_ids("<|vision_end|>"),
     )
-    model = getattr(transformers, f"{name}ForConditionalGeneration")(config)
+    with torch.random.fork_rng(devices=[]):  # whose chance it is that others draw from
+        torch.manual_seed(options.seed)
+        model = getattr(transformers, f"{name}ForConditionalGeneration")(config)
     model.generation_config.eos_token_id = tokenizer.eos_token_id
     model.generation_config.pad_token_id = tokenizer.pad_token_id
     return model

@@ -12,7 +12,7 @@ import asyncio
 import time
 from contextlib import aclosing
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field
@@ -42,9 +42,10 @@ if TYPE_CHECKING:
     from vrag.rl.rows import Row, RunRows
     from vrag.types import Case
 
-__all__ = ["LocalTrainer", "RlOptions", "Stepped"]
+__all__ = ["ALGORITHMS", "Algorithm", "LocalTrainer", "RlOptions", "Stepped"]
 
-ALGORITHMS = ("grpo", "ggpo", "ggpo-permuted")
+Algorithm: TypeAlias = Literal["grpo", "ggpo", "ggpo-permuted"]
+ALGORITHMS: tuple[Algorithm, ...] = get_args(Algorithm)
 
 
 class RlOptions(BaseModel):
@@ -52,7 +53,9 @@ class RlOptions(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    algorithm: str = Field(default="grpo", description="grpo, ggpo, or ggpo-permuted, a control for studies.")
+    algorithm: Algorithm = Field(
+        default="grpo", description="grpo, ggpo, or ggpo-permuted, a control for studies."
+    )
     steps: int = Field(default=100, ge=1, description="Updates of the weights.")
     questions: int = Field(default=8, ge=1, description="Questions of a step.")
     group: int = Field(default=8, ge=2, description="Rollouts of a question.")
@@ -234,6 +237,8 @@ class LocalTrainer:
                         judging[number[id(rollout.attempt)]] = asyncio.create_task(judged(rollout))
             return [await judging[at] for at in range(len(attempts))]
         finally:
+            for task in judging.values():
+                task.cancel()
             scribe.close()
 
     def _rows(self, tried: _Tried) -> RunRows:

@@ -1,0 +1,202 @@
+"""Checkpoints: whole or not there, of one run alone, and told of where they are damaged."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from test_update import rows
+from tiny_world import opened, same, torch, weights
+
+from vrag.errors import ModelError, TrainingError
+from vrag.rl.checkpoints import Checkpoints
+from vrag.rl.network import Network, open_network
+from vrag.rl.update import UpdateOptions, Updates
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+for library in ("torch", "transformers"):
+    pytest.importorskip(library, reason="the extra `train` is not installed")
+
+MADE = {"kind": "test", "lr": 0.1, "update": {"warmup": 0}}
+
+
+@pytest.fixture(scope="module")
+def stepped() -> tuple[Network, Updates]:
+    """A network after a step; no test changes it."""
+    network = opened()
+    updates = Updates(network, UpdateOptions(lr=1e-3))
+    updates.learn(*rows(network))
+    return network, updates
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Checkpoints:
+    made = Checkpoints(tmp_path / "run")
+    assert made.begin(MADE) is None
+    return made
+
+
+def folders(run: Checkpoints) -> list[str]:
+    return sorted(path.name for path in (run.run / "checkpoints").iterdir())
+
+
+class TestSaving:
+    def test_goes_on_bit_by_bit(self, stepped: tuple[Network, Updates], run: Checkpoints) -> None:
+        network, updates = stepped
+        run.save(3, network, updates, {"stopped": False})
+        saved = run.begin(MADE)
+        assert saved is not None
+        assert (saved.step, saved.state["stopped"], saved.state["updates"]) == (3, False, 1)
+        again = open_network(saved.folder, device="cpu")
+        other = Updates(again, UpdateOptions(lr=1e-3))
+        run.restore(saved, other)
+        assert same(weights(network), weights(again))
+        assert other.done == updates.done == 1
+        ours, theirs = (one.optimizer.state_dict()["state"] for one in (updates, other))
+        assert ours.keys() == theirs.keys() != set()
+        for name in ours:
+            assert same(ours[name], theirs[name])
+
+    def test_the_latest_are_kept(self, stepped: tuple[Network, Updates], run: Checkpoints) -> None:
+        for step in (1, 2, 10, 1_000_000):
+            run.save(step, *stepped, {})
+        assert folders(run) == ["step-000010", "step-1000000"]
+        assert run.latest is not None
+        assert run.latest.step == 1_000_000
+
+    def test_of_the_same_step_the_later_one_stands(
+        self, stepped: tuple[Network, Updates], run: Checkpoints
+    ) -> None:
+        run.save(1, *stepped, {"said": "first"})
+        run.save(1, *stepped, {"said": "then"})
+        assert run.latest is not None
+        assert run.latest.state["said"] == "then"
+
+    @pytest.mark.parametrize("broken", ["save", "torch", "flush", "rename"])
+    def test_one_that_fails_leaves_the_ones_before(
+        self, broken: str, stepped: tuple[Network, Updates], run: Checkpoints, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        run.save(1, *stepped, {})
+
+        def full(*_: Any, **__: Any) -> None:
+            raise OSError(28, "No space left on device")
+
+        if broken == "save":
+            monkeypatch.setattr(Network, "save", full)
+        elif broken == "torch":
+            monkeypatch.setattr(torch(), "save", full)
+        elif broken == "flush":
+            monkeypatch.setattr("vrag.rl.checkpoints.os.fsync", full)
+        else:
+            monkeypatch.setattr("pathlib.Path.rename", full)
+        with pytest.raises(TrainingError, match="No space left"):
+            run.save(2, *stepped, {})
+        monkeypatch.undo()
+        saved = run.begin(MADE)
+        assert saved is not None
+        assert saved.step == 1
+        assert folders(run) == ["step-000001"], "what was torn is swept away"
+
+    def test_is_published_whole(self, stepped: tuple[Network, Updates], run: Checkpoints) -> None:
+        for _ in range(2):
+            assert run.publish(stepped[0]) == run.run / "model"
+        assert same(weights(open_network(run.run / "model", device="cpu")), weights(stepped[0]))
+        assert not list(run.run.glob(".model*"))
+
+
+class TestBeginning:
+    def test_torn_folders_do_not_count(self, stepped: tuple[Network, Updates], run: Checkpoints) -> None:
+        run.save(1, *stepped, {})
+        torn = run.run / "checkpoints" / ".step-000002"
+        torn.mkdir()
+        (torn / "state.json").write_text("{}")
+        (run.run / "checkpoints" / "step-x").mkdir()
+        saved = run.begin(MADE)
+        assert saved is not None
+        assert saved.step == 1
+        assert not torn.exists()
+
+    def test_other_settings_are_refused_by_name(self, run: Checkpoints) -> None:
+        other = {"kind": "test", "lr": 0.2, "update": {"warmup": 1}, "more": None, "seed": 1}
+        with pytest.raises(TrainingError, match="other settings: lr, seed, update") as told:
+            run.begin(other)
+        assert "--again" in (told.value.hint or "")
+        assert json.loads((run.run / "training.json").read_text()) == MADE
+
+    def test_again_throws_away(self, stepped: tuple[Network, Updates], run: Checkpoints) -> None:
+        run.save(1, *stepped, {})
+        (run.run / "metrics.jsonl").write_text("{}\n")
+        assert run.begin({"kind": "other"}, again=True) is None
+        assert [path.name for path in run.run.iterdir()] == ["training.json"]
+        assert run.latest is None
+
+    @pytest.mark.parametrize("again", [False, True])
+    def test_a_folder_with_something_else_is_left_alone(self, again: bool, tmp_path: Path) -> None:
+        (tmp_path / "letters.txt").write_text("dear")
+        with pytest.raises(TrainingError, match="holds no run"):
+            Checkpoints(tmp_path).begin(MADE, again=again)
+        assert (tmp_path / "letters.txt").read_text() == "dear"
+        assert len(list(tmp_path.iterdir())) == 1
+
+    def test_a_file_is_no_folder(self, tmp_path: Path) -> None:
+        (tmp_path / "run").write_text("dear")
+        with pytest.raises(TrainingError, match="is a file"):
+            Checkpoints(tmp_path / "run").begin(MADE)
+
+    def test_one_that_died_before_it_began_is_begun(self, tmp_path: Path) -> None:
+        (tmp_path / ".training.json").write_text('{"ki')
+        assert Checkpoints(tmp_path).begin(MADE) is None
+        assert Checkpoints(tmp_path).begin(MADE) is None
+
+    def test_settings_that_are_damaged_are_no_run(self, tmp_path: Path) -> None:
+        (tmp_path / "training.json").write_text("[1]")
+        with pytest.raises(TrainingError):
+            Checkpoints(tmp_path).begin(MADE)
+
+
+class TestDamage:
+    @pytest.mark.parametrize("content", [b"", b"{", b"[1]", b'"step"', b"\xff\xfe"])
+    def test_of_the_state(self, content: bytes, stepped: tuple[Network, Updates], run: Checkpoints) -> None:
+        folder = run.save(2, *stepped, {})
+        (folder / "state.json").write_bytes(content)
+        with pytest.raises(TrainingError, match="damaged") as told:
+            run.begin(MADE)
+        assert "Remove it" in (told.value.hint or "")
+
+    @pytest.mark.parametrize("content", [b"", b"x", b"PK\x03\x04", b"\x80\x02}.", None])
+    def test_of_the_optimizer(
+        self, content: bytes | None, stepped: tuple[Network, Updates], run: Checkpoints
+    ) -> None:
+        folder = run.save(2, *stepped, {})
+        path = folder / "optimizer.pt"
+        path.write_bytes(path.read_bytes()[:-200]) if content is None else path.write_bytes(content)
+        saved = run.latest
+        assert saved is not None
+        with pytest.raises(TrainingError, match="cannot be gone on from") as told:
+            run.restore(saved, Updates(opened(), UpdateOptions()))
+        assert "Remove it" in (told.value.hint or "")
+
+    def test_of_what_is_not_there(self, stepped: tuple[Network, Updates], run: Checkpoints) -> None:
+        folder = run.save(2, *stepped, {})
+        (folder / "optimizer.pt").unlink()
+        saved = run.latest
+        assert saved is not None
+        with pytest.raises(TrainingError):
+            run.restore(saved, Updates(opened(), UpdateOptions()))
+
+    def test_of_the_weights(self, stepped: tuple[Network, Updates], run: Checkpoints) -> None:
+        folder = run.save(2, *stepped, {})
+        weights_file = folder / "model.safetensors"
+        weights_file.write_bytes(weights_file.read_bytes()[:1000])
+        with pytest.raises(ModelError, match="cannot be loaded"):
+            open_network(folder, device="cpu")
+
+    def test_another_network_does_not_fit(self, stepped: tuple[Network, Updates], run: Checkpoints) -> None:
+        run.save(2, *stepped, {})
+        saved = run.latest
+        assert saved is not None
+        with pytest.raises(TrainingError, match="cannot be gone on from"):
+            run.restore(saved, Updates(opened(), UpdateOptions(freeze_vision=True)))

@@ -1,0 +1,95 @@
+"""Recorded runs in the tokens of another model: what is told, and what is learned."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+import pytest
+from test_forward import DONE, NODE, NOTES
+from tiny_world import ANSWER, FAMILIES, SEARCH, agents, attempts, force, rolled, shared, turns
+
+from vrag.agent.events import ModelCalled
+from vrag.agent.vimrag import Vimrag
+from vrag.rl.rollout import Rollout, roll_out
+from vrag.rl.rows import rows_of
+from vrag.rl.teaching import taught_rows, vocabulary_of
+from vrag.testing import ScriptedPolicy
+
+if TYPE_CHECKING:
+    from vrag.agent.method import Method
+    from vrag.rl.network import Network
+    from vrag.rl.rows import Row
+
+for library in ("torch", "transformers"):
+    pytest.importorskip(library, reason="the extra `train` is not installed")
+
+
+def recorded(network: Network, *replies: str, method: Method | None = None, steps: int = 5) -> Rollout:
+    """A run by a script, which tells no tokens."""
+
+    async def roll() -> Rollout:
+        agent = agents(network, method, steps)(ScriptedPolicy(replies))
+        return [one async for one in roll_out(attempts(1), lambda _: agent)][0]
+
+    return asyncio.run(roll())
+
+
+def own_text(network: Network, row: Row) -> str:
+    ids = row.tokens[row.own].tolist()
+    return network.checkpoint.tokenizer.decode(ids, clean_up_tokenization_spaces=False)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+class TestTaught:
+    def test_a_run_is_the_row_that_the_model_would_have_made(
+        self, family: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Told by a script or drawn by the network: the same tokens, the same masks, the same pictures."""
+        network = shared(family)
+        taught = taught_rows(network, *told(recorded(network, SEARCH, ANSWER)))
+        force(monkeypatch, turns(SEARCH, ANSWER))
+        (drawn,) = rolled(network)
+        wanted = rows_of(drawn.events, drawn.files, vocabulary_of(network))
+        (row,), (other,) = taught.rows, wanted.rows
+        assert row.tokens.tolist() == other.tokens.tolist()
+        assert row.own.tolist() == other.own.tolist()
+        assert (row.images, row.segment) == (other.images, other.segment)
+        assert not row.logprobs.any()
+
+    def test_segments_are_rows(self, family: str) -> None:
+        network = shared(family)
+        made = taught_rows(network, *told(recorded(network, NODE, NOTES, DONE, method=Vimrag())))
+        assert (made.dropped, made.breaks) == ((), ())
+        assert [row.segment for row in made.rows] == [0, 1]
+        texts = [own_text(network, row) for row in made.rows]
+        assert texts == [f"{NODE}<|im_end|>{NOTES}<|im_end|>", f"{DONE}<|im_end|>"]
+
+
+def told(rollout: Rollout) -> tuple[tuple[object, ...], dict[str, bytes]]:
+    assert rollout.failure is None
+    assert not any(isinstance(event, ModelCalled) and event.ids for event in rollout.events)
+    return rollout.events, dict(rollout.files)  # pyright: ignore[reportReturnType]
+
+
+class TestWhatIsLearned:
+    def test_is_what_was_carried_out_and_the_end_of_the_turn(self) -> None:
+        network = shared()
+        made = taught_rows(network, *told(recorded(network, SEARCH + " and more", ANSWER)))
+        assert own_text(network, made.rows[0]) == f"{SEARCH}<|im_end|>{ANSWER}<|im_end|>"
+
+    def test_a_run_without_its_messages_is_dropped(self) -> None:
+        network = shared()
+        events, _ = told(recorded(network, SEARCH, ANSWER))
+        made = taught_rows(network, events, {})  # pyright: ignore[reportArgumentType]
+        assert made.rows == ()
+        assert [dropped.steps for dropped in made.dropped] == [(1,), (2,)]
+
+    def test_a_picture_that_is_gone_is_told_of(self) -> None:
+        network = shared()
+        events, files = told(recorded(network, SEARCH, ANSWER))
+        left = {name: data for name, data in files.items() if not name.endswith(".jpg")}
+        made = taught_rows(network, events, left)  # pyright: ignore[reportArgumentType]
+        assert [dropped.steps for dropped in made.dropped] == [(2,)]
+        assert len(made.rows) == 1
+        assert own_text(network, made.rows[0]) == f"{SEARCH}<|im_end|>"

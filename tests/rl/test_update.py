@@ -1,0 +1,208 @@
+"""Steps that change the weights: what is learned, what stays, and that piles do not matter."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+from pydantic import ValidationError
+from tiny_world import files_of, noise, opened, randoms, row_of, same, shared, torch, user, weights
+
+from vrag.rl.generation import Sampling, first_prompt, write
+from vrag.rl.losses import LossOptions
+from vrag.rl.update import Lesson, UpdateOptions, Updates
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from vrag.rl.network import Network
+    from vrag.rl.rows import Row
+
+for library in ("torch", "transformers"):
+    pytest.importorskip(library, reason="the extra `train` is not installed")
+
+PLAIN = LossOptions(kl=0.0)
+
+
+def rows(network: Network, count: int = 4) -> tuple[list[Row], dict[str, bytes]]:
+    """Of several lengths, every other one with a picture."""
+    told = [[user("red " * (at + 1), *([noise(at)] if at % 2 else []))] for at in range(count)]
+    prompts = [first_prompt(network, history) for history in told]
+    replies = write(network, prompts, Sampling(max_tokens=6), randoms(count))
+    made = [row_of(prompt, reply) for prompt, reply in zip(prompts, replies, strict=True)]
+    return made, files_of(*prompts)
+
+
+def lesson(made: Sequence[Row], advantages: Sequence[float], masked: Sequence[bool] = ()) -> Lesson:
+    return Lesson(
+        made,
+        np.array(advantages, np.float64),
+        np.array(masked or [False] * len(made)),
+        np.arange(len(made)),
+        len(made),
+    )
+
+
+def improved(network: Network, taught: Lesson, files: dict[str, bytes], **more: Any) -> dict[str, float]:
+    options: LossOptions = more.pop("loss", PLAIN)
+    reference = more.pop("reference", None)
+    updates = Updates(network, UpdateOptions(lr=1e-2, **more))
+    return updates.improve(taught, files, options, temperature=1.0, reference=reference)
+
+
+class TestImproving:
+    def test_without_an_advantage_nothing_changes(self) -> None:
+        """All rewards of a group alike, and no entropy: the weights stay bit by bit."""
+        network = opened()
+        made, files = rows(network)
+        before = weights(network)
+        measured = improved(network, lesson(made, [0.0] * 4), files)
+        assert measured["grad_norm"] == 0.0
+        assert same(before, weights(network))
+
+    def test_but_for_weight_decay(self) -> None:
+        network = opened()
+        made, files = rows(network)
+        before = weights(network)
+        improved(network, lesson(made, [0.0] * 4), files, weight_decay=0.1)
+        for name, weight in weights(network).items():
+            assert torch().allclose(weight, before[name] * (1 - 1e-2 * 0.1), atol=1e-7)
+
+    def test_and_for_entropy(self) -> None:
+        network = opened()
+        made, files = rows(network)
+        first = improved(network, lesson(made, [0.0] * 4), files, loss=LossOptions(kl=0.0, entropy=0.5))
+        assert first["grad_norm"] > 0
+
+    def test_masked_rows_teach_nothing(self) -> None:
+        network = opened()
+        made, files = rows(network)
+        before = weights(network)
+        masks = [True] * 4
+        measured = improved(network, lesson(made, [1.0, -1.0, 2.0, 0.5], masks), files)
+        assert measured["grad_norm"] == 0.0
+        assert same(before, weights(network))
+
+    def test_what_was_worth_more_becomes_likelier(self) -> None:
+        network = opened()
+        made, files = rows(network)
+        updates = Updates(network, UpdateOptions(lr=3e-4))
+        taught = lesson(made, [1.0, -1.0, 1.0, -1.0])
+        from vrag.rl.forward import score
+
+        with torch().no_grad():
+            before = score(network, made, files).logprobs.sum(-1)
+        updates.improve(taught, files, PLAIN, temperature=1.0)
+        with torch().no_grad():
+            change = score(network, made, files).logprobs.sum(-1) - before
+        assert (change.sign() == torch().tensor([1.0, -1.0, 1.0, -1.0])).all()
+
+    def test_the_sampler_is_the_policy_at_first(self) -> None:
+        network = opened()
+        made, files = rows(network)
+        measured = improved(network, lesson(made, [1.0, -1.0, 1.0, -1.0]), files)
+        assert measured["drift"] == pytest.approx(0.0, abs=1e-8)
+        assert measured["ratio"] == pytest.approx(1.0, abs=1e-5)
+        assert measured["clipped"] == 0.0
+        assert 0 < measured["entropy"] < np.log(2000)
+
+    def test_piles_do_not_matter(self) -> None:
+        """All rows at once or each alone: the same gradient, the same means."""
+        measured = []
+        norms = []
+        for tokens in (10_000, 1):
+            network = opened()
+            made, files = rows(network)
+            updates = Updates(network, UpdateOptions(lr=1e-3, pile_tokens=tokens))
+            reference = shared()
+            options = LossOptions(kl=0.1, entropy=0.01)
+            measured.append(
+                updates.improve(
+                    lesson(made, [1.0, -0.5, 0.2, -1.0], [False, False, True, False]),
+                    files, options, temperature=1.0, reference=reference,
+                )
+            )  # fmt: skip
+            norms.append(weights(network)["lm_head.weight"])
+        assert measured[0].keys() == measured[1].keys()
+        for name, value in measured[0].items():
+            assert measured[1][name] == pytest.approx(value, rel=2e-3, abs=1e-6), name
+        assert torch().allclose(norms[0], norms[1], atol=3e-4)
+
+    def test_the_divergence_is_from_the_reference(self) -> None:
+        network = opened()
+        made, files = rows(network)
+        updates = Updates(network, UpdateOptions(lr=1e-3))
+        taught, options = lesson(made, [1.0, -1.0, 1.0, -1.0]), LossOptions(kl=0.1)
+        values = [
+            updates.improve(taught, files, options, temperature=1.0, reference=shared())["kl"] for _ in range(3)
+        ]
+        assert values[0] == pytest.approx(0.0, abs=1e-8)
+        assert values[0] < values[1] < values[2]
+
+
+class TestLearning:
+    def test_rows_are_learned_by_heart(self) -> None:
+        """Four rows, two with pictures, in a second or so."""
+        network = opened()
+        made, files = rows(network)
+        updates = Updates(network, UpdateOptions(lr=1e-2, warmup=5))
+        losses = [updates.learn(made, files)["loss"] for _ in range(40)]
+        assert losses[0] > 5
+        assert losses[-1] < 0.05
+
+    def test_its_loss_is_the_mean_over_tokens(self) -> None:
+        network = opened()
+        made, files = rows(network)
+        values = [
+            Updates(opened(), UpdateOptions(lr=1e-9, pile_tokens=tokens)).learn(made, files)
+            for tokens in (10_000, 1)
+        ]
+        said = np.concatenate([row.logprobs[row.own] for row in made])
+        assert values[0]["loss"] == pytest.approx(-said.mean(), rel=1e-4)
+        assert values[0]["tokens"] == len(said)
+        assert values[1]["loss"] == pytest.approx(values[0]["loss"], rel=1e-5)
+        assert values[1]["grad_norm"] == pytest.approx(values[0]["grad_norm"], rel=1e-3)
+
+
+class TestOptions:
+    def test_a_frozen_tower_stays_and_keeps_no_gradients(self) -> None:
+        network = opened()
+        made, files = rows(network)
+        before = weights(network)
+        Updates(network, UpdateOptions(lr=1e-2, freeze_vision=True)).learn(made, files)
+        changed = {
+            name for name, value in weights(network).items() if not torch().equal(value, before[name])
+        }
+        assert changed
+        assert not any(".visual." in name for name in changed)
+        assert all(weight.grad is None for weight in network.model.parameters())
+
+    def test_the_rate_rises_to_what_it_is(self) -> None:
+        updates = Updates(opened(), UpdateOptions(lr=0.4, warmup=4))
+        rates = []
+        for _ in range(6):
+            updates._step()  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
+            rates.append(updates.optimizer.param_groups[0]["lr"])
+        assert rates == pytest.approx([0.1, 0.2, 0.3, 0.4, 0.4, 0.4])
+
+    def test_gradients_are_clipped(self) -> None:
+        network = opened()
+        made, files = rows(network)
+        updates = Updates(network, UpdateOptions(lr=1e-3, clip_norm=1e-3))
+        norms: list[float] = []
+        step = updates.optimizer.step
+
+        def noted(*how: Any) -> Any:
+            grads = [weight.grad for weight in network.model.parameters() if weight.grad is not None]
+            norms.append(float(torch().stack([grad.norm() for grad in grads]).norm()))
+            return step(*how)
+
+        updates.optimizer.step = noted
+        assert updates.learn(made, files)["grad_norm"] > 1
+        assert norms == [pytest.approx(1e-3, rel=1e-3)]
+
+    @pytest.mark.parametrize("wrong", [{"lr": 0}, {"warmup": -1}, {"clip_norm": 0}, {"rate": 1}])
+    def test_what_cannot_be_is_refused(self, wrong: dict[str, Any]) -> None:
+        with pytest.raises(ValidationError):
+            UpdateOptions(**wrong)
