@@ -43,12 +43,18 @@ def test_there_is_a_panel_for_each_measure_that_has_a_value_and_no_empty_one() -
     assert texts(curves_svg([silent]), "name") == ["Reward"]
 
 
+def test_counts_of_what_should_not_happen_are_drawn_where_it_happened() -> None:
+    calm, troubled = ({"reward": 0.5, "failed": count, "masked": 0.0} for count in (0.0, 2.0))
+    assert texts(curves_svg([Training("calm", (Metrics(1, calm),))]), "name") == ["Reward"]
+    assert texts(curves_svg([Training("x", (Metrics(1, troubled),))]), "name") == ["Reward", "Failed"]
+
+
 def test_rewards_and_measures_of_others_have_panels_too() -> None:
     values = dict.fromkeys(["accuracy", "reward/brevity", "reward/answer", "something", "loss"], 0.5)
     values |= dict.fromkeys(["eval/reward/answer", "eval/accuracy", "eval/missing"], 0.5)
     found = measures_of([Training("tiny", (Metrics(1, values),))])
     first = ["reward/answer", "reward/brevity", "accuracy"]
-    second = ["eval/accuracy", "eval/reward/answer", "eval/missing"]
+    second = ["eval/accuracy", "eval/missing", "eval/reward/answer"]
     assert [one.name for one in found] == [*first, *second, "loss", "something"]
     assert measure_of("eval/reward/answer").title == "Reward: answer, held out"
 

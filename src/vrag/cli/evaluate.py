@@ -1,14 +1,17 @@
-"""`vrag eval`: how good the search is on questions whose pages are known."""
+"""`vrag eval`: how good the search is, and the answers, on questions that have been answered before."""
 
 from __future__ import annotations
 
 import asyncio
 import json
-from contextlib import aclosing
+import time
+from contextlib import aclosing, contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import typer
+from rich.text import Text
 
 from vrag.cli.asking import MaxSteps, TopK
 from vrag.cli.display import (
@@ -22,25 +25,34 @@ from vrag.cli.display import (
     Model,
     RankBy,
     add_progress,
+    duration,
     emit_json,
+    err,
     plain,
     say,
     show_table,
     tell_report,
+    warn,
 )
 from vrag.cli.paths import nothing_read
+from vrag.cli.saving import STDOUT, check_out, write_file
 from vrag.errors import CaseError
 from vrag.settings import load_settings
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Sequence
+    from collections.abc import AsyncGenerator, Callable, Generator, Sequence
 
     from vrag.agent.loop import Agent as AgentOf
     from vrag.agent.trajectory import Trajectory
-    from vrag.evaluation.answers import AnswerReport
+    from vrag.evaluation.answers import AnswerReport, AnswerScore
+    from vrag.reward import Scorer
     from vrag.types import Case
 
 __all__ = ["app"]
+
+DONE, FAILED, STOPPED = 0, 1, 130
+LOG_SECONDS = 30.0
+"""Between two lines of progress where the output is no terminal."""
 
 app = typer.Typer(help="Measure on questions whose answers are known.", no_args_is_help=True)
 
@@ -107,23 +119,29 @@ def answers(
     concurrency: int = typer.Option(8, min=1, help="Questions that are asked at once."),
     blank: bool = typer.Option(False, help="Show white pictures: what is answered without looking."),
     exact: bool = typer.Option(False, help="Rules take an answer for right only word for word."),
-    out: Path | None = typer.Option(
-        None, "--out", "-o", help="File for the report as JSON, question by question."
+    out: str | None = typer.Option(
+        None, "--out", "-o", help="File for the report as JSON, question by question; - for standard output."
     ),
     as_json: bool = Json,
 ) -> None:
     """Ask every question, and measure how many answers are right.
 
     A judge says so: the model of VRAG_JUDGE_MODEL, or rules. Gold pages that were shown count as found.
+    Stopped by Ctrl-C, it tells of the questions that were answered by then.
+
+    Exit status: 0 measured, 1 not one question has a verdict, 2 wrong use, 130 stopped.
 
     Example: vrag eval answers held_out.json --collection corpus --model local:trained/model
     """
     from vrag.assemble import open_agent, open_scorer, open_workbench
     from vrag.cases import read_cases
-    from vrag.evaluation.answers import score_answers
     from vrag.evaluation.blank import BlankSearcher
 
+    if out is not None:
+        check_out(out, as_json=as_json)
     cases = read_cases(dataset)
+    if not cases:
+        raise CaseError(f"{dataset} holds no questions.")
     settings = load_settings(
         collections=tuple(collections) if collections else None,
         agent=agent,
@@ -134,32 +152,92 @@ def answers(
     ).settings
     searcher = open_workbench(settings).searcher
     asked = open_agent(settings, BlankSearcher(searcher) if blank else searcher)
-    scorer = open_scorer(settings, exact=exact)
-
-    async def measured() -> AnswerReport:
-        try:
-            return await score_answers(cases, _runs(asked, cases, concurrency), scorer)
-        finally:
-            await asked.aclose()
-
-    report = asyncio.run(measured())
+    job = _Job(cases, asked, open_scorer(settings, exact=exact), concurrency)
+    with _progress(len(cases)) as tell:
+        report = asyncio.run(job.report(tell))
+    facts = {**report.as_dict(), "stopped": job.stopped}
     if out is not None:
-        out.write_text(json.dumps(report.as_dict(), indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+        write_file(out, (json.dumps(facts, indent=2, ensure_ascii=False) + "\n").encode())
     if as_json:
-        emit_json(report.as_dict())
-        return
+        emit_json(facts)
+    elif out != STDOUT:
+        _tell(report, len(cases))
+    raise typer.Exit(STOPPED if job.stopped else FAILED if report.unjudged == len(report.scores) else DONE)
+
+
+@dataclass
+class _Job:
+    """Questions that are asked and judged."""
+
+    cases: Sequence[Case]
+    agent: AgentOf
+    scorer: Scorer
+    concurrency: int
+    stopped: bool = False
+    scores: dict[str, AnswerScore] = field(default_factory=dict[str, "AnswerScore"])
+
+    async def report(self, tell: Callable[[int, int], None]) -> AnswerReport:
+        """Asks them; ends early, with what is done, at Ctrl-C."""
+        from vrag.evaluation.answers import AnswerReport, score_answers
+
+        def progress(score: AnswerScore) -> None:
+            self.scores[score.case.uid] = score
+            tell(len(self.scores), sum(one.reward.correct is True for one in self.scores.values()))
+
+        try:
+            return await score_answers(self.cases, self._runs(), self.scorer, progress=progress)
+        except asyncio.CancelledError:  # Ctrl-C
+            self.stopped = True
+            done = (self.scores[case.uid] for case in self.cases if case.uid in self.scores)
+            return AnswerReport(tuple(done))
+        finally:
+            await self.agent.aclose()
+
+    async def _runs(self) -> AsyncGenerator[tuple[Case, Trajectory], None]:
+        """All questions, several at once, as they finish."""
+        from vrag.rl.rollout import Attempt, roll_out
+
+        attempts = (Attempt(case=case, sample=0) for case in self.cases)
+        rolling = roll_out(attempts, lambda _: self.agent, concurrency=self.concurrency)
+        async with aclosing(rolling) as rollouts:
+            async for rollout in rollouts:
+                yield rollout.attempt.case, rollout.trajectory
+
+
+def _tell(report: AnswerReport, asked: int) -> None:
+    """Prints what was measured, and why there are questions on which nothing was."""
+    if len(report.scores) < asked:
+        warn(
+            f"Stopped: this is of the {len(report.scores)} questions that were answered, not of all {asked}."
+        )
     show_table(["figure", "value"], ((name, f"{value:.3f}") for name, value in report.measures.items()))
-    told = report.as_dict()
-    say(f"{len(report.scores)} questions; {told['failed']} failed, {told['unjudged']} without a verdict.")
+    say(
+        f"{len(report.scores)} questions; {report.failed} failed, {report.unjudged} without a verdict; "
+        "the accuracy is of the others."
+        if report.unjudged
+        else f"{len(report.scores)} questions, all with a verdict."
+    )
+    for score in [one for one in report.scores if one.reward.correct is None][:3]:
+        say(("  ! ", "yellow"), plain(f"{score.case.uid}: {score.failure or score.reward.why}", 300))
 
 
-async def _runs(
-    agent: AgentOf, cases: Sequence[Case], concurrency: int
-) -> AsyncGenerator[tuple[Case, Trajectory], None]:
-    """All questions, several at once, as they finish."""
-    from vrag.rl.rollout import Attempt, roll_out
+@contextmanager
+def _progress(questions: int) -> Generator[Callable[[int, int], None]]:
+    """A line on the standard error stream: how far it is; one now and then where that is no terminal."""
+    begun = shown = time.monotonic()
 
-    attempts = (Attempt(case=case, sample=0) for case in cases)
-    async with aclosing(roll_out(attempts, lambda _: agent, concurrency=concurrency)) as rollouts:
-        async for rollout in rollouts:
-            yield rollout.attempt.case, rollout.trajectory
+    def line(done: int, right: int) -> str:
+        left = (time.monotonic() - begun) / done * (questions - done)
+        return f"{done}/{questions} questions · {right} right · {duration(left)} left"
+
+    def printed(done: int, right: int) -> None:
+        nonlocal shown
+        if time.monotonic() - shown > LOG_SECONDS:
+            shown = time.monotonic()
+            err.print(line(done, right))
+
+    if not err.is_terminal:
+        yield printed
+        return
+    with err.status("") as status:
+        yield lambda done, right: status.update(Text(line(done, right), "dim"))

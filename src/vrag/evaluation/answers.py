@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterable, Callable, Sequence
+    from collections.abc import AsyncIterable, Callable, Iterable, Sequence
 
     from vrag.agent.trajectory import Trajectory
     from vrag.reward.base import Reward, Scorer
@@ -52,24 +53,38 @@ class AnswerReport:
 
     @property
     def measures(self) -> dict[str, float]:
-        """`accuracy` over the questions with a verdict, means of the parts of the reward, what it took."""
-        judged = [score for score in self.scores if score.reward.correct is not None]
-        means = {"accuracy": _mean([float(bool(score.reward.correct)) for score in judged])}
-        for name in sorted({name for score in self.scores for name in score.reward.parts}):
-            given = [score.reward.parts[name] for score in self.scores]
-            means[f"reward/{name}"] = _mean([value for value in given if value is not None])
-        means["calls"] = _mean([float(score.calls) for score in self.scores])
-        means["visual_tokens"] = _mean([float(score.visual_tokens) for score in self.scores])
-        means["seconds"] = _mean([score.seconds for score in self.scores])
-        return means
+        """`accuracy` over the questions with a verdict, means of the parts of the reward, what it took.
+
+        What nothing was measured on is not in it: no accuracy is not an accuracy of 0.
+        """
+        rewards = [score.reward for score in self.scores]
+        names = sorted({name for reward in rewards for name in reward.parts})
+        means = {
+            "accuracy": _mean(reward.correct for reward in rewards),
+            **{f"reward/{name}": _mean(reward.parts.get(name) for reward in rewards) for name in names},
+            "calls": _mean(score.calls for score in self.scores),
+            "visual_tokens": _mean(score.visual_tokens for score in self.scores),
+            "seconds": _mean(score.seconds for score in self.scores),
+        }
+        return {name: mean for name, mean in means.items() if mean is not None}
+
+    @property
+    def failed(self) -> int:
+        """Questions whose run broke off."""
+        return sum(score.failure is not None for score in self.scores)
+
+    @property
+    def unjudged(self) -> int:
+        """Questions without a verdict, those that failed among them."""
+        return sum(score.reward.correct is None for score in self.scores)
 
     def as_dict(self) -> dict[str, Any]:
         """The measures, `questions`, `unjudged` and `failed` counts, and every question."""
         return {
             **self.measures,
             "questions": len(self.scores),
-            "unjudged": sum(score.reward.correct is None for score in self.scores),
-            "failed": sum(score.failure is not None for score in self.scores),
+            "unjudged": self.unjudged,
+            "failed": self.failed,
             "answers": [score.as_dict() for score in self.scores],
         }
 
@@ -79,32 +94,49 @@ async def score_answers(
     runs: AsyncIterable[tuple[Case, Trajectory]],
     scorer: Scorer,
     *,
+    concurrency: int = 32,
     progress: Callable[[AnswerScore], None] | None = None,
 ) -> AnswerReport:
-    """Scores runs as they come, in whatever order.
+    """Scores runs as they come, in whatever order; a slow judge does not hold up the next run.
 
     Args:
         cases: The questions, in the order of the report.
         runs: Each with its case.
         scorer: Says what is right.
+        concurrency: Runs that are scored at once, at most.
         progress: Is told of each.
     """
     scored: dict[str, AnswerScore] = {}
-    async for case, run in runs:
-        score = AnswerScore(
-            case=case,
-            answer=run.answer,
-            reward=await scorer.score(case, run),
-            calls=len(run.steps),
-            seconds=run.usage.seconds,
-            visual_tokens=run.usage.visual_tokens,
-            failure=run.failure,
-        )
-        scored[case.uid] = score
+    places = asyncio.Semaphore(concurrency)
+
+    async def work(case: Case, run: Trajectory) -> None:
+        try:
+            scored[case.uid] = score = _score(case, run, await scorer.score(case, run))
+        finally:
+            places.release()
         if progress is not None:
             progress(score)
+
+    async with asyncio.TaskGroup() as group:
+        async for case, run in runs:
+            await places.acquire()
+            group.create_task(work(case, run))
     return AnswerReport(tuple(scored[case.uid] for case in cases if case.uid in scored))
 
 
-def _mean(values: Sequence[float]) -> float:
-    return sum(values) / len(values) if values else 0.0
+def _score(case: Case, run: Trajectory, reward: Reward) -> AnswerScore:
+    return AnswerScore(
+        case=case,
+        answer=run.answer,
+        reward=reward,
+        calls=len(run.steps),
+        seconds=run.usage.seconds,
+        visual_tokens=run.usage.visual_tokens,
+        failure=run.failure,
+    )
+
+
+def _mean(values: Iterable[float | None]) -> float | None:
+    """Over those that there are; None without any."""
+    given = [float(value) for value in values if value is not None]
+    return sum(given) / len(given) if given else None

@@ -45,6 +45,8 @@ class Measure:
     unit: str
     span: tuple[float, float] | None = None
     """Ends of its axis, in its unit; by the values when None."""
+    quiet: bool = False
+    """Whether it is left out while it is 0 throughout: a count of what should not happen."""
     smooth: bool = True
     """Whether it is measured at every step, so that a running mean tells more than the values."""
 
@@ -68,15 +70,16 @@ GROUPS: Mapping[str, tuple[Measure, ...]] = {
             "eval/accuracy", "Accuracy, held out", "% of cases, without sampling", _PERCENT, smooth=False
         ),
         Measure("eval/reward", "Reward, held out", "mean of the cases, 0 to 1", _SHARE, smooth=False),
+        Measure("eval/missing", "Missing, held out", "cases without a reward", quiet=True, smooth=False),
     ),
     "How does it behave?": (
         Measure("calls", "Calls", "of the model, in a rollout"),
         Measure("tokens", "Length", "tokens sampled in a rollout"),
         Measure("invalid", "Invalid turns", "% of turns without an action"),
-        Measure("masked", "Masked", "% of segments without gradient"),
-        Measure("missing", "Missing rewards", "rollouts of a step"),
-        Measure("failed", "Failed", "rollouts of a step"),
-        Measure("dropped", "Dropped", "replies of a step that make no row"),
+        Measure("masked", "Masked", "% of segments without gradient", quiet=True),
+        Measure("missing", "Missing rewards", "rollouts of a step", quiet=True),
+        Measure("failed", "Failed", "rollouts of a step", quiet=True),
+        Measure("dropped", "Dropped", "replies of a step that make no row", quiet=True),
     ),
     "Is the update healthy?": (
         Measure("kl", "KL", "to the reference, nats a token"),
@@ -84,7 +87,7 @@ GROUPS: Mapping[str, tuple[Measure, ...]] = {
         Measure("grad_norm", "Gradient norm", "before clipping"),
         Measure("loss", "Loss", "of the policy"),
         Measure("policy", "Policy term", "of the loss, without KL and entropy"),
-        Measure("clipped", "Clipped", "% of the ratios"),
+        Measure("clipped", "Clipped", "% of the ratios", quiet=True),
         Measure("ratio", "Ratio", "new over old probability"),
         Measure("drift", "Drift", "from the policy that sampled, nats a token"),
         Measure("seconds", "Time", "seconds of a step"),
@@ -108,7 +111,10 @@ def curves_svg(trainings: Sequence[Training], title: str = "") -> str:
     """
     window = window_of(trainings)
     groups = [
-        Group(heading, [_panel(measure, trainings, window) for measure in measures])
+        Group(
+            heading,
+            [_panel(measure, trainings, window) for measure in measures if _shows(measure, trainings)],
+        )
         for heading, measures in _measures(trainings).items()
     ]
     alone = trainings[0].name if len(trainings) == 1 else ""
@@ -147,6 +153,12 @@ def measures_of(trainings: Sequence[Training]) -> list[Measure]:
     """What was measured at least once, in the order in which it is drawn."""
     found = names(record for training in trainings for record in training.records)
     return [one for group in _measures(trainings).values() for one in group if one.name in found]
+
+
+def _shows(measure: Measure, trainings: Sequence[Training]) -> bool:
+    """Whether a measure has anything to show."""
+    values = [value for training in trainings for _, value in series(training.records, measure.name)]
+    return any(values) if measure.quiet else bool(values)
 
 
 def running_mean(points: Points, window: float) -> list[tuple[float, float]]:
