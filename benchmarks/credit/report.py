@@ -6,6 +6,7 @@ python -m benchmarks.credit OUT --report
 from __future__ import annotations
 
 import math
+import shlex
 from typing import TYPE_CHECKING
 
 from benchmarks.credit.pictures import study_svg
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from benchmarks.credit.results import Arm, Contrast, Difference, Results, Run
+    from benchmarks.credit.setting import Setting
     from benchmarks.credit.statistics import Interval
 
 __all__ = ["CURVES", "REPORT", "markdown", "write_report"]
@@ -64,6 +66,7 @@ def _lines(results: Results) -> Iterator[str]:
     yield from _arms(results)
     yield from _contrasts(results)
     yield from _every(results)
+    yield from _commands(setting)
     yield from _reading(results)
 
 
@@ -148,6 +151,14 @@ def _final(run: Run) -> str:
     return "–" if run.final is None else _percent(run.final)
 
 
+def _commands(setting: Setting) -> Iterator[str]:
+    yield "## What was run"
+    yield ""
+    yield from ("```sh", shlex.join(setting.command), "```", "")
+    arms = ((name, f"`{shlex.join(flags)}`" if flags else "–") for name, flags in setting.arms.items())
+    yield from _table(("arm (`{arm}`)", "adds to the command"), arms)
+
+
 def _reading(results: Results) -> Iterator[str]:
     seeds = len(results.setting.seeds)
     yield "## How to read this"
@@ -160,6 +171,14 @@ def _reading(results: Results) -> Iterator[str]:
         "by Kaplan and Meier. A difference is of the runs of one seed. Both p are two-sided and exact, and "
         f"with {seeds} pairs neither can be below {2 / 2**seeds:.4g}; they are not corrected for the number "
         "of differences."
+    )
+    yield ""
+    yield (
+        "A seed draws the questions of each step and the replies; where the command names one model to begin "
+        "with, all runs begin as that model, and what another one would do is not told. GRPO takes the mean "
+        "of its loss over trajectories, GGPO over segments: between the two both that and the masks differ. "
+        "What the graph adds is told by GGPO beside GGPO with its masks dealt at random: as many segments are "
+        "masked there, but others. A mask in a group without an advantage takes nothing away, in either."
     )
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import fcntl
 import json
+import os
 import secrets
 import subprocess
 import sys
@@ -94,7 +95,11 @@ class Study:
         return Outcome(job, status)
 
     def _call(self, job: Job, told: Path, lock: IO[str]) -> int | None:
-        """Runs the process of a run; it inherits the lock, and holds it when this one is killed."""
+        """Runs the process of a run; it inherits the lock, and holds it when this one is killed.
+
+        It computes with one thread, unless `OMP_NUM_THREADS` says otherwise: several runs stand beside each
+        other, and small models are often many times slower with two.
+        """
         line = self.setting.line(job, self.folder / job.name, sys.executable)
         with told.open("ab") as log:
             log.write(f"$ {' '.join(line)}\n".encode())
@@ -106,6 +111,7 @@ class Study:
                 stderr=subprocess.STDOUT,
                 pass_fds=(lock.fileno(),),
                 start_new_session=True,
+                env=os.environ | {"OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", "1")},
             )
         while not self._stop.is_set():
             try:

@@ -211,6 +211,14 @@ def test_a_place_that_cannot_be_written_is_named(tmp_path: Path, place: str) -> 
         write_parquet(tmp_path / place, [CASE], RAG)
 
 
+def test_words_that_are_no_text_are_refused_and_leave_nothing(tmp_path: Path) -> None:
+    """As a shell hands them over that was given a byte which is no UTF-8."""
+    with pytest.raises(CaseError, match="not text in UTF-8"):
+        write_parquet(tmp_path / "a.parquet", [CASE], ParquetOptions(data_source="\udcff"))
+
+    assert not list(tmp_path.iterdir())
+
+
 def test_the_references_own_parquet_is_read_though_columns_are_missing_at_the_top(tmp_path: Path) -> None:
     """Its converter takes `file_name` and `reference_page` out of the row that its trainer reads."""
     row = {

@@ -20,7 +20,7 @@ from vrag.geometry import Box
 from vrag.types import Case, Region
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
 pa: Any = importlib.import_module("pyarrow")
 parquet: Any = importlib.import_module("pyarrow.parquet")
@@ -290,13 +290,14 @@ def test_two_cases_with_one_uid_are_refused(tmp_path: Path) -> None:
         ("a.json", b"\xff\xfe", "UTF-8"),
         ("a.json", b"[" * 100_000, "not JSON"),
         ("a.json", b"[]", "no cases"),
-        ("a.json", b"3", "list of cases"),
+        ("a.json", b"3", r"a\.json holds no list of cases"),
         ("a.json", b"[3]", "no kind"),
         ("a.json", b'[{"a": 1}]', "their columns: a"),
         ("a.jsonl", b"", "no cases"),
         ("a.jsonl", b"\xff", "UTF-8"),
         ("a.parquet", b"PAR1 no", "not a parquet"),
         ("a.parquet", b"", "not a parquet"),
+        ("a.parquet", b"PAR1" + bytes(500) + b"PAR1", "not a parquet file, or damaged: .*[^ .]\\.$"),
         ("a.csv", b"a,b", r"\.csv, not in"),
         ("a", b"", "nothing, not in"),
     ],
@@ -306,6 +307,24 @@ def test_a_file_that_is_no_data_set_is_refused(tmp_path: Path, name: str, conten
 
     with pytest.raises(CaseError, match=why):
         open_cases(tmp_path / name)
+
+
+@pytest.mark.parametrize("row", ["dataset", "squad", "slidevqa"])
+def test_an_answer_that_is_not_a_number_is_missing_and_no_answer(tmp_path: Path, row: str) -> None:
+    rows: dict[str, Mapping[str, object]] = {
+        "dataset": {
+            "uid": 1,
+            "query": "?",
+            "reference_answer": float("nan"),
+            "meta_info": {"file_name": "a.pdf"},
+        },
+        "squad": {"title": float("nan"), "context": "c", "question": "?", "id": "1", "answers": []},
+        "slidevqa": SLIDEVQA | {"answer": float("nan")},
+    }
+    (tmp_path / "a.json").write_text(json.dumps([rows[row]]))
+
+    with pytest.raises(CaseError, match="row 1"):
+        list(open_cases(tmp_path / "a.json")[1])
 
 
 @pytest.mark.parametrize("name", ["missing.json", "missing.parquet", "folder.json"])

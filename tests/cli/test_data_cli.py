@@ -106,6 +106,16 @@ def test_stats_tells_a_clean_split_from_a_leak(corpus: Path) -> None:
     assert "share 3 documents" in run("stats", corpus / "train.json", leaking)
 
 
+def test_stats_names_files_so_that_they_can_be_told_apart(corpus: Path, tmp_path: Path) -> None:
+    files = [tmp_path / name / "train.json" for name in ("a", "b")]
+    for file in files:
+        file.parent.mkdir()
+        file.write_bytes((corpus / "train.json").read_bytes())
+
+    said = "".join(run("stats", *files).split())
+    assert "".join(f"{files[0]} and {files[1]} share".split()) in said
+
+
 def test_stats_for_machines(corpus: Path) -> None:
     found = json.loads(run("stats", corpus / "train.json", corpus / "held_out.json", "--json"))
 

@@ -122,6 +122,24 @@ def test_failures_are_listed_by_reason_and_made_again_when_asked(
     assert {entry.failure for entry in read_entries(out)} == {None}
 
 
+def test_failures_of_before_are_not_passed_over(desk: Path, tmp_path: Path) -> None:
+    broken = [f"{number}?" for number in range(CASES)]
+
+    def script(asked: Asked) -> Reply:
+        return Refuse(400, "no") if any(word in asked.question for word in broken) else said(asked)
+
+    out = tmp_path / "out"
+    with ChatServer(script) as server:
+        assert invoke(desk, out, server, "--samples", "1").exit_code == 1
+        again = invoke(desk, out, server, "--samples", "1")
+        assert again.exit_code == 1
+        assert f"{CASES} of those made before failed" in again.output
+        broken.pop()
+        assert invoke(desk, out, server, "--samples", "1", "--retry-failed").exit_code == 0
+        told = invoke(desk, out, server, "--samples", "1", "--json")
+    assert (told.exit_code, json.loads(told.stdout)["failed_before"]) == (0, CASES - 1)
+
+
 def test_a_server_that_fails_always_is_given_up(desk: Path, tmp_path: Path) -> None:
     with ChatServer(lambda _: Refuse(400, "no")) as server:
         result = invoke(desk, tmp_path / "out", server, "--samples", "20", "--concurrency", "2")

@@ -108,6 +108,14 @@ def test_a_missing_key_and_unknown_families_show_before_anything_is_indexed(plac
     assert not Path("samples").exists()
 
 
+def test_a_data_set_without_questions_is_refused(place: Path) -> None:
+    Path("none.json").write_text("[]")
+    Path("experts.toml").write_text(EXPERTS.format(url="http://127.0.0.1:9/v1"))
+    done = vrag("sample", "none.json", "--out", "samples", "--experts", "experts.toml")
+    assert "holds no questions" in str(done.exception)
+    assert not Path("samples").exists()
+
+
 def test_what_was_selected_is_exported(tmp_path: Path) -> None:
     store = SampleStore(tmp_path / "samples")
     record_sample(store, "a", SEARCH, ANSWER)

@@ -88,11 +88,14 @@ def test_a_turn_in_json_is_read_back(action: Search | Answer | Crop) -> None:
     assert read_plan(dump_turn(parse(written("Why.", action)))) == Plan("Why.", action)
 
 
-@pytest.mark.parametrize("score", ["0", "6", "true", "4.5", '"five"', "null", "[5]"])
+@pytest.mark.parametrize(
+    "score", ["0", "6", "true", "4.5", '"five"', '"' + "5" * 5000 + '"', '""', "null", "[5]", "1e999"]
+)
 def test_only_scores_from_1_to_5_count(score: str) -> None:
     with pytest.raises(Unusable):
         read_score(f'{{"score": {score}}}')
-    assert read_score('{"score": "4"}').score == 4
+    assert read_score('{"score": " 4"}').score == 4
+    assert repr(read_score('{"score": 5.0}').score) == "5"
 
 
 @pytest.mark.parametrize("name", sorted(PROFILES))

@@ -10,7 +10,7 @@ from vrag.evaluation.answers import AnswerReport, score_answers
 from vrag.evaluation.blank import BlankSearcher
 from vrag.reward import Reward
 from vrag.testing import tiny_corpus
-from vrag.types import Case
+from vrag.types import Case, Query
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Sequence
@@ -73,17 +73,22 @@ def test_runs_are_scored_at_once_and_not_one_after_the_other() -> None:
             self.now -= 1
             return await super().score(case, run)
 
-    async def judged(most: int) -> tuple[int, AnswerReport]:
+    async def judged(most: int) -> int:
         judge = Meeting(most)
-        return judge.seen, await score_answers(CASES, runs_of(CASES), judge, concurrency=most)
+        report = await score_answers(CASES, runs_of(CASES), judge, concurrency=most)
+        assert len(report.scores) == len(CASES)
+        return judge.seen
 
-    for most in (2, 4):
-        assert len(asyncio.run(judged(most))[1].scores) == 4
+    assert [asyncio.run(judged(most)) for most in (2, 4)] == [2, 4]
 
 
 def test_blanked_pages_are_found_as_before_and_show_nothing() -> None:
     corpus = tiny_corpus()
-    blank = BlankSearcher(corpus)
-    item = next(iter(corpus.pages)) if hasattr(corpus, "pages") else None
+    blank, item = BlankSearcher(corpus), corpus.items[1]
     assert blank.version != corpus.version
-    assert item is None or blank.item(item) == corpus.item(item)
+    assert blank.search([Query("passengers")], 3) == corpus.search([Query("passengers")], 3)
+    assert blank.item(item.id) == item
+    seen, white = corpus.image(item.id), blank.image(item.id)
+    assert seen.getextrema() != white.getextrema()
+    assert white.size == seen.size
+    assert white.getcolors() == [(white.width * white.height, (255, 255, 255))]

@@ -104,6 +104,8 @@ def test_the_report_says_it_in_tables(study: Path) -> None:
     ]
     assert rows(text, "Runs")["grpo-1"] == ["finished, at step 40", "never", "45.0 %"]
     assert "with 3 pairs neither can be below 0.25" in text
+    assert "```sh\ntrain --out '{out}' --seed '{seed}'\n```" in text
+    assert "| ggpo | `--graph` |" in text
 
 
 def test_missing_unfinished_and_damaged_runs_are_named_and_left_out_of_what_they_cannot_tell(

@@ -93,6 +93,8 @@ def test_a_line_without_its_end_is_left_out_and_cut(path: Path, torn: str) -> No
             '{"step": "1"}',
             '{"step": 1.5}',
             '{"step": true}',
+            '{"step": -1}',
+            f'{{"step": {10**30}}}',
         ),
         *('{"step": 1, "loss": "x"}', '{"step": 1, "loss": [2]}', '{"step": 1, "loss": true}'),
     ],
@@ -109,11 +111,11 @@ def test_a_whole_line_that_is_damaged_is_told_with_its_number(path: Path, line: 
 
 def test_what_is_no_finite_number_is_null_in_the_file_and_none_when_read(tmp_path: Path) -> None:
     target = tmp_path / "metrics.jsonl"
-    values = {"a": math.nan, "b": math.inf, "c": -math.inf, "d": None, "e": 10**400}
+    values = {"a": math.nan, "b": math.inf, "c": -math.inf, "d": None, "e": 10**400, "f": 1e308}
     with MetricsFile.open(target, after=None) as file:
         file.write(1, values)
     found = json.loads(target.read_text(), parse_constant=pytest.fail)
-    assert found == {"step": 1, **dict.fromkeys("abcde")}
+    assert found == {"step": 1, **dict.fromkeys("abcdef")}
     assert read_metrics(target) == (Metrics(1, dict.fromkeys("abcde")),)
     target.write_text('{"step": 1, "a": NaN, "b": Infinity, "c": 1e999, "d": 1}\n')
     assert read_metrics(target)[0].values == {"a": None, "b": None, "c": None, "d": 1}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from vrag.errors import MissingExtra, SettingsError, TrainingError
-from vrag.profiles import PROFILES
+from vrag.profiles import PROFILES, write_profile
 from vrag.rl.rollout import Attempt
 from vrag.rl.rows import Vocabulary
 from vrag.rl.trainers.verl.credit import BatchCredit, batch_credit, sessions_of
@@ -284,6 +284,20 @@ def test_the_profile_is_that_of_the_checkpoint() -> None:
     assert open_profile(read_options({"profile": "qwen2-vl"}), None).name == "qwen2-vl"
     with pytest.raises(SettingsError, match="no known family: llama"):
         open_profile(VerlOptions(), "llama")
+
+
+def test_a_checkpoint_s_own_profile_goes_on_with_it(tmp_path: Path) -> None:
+    own = replace(PROFILES["qwen3-vl"], name="mine", max_tokens=300, instruction="Look.")
+    write_profile(own, tmp_path)
+    assert open_profile(VerlOptions(), "qwen3_vl", str(tmp_path)) == own
+    assert open_profile(read_options({"profile": "qwen2-vl"}), "qwen3_vl", str(tmp_path)).name == "qwen2-vl"
+    assert open_profile(VerlOptions(), "qwen3_vl", "Qwen/Qwen3-VL-8B-Instruct").name == "qwen3-vl"
+
+
+def test_no_agent_goes_on_from_the_checkpoints_of_the_other() -> None:
+    for name in shipped():
+        run = merged(name, "vrag")["trainer"]["experiment_name"]
+        assert run == f"{name}-${{actor_rollout_ref.rollout.agent.default_agent_loop}}"
 
 
 KEYS = ("a_0_0", "a_1_1", "a_0_1", "a_1_0", "b_0_0", "pad_0_0")

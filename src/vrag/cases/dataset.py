@@ -15,6 +15,7 @@ out, and a case without another then has none.
 from __future__ import annotations
 
 import json
+import math
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
@@ -114,6 +115,8 @@ def written_whole(path: Path) -> Generator[Path]:
         unfinished.replace(path)
     except OSError as error:
         raise CaseError(f"{path} cannot be written: {error.strerror or error}.") from error
+    except UnicodeEncodeError as error:
+        raise CaseError(f"{path} cannot be written: {error.object!r:.80} is not text in UTF-8.") from error
     finally:
         with suppress(OSError):
             unfinished.unlink(missing_ok=True)
@@ -174,8 +177,11 @@ def _kind(value: object) -> str:
 
 
 def _as_text(value: object) -> object:
-    """A number as its text, a list of texts and numbers as JSON; other values as they are."""
-    if isinstance(value, int | float) and not isinstance(value, bool):
+    """A number as its text, a list of texts and numbers as JSON; other values as they are.
+
+    What is not a number ("NaN", as some write what is missing) is no text either.
+    """
+    if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value):
         return str(value)
     if isinstance(value, list):
         parts = cast("list[object]", value)

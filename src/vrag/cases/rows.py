@@ -55,16 +55,16 @@ def _json(path: Path) -> Iterator[object]:
             raise CaseError(f"{path} is not JSON: {error}.") from error
         yield from _lines(path)
         return
-    yield from _within(value)
+    yield from _within(value, path)
 
 
-def _within(value: object) -> list[object]:
+def _within(value: object, path: Path) -> list[object]:
     """The list of rows in a value; a single row otherwise."""
     if isinstance(value, dict):
         fields = cast("dict[str, object]", value)
         value = next((fields[name] for name in LISTS if isinstance(fields.get(name), list)), [fields])
     if not isinstance(value, list):
-        raise CaseError("A data set is a list of cases.")
+        raise CaseError(f"{path} holds no list of cases.")
     return cast("list[object]", value)
 
 
@@ -88,8 +88,11 @@ def _parquet(path: Path) -> Iterator[object]:
             columns = [name for name in file.schema_arrow.names if not PICTURES.fullmatch(name)]
             for batch in file.iter_batches(batch_size=BATCH, columns=columns):
                 yield from cast("list[dict[str, Any]]", batch.to_pylist())
-    except (pa.ArrowException, pa.ArrowInvalid) as error:
-        raise CaseError(f"{path} is not a parquet file, or damaged: {str(error).splitlines()[0]}") from error
+    except (pa.ArrowException, OSError) as error:
+        if isinstance(error, OSError) and error.errno:  # of the system; others are of what stands in the file
+            raise
+        told = str(error).splitlines()[0].rstrip(" .")
+        raise CaseError(f"{path} is not a parquet file, or damaged: {told}.") from error
 
 
 def _is_object(line: str) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from ast import literal_eval
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
@@ -56,9 +57,14 @@ def text_of(row: Mapping[str, Any], *names: str) -> str:
     """
     for name in names:
         value = row.get(name)
-        if isinstance(value, str | int | float) and not isinstance(value, bool):
+        if isinstance(value, str) or (isinstance(value, int | float) and _is_number(value)):
             return str(value)
     raise CaseError(f"There is no {names[0]!r}.")
+
+
+def _is_number(value: float) -> bool:
+    """Neither a truth value nor "not a number", as some write what is missing."""
+    return not isinstance(value, bool) and math.isfinite(value)
 
 
 def any_list(value: object) -> list[Any]:

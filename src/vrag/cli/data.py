@@ -146,9 +146,10 @@ def stats(
         found = {name: _as_dict(each) for name, each in counted.items()}
         emit_json({"files": found, "overlaps": [asdict(each) for each in overlaps]})
         return
-    show_table(["figure", *(Path(name).name for name in counted)], _figures(list(counted.values())))
+    names = _short(list(counted))
+    show_table(["figure", *names.values()], _figures(list(counted.values())))
     for overlap in overlaps:
-        _tell_overlap(overlap)
+        _tell_overlap(overlap, names)
 
 
 app.command("demonstrate")(demonstrate)
@@ -229,9 +230,15 @@ def _as_dict(each: Statistics) -> dict[str, Any]:
     return asdict(each) | {"answer_words": {"least": least, "median": median, "most": most}}
 
 
-def _tell_overlap(overlap: Overlap) -> None:
+def _short(files: list[str]) -> dict[str, str]:
+    """What each file is called: its name, or its path where that is not enough to tell them apart."""
+    names = {file: Path(file).name for file in files}
+    return names if len(set(names.values())) == len(names) else dict(zip(files, files, strict=True))
+
+
+def _tell_overlap(overlap: Overlap, names: Mapping[str, str]) -> None:
     """Prints what two files share, where they do."""
-    pair = f"{plain(Path(overlap.one).name)} and {plain(Path(overlap.other).name)}"
+    pair = f"{plain(names[overlap.one])} and {plain(names[overlap.other])}"
     if not (overlap.documents or overlap.questions):
         say(f"{pair} share no document and no question.")
         return

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from vrag.cli.display import Agent, Collections, Json, emit_json, plain, say
+from vrag.cli.display import Agent, Collections, Json, emit_json, plain, progress_line, say, warn
 from vrag.errors import CaseError
 from vrag.settings import load_settings
 
@@ -51,6 +51,7 @@ def demonstrate(
     """Answer synthetic questions by a script that keeps to the grammar, right as often as you ask for.
 
     The runs go through the same agent and environment as all others: `vrag train local sft` learns from them.
+    It may be stopped at any moment; the same command goes on from there.
 
     Example: vrag data demonstrate corpus/train.json --out demonstrations --model tiny --searching 0.5
     """
@@ -68,20 +69,29 @@ def demonstrate(
     with open_campaign(out, script.made_with) as campaign:
         attempts = campaign.left(_attempts(cases, count))
 
-        async def make() -> int:
-            async with aclosing(campaign.made(attempts, script.agent, concurrency=8)) as entries:
-                return sum([1 async for _ in entries])
+        before = len(campaign.entries)
 
-        new = asyncio.run(make())
+        async def make() -> None:
+            async with aclosing(campaign.made(attempts, script.agent, concurrency=8)) as entries:
+                async for _ in entries:
+                    tell(f"{len(campaign.entries)} runs in {out}")
+
+        with progress_line(quiet=as_json) as tell:
+            asyncio.run(make())
         entries = list(campaign.entries.values())
-    failed = sum(entry.failure is not None for entry in entries)
+    failures = [entry.failure for entry in entries if entry.failure is not None]
+    new = len(entries) - before
     if as_json:
-        emit_json({"folder": str(out), "runs": len(entries), "new": new, "failed": failed})
-        return
-    say(
-        ("Recorded", "bold"),
-        f" {new} runs in {plain(str(out))}; it holds {len(entries)}, {failed} of them failed.",
-    )
+        emit_json({"folder": str(out), "runs": len(entries), "new": new, "failed": len(failures)})
+    else:
+        say(
+            ("Recorded", "bold"),
+            f" {new} runs in {plain(str(out))}; it holds {len(entries)}, {len(failures)} of them failed.",
+        )
+        if failures:
+            warn(f"The last that failed: {failures[-1]}")
+    if len(failures) == len(entries):
+        raise typer.Exit(1)
 
 
 def _attempts(cases: list[Case], count: int) -> Iterator[Attempt]:
@@ -104,6 +114,7 @@ class _Script:
         from vrag.agent.policies.checkpoint import family_of
         from vrag.assemble import open_environment, open_workbench
         from vrag.profiles import profile_named
+        from vrag.rl.rollout import Attempt
         from vrag.rl.searching import GatheredSearcher
 
         self._settings, self._skills, self._seed = settings, skills, seed
@@ -111,13 +122,8 @@ class _Script:
         profile = profile_named(PROFILE) if model is None else family_of(model)
         self._environment = open_environment(settings, searcher, profile)
         self._names, self._colours = _vocabulary(cases)
-        self.made_with = {
-            **skills,
-            "seed": seed,
-            "agent": settings.agent,
-            "profile": profile.name,
-            "collection": searcher.version,
-        }
+        told = self.agent(Attempt(case=cases[0], sample=0)).settings.model_dump(mode="json")
+        self.made_with = {**told, **skills, "seed": seed, "collection": searcher.version}
 
     def agent(self, attempt: Attempt) -> AgentOf:
         """The agent of an attempt."""
@@ -147,5 +153,14 @@ def _vocabulary(cases: list[Case]) -> tuple[tuple[tuple[str, ...], tuple[str, ..
             "Make some: vrag data synthesize --template emblem, or --template emblem_pair.",
         )
     firsts, seconds = (tuple(sorted({name[at] for name in names})) for at in (0, 1))
-    colours = tuple(sorted({word for case in cases for word in case.reference_answer.split()}))
+    if odd := next((case for case in cases if len(_colours(case)) != len(names_in(case.query))), None):
+        raise CaseError(
+            f"The case {odd.uid} does not ask for one colour of each name in quotes.",
+            "Make such cases: vrag data synthesize --template emblem, or --template emblem_pair.",
+        )
+    colours = tuple(sorted({colour for case in cases for colour in _colours(case)}))
     return (firsts, seconds), colours
+
+
+def _colours(case: Case) -> list[str]:
+    return case.reference_answer.split()

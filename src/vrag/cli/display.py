@@ -48,6 +48,7 @@ __all__ = [
     "model_writes",
     "named_path",
     "plain",
+    "progress_line",
     "say",
     "search_settings",
     "show_table",
@@ -169,6 +170,8 @@ class Waiting:
         return text
 
 
+LOG_SECONDS = 30.0
+"""Between two lines of progress where the output is no terminal."""
 _ACTING = ("search_requested", "crop_requested", "action_requested")
 
 
@@ -197,6 +200,30 @@ def model_writes(model: str, *, quiet: bool) -> Generator[Waiting]:
         waiting = Waiting(model, status)
         status.update(waiting)
         yield waiting
+
+
+@contextmanager
+def progress_line(*, quiet: bool = False) -> Generator[Callable[[str], None]]:
+    """Gives what tells how far long work is, on the standard error stream.
+
+    On a terminal that is a line at its foot; elsewhere one is printed every `LOG_SECONDS`.
+
+    Args:
+        quiet: Show nothing.
+    """
+    shown = time.monotonic()
+
+    def printed(text: str) -> None:
+        nonlocal shown
+        if not quiet and time.monotonic() - shown > LOG_SECONDS:
+            shown = time.monotonic()
+            err.print(Text(text))
+
+    if quiet or not err.is_terminal:
+        yield printed
+        return
+    with err.status("") as status:
+        yield lambda text: status.update(Text(text, "dim"))
 
 
 def say(*parts: str | tuple[str, str]) -> None:

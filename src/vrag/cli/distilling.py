@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shlex
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,6 +25,7 @@ from vrag.cli.display import (
     tell_report,
 )
 from vrag.cli.paths import nothing_read
+from vrag.errors import CaseError
 from vrag.settings import load_settings
 
 if TYPE_CHECKING:
@@ -76,6 +78,8 @@ def sample(
     from vrag.profiles import profile_named
 
     cases = read_cases(dataset)[:limit]
+    if not cases:
+        raise CaseError(f"{dataset} holds no questions.")
     who, learner = read_experts(experts, os.environ), profile_named(profile)
     searcher, documents = _open(load_settings(collection=collection), docs)
     sampling = Sampling(
@@ -131,7 +135,8 @@ def select(
         return
     kinds = report["kinds"].items()
     show_table(["kind", "found", "kept"], ([kind, str(n["found"]), str(n["kept"])] for kind, n in kinds))
-    show_table(["dropped for", "samples"], ([why, str(n)] for why, n in report["reasons"].items()))
+    if report["reasons"]:
+        show_table(["dropped for", "samples"], ([why, str(n)] for why, n in report["reasons"].items()))
     where = plain(str(samples / "dropped.jsonl"))
     say(f"{report['kept']} kept, {report['dropped']} dropped; why is in {where}.")
 
@@ -266,4 +271,4 @@ def _tell(done: Progress, out: Path) -> None:
     show_table(["expert", "calls", "retries", "faults", "prompt tokens", "reply tokens", "cost"], rows)
     outcomes = ", ".join(f"{count} {outcome}" for outcome, count in done.outcomes.items())
     say(f"{done.over} of {done.cases} cases are over, {done.before} were before: {outcomes}.")
-    say(f"Next: vrag data select {plain(str(out))}")
+    say(("Next", "bold"), f": vrag data select {shlex.quote(str(out))}")

@@ -5,13 +5,12 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from contextlib import aclosing, contextmanager
+from contextlib import aclosing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import typer
-from rich.text import Text
 
 from vrag.cli.asking import MaxSteps, TopK
 from vrag.cli.display import (
@@ -27,8 +26,8 @@ from vrag.cli.display import (
     add_progress,
     duration,
     emit_json,
-    err,
     plain,
+    progress_line,
     say,
     show_table,
     tell_report,
@@ -40,7 +39,7 @@ from vrag.errors import CaseError
 from vrag.settings import load_settings
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Callable, Generator, Sequence
+    from collections.abc import AsyncGenerator, Callable, Sequence
 
     from vrag.agent.loop import Agent as AgentOf
     from vrag.agent.trajectory import Trajectory
@@ -51,8 +50,6 @@ if TYPE_CHECKING:
 __all__ = ["app"]
 
 DONE, FAILED, STOPPED = 0, 1, 130
-LOG_SECONDS = 30.0
-"""Between two lines of progress where the output is no terminal."""
 
 app = typer.Typer(help="Measure on questions whose answers are known.", no_args_is_help=True)
 
@@ -153,7 +150,7 @@ def answers(
     searcher = open_workbench(settings).searcher
     asked = open_agent(settings, BlankSearcher(searcher) if blank else searcher)
     job = _Job(cases, asked, open_scorer(settings, exact=exact), concurrency)
-    with _progress(len(cases)) as tell:
+    with progress_line() as tell:
         report = asyncio.run(job.report(tell))
     facts = {**report.as_dict(), "stopped": job.stopped}
     if out is not None:
@@ -174,15 +171,16 @@ class _Job:
     scorer: Scorer
     concurrency: int
     stopped: bool = False
+    begun: float = field(default_factory=time.monotonic)
     scores: dict[str, AnswerScore] = field(default_factory=dict[str, "AnswerScore"])
 
-    async def report(self, tell: Callable[[int, int], None]) -> AnswerReport:
+    async def report(self, tell: Callable[[str], None]) -> AnswerReport:
         """Asks them; ends early, with what is done, at Ctrl-C."""
         from vrag.evaluation.answers import AnswerReport, score_answers
 
         def progress(score: AnswerScore) -> None:
             self.scores[score.case.uid] = score
-            tell(len(self.scores), sum(one.reward.correct is True for one in self.scores.values()))
+            tell(self._line)
 
         try:
             return await score_answers(self.cases, self._runs(), self.scorer, progress=progress)
@@ -192,6 +190,13 @@ class _Job:
             return AnswerReport(tuple(done))
         finally:
             await self.agent.aclose()
+
+    @property
+    def _line(self) -> str:
+        """How far it is."""
+        done, right = len(self.scores), sum(one.reward.correct is True for one in self.scores.values())
+        left = (time.monotonic() - self.begun) / done * (len(self.cases) - done)
+        return f"{done}/{len(self.cases)} questions · {right} right · {duration(left)} left"
 
     async def _runs(self) -> AsyncGenerator[tuple[Case, Trajectory], None]:
         """All questions, several at once, as they finish."""
@@ -219,25 +224,3 @@ def _tell(report: AnswerReport, asked: int) -> None:
     )
     for score in [one for one in report.scores if one.reward.correct is None][:3]:
         say(("  ! ", "yellow"), plain(f"{score.case.uid}: {score.failure or score.reward.why}", 300))
-
-
-@contextmanager
-def _progress(questions: int) -> Generator[Callable[[int, int], None]]:
-    """A line on the standard error stream: how far it is; one now and then where that is no terminal."""
-    begun = shown = time.monotonic()
-
-    def line(done: int, right: int) -> str:
-        left = (time.monotonic() - begun) / done * (questions - done)
-        return f"{done}/{questions} questions · {right} right · {duration(left)} left"
-
-    def printed(done: int, right: int) -> None:
-        nonlocal shown
-        if time.monotonic() - shown > LOG_SECONDS:
-            shown = time.monotonic()
-            err.print(line(done, right))
-
-    if not err.is_terminal:
-        yield printed
-        return
-    with err.status("") as status:
-        yield lambda done, right: status.update(Text(line(done, right), "dim"))

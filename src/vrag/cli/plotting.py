@@ -74,7 +74,7 @@ def _rows(trainings: Sequence[Training]) -> list[list[str]]:
     from vrag.rl.plots import measures_of
 
     ends = [latest(training.records) for training in trainings]
-    steps = [max((step for step, _ in end.values()), default=0) for end in ends]
+    steps = [max((record.step for record in training.records), default=0) for training in trainings]
     table = [["step", *(f"{step:,}" for step in steps)]]
     for measure in measures_of(trainings):
         found = [end.get(measure.name) for end in ends]

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
-from rich.text import Text
 
 from vrag.cli.asking import ImageRoot, MaxSteps, TopK
 from vrag.cli.display import (
@@ -24,8 +23,8 @@ from vrag.cli.display import (
     SearchUrl,
     duration,
     emit_json,
-    err,
     plain,
+    progress_line,
     say,
     show_table,
     warn,
@@ -35,8 +34,6 @@ from vrag.settings import load_settings
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-
-    from rich.status import Status
 
     from vrag.agent.loop import Agent as AgentOf
     from vrag.rl.campaign import Campaign, Entry
@@ -49,8 +46,6 @@ __all__ = ["rollout"]
 DONE, FAILED, STOPPED = 0, 1, 130
 LEAST_IN_A_ROW, IN_A_ROW = 8, 2
 """Failures in a row at which it is given up: at least so many, and so many times the concurrency."""
-LOG_SECONDS = 30.0
-"""Between two lines of progress where the output is no terminal."""
 
 
 def rollout(
@@ -86,7 +81,7 @@ def rollout(
     are made of. A rollout that fails is recorded with its reason. Stop at any moment: the same command goes
     on from there, nothing is lost that was recorded, and nothing is made twice.
 
-    Exit status: 0 all made, 1 given up or all of them failed, 2 wrong use, 130 stopped.
+    Exit status: 0 all made, 1 given up or all that the folder holds failed, 2 wrong use, 130 stopped.
 
     Examples of use:
 
@@ -138,6 +133,8 @@ class _Told:
     failures: Counter[str] = field(default_factory=Counter[str])
     examples: dict[str, str] = field(default_factory=dict[str, str])
     """A failure of each reason."""
+    failed_before: int = 0
+    """Recorded failures that stand in the folder from before, and are not made again."""
     in_a_row: int = 0
     """Failures since the last rollout that came to its end."""
     steps: int = 0
@@ -170,7 +167,8 @@ class _Told:
         """Of the process."""
         if self.stopped:
             return STOPPED
-        return FAILED if self.given_up or (self.made and self.failures.total() == self.made) else DONE
+        failed, done = self.failed_before + self.failures.total(), self.before + self.made
+        return FAILED if self.given_up or failed == done else DONE
 
     @property
     def line(self) -> str:
@@ -195,6 +193,7 @@ class _Told:
             "done": self.before + self.made,
             "made": self.made,
             "failed": dict(self.failures.most_common()),
+            "failed_before": self.failed_before,
             "examples": self.examples,
             "steps": self.steps,
             "tokens": self.tokens,
@@ -232,12 +231,15 @@ class _Job:
             left = sum(1 for _ in campaign.left(self._attempts(), again=self.again))
             attempts = len(self.cases) * self.samples
             told = _Told(attempts, attempts - left, model=bool(self.settings.model))
-            if err.is_terminal and not self.quiet:
-                with err.status("") as status:
-                    asyncio.run(self._made(campaign, agent, told, status))
-            else:
-                asyncio.run(self._made(campaign, agent, told, None))
+            told.failed_before = 0 if self.again else self._failed(campaign)
+            with progress_line(quiet=self.quiet) as tell:
+                asyncio.run(self._made(campaign, agent, told, tell))
         return told
+
+    def _failed(self, campaign: Campaign) -> int:
+        """How many of the attempts failed before."""
+        entries = (campaign.entries.get((one.case.uid, one.sample)) for one in self._attempts())
+        return sum(entry is not None and entry.failure is not None for entry in entries)
 
     def _attempts(self) -> Iterator[Attempt]:
         """All of a case one after the other: they open the same pages, and begin with the same prompt."""
@@ -245,23 +247,20 @@ class _Job:
 
         return (Attempt(case=case, sample=sample) for case in self.cases for sample in range(self.samples))
 
-    async def _made(self, campaign: Campaign, agent: AgentOf, told: _Told, status: Status | None) -> None:
+    async def _made(
+        self, campaign: Campaign, agent: AgentOf, told: _Told, tell: Callable[[str], None]
+    ) -> None:
         making = campaign.made(
             campaign.left(self._attempts(), again=self.again),
             self._agents(agent),
             concurrency=self.concurrency,
             seconds=self.seconds,
         )
-        shown = time.perf_counter()
         try:
             async with aclosing(making) as entries:
                 async for entry in entries:
                     told.add(entry)
-                    if status is not None:
-                        status.update(Text(told.line, "dim"))
-                    elif not self.quiet and time.perf_counter() - shown > LOG_SECONDS:
-                        shown = time.perf_counter()
-                        err.print(told.line)
+                    tell(told.line)
                     if told.in_a_row >= max(LEAST_IN_A_ROW, IN_A_ROW * self.concurrency):
                         told.given_up = True
                         break
@@ -306,6 +305,8 @@ def _tell(told: _Told, out: Path) -> None:
     if told.stopped:
         warn("Stopped. What was finished is kept; the same command goes on from there.")
     say(f"{told.made} rollouts made in {duration(told.seconds)}: {told.line}. They lie in {plain(str(out))}.")
+    if told.failed_before:
+        warn(f"{told.failed_before} of those made before failed. Make them again with --retry-failed.")
     if told.failures:
         rows = [(reason, str(n), told.examples[reason]) for reason, n in told.failures.most_common()]
         show_table(("failed", "times", "for example"), rows)

@@ -85,7 +85,9 @@ def export_sft(runs: RunStore, ids: Iterable[str], target: Profile, folder: Path
         known[name] = {"file_name": file.name, **_COLUMNS}
         write_lines(folder / "dataset_info.json", [json.dumps(known, ensure_ascii=False, indent=2)])
     except OSError as error:
-        raise SampleError(f"{folder} cannot be written: {error}.", "Make room, or name another.") from error
+        raise SampleError(
+            f"{folder} cannot be written: {error.strerror or error}.", "Make room, or name another."
+        ) from error
     pictures = {path for row in rows for path in row["images"]}
     return Export(file, len(rows), len(pictures), tuple(refused))
 

@@ -40,11 +40,11 @@ def read_score(reply: str) -> Score:
     """
     value = first_object(reply)
     score, why = value.get("score"), value.get("why")
-    if isinstance(score, str) and score.strip().isascii() and score.strip().isdigit():
+    if isinstance(score, str) and score.strip() in set("12345"):
         score = int(score)
-    if not isinstance(score, int) or isinstance(score, bool) or not 1 <= score <= 5:
+    if not isinstance(score, int | float) or isinstance(score, bool) or score not in range(1, 6):
         raise Unusable('"score" is not a whole number from 1 to 5.')
-    return Score(score, encodable(why) if isinstance(why, str) else "")
+    return Score(int(score), encodable(why) if isinstance(why, str) else "")
 
 
 async def score_answer(judge: Expert, case: Case, answer: str, tally: Tally) -> Score:

@@ -101,7 +101,8 @@ def _read(path: Path | None) -> _Roster:
     try:
         value = tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
-        raise SettingsError(f"The experts {path} cannot be read: {error}.") from error
+        reason = (error.strerror if isinstance(error, OSError) else None) or error
+        raise SettingsError(f"The experts {path} cannot be read: {reason}.") from error
     try:
         return _Roster.model_validate(value)
     except ValidationError as error:

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import re
-from bisect import bisect_left
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from vrag.agent.policies.checkpoint import opening_of
 from vrag.agent.policy import Enclosed, FinishReason, Picture, Role
 from vrag.embed.device import library
 from vrag.errors import ContextTooLong, SettingsError
+from vrag.rl.rows import covering
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -28,12 +28,9 @@ __all__ = [
     "first_prompt",
     "inputs_of",
     "next_prompt",
-    "opening_of",
     "room_of",
     "write",
 ]
-
-_OPENED = re.compile(r"<think>\s*\Z")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,15 +104,9 @@ def next_prompt(network: Network, before: Prompt, reply: Written, history: Seque
     if said.role is not Role.ASSISTANT or not reply.text.startswith(said.text) or not text.startswith(start):
         return first_prompt(network, history)
     decode = network.checkpoint.decode
-    kept = bisect_left(range(len(reply.ids)), True, key=lambda n: decode(reply.ids[:n]).startswith(wanted))
+    kept = covering(reply.ids, wanted, decode)
     begun = Prompt(start, (*before.ids, *reply.ids[:kept]), before.seen, before.messages)
     return _grown(network, begun, text[len(start) :], text, history)
-
-
-def opening_of(prompt: str) -> str:
-    """The beginning of a thought with which a chat template ends its prompt; empty where it does not."""
-    opened = _OPENED.search(prompt)
-    return opened[0] if opened else ""
 
 
 def _grown(network: Network, begun: Prompt, added: str, text: str, history: Sequence[Message]) -> Prompt:

@@ -28,6 +28,10 @@ __all__ = ["FILE", "Metrics", "MetricsFile", "latest", "names", "read_metrics", 
 
 FILE = "metrics.jsonl"
 """What it is called in the folder of a training."""
+_LARGEST = 1e300
+"""What is larger cannot be reckoned with: the difference of two such numbers may be infinite."""
+_LAST = 2**53
+"""The last step: floats tell no later one from the next."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,7 +176,7 @@ def _record(line: bytes, number: int, path: Path) -> Metrics:
     try:
         found: Any = json.loads(line)
         step = found.pop("step")
-        if not isinstance(step, int) or isinstance(step, bool):
+        if not isinstance(step, int) or isinstance(step, bool) or not 0 <= step <= _LAST:
             raise TypeError(step)  # noqa: TRY301 - a step that is none is damage like any other
         return Metrics(step, {str(name): _finite(value) for name, value in found.items()})
     except (ValueError, TypeError, AttributeError, KeyError, RecursionError) as error:
@@ -181,7 +185,7 @@ def _record(line: bytes, number: int, path: Path) -> Metrics:
 
 
 def _finite(value: Any) -> float | None:  # noqa: ANN401 - numbers of several libraries, or what a file holds
-    """A number as JSON has it; None for what is not finite.
+    """A number as JSON has it; None for what is not finite, or all but infinite.
 
     Raises:
         TypeError: If it is no number.
@@ -194,7 +198,7 @@ def _finite(value: Any) -> float | None:  # noqa: ANN401 - numbers of several li
         number = float(value)
     except OverflowError:
         return None
-    if not math.isfinite(number):
+    if not math.isfinite(number) or abs(number) > _LARGEST:
         return None
     return int(value) if isinstance(value, Integral) else number
 

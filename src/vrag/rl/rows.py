@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from vrag.agent.events import Event
 
-__all__ = ["Dropped", "Row", "RunRows", "Vocabulary", "rows_of"]
+__all__ = ["Dropped", "Row", "RunRows", "Vocabulary", "covering", "rows_of"]
 
 _OPENED = re.compile(r"<think>\s*")
 """What a chat template may have written before the model began."""
@@ -177,6 +177,17 @@ def rows_of(events: Sequence[Event], files: Mapping[str, bytes], vocabulary: Voc
     ]
     rows = tuple(one.row() for one, fault in zip(drafts, faults, strict=True) if not fault)
     return RunRows(rows, tuple(sorted([*dropped, *refused], key=lambda one: one.steps)), tuple(breaks))
+
+
+def covering(ids: Sequence[int], text: str, decode: Callable[[Sequence[int]], str]) -> int:
+    """How many of the first tokens of a reply hold all of a text that it begins with.
+
+    Args:
+        ids: Of the reply.
+        text: What it begins with.
+        decode: The text of some tokens.
+    """
+    return bisect_left(range(len(ids)), True, key=lambda count: decode(ids[:count]).startswith(text))
 
 
 def _kept(call: ModelCalled, vocabulary: Vocabulary) -> int:

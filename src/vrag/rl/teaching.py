@@ -6,9 +6,10 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from vrag.agent.events import ModelCalled
+from vrag.agent.policies.checkpoint import opening_of
 from vrag.agent.policy import Enclosed, FinishReason, Message, Role, Text
 from vrag.geometry import Size
-from vrag.rl.generation import Written, first_prompt, next_prompt, opening_of
+from vrag.rl.generation import Written, first_prompt, next_prompt
 from vrag.rl.rows import RunRows, Vocabulary, rows_of
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from random import Random
 from typing import TYPE_CHECKING
 
 from vrag.agent.actions import Answer, Search, render
-from vrag.agent.policy import Delta, Reply
+from vrag.agent.policy import Delta, Enclosed, Picture, Reply
 from vrag.agent.toolcalls import AnswerNode, Memorize, Note, SearchNode, render_call
 from vrag.synthesis.words import COLOURS, WORDS
 
@@ -55,6 +55,8 @@ class Demonstrator:
     """Words that names begin and end with."""
     colours: tuple[str, ...] = tuple(COLOURS)
     script: list[str] = field(init=False)
+    unseen: dict[str, str] = field(init=False, default_factory=dict[str, str])
+    """What it says in place of a turn whose search found nothing."""
 
     def __post_init__(self) -> None:
         wanted = names_in(self.case.query)
@@ -73,11 +75,16 @@ class Demonstrator:
 
     async def reply(
         self,
-        history: Sequence[Message],  # noqa: ARG002 - it knows beforehand what it does
+        history: Sequence[Message],
         turn: int = 1,
     ) -> AsyncGenerator[Delta | Reply, None]:
-        """The next turn of its script; the last one again when that has ended."""
+        """The next turn of its script; the last one again when that has ended.
+
+        It knows beforehand what it does, and looks only whether there is a picture to remember.
+        """
         text = self.script[min(turn, len(self.script)) - 1]
+        if not any(isinstance(part, Picture | Enclosed) for message in history[-1:] for part in message.parts):
+            text = self.unseen.get(text, text)
         yield Delta(text)
         yield Reply(text)
 
@@ -110,10 +117,11 @@ class Demonstrator:
     def _node(self, name: str, colour: str, *, useful: bool, number: int) -> list[str]:
         note = Note("Picture 1", useful, 5 if useful else 0)
         search = SearchNode(f"n{number}", ("root",), name)
-        return [
-            f"<think>search</think>{render_call(search)}",
-            f"<think>look</think>{render_call(Memorize(colour, (note,)))}",
-        ]
+        look, blind = (
+            f"<think>look</think>{render_call(Memorize(colour, notes))}" for notes in ((note,), ())
+        )
+        self.unseen[look] = blind
+        return [f"<think>search</think>{render_call(search)}", look]
 
     def _name(self, right: str) -> str:
         return right if self.random.random() < self.searching else self._any_name()

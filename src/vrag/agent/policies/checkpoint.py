@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -24,10 +25,19 @@ if TYPE_CHECKING:
     from vrag.embed.device import Device
     from vrag.profiles import Profile
 
-__all__ = ["Checkpoint", "as_model_error", "family_of", "open_checkpoint", "within_memory"]
+__all__ = [
+    "Checkpoint",
+    "as_chat",
+    "as_model_error",
+    "family_of",
+    "open_checkpoint",
+    "opening_of",
+    "within_memory",
+]
 
 _ANY_SIZE = 2**40
 """Pixels: more than any picture has. Pictures come at their size and are not resized again."""
+_OPENED = re.compile(r"<think>\s*\Z")
 _VISION = ("image_token_id", "video_token_id", "vision_start_token_id", "vision_end_token_id")
 
 
@@ -63,8 +73,17 @@ class Checkpoint:
 
     def prompt(self, history: Sequence[Message]) -> str:
         """The history by the chat template, up to where the next reply begins."""
-        messages = [{"role": str(message.role), "content": _content(message)} for message in history]
+        messages = list(map(as_chat, history))
         return self.processor.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)
+
+
+def opening_of(prompt: str) -> str:
+    """The beginning of a thought with which a chat template ends its prompt; empty where it does not.
+
+    It is the beginning of the reply, and none of its tokens.
+    """
+    opened = _OPENED.search(prompt)
+    return opened[0] if opened else ""
 
 
 def open_checkpoint(folder: Path, profile: Profile, device: Device, name: str) -> Checkpoint:
@@ -141,10 +160,10 @@ def _ends(*named: int | list[int] | None) -> frozenset[int]:
     return frozenset(token for ids in lists for token in ids)
 
 
-def _content(message: Message) -> str | list[dict[str, str]]:
+def as_chat(message: Message) -> dict[str, Any]:
     """A message as chat templates take it; texts in a row are one, line by line."""
     if message.role is not Role.USER or all(isinstance(part, Text) for part in message.parts):
-        return harmless(message.text)
+        return {"role": str(message.role), "content": harmless(message.text)}
     content: list[dict[str, str]] = []
     for part in message.parts:
         if not isinstance(part, Text):
@@ -153,7 +172,7 @@ def _content(message: Message) -> str | list[dict[str, str]]:
             content[-1]["text"] += "\n" + harmless(part.text)
         else:
             content.append({"type": "text", "text": harmless(part.text)})
-    return content
+    return {"role": str(message.role), "content": content}
 
 
 @contextlib.contextmanager

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import re
 import threading
 from collections import deque
 from dataclasses import dataclass
@@ -11,7 +10,13 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from vrag.agent.policies.checkpoint import as_model_error, family_of, open_checkpoint, within_memory
+from vrag.agent.policies.checkpoint import (
+    as_model_error,
+    family_of,
+    open_checkpoint,
+    opening_of,
+    within_memory,
+)
 from vrag.agent.policies.writing import Writing
 from vrag.agent.policy import Delta, Enclosed, FinishReason, Picture, Reply, Sampled, Tokens
 from vrag.embed.checkpoint import find_checkpoint
@@ -30,8 +35,6 @@ if TYPE_CHECKING:
     from vrag.profiles import Profile
 
 __all__ = ["LocalOptions", "LocalPolicy", "open_local"]
-
-_OPENED = re.compile(r"<think>\s*\Z")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -226,8 +229,7 @@ class _Network:
                 prompt_ids: list[int] = inputs["input_ids"][0].tolist()
                 room = self._room(len(prompt_ids))
                 writing = Writing(self._checkpoint.decode, (*self._profile.stop, *options.stop), say)
-                if opening := _OPENED.search(prompt):
-                    writing.begin(opening[0])
+                writing.begin(opening_of(prompt))
                 sampler = _Sampler(options, writing, ended, self._checkpoint.banned)
                 self._model.generate(
                     **inputs.to(self._checkpoint.device.name),

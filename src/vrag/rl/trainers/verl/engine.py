@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import importlib
 from typing import Any
 
+from vrag.embed.device import library as of_models
 from vrag.errors import MissingExtra
 
 __all__ = ["library"]
@@ -17,9 +17,6 @@ def library(name: str) -> Any:  # noqa: ANN401 - none of these libraries is type
         MissingExtra: If it is not installed.
     """
     try:
-        return importlib.import_module(name)
-    except ImportError as error:
-        root = name.partition(".")[0]
-        if error.name is not None and error.name.partition(".")[0] != root:
-            raise
-        raise MissingExtra(root.replace("_", "-"), "verl") from error
+        return of_models(name)
+    except MissingExtra as error:
+        raise MissingExtra(name.partition(".")[0].replace("_", "-"), "verl") from error

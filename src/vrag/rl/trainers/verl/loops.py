@@ -85,7 +85,7 @@ async def _rolled_out(
     row: dict[str, Any],
 ) -> tuple[list[Output], dict[str, Any]]:
     options = _options(loop.config)
-    profile = open_profile(options, loop.hf_model_type)
+    profile = open_profile(options, loop.hf_model_type, str(loop.config.actor_rollout_ref.model.path))
     template = _template(loop, profile.visual_tokens)
     attempt = Attempt(case=case_of(row), sample=int(row.get("session_id", 0)))
     policy = Served(

@@ -19,7 +19,7 @@ from vrag.agent.memory import MemoryOptions
 from vrag.agent.vimrag import Vimrag
 from vrag.agent.vrag import Vrag
 from vrag.errors import SettingsError
-from vrag.profiles import PROFILES, profile_named
+from vrag.profiles import PROFILES, profile_named, read_profile
 from vrag.reward.base import Reward
 from vrag.rl.rollout import roll_out
 from vrag.rl.trainers.verl.options import VerlOptions
@@ -75,14 +75,22 @@ def case_of(row: Mapping[str, Any]) -> Case:
     )
 
 
-def open_profile(options: VerlOptions, model_type: str | None) -> Profile:
-    """The family of the model: as named, or by the `model_type` of its checkpoint.
+def open_profile(options: VerlOptions, model_type: str | None, path: str = "") -> Profile:
+    """What the model expects: as named, as its checkpoint brings it along, or by its family.
+
+    Args:
+        options: Name it, or leave it to the checkpoint.
+        model_type: Of the checkpoint.
+        path: Its folder; a name of the hub brings nothing along.
 
     Raises:
-        SettingsError: If it is of none that is known.
+        SettingsError: If it is of no known family, or what it brings along cannot be read.
     """
     if options.profile != "auto":
         return profile_named(options.profile)
+    own = read_profile(Path(path)) if path else None
+    if own is not None:
+        return own
     for profile in PROFILES.values():
         if model_type in profile.model_types:
             return profile

@@ -6,16 +6,14 @@ again. Only what came since is encoded, as the model's own chat template writes 
 
 from __future__ import annotations
 
-import re
 import secrets
-from bisect import bisect_left
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
-from vrag.agent.policy import Enclosed, Picture, Role, Text
-from vrag.embed.wording import harmless
+from vrag.agent.policies.checkpoint import as_chat, opening_of
+from vrag.agent.policy import Enclosed, Picture, Role
 from vrag.errors import ModelError
-from vrag.rl.rows import Vocabulary
+from vrag.rl.rows import Vocabulary, covering
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -25,8 +23,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Conversation", "Prompt", "Template", "open_template"]
 
-_OPENED = re.compile(r"<think>\s*\Z")
-"""What some templates write before the model begins."""
 _VISION = ("<|vision_start|>", "<|vision_end|>", "<|vision_pad|>", "<|image_pad|>", "<|video_pad|>")
 _TURNS = ("<|im_start|>",)
 
@@ -116,17 +112,17 @@ class Conversation:
         return self._prompt.opening + self.template.vocabulary.decode(ids)
 
     def _anew(self, history: Sequence[Message]) -> Prompt:
-        text = self._rendered(map(_as_chat, history))
+        text = self._rendered(map(as_chat, history))
         pictures = _pictures(history)
         ids = self.template.tokens(text, [one.canvas for one in pictures])
-        return Prompt(tuple(ids), pictures, _opening(text))
+        return Prompt(tuple(ids), pictures, opening_of(text))
 
     def _extended(self, new: Sequence[Message]) -> Prompt:
         assert self._prompt is not None
         said, *told = new
         mark = secrets.token_hex(16)
         base = [{"role": "user", "content": "-"}, {"role": "assistant", "content": mark}]
-        _, found, text = self._rendered([*base, *map(_as_chat, told)]).partition(mark)
+        _, found, text = self._rendered([*base, *map(as_chat, told)]).partition(mark)
         if not found:
             raise ModelError("The chat template leaves out what the model said.")
         pictures = _pictures(told)
@@ -134,7 +130,9 @@ class Conversation:
         kept = self._kept(len(said.text))
         if kept and added and kept[-1] == added[0]:
             added = added[1:]  # the model ended its turn itself, and the template ends it too
-        return Prompt((*self._prompt.ids, *kept, *added), (*self._prompt.pictures, *pictures), _opening(text))
+        return Prompt(
+            (*self._prompt.ids, *kept, *added), (*self._prompt.pictures, *pictures), opening_of(text)
+        )
 
     def _kept(self, executed: int) -> tuple[int, ...]:
         """The sampled tokens through the close of the action that ran, as `vrag.rl.rows` keeps them.
@@ -145,11 +143,7 @@ class Conversation:
         assert self._prompt is not None
         vocabulary, ids = self.template.vocabulary, self._sampled
         wanted = vocabulary.decode(ids)[: max(0, executed - len(self._prompt.opening))]
-
-        def covers(count: int) -> bool:
-            return vocabulary.decode(ids[:count]).startswith(wanted)
-
-        count = bisect_left(range(len(ids)), True, key=covers)
+        count = covering(ids, wanted, vocabulary.decode)
         return ids[: count + (count < len(ids) and ids[count] in vocabulary.ends)]
 
     def _rendered(self, messages: Any) -> str:  # noqa: ANN401 - an iterable of what chat templates take
@@ -205,26 +199,6 @@ def open_template(
     )
 
 
-def _opening(text: str) -> str:
-    found = _OPENED.search(text)
-    return found[0] if found else ""
-
-
 def _pictures(messages: Sequence[Message]) -> tuple[Picture | Enclosed, ...]:
     parts = (part for message in messages for part in message.parts)
     return tuple(part for part in parts if isinstance(part, Picture | Enclosed))
-
-
-def _as_chat(message: Message) -> dict[str, Any]:
-    """A message as chat templates take it; texts in a row are one, line by line."""
-    if message.role is not Role.USER or all(isinstance(part, Text) for part in message.parts):
-        return {"role": str(message.role), "content": harmless(message.text)}
-    content: list[dict[str, str]] = []
-    for part in message.parts:
-        if not isinstance(part, Text):
-            content.append({"type": "image"})
-        elif content and "text" in content[-1]:
-            content[-1]["text"] += "\n" + harmless(part.text)
-        else:
-            content.append({"type": "text", "text": harmless(part.text)})
-    return {"role": str(message.role), "content": content}

@@ -1,0 +1,228 @@
+"""`vrag train`: the chain from a synthetic corpus to an answer, and what is said where something is missing."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from typer.testing import CliRunner
+
+from vrag.cli.program import app
+from vrag.errors import SettingsError, TrainingError, VragError
+
+if TYPE_CHECKING:
+    from typer.testing import Result
+
+for library in ("torch", "transformers"):
+    pytest.importorskip(library, reason="the extra `train` is not installed")
+
+RL = (
+    *("--steps", "2", "--questions", "1", "--group", "2", "--lr", "1e-3", "--exact", "--save-every", "1"),
+    *("--max-steps", "2", "--max-tokens", "8", "--evaluate-every", "2", "--device", "cpu"),
+)
+
+
+def invoke(*line: object) -> Result:
+    return CliRunner().invoke(app, [str(word) for word in line])
+
+
+def done(*line: object) -> str:
+    result = invoke(*line)
+    assert result.exit_code == 0, (result.output, result.exception)
+    return result.output
+
+
+@pytest.fixture(scope="module")
+def desk(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A corpus, its collection, a tiny model, demonstrations, and a model that was taught them a little."""
+    import torch
+
+    torch.set_num_threads(1)
+    folder = tmp_path_factory.mktemp("desk")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_DATA_HOME", str(folder / "data"))
+        patch.setenv("XDG_CONFIG_HOME", str(folder / "config"))
+        done("data", "synthesize", folder / "corpus", "--template", "emblem", "--documents", 2, "--pages", 2,
+             "--words", 2, "--colours", 2)  # fmt: skip
+        done("index", "add", folder / "corpus" / "documents", "-c", folder / "collection")
+        done("train", "make-tiny", folder / "tiny", "--cases", folder / "corpus" / "train.json", "--hidden", 32)
+        done("data", "demonstrate", folder / "corpus" / "train.json", "-o", folder / "shown", "-m", folder / "tiny",
+             "-c", folder / "collection", "-n", 3)  # fmt: skip
+        done("train", "local", "sft", folder / "shown", "-m", folder / "tiny", "-o", folder / "taught",
+             "--steps", 2, "--lr", "1e-3", "--device", "cpu")  # fmt: skip
+    return folder
+
+
+def rl(desk: Path, out: Path, *more: object) -> Result:
+    return invoke(
+        "train", "local", "rl", desk / "corpus" / "train.json", "-m", desk / "taught" / "model", "-o", out,
+        "-c", desk / "collection", *RL, *more,
+    )  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def trained(desk: Path) -> Path:
+    result = rl(desk, desk / "trained", "--held-out", desk / "corpus" / "held_out.json")
+    assert result.exit_code == 0, (result.output, result.exception)
+    return desk / "trained"
+
+
+def refusal(result: Result) -> str:
+    """What is said where a command refuses: an error of ours, or of its usage; never a fault of the program."""
+    assert result.exit_code != 0
+    assert isinstance(result.exception, VragError | SystemExit), repr(result.exception)
+    said = result.exception
+    return " ".join(f"{said} {getattr(said, 'hint', '')} {result.output}".split())
+
+
+class TestTheChain:
+    def test_a_run_is_a_model_and_its_curves(self, trained: Path) -> None:
+        assert {path.name for path in trained.iterdir()} >= {"checkpoints", "metrics.jsonl", "model", "training.json"}
+        lines = [json.loads(line) for line in (trained / "metrics.jsonl").read_text().splitlines()]
+        assert [line["step"] for line in lines] == [0, 1, 2]
+        assert all(0 <= line["eval/accuracy"] <= 1 for line in lines if line["step"] != 1)
+        assert [path.name for path in sorted((trained / "checkpoints").iterdir())] == ["step-000001", "step-000002"]
+
+    def test_one_that_is_done_says_so_and_changes_nothing(self, trained: Path, desk: Path) -> None:
+        before = (trained / "model" / "model.safetensors").read_bytes(), (trained / "metrics.jsonl").read_bytes()
+        result = rl(desk, trained, "--held-out", desk / "corpus" / "held_out.json")
+        assert result.exit_code == 0
+        assert "Going on after step 2 of 2" in result.output
+        after = (trained / "model" / "model.safetensors").read_bytes(), (trained / "metrics.jsonl").read_bytes()
+        assert before == after
+
+    def test_one_that_was_stopped_goes_on(self, trained: Path, desk: Path, tmp_path: Path) -> None:
+        shutil.copytree(trained, tmp_path / "run")
+        shutil.rmtree(tmp_path / "run" / "checkpoints" / "step-000002")
+        shutil.rmtree(tmp_path / "run" / "model")
+        result = rl(desk, tmp_path / "run", "--held-out", desk / "corpus" / "held_out.json")
+        assert result.exit_code == 0, result.output
+        assert "Going on after step 1 of 2" in result.output
+        for name in ("model.safetensors", "tokenizer.json", "vrag_profile.json"):
+            assert (tmp_path / "run" / "model" / name).read_bytes() == (trained / "model" / name).read_bytes()
+
+    def test_it_is_plotted(self, trained: Path, tmp_path: Path) -> None:
+        done("train", "plot", trained, "--out", tmp_path / "curves.svg")
+        assert (tmp_path / "curves.svg").read_text().startswith("<svg")
+
+    @pytest.mark.parametrize("more", [(), ("--blank",)])
+    def test_it_is_evaluated(self, more: tuple[str, ...], trained: Path, desk: Path) -> None:
+        said = done("eval", "answers", desk / "corpus" / "held_out.json", "-c", desk / "collection", "--model",
+                    f"local:{trained / 'model'}", "--exact", "--max-steps", 1, "--json", *more)  # fmt: skip
+        told: dict[str, Any] = json.loads(said[said.index("{") : said.rindex("}") + 1])
+        assert told["questions"] == len(told["answers"]) == 2
+        assert told["failed"] == 0
+        assert told["accuracy"] == 0.0
+
+    def test_it_is_asked(self, trained: Path, desk: Path) -> None:
+        """It knows nothing yet, and stammers; but it is asked, and says so within its steps."""
+        result = invoke("ask", "-c", desk / "collection", "--model", f"local:{trained / 'model'}", "--max-steps", 1,
+                        'colour of "amber bridge" ?')  # fmt: skip
+        assert result.exit_code in {0, 1}, (result.output, result.exception)
+        assert result.exception is None or isinstance(result.exception, SystemExit | VragError)
+
+    def test_a_graph_is_trained_on_as_well(self, desk: Path, tmp_path: Path) -> None:
+        done("data", "demonstrate", desk / "corpus" / "train.json", "-o", tmp_path / "shown", "-m", desk / "tiny",
+             "-c", desk / "collection", "-n", 2, "--agent", "vimrag")  # fmt: skip
+        done("train", "local", "sft", tmp_path / "shown", "-m", desk / "tiny", "-o", tmp_path / "taught",
+             "--steps", 1, "--freeze-vision", "--device", "cpu")  # fmt: skip
+        result = rl(desk, tmp_path / "run", "--agent", "vimrag", "--algorithm", "ggpo", "--penalty", "0.5",
+                    "--steps", "1", "--kl", "0.01", "--ratio", "segment", "--no-together")  # fmt: skip
+        assert result.exit_code == 0, (result.output, result.exception)
+        (line,) = [json.loads(line) for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()]
+        assert {"masked", "kl", "reward", "invalid"} <= line.keys()
+
+
+class TestRefusals:
+    def test_other_settings_are_named(self, trained: Path, desk: Path) -> None:
+        said = refusal(rl(desk, trained, "--seed", 3))
+        assert "held_out, seed" in said
+        assert "--again" in said
+
+    def test_again_begins_anew(self, trained: Path, desk: Path, tmp_path: Path) -> None:
+        shutil.copytree(trained, tmp_path / "run")
+        result = rl(desk, tmp_path / "run", "--steps", 1, "--again")
+        assert result.exit_code == 0, result.output
+        assert len((tmp_path / "run" / "metrics.jsonl").read_text().splitlines()) == 1
+
+    def test_a_folder_of_something_else_is_left_alone(self, desk: Path, tmp_path: Path) -> None:
+        (tmp_path / "letter.txt").write_text("dear")
+        assert "holds no run" in refusal(rl(desk, tmp_path, "--again"))
+        assert [path.name for path in tmp_path.iterdir()] == ["letter.txt"]
+
+    @pytest.mark.parametrize(
+        ("more", "said"),
+        [
+            (("--weights", "0.2,0.8"), "three numbers"),
+            (("--weights", "a,b,c"), "three numbers"),
+            (("--weights", "0.2,0.2,0.2"), "sum to"),
+            (("--algorithm", "ppo"), "ppo"),
+            (("--ratio", "word"), "neither token nor segment"),
+            (("--stop-at", "2"), "stop"),
+            (("--lr", "0"), "lr"),
+            (("--held-out", "gone.json"), "gone.json"),
+            (("--collection", "gone"), "gone"),
+            (("--model", "gone"), "gone"),
+        ],
+    )
+    def test_what_cannot_be_is_said(self, more: tuple[str, ...], said: str, desk: Path, tmp_path: Path) -> None:
+        assert said in refusal(rl(desk, tmp_path / "run", *more))
+        assert not (tmp_path / "run").exists(), "and nothing is begun"
+
+    def test_a_data_set_without_questions(self, desk: Path, tmp_path: Path) -> None:
+        (tmp_path / "none.json").write_text('{"examples": []}')
+        result = invoke("train", "local", "rl", tmp_path / "none.json", "-m", desk / "tiny", "-o", tmp_path / "run",
+                        "-c", desk / "collection", *RL)  # fmt: skip
+        assert "none.json" in refusal(result) or "no cases" in refusal(result)
+        assert not (tmp_path / "run").exists()
+        said = refusal(invoke("data", "demonstrate", tmp_path / "none.json", "-o", tmp_path / "shown",
+                              "-c", desk / "collection"))  # fmt: skip
+        assert "no questions" in said or "none.json" in said
+
+    def test_questions_without_names_are_not_demonstrated(self, desk: Path, tmp_path: Path) -> None:
+        row = {"uid": "a", "query": "How many?", "reference_answer": "2", "meta_info": {"file_name": "a.pdf"}}
+        (tmp_path / "asked.json").write_text(json.dumps([row]))
+        said = refusal(invoke("data", "demonstrate", tmp_path / "asked.json", "-o", tmp_path / "shown",
+                              "-c", desk / "collection"))  # fmt: skip
+        assert "names in quotes" in said
+
+    def test_folders_without_runs_teach_nothing(self, desk: Path, tmp_path: Path) -> None:
+        for folder in (tmp_path, tmp_path / "gone"):
+            said = refusal(invoke("train", "local", "sft", folder, "-m", desk / "tiny", "-o", tmp_path / "run"))
+            assert "no recorded runs" in said
+        assert not (tmp_path / "run").exists()
+
+    def test_a_model_without_weights(self, desk: Path, tmp_path: Path) -> None:
+        bare = tmp_path / "bare"
+        shutil.copytree(desk / "tiny", bare, ignore=shutil.ignore_patterns("*.safetensors"))
+        for model in (bare, tmp_path / "gone"):
+            said = refusal(invoke("train", "local", "sft", desk / "shown", "-m", model, "-o", tmp_path / "run"))
+            assert model.name in said
+
+    @pytest.mark.parametrize("name", ["gone.txt", "gone.json"])
+    def test_words_that_are_not_there(self, name: str, tmp_path: Path) -> None:
+        said = refusal(invoke("train", "make-tiny", tmp_path / "tiny", "--cases", tmp_path / name))
+        assert name in said
+        assert not (tmp_path / "tiny").exists()
+
+    def test_a_folder_with_something_in_it_is_no_new_model(self, desk: Path) -> None:
+        result = invoke("train", "make-tiny", desk / "tiny", "--cases", desk / "corpus" / "train.json")
+        assert isinstance(result.exception, SettingsError)
+
+    def test_a_damaged_checkpoint_is_told_of(self, trained: Path, desk: Path, tmp_path: Path) -> None:
+        shutil.copytree(trained, tmp_path / "run")
+        (tmp_path / "run" / "checkpoints" / "step-000002" / "optimizer.pt").write_bytes(b"")
+        result = rl(desk, tmp_path / "run", "--held-out", desk / "corpus" / "held_out.json")
+        assert isinstance(result.exception, TrainingError)
+        assert "Remove it" in (result.exception.hint or "")
+
+
+def test_a_text_gives_its_words(tmp_path: Path) -> None:
+    (tmp_path / "words.txt").write_text("wunderbar\n")
+    said = done("train", "make-tiny", tmp_path / "tiny", "--cases", tmp_path / "words.txt", "--json", "--hidden", 32)
+    told = json.loads(said)
+    assert told["profile"] == "tiny-qwen3-vl"
+    assert "wunderbar" in (tmp_path / "tiny" / "tokenizer.json").read_text()
