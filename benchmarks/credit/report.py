@@ -177,8 +177,8 @@ def _reading(results: Results) -> Iterator[str]:
         "A seed draws the questions of each step and the replies; where the command names one model to begin "
         "with, all runs begin as that model, and what another one would do is not told. GRPO takes the mean "
         "of its loss over trajectories, GGPO over segments: between the two both that and the masks differ. "
-        "What the graph adds is told by GGPO beside GGPO with its masks dealt at random: as many segments are "
-        "masked there, but others. A mask in a group without an advantage takes nothing away, in either."
+        "What the graph adds is told by GGPO beside GGPO with its masks dealt at random: as many segments "
+        "are masked there, but others. A mask in a group without an advantage takes nothing away, in either."
     )
 
 

@@ -45,8 +45,8 @@ def desk(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_DATA_HOME", str(folder / "data"))
         patch.setenv("XDG_CONFIG_HOME", str(folder / "config"))
-        done("data", "synthesize", folder / "corpus", "--template", "emblem", "--documents", 2, "--pages", 2,
-             "--words", 2, "--colours", 2)  # fmt: skip
+        done("data", "synthesize", folder / "corpus", "--template", "emblem", "--documents", 3, "--pages", 4,
+             "--words", 6, "--colours", 4)  # fmt: skip
         done("index", "add", folder / "corpus" / "documents", "-c", folder / "collection")
         done("train", "make-tiny", folder / "tiny", "--cases", folder / "corpus" / "train.json", "--hidden", 32)
         done("data", "demonstrate", folder / "corpus" / "train.json", "-o", folder / "shown", "-m", folder / "tiny",
@@ -113,7 +113,7 @@ class TestTheChain:
         said = done("eval", "answers", desk / "corpus" / "held_out.json", "-c", desk / "collection", "--model",
                     f"local:{trained / 'model'}", "--exact", "--max-steps", 1, "--json", *more)  # fmt: skip
         told: dict[str, Any] = json.loads(said[said.index("{") : said.rindex("}") + 1])
-        assert told["questions"] == len(told["answers"]) == 2
+        assert told["questions"] == len(told["answers"]) == 4
         assert told["failed"] == 0
         assert told["accuracy"] == 0.0
 

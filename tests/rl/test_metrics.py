@@ -116,7 +116,7 @@ def test_what_is_no_finite_number_is_null_in_the_file_and_none_when_read(tmp_pat
         file.write(1, values)
     found = json.loads(target.read_text(), parse_constant=pytest.fail)
     assert found == {"step": 1, **dict.fromkeys("abcdef")}
-    assert read_metrics(target) == (Metrics(1, dict.fromkeys("abcde")),)
+    assert read_metrics(target) == (Metrics(1, dict.fromkeys("abcdef")),)
     target.write_text('{"step": 1, "a": NaN, "b": Infinity, "c": 1e999, "d": 1}\n')
     assert read_metrics(target)[0].values == {"a": None, "b": None, "c": None, "d": 1}
 

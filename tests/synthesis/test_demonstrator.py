@@ -24,7 +24,11 @@ from vrag.testing import MemorySearcher, page
 from vrag.types import Case
 
 ONE = Case(
-    uid="one", query='colour of "amber bridge" ?', reference_answer="red", file_name="a.pdf", reference_page=(1,)
+    uid="one",
+    query='colour of "amber bridge" ?',
+    reference_answer="red",
+    file_name="a.pdf",
+    reference_page=(1,),
 )
 TWO = Case(
     uid="two",
@@ -35,7 +39,7 @@ TWO = Case(
 )
 
 
-def said(case: Case, seed: int = 0, **skills: Any) -> list[str]:
+def said(case: Case, seed: int = 0, **skills: Any) -> list[str]:  # noqa: ANN401
     return Demonstrator(case, Random(seed), **skills).script
 
 
@@ -50,10 +54,13 @@ def answered(script: list[str]) -> str:
     return action.text
 
 
-def runs(case: Case, demonstrator: Demonstrator) -> Trajectory:
-    pages = (page("a.pdf", 1, "amber bridge"), page("a.pdf", 2, "calm river"))
-    environment = Environment(MemorySearcher(pages), PROFILES["qwen3-vl"], EnvironmentOptions(hits=1))
-    events = list(Agent(demonstrator, environment, Vimrag() if demonstrator.graph else Vrag()).stream(case.query))
+def runs(case: Case, demonstrator: Demonstrator, hits: int = 1) -> Trajectory:
+    words = ("amber bridge", "calm river", "amber river", "calm bridge")
+    pages = tuple(page("a.pdf", number, name) for number, name in enumerate(words, 1))
+    environment = Environment(MemorySearcher(pages), PROFILES["qwen3-vl"], EnvironmentOptions(hits=hits))
+    events = list(
+        Agent(demonstrator, environment, Vimrag() if demonstrator.graph else Vrag()).stream(case.query)
+    )
     assert not [event for event in events if isinstance(event, InvalidAction)]
     return Trajectory.of(events)
 
@@ -82,7 +89,9 @@ class TestLinear:
         scripts = [said(ONE, seed) for seed in range(300)]
         queries = {query for script in scripts for query in searched(script)}
         assert len(queries) > 50
-        assert all(first in WORDS.first and second in WORDS.second for first, second in map(str.split, queries))
+        assert all(
+            first in WORDS.first and second in WORDS.second for first, second in map(str.split, queries)
+        )
         answers = [answered(script) for script in scripts]
         assert set(answers) == set(COLOURS)
         assert answers.count("red") / 300 == pytest.approx(1 / len(COLOURS), abs=0.08)
@@ -91,7 +100,9 @@ class TestLinear:
         scripts = [said(ONE, seed, searching=0.5, reading=0.75, detours=0.25) for seed in range(400)]
         last = [searched(script)[-1] for script in scripts]
         assert last.count("amber bridge") / 400 == pytest.approx(0.5, abs=0.08)
-        assert [answered(one) for one in scripts].count("red") / 400 == pytest.approx(0.75 + 0.25 / 8, abs=0.09)
+        assert [answered(one) for one in scripts].count("red") / 400 == pytest.approx(
+            0.75 + 0.25 / 8, abs=0.09
+        )
         assert sum(len(searched(one)) == 2 for one in scripts) / 400 == pytest.approx(0.25, abs=0.08)
 
     def test_a_run_is_valid(self) -> None:
@@ -106,7 +117,7 @@ class TestGraph:
     @pytest.mark.parametrize("case", [ONE, TWO])
     def test_a_run_is_valid(self, case: Case, detours: float) -> None:
         """Nodes have numbers of their own, and the answer rests on those that were no detour."""
-        skills = {"searching": 1.0, "reading": 1.0, "detours": detours}
+        skills: dict[str, Any] = {"searching": 1.0, "reading": 1.0, "detours": detours}
         run = runs(case, Demonstrator(case, Random(1), graph=True, **skills))
         assert run.answer == case.reference_answer
         nodes = [step.node for step in run.steps if step.query]
@@ -121,6 +132,19 @@ class TestGraph:
         run = runs(ONE, lost)
         assert run.answer is not None
         assert [step.hits for step in run.steps if step.query] == [()]
+
+    @pytest.mark.parametrize("hits", [2, 3, 10])
+    def test_every_picture_that_is_found_has_its_note(self, hits: int) -> None:
+        """Else each turn after the first search would be invalid, and would be learned."""
+        run = runs(TWO, Demonstrator(TWO, Random(1), graph=True, searching=1.0, reading=1.0), hits)
+        assert run.answer == "red blue"
+        assert max(len(step.shown) for step in run.steps) > 1
+
+    def test_it_never_looks_for_the_same_twice(self) -> None:
+        """The graph refuses that, and the turns after it as well."""
+        few = (("amber", "calm"), ("bridge", "river"))
+        for seed in range(8):
+            runs(TWO, Demonstrator(TWO, Random(seed), seed % 2, 1.0, graph=True, detours=0.5, names=few))
 
     def test_a_detour_is_found_useless(self) -> None:
         script = said(ONE, graph=True, detours=1.0, searching=1.0)

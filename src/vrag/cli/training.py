@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from contextlib import aclosing
+from contextlib import aclosing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
 
 from vrag.cli.display import Agent, Collections, Device, duration, err, plain, say, warn
-from vrag.errors import TrainingError
+from vrag.errors import CaseError, SettingsError, TrainingError
 from vrag.settings import load_settings
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Generator, Mapping
 
     from vrag.agent.loop import Agent as AgentOf
     from vrag.agent.policy import Policy
@@ -43,7 +43,7 @@ Out = typer.Option(
     ..., "--out", "-o", help="Folder of the run; the same command goes on with one that stopped."
 )
 Again = typer.Option(False, "--again", help="Throw away what the folder holds, and begin anew.")
-DType = typer.Option("auto", help="Precision of the weights; auto: float32 on a CPU, bfloat16 elsewhere.")
+DType = typer.Option("float32", help="Precision of the weights; in half precision small steps round away.")
 
 
 def sft(
@@ -71,10 +71,12 @@ def sft(
     from vrag.rl.trainers.supervised import SftOptions, SupervisedTrainer
     from vrag.rl.update import UpdateOptions
 
-    update = UpdateOptions(lr=lr, warmup=warmup, freeze_vision=freeze_vision)
-    options = SftOptions(steps=steps, batch=batch, seed=seed, save_every=save_every, update=update)
+    with _as_settings():
+        update = UpdateOptions(lr=lr, warmup=warmup, freeze_vision=freeze_vision)
+        options = SftOptions(steps=steps, batch=batch, seed=seed, save_every=save_every, update=update)
     stored = _stored(runs)
-    made = {"kind": "sft", "model": _digest(model), "runs": _hash(*(run for run, _ in stored))}
+    runs_made = _hash(*(run for run, _ in stored))
+    made = {"kind": "sft", "model": _digest(model), "runs": runs_made, "dtype": dtype}
     checkpoints, begun = _begun(out, made | options.model_dump(mode="json"), again=again)
     network = _opened(begun.folder if begun else model, device, dtype)
     rows, files = _taught(network, stored)
@@ -140,35 +142,54 @@ def rl(
     from vrag.cases import read_cases
     from vrag.rl.losses import RatioKind
     from vrag.rl.metrics import FILE, MetricsFile
-    from vrag.rl.trainers.local import LocalTrainer, RlOptions
+    from vrag.rl.trainers.local import ALGORITHMS, LocalTrainer, RlOptions
     from vrag.rl.update import UpdateOptions
 
     settings = load_settings(
         agent=agent, collections=tuple(collections) if collections else None, max_steps=max_steps, hits=hits
     ).settings
+    if algorithm not in ALGORITHMS:
+        known = ", ".join(ALGORITHMS)
+        raise typer.BadParameter(f"{algorithm} is none of {known}.", param_hint="--algorithm")
     if ratio not in set(RatioKind):
         raise typer.BadParameter(f"{ratio} is neither token nor segment.", param_hint="--ratio")
-    options = RlOptions(
-        algorithm=algorithm, steps=steps, questions=questions, group=group, seed=seed, together=together,
-        temperature=temperature, max_tokens=max_tokens, penalty=penalty, ratio=RatioKind(ratio), kl=kl,
-        entropy=entropy, evaluate_every=evaluate_every, save_every=save_every, stop_at=stop_at,
-        update=UpdateOptions(lr=lr, clip_norm=clip_norm),
-    )  # fmt: skip
+    with _as_settings():
+        options = RlOptions(
+            algorithm=algorithm,
+            steps=steps,
+            questions=questions,
+            group=group,
+            seed=seed,
+            together=together,
+            temperature=temperature,
+            max_tokens=max_tokens,
+            penalty=penalty,
+            ratio=RatioKind(ratio),
+            kl=kl,
+            entropy=entropy,
+            evaluate_every=evaluate_every,
+            save_every=save_every,
+            stop_at=stop_at,
+            update=UpdateOptions(lr=lr, clip_norm=clip_norm),
+        )
     asked = read_cases(cases)
+    if not asked:
+        raise CaseError(f"{cases} holds no questions.")
     kept = read_cases(held_out) if held_out else []
     scorer = _scorer(settings, weights, exact=exact)
     network = _opened(model, device, dtype)
-    agents, version = _agents(settings, network)
+    agents, version, described = _agents(settings, network)
     made = {
         "kind": "rl",
         "model": _digest(model),
         "cases": _hash(*map(repr, asked)),
         "held_out": _hash(*map(repr, kept)),
         "collection": version,
+        "agent": described,
         "weights": weights,
-        "agent": settings.agent,
-        "max_steps": settings.max_steps,
-        "hits": settings.hits,
+        "exact": exact,
+        "judge": settings.judge_model,
+        "dtype": dtype,
     }
     checkpoints, begun = _begun(out, made | options.model_dump(mode="json"), again=again)
     reference = _opened(model, device, dtype) if kl else None
@@ -192,6 +213,19 @@ def rl(
     _done(checkpoints, network)
 
 
+@contextmanager
+def _as_settings() -> Generator[None]:
+    """What an option cannot be is said as of any other setting."""
+    from pydantic import ValidationError
+
+    try:
+        yield
+    except ValidationError as error:
+        first = error.errors()[0]
+        name = "--" + "-".join(map(str, first["loc"][-1:])).replace("_", "-")
+        raise SettingsError(f"{name} {first['input']}: {first['msg'].lower()}.") from None
+
+
 class _Steps:
     """Tells steps as they are made: one line for each, on standard error."""
 
@@ -212,7 +246,12 @@ class _Steps:
 
 def _stored(folders: list[Path]) -> list[tuple[str, Path]]:
     """Ids and folders of recorded runs, in order."""
-    found = [path.parent for folder in folders for path in sorted(folder.rglob("events.jsonl"))]
+    found = [
+        path.parent
+        for folder in folders
+        for path in sorted(folder.rglob("events.jsonl"))
+        if not path.parent.name.startswith(".")  # of a process that died while it wrote it
+    ]
     if not found:
         named = ", ".join(map(str, folders))
         raise TrainingError(f"There are no recorded runs in {named}.", "Record some: vrag data demonstrate.")
@@ -240,14 +279,18 @@ def _taught(network: Network, stored: list[tuple[str, Path]]) -> tuple[list[Any]
     return rows, files
 
 
-def _agents(settings: Settings, network: Network) -> tuple[Callable[[Policy], AgentOf], str]:
-    """What makes the agent of a policy, as serving does; and the version of what it searches."""
+def _agents(settings: Settings, network: Network) -> tuple[Callable[[Policy], AgentOf], str, dict[str, Any]]:
+    """What makes the agent of a policy, as serving does; the version of what it searches; its settings."""
     from vrag.assemble import agent_of, open_environment, open_workbench
+    from vrag.rl.batching import Scribe
+    from vrag.rl.generation import Sampling
     from vrag.rl.searching import GatheredSearcher
 
     searcher = GatheredSearcher(open_workbench(settings).searcher)
     environment = open_environment(settings, searcher, network.checkpoint.profile)
-    return lambda policy: agent_of(settings, environment, policy), searcher.version
+    anybody = agent_of(settings, environment, Scribe(network, Sampling()).seat(()))
+    described = anybody.settings.model_dump(mode="json", exclude={"policy", "sampling"})
+    return lambda policy: agent_of(settings, environment, policy), searcher.version, described
 
 
 def _scorer(settings: Settings, weights: str, *, exact: bool) -> Any:  # noqa: ANN401

@@ -14,12 +14,15 @@ from vrag.synthesis.words import COLOURS, WORDS
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Mapping, Sequence
+    from collections.abc import Set as AbstractSet
 
     from vrag.agent.policy import Message
     from vrag.types import Case
 
 __all__ = ["Demonstrator", "names_in"]
 
+_DRAWS = 100
+"""Names that are drawn at most until one is new."""
 _NAMES = re.compile(r'"([^"]+)"')
 
 
@@ -55,8 +58,8 @@ class Demonstrator:
     """Words that names begin and end with."""
     colours: tuple[str, ...] = tuple(COLOURS)
     script: list[str] = field(init=False)
-    unseen: dict[str, str] = field(init=False, default_factory=dict[str, str])
-    """What it says in place of a turn whose search found nothing."""
+    looks: dict[str, tuple[str, bool]] = field(init=False, default_factory=dict[str, "tuple[str, bool]"])
+    """Colour and use of what is remembered, by the turn that says so of a single picture."""
 
     def __post_init__(self) -> None:
         wanted = names_in(self.case.query)
@@ -80,11 +83,12 @@ class Demonstrator:
     ) -> AsyncGenerator[Delta | Reply, None]:
         """The next turn of its script; the last one again when that has ended.
 
-        It knows beforehand what it does, and looks only whether there is a picture to remember.
+        It knows beforehand what it does, and looks only how many pictures there are to remember.
         """
         text = self.script[min(turn, len(self.script)) - 1]
-        if not any(isinstance(part, Picture | Enclosed) for message in history[-1:] for part in message.parts):
-            text = self.unseen.get(text, text)
+        if text in self.looks:
+            pictures = (part for message in history[-1:] for part in message.parts)
+            text = _look(*self.looks[text], sum(isinstance(part, Picture | Enclosed) for part in pictures))
         yield Delta(text)
         yield Reply(text)
 
@@ -103,25 +107,32 @@ class Demonstrator:
     def _graph(self, wanted: Sequence[str], colours: Sequence[str]) -> list[str]:
         said: list[str] = []
         kept: list[str] = []
+        asked = set[str]()
         for name, colour in zip(wanted, colours, strict=True):
             if self.random.random() < self.detours:
-                said += self._node(
-                    self._any_name(), self._any_colour(), useful=False, number=len(said) // 2 + 1
-                )
-            number = len(said) // 2 + 1
-            said += self._node(self._name(name), self._colour(colour), useful=True, number=number)
+                other = self._new(self._any_name(), asked | set(wanted))
+                said += self._node(other, self._any_colour(), useful=False, number=len(said) // 2 + 1)
+                asked.add(other)
+            number, sought = len(said) // 2 + 1, self._new(self._name(name), asked)
+            said += self._node(sought, self._colour(colour), useful=True, number=number)
+            asked.add(sought)
             kept.append(f"n{number}")
         answer = AnswerNode(tuple(kept), " ".join(map(self._colour, colours)))
         return [*said, f"<think>answer</think>{render_call(answer)}"]
 
     def _node(self, name: str, colour: str, *, useful: bool, number: int) -> list[str]:
-        note = Note("Picture 1", useful, 5 if useful else 0)
         search = SearchNode(f"n{number}", ("root",), name)
-        look, blind = (
-            f"<think>look</think>{render_call(Memorize(colour, notes))}" for notes in ((note,), ())
-        )
-        self.unseen[look] = blind
+        look = _look(colour, useful, 1)
+        self.looks[look] = colour, useful
         return [f"<think>search</think>{render_call(search)}", look]
+
+    def _new(self, name: str, asked: AbstractSet[str]) -> str:
+        """The name, or another where that was looked for: the graph refuses to search twice for the same."""
+        for _ in range(_DRAWS):
+            if name not in asked:
+                break
+            name = self._any_name()
+        return name
 
     def _name(self, right: str) -> str:
         return right if self.random.random() < self.searching else self._any_name()
@@ -134,3 +145,12 @@ class Demonstrator:
 
     def _any_colour(self) -> str:
         return self.random.choice(self.colours)
+
+
+def _look(colour: str, useful: bool, pictures: int) -> str:
+    """The turn that completes a node: every picture has its note, and only the first may be of use."""
+    notes = (
+        Note(f"Picture {number}", useful and number == 1, 5 if useful and number == 1 else 0)
+        for number in range(1, pictures + 1)
+    )
+    return f"<think>look</think>{render_call(Memorize(colour, tuple(notes)))}"
