@@ -26,7 +26,9 @@ from vrag.assemble import (
     open_chat,
     open_client,
     open_for_adding,
+    open_judge,
     open_profile,
+    open_scorer,
     open_workbench,
     vector_options,
 )
@@ -37,6 +39,9 @@ from vrag.embed.base import VectorKind
 from vrag.errors import EmbedError, FingerprintMismatch, SettingsError, VragError
 from vrag.index.build import add
 from vrag.profiles import profile_named
+from vrag.reward import CompositeReward, OutcomeReward, Weights
+from vrag.reward.judges.cached import CachedJudge
+from vrag.reward.judges.rules import RulesJudge
 from vrag.settings import load_settings
 from vrag.testing import HashEmbedder, tiny_corpus
 from vrag.types import Query
@@ -44,6 +49,7 @@ from vrag.types import Query
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from vrag.chat import OpenAIChat
     from vrag.settings import Settings, SettingsReport
 
 
@@ -319,3 +325,58 @@ def test_vectors_that_are_not_there_cannot_be_searched_through_qdrant(tmp_path: 
         open_workbench(report.settings)
     lexical = load_settings(collection=tmp_path / "a", qdrant="qdrant://localhost:6333/a", ranking="lexical")
     assert len(open_workbench(lexical.settings).searcher.search([Query("apple")], 3)[0]) == 1
+
+
+class TestTraining:
+    """Who judges, and what a run earns."""
+
+    def test_rules_judge_where_no_model_is_named(self) -> None:
+        settings = load_settings().settings
+        assert open_judge(settings) == RulesJudge()
+        assert open_judge(settings, exact=True) == RulesJudge(least=1.0)
+
+    def test_a_judge_needs_a_server(self) -> None:
+        with pytest.raises(SettingsError, match="gpt-9") as told:
+            open_judge(load_settings(judge_model="gpt-9").settings)
+        assert "VRAG_JUDGE_URL" in (told.value.hint or "")
+
+    def test_a_judge_has_its_own_server_and_key(
+        self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    ) -> None:
+        """Those of the agent go to the agent's server, and nowhere else."""
+        monkeypatch.setenv("VRAG_JUDGE_KEY", "secret-of-the-judge")
+        monkeypatch.setenv("VRAG_MODEL_KEY", "secret-of-the-model")
+        settings = load_settings(
+            model="reader", base_url="http://reader.invalid/v1", judge_model="gpt-9",
+            judge_url="http://judge.invalid/v1", judge_cache=str(tmp_path / "verdicts"),
+        ).settings  # fmt: skip
+        with pytest.MonkeyPatch.context() as patch:
+            seen: list[Settings] = []
+
+            def noted(asked: Settings) -> OpenAIChat:
+                seen.append(asked)
+                return open_chat(asked)
+
+            patch.setattr("vrag.assemble.training.open_chat", noted)
+            judge = open_judge(settings)
+        assert isinstance(judge, CachedJudge)
+        (asked,) = seen
+        assert (asked.model, asked.base_url) == ("gpt-9", "http://judge.invalid/v1")
+        assert asked.key("model_key") == "secret-of-the-judge"
+
+    def test_the_reward_is_that_of_the_agent(self) -> None:
+        linear, graph = (open_scorer(load_settings(agent=agent).settings) for agent in ("vrag", "vimrag"))
+        assert (type(linear), linear.weights) == (CompositeReward, Weights())
+        assert isinstance(graph, OutcomeReward)
+        given = Weights(retrieval=0.3, answer=0.7, pattern=0.0)
+        own = open_scorer(load_settings(agent="vimrag").settings, given)
+        assert (type(own), own.weights) == (CompositeReward, given)
+
+    def test_a_part_that_is_not_installed_is_told_of(self) -> None:
+        with pytest.raises(SettingsError, match="brevity"):
+            open_scorer(load_settings().settings, parts=["brevity"])
+        with pytest.raises(SettingsError, match="brevity"):
+            open_scorer(
+                load_settings().settings,
+                Weights(retrieval=0.2, answer=0.7, pattern=0.0, extras={"brevity": 0.1}),
+            )

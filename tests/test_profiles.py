@@ -51,7 +51,14 @@ def test_without_a_file_there_is_none(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "change",
-    [{"factor": None}, {"factor": "wide"}, {"boxes": "stored"}, {"boxes": "feet"}, {"name": None}, {"stop": 1}],
+    [
+        {"factor": None},
+        {"factor": "wide"},
+        {"boxes": "stored"},
+        {"boxes": "feet"},
+        {"name": None},
+        {"stop": 1},
+    ],
 )
 def test_one_that_is_none_is_told_of(change: dict[str, Any], tmp_path: Path) -> None:
     write_profile(PROFILES["qwen3-vl"], tmp_path)

@@ -69,8 +69,8 @@ class TestCheckpoint:
     def test_knows_its_tokens(self, opened: Checkpoint) -> None:
         ids = opened.tokenizer.convert_tokens_to_ids
         assert opened.ends == {ids("<|im_end|>")}
-        placeholders = ["<|image_pad|>", "<|video_pad|>", "<|vision_start|>", "<|vision_end|>"]
-        assert opened.banned == tuple(sorted(map(ids, placeholders)))
+        placeholders: list[str] = ["<|image_pad|>", "<|video_pad|>", "<|vision_start|>", "<|vision_end|>"]
+        assert opened.banned == tuple(sorted(int(ids(token)) for token in placeholders))
         assert opened.context == 512
 
     def test_a_prompt_is_by_its_template(self, opened: Checkpoint) -> None:
@@ -90,7 +90,11 @@ class TestCheckpoint:
         for path in folder.iterdir():
             (tmp_path / path.name).write_bytes(path.read_bytes())
         settings = tmp_path / "generation_config.json"
-        told = json.loads(settings.read_text()) | {"repetition_penalty": 5.0, "do_sample": True, "eos_token_id": [2, 1]}
+        told = json.loads(settings.read_text()) | {
+            "repetition_penalty": 5.0,
+            "do_sample": True,
+            "eos_token_id": [2, 1],
+        }
         settings.write_text(json.dumps(told))
         made = open_checkpoint(tmp_path, family_of(tmp_path), open_device(EmbedOptions(device="cpu")), "tiny")
         config = made.model.generation_config

@@ -1,3 +1,4 @@
+# ruff: noqa: E501 - command lines are long
 """`vrag train`: the chain from a synthetic corpus to an answer, and what is said where something is missing."""
 
 from __future__ import annotations
@@ -48,7 +49,9 @@ def desk(tmp_path_factory: pytest.TempPathFactory) -> Path:
         done("data", "synthesize", folder / "corpus", "--template", "emblem", "--documents", 3, "--pages", 4,
              "--words", 6, "--colours", 4)  # fmt: skip
         done("index", "add", folder / "corpus" / "documents", "-c", folder / "collection")
-        done("train", "make-tiny", folder / "tiny", "--cases", folder / "corpus" / "train.json", "--hidden", 32)
+        done(
+            "train", "make-tiny", folder / "tiny", "--cases", folder / "corpus" / "train.json", "--hidden", 32
+        )
         done("data", "demonstrate", folder / "corpus" / "train.json", "-o", folder / "shown", "-m", folder / "tiny",
              "-c", folder / "collection", "-n", 3)  # fmt: skip
         done("train", "local", "sft", folder / "shown", "-m", folder / "tiny", "-o", folder / "taught",
@@ -80,18 +83,32 @@ def refusal(result: Result) -> str:
 
 class TestTheChain:
     def test_a_run_is_a_model_and_its_curves(self, trained: Path) -> None:
-        assert {path.name for path in trained.iterdir()} >= {"checkpoints", "metrics.jsonl", "model", "training.json"}
+        assert {path.name for path in trained.iterdir()} >= {
+            "checkpoints",
+            "metrics.jsonl",
+            "model",
+            "training.json",
+        }
         lines = [json.loads(line) for line in (trained / "metrics.jsonl").read_text().splitlines()]
         assert [line["step"] for line in lines] == [0, 1, 2]
         assert all(0 <= line["eval/accuracy"] <= 1 for line in lines if line["step"] != 1)
-        assert [path.name for path in sorted((trained / "checkpoints").iterdir())] == ["step-000001", "step-000002"]
+        assert [path.name for path in sorted((trained / "checkpoints").iterdir())] == [
+            "step-000001",
+            "step-000002",
+        ]
 
     def test_one_that_is_done_says_so_and_changes_nothing(self, trained: Path, desk: Path) -> None:
-        before = (trained / "model" / "model.safetensors").read_bytes(), (trained / "metrics.jsonl").read_bytes()
+        before = (
+            (trained / "model" / "model.safetensors").read_bytes(),
+            (trained / "metrics.jsonl").read_bytes(),
+        )
         result = rl(desk, trained, "--held-out", desk / "corpus" / "held_out.json")
         assert result.exit_code == 0
         assert "Going on after step 2 of 2" in result.output
-        after = (trained / "model" / "model.safetensors").read_bytes(), (trained / "metrics.jsonl").read_bytes()
+        after = (
+            (trained / "model" / "model.safetensors").read_bytes(),
+            (trained / "metrics.jsonl").read_bytes(),
+        )
         assert before == after
 
     def test_one_that_was_stopped_goes_on(self, trained: Path, desk: Path, tmp_path: Path) -> None:
@@ -109,7 +126,10 @@ class TestTheChain:
         assert (tmp_path / "curves.svg").read_text().startswith("<svg")
 
     @pytest.mark.parametrize("more", [(), ("--blank",)])
-    def test_it_is_evaluated(self, more: tuple[str, ...], trained: Path, desk: Path) -> None:
+    def test_it_is_evaluated(
+        self, more: tuple[str, ...], trained: Path, desk: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("VRAG_MAX_TOKENS", "8")
         said = done("eval", "answers", desk / "corpus" / "held_out.json", "-c", desk / "collection", "--model",
                     f"local:{trained / 'model'}", "--exact", "--max-steps", 1, "--json", *more)  # fmt: skip
         told: dict[str, Any] = json.loads(said[said.index("{") : said.rindex("}") + 1])
@@ -117,8 +137,9 @@ class TestTheChain:
         assert told["failed"] == 0
         assert told["accuracy"] == 0.0
 
-    def test_it_is_asked(self, trained: Path, desk: Path) -> None:
+    def test_it_is_asked(self, trained: Path, desk: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         """It knows nothing yet, and stammers; but it is asked, and says so within its steps."""
+        monkeypatch.setenv("VRAG_MAX_TOKENS", "8")
         result = invoke("ask", "-c", desk / "collection", "--model", f"local:{trained / 'model'}", "--max-steps", 1,
                         'colour of "amber bridge" ?')  # fmt: skip
         assert result.exit_code in {0, 1}, (result.output, result.exception)
@@ -168,7 +189,9 @@ class TestRefusals:
             (("--model", "gone"), "gone"),
         ],
     )
-    def test_what_cannot_be_is_said(self, more: tuple[str, ...], said: str, desk: Path, tmp_path: Path) -> None:
+    def test_what_cannot_be_is_said(
+        self, more: tuple[str, ...], said: str, desk: Path, tmp_path: Path
+    ) -> None:
         assert said in refusal(rl(desk, tmp_path / "run", *more))
         assert not (tmp_path / "run").exists(), "and nothing is begun"
 
@@ -191,7 +214,9 @@ class TestRefusals:
 
     def test_folders_without_runs_teach_nothing(self, desk: Path, tmp_path: Path) -> None:
         for folder in (tmp_path, tmp_path / "gone"):
-            said = refusal(invoke("train", "local", "sft", folder, "-m", desk / "tiny", "-o", tmp_path / "run"))
+            said = refusal(
+                invoke("train", "local", "sft", folder, "-m", desk / "tiny", "-o", tmp_path / "run")
+            )
             assert "no recorded runs" in said
         assert not (tmp_path / "run").exists()
 
@@ -199,7 +224,9 @@ class TestRefusals:
         bare = tmp_path / "bare"
         shutil.copytree(desk / "tiny", bare, ignore=shutil.ignore_patterns("*.safetensors"))
         for model in (bare, tmp_path / "gone"):
-            said = refusal(invoke("train", "local", "sft", desk / "shown", "-m", model, "-o", tmp_path / "run"))
+            said = refusal(
+                invoke("train", "local", "sft", desk / "shown", "-m", model, "-o", tmp_path / "run")
+            )
             assert model.name in said
 
     @pytest.mark.parametrize("name", ["gone.txt", "gone.json"])
@@ -222,7 +249,9 @@ class TestRefusals:
 
 def test_a_text_gives_its_words(tmp_path: Path) -> None:
     (tmp_path / "words.txt").write_text("wunderbar\n")
-    said = done("train", "make-tiny", tmp_path / "tiny", "--cases", tmp_path / "words.txt", "--json", "--hidden", 32)
+    said = done(
+        "train", "make-tiny", tmp_path / "tiny", "--cases", tmp_path / "words.txt", "--json", "--hidden", 32
+    )
     told = json.loads(said)
     assert told["profile"] == "tiny-qwen3-vl"
     assert "wunderbar" in (tmp_path / "tiny" / "tokenizer.json").read_text()

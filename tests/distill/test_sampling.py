@@ -18,17 +18,20 @@ from vrag.distill.oracle import OracleSearcher
 from vrag.distill.sample import Sampling, sample_cases
 from vrag.distill.samples import Outcome, SampleStore
 from vrag.distill.walk import view_of, walk
-from vrag.errors import SampleError
+from vrag.errors import CollectionError, SampleError
 from vrag.geometry import Box, Space, iou
 from vrag.profiles import PROFILES
-from vrag.testing import tiny_corpus
+from vrag.testing import MemorySearcher, tiny_corpus
 from vrag.types import Query
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from PIL.Image import Image
+
     from vrag.distill.sample import Progress
     from vrag.distill.samples import Sample
+    from vrag.geometry import Size
 
 LEARNER = PROFILES["qwen2.5-vl"]
 
@@ -135,6 +138,29 @@ def test_a_sample_is_an_ordinary_run_that_replays(sampled: tuple[SampleStore, Pr
     assert run.started.settings.sampling["grounder_profile"] == "y-first"
     again = list(replay(run, OracleSearcher(tiny_corpus(), cases(1)[0])))
     assert [type(event) for event in again] == [type(event) for event in run.events]
+
+
+@pytest.mark.parametrize("fault", [ValueError("odd page"), CollectionError("damaged page")])
+def test_a_page_that_cannot_be_shown_costs_its_own_case_one_attempt(
+    tmp_path: Path, fault: Exception, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever it raises: else one page would end the job, and again each time it is gone on with."""
+    shown = MemorySearcher.image
+    calls: list[str] = []
+
+    def image(self: MemorySearcher, id: str, *, least: Size | None = None) -> Image:
+        calls.append(id)
+        if len(calls) == 1:
+            raise fault
+        return shown(self, id, least=least)
+
+    monkeypatch.setattr(MemorySearcher, "image", image)
+    with ChatServer(ExpertScript(faults=False), models=None) as server:
+        store, done = run_cases(tmp_path, server.url, 2)
+    assert done.outcomes == {"scored": 2, "failed": 0}
+    reasons = [attempt.reason for record in store.samples.read() for attempt in record.attempts]
+    assert len(reasons) == 1
+    assert str(fault) in reasons[0]
 
 
 def test_the_oracle_puts_unseen_gold_pages_first_and_adds_nothing() -> None:

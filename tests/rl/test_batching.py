@@ -1,3 +1,4 @@
+# ruff: noqa: ANN401 - the libraries are not typed
 """Runs that write together: batches that do not depend on time, and nobody who waits for ever."""
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import pytest
 from tiny_world import ANSWER, SEARCH, force, rolled, shared, user
 
 from vrag.agent.events import ModelCalled
-from vrag.agent.policy import FinishReason, Reply
+from vrag.agent.policy import Delta, FinishReason, Reply
 from vrag.errors import ContextTooLong, ModelError
 from vrag.rl import batching
 from vrag.rl.batching import Scribe
@@ -101,7 +102,7 @@ def said(rollouts: list[Rollout]) -> list[list[tuple[Any, ...]]]:
 class TestTogether:
     @pytest.mark.parametrize("most", [64, 3])
     def test_batches_do_not_depend_on_time(self, most: int, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Searches take as long as they like, in whatever order: log-probabilities are the same bit by bit."""
+        """Searches take as long as they like, in whatever order: the same log-probabilities bit by bit."""
 
         def script(network: Any, prompt: Prompt) -> list[int] | None:
             """Some answer, some search twice, and what they write then is their own."""
@@ -234,7 +235,8 @@ class TestSeat:
 
         async def work(scribe: Scribe) -> Reply:
             scribe.expect(1)
-            return [part async for part in scribe.seat((1, 2)).reply(history, 3) if isinstance(part, Reply)][0]
+            parts = scribe.seat((1, 2)).reply(history, 3)
+            return await anext(part async for part in parts if isinstance(part, Reply))
 
         reply = scribble(together(), work)
         prompt = first_prompt(network, history)
@@ -248,7 +250,7 @@ class TestSeat:
         """It is refused before it is in a batch with others."""
         words = "ferry " * shared().checkpoint.context
 
-        async def work(scribe: Scribe) -> Reply:
+        async def work(scribe: Scribe) -> Delta | Reply:
             scribe.expect(2)
             seats = [scribe.seat((at,)) for at in range(2)]
             other = asyncio.create_task(anext(seats[0].reply([user("red")])))

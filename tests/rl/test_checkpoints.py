@@ -1,3 +1,4 @@
+# ruff: noqa: ANN401 - the libraries are not typed
 """Checkpoints: whole or not there, of one run alone, and told of where they are damaged."""
 
 from __future__ import annotations

@@ -31,6 +31,7 @@ from tiny_world import (
 
 from vrag.agent.policies.local import LocalOptions, open_local
 from vrag.agent.policy import Reply
+from vrag.agent.toolcalls import AnswerNode, Memorize, Note, SearchNode, render_call
 from vrag.agent.vimrag import Vimrag
 from vrag.rl.forward import piles, score
 from vrag.rl.generation import Sampling, first_prompt, write
@@ -45,15 +46,9 @@ if TYPE_CHECKING:
 for library in ("torch", "transformers"):
     pytest.importorskip(library, reason="the extra `train` is not installed")
 
-NODE = (
-    '<tool_call>{"name": "add_search_node", "arguments": {"id": "n1", "parent_ids": ["root"], '
-    '"query": "ferry passengers"}}</tool_call>'
-)
-NOTES = (
-    '<tool_call>{"name": "summarize_and_memorize", "arguments": {"summarize": "48,200", "memorize": '
-    '[{"information_id": "Picture 1", "is_useful": true, "key_timestamp": [], "priority_score": 5}]}}</tool_call>'
-)
-DONE = '<tool_call>{"name": "add_answer_node", "arguments": {"parent_ids": ["n1"], "answer": "48,200"}}</tool_call>'
+NODE = render_call(SearchNode("n1", ("root",), "ferry passengers"))
+NOTES = render_call(Memorize("48,200", (Note("Picture 1", useful=True, priority=5),)))
+DONE = render_call(AnswerNode(("n1",), "48,200"))
 
 
 def histories(factor: int) -> list[list[Message]]:
@@ -117,7 +112,7 @@ class TestTheSamplersLogProbabilities:
         prompt = first_prompt(network, history)
 
         async def ask() -> Reply:
-            return [part async for part in policy.reply(history) if isinstance(part, Reply)][0]
+            return await anext(part async for part in policy.reply(history) if isinstance(part, Reply))
 
         sampled = asyncio.run(ask()).sampled
         assert sampled is not None

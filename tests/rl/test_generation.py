@@ -37,8 +37,6 @@ from vrag.rl.rows import rows_of
 from vrag.rl.teaching import vocabulary_of
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from vrag.rl.network import Network
     from vrag.rl.rollout import Rollout
     from vrag.rl.rows import RunRows
@@ -75,7 +73,9 @@ class TestFirstPrompt:
             return_tensors="pt",
         )
         assert list(prompt.ids) == wanted["input_ids"][0].tolist()
-        assert [picture.grid for picture in prompt.seen] == [tuple(g) for g in wanted["image_grid_thw"].tolist()]
+        assert [picture.grid for picture in prompt.seen] == [
+            tuple(g) for g in wanted["image_grid_thw"].tolist()
+        ]
         assert torch().equal(torch().cat([picture.pixels for picture in prompt.seen]), wanted["pixel_values"])
         assert [picture.tokens for picture in prompt.seen] == [4, 6]
 
@@ -88,7 +88,9 @@ class TestFirstPrompt:
 class TestNextPrompt:
     """Ids of the prompt before, the sampled ids that were kept, and what was added."""
 
-    def grown(self, reply: Written, kept: str, *, network: Network | None = None) -> tuple[Any, Any, list[int]]:
+    def grown(
+        self, reply: Written, kept: str, *, network: Network | None = None
+    ) -> tuple[Any, Any, list[int]]:
         network = network or shared()
         history = [user("red", noise(1))]
         before = first_prompt(network, history)
@@ -241,7 +243,7 @@ class TestRows:
         assert rollout.trajectory.stop_reason is StopReason.ANSWERED
         assert (made.dropped, made.breaks) == ((), ())
         assert [row.segment for row in made.rows] == [0, 1]
-        first, second = ([token for token in row.tokens[row.own].tolist()] for row in made.rows)
+        first, second = (row.tokens[row.own].tolist() for row in made.rows)
         assert network.checkpoint.decode(first) == NODE + "red" + NOTES
         assert network.checkpoint.decode(second) == DONE
 
@@ -286,9 +288,7 @@ class TestWrite:
         prompt = first_prompt(network, [user("red")])
         ends = Sampling(temperature=0.15, max_tokens=1)
         replies = [
-            one
-            for part in range(8)
-            for one in write(network, [prompt] * 128, ends, randoms(128, part))
+            one for part in range(8) for one in write(network, [prompt] * 128, ends, randoms(128, part))
         ]
         says = {reply.ids[0]: np.exp(reply.logprobs[0]) for reply in replies}
         drawn = [reply.ids[0] for reply in replies]
@@ -337,7 +337,9 @@ class TestWrite:
 
 
 class TestSampling:
-    @pytest.mark.parametrize("wrong", [{"temperature": -1.0}, {"temperature": float("inf")}, {"max_tokens": 0}])
+    @pytest.mark.parametrize(
+        "wrong", [{"temperature": -1.0}, {"temperature": float("inf")}, {"max_tokens": 0}]
+    )
     def test_what_cannot_be_is_refused(self, wrong: dict[str, Any]) -> None:
         with pytest.raises(SettingsError):
             Sampling(**wrong)

@@ -150,6 +150,19 @@ class TestAdvantages:
             assert one.advantages.tolist() == pytest.approx(by_hand, abs=1e-5)
         assert [int(one.masked.sum()) for one in found] == [1, 0, 2, 0, 0]
 
+    def test_nothing_is_masked_where_another_part_of_the_reward_outweighs_the_bit(self) -> None:
+        """Nobody is right, rewards are .4 and .1 by what was found: the search that found it is rewarded."""
+        found = TrajectoryCredit((Segment(node="a", found=True), Segment(answers=True)))
+        missed = TrajectoryCredit((Segment(node="a"), Segment(answers=True)))
+        better, worse = batch_credit([0.7, -0.7], [found, missed], [False, False])
+        assert better.advantages.tolist() == [0.7, 0.7]
+        assert worse.advantages.tolist() == [-0.7, -0.7]
+        dead = TrajectoryCredit(
+            (Segment(node="a"), Segment(node="b"), Segment(answers=True)), frozenset({"b"})
+        )
+        (punished,) = batch_credit([-0.3], [dead], [True])
+        assert not punished.masked.any()
+
     @given(batch=BATCHES, options=OPTIONS)
     def test_against_a_loop(self, batch: Batch, options: GgpoOptions) -> None:
         outcomes, those, right = (
@@ -163,9 +176,9 @@ class TestAdvantages:
                 advantage, hidden = outcome, False
                 if segment.node is not None and not segment.answers and not segment.invalid:
                     if correct is True and options.dead_ends and segment.node not in credit.leads:
-                        hidden = True
+                        hidden = outcome >= 0
                     if correct is False and options.evidence and segment.found:
-                        hidden = True
+                        hidden = outcome <= 0
                 if hidden:
                     advantage = 0.0
                 if segment.invalid:

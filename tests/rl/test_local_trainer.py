@@ -1,3 +1,4 @@
+# ruff: noqa: ANN401 - the libraries are not typed
 """The trainer by reinforcement: repeatable, stopped at any moment, nothing lost or twice; and it learns."""
 
 from __future__ import annotations
@@ -10,7 +11,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections import Counter
 from contextlib import aclosing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,7 +19,6 @@ import numpy as np
 import pytest
 import test_supervised
 from pydantic import ValidationError
-from test_forward import DONE, NODE, NOTES
 from test_teaching import recorded
 from tiny_world import (
     WORDS,
@@ -27,7 +26,6 @@ from tiny_world import (
     agents,
     cases,
     first_words,
-    force,
     metrics,
     opened,
     same,
@@ -36,10 +34,8 @@ from tiny_world import (
     weights,
 )
 
-from vrag.agent.vimrag import Vimrag
 from vrag.errors import TrainingError
 from vrag.rl.checkpoints import Checkpoints
-from vrag.rl.grpo import group_advantages
 from vrag.rl.metrics import FILE, MetricsFile
 from vrag.rl.network import open_network
 from vrag.rl.teaching import taught_rows
@@ -48,14 +44,9 @@ from vrag.rl.trainers.local import LocalTrainer, RlOptions
 from vrag.rl.update import UpdateOptions, Updates
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Callable, Sequence
+    from collections.abc import AsyncGenerator, Callable
 
-    from vrag.agent.loop import Agent
-    from vrag.agent.method import Method
-    from vrag.agent.policy import Policy
     from vrag.agent.trajectory import Trajectory
-    from vrag.rl.generation import Prompt
-    from vrag.rl.network import Network
     from vrag.rl.trainers.local import Stepped
     from vrag.types import Case
 
@@ -74,6 +65,11 @@ def by_chance(_: Case, run: Trajectory) -> float:
     return hashlib.sha256(said.encode()).digest()[0] / 255
 
 
+def always(reward: float | None) -> Callable[[Case, Trajectory], float | None]:
+    """The same for all."""
+    return lambda _case, _run: reward
+
+
 async def training(
     folder: Path,
     options: RlOptions = OPTIONS,
@@ -87,7 +83,14 @@ async def training(
     network = open_network(begun.folder if begun else model or tiny(), device="cpu")
     with MetricsFile.open(folder / FILE, after=begun.step if begun else None) as file:
         trainer = LocalTrainer(
-            network, agents(network, steps=2), Counting(reward), cases(3), cases(1), options, checkpoints, file
+            network,
+            agents(network, steps=2),
+            Counting(reward),
+            cases(3),
+            cases(1),
+            options,
+            checkpoints,
+            file,
         )
         async with aclosing(trainer.train(begun)) as steps:
             async for step in steps:
@@ -95,15 +98,16 @@ async def training(
 
 
 def trained(folder: Path, options: RlOptions = OPTIONS, *, stop: int | None = None, **more: Any) -> Any:
-    """The weights at the end, or after the step at which it was stopped; None where nothing was left to do."""
+    """The weights at the end, or after the step at which it was stopped; None where nothing was left."""
 
     async def train() -> Any:
-        trainer = None
+        last: LocalTrainer | None = None
         async with aclosing(training(folder, options, **more)) as steps:
             async for trainer, step in steps:
+                last = trainer
                 if step.step == stop:
                     break
-        return None if trainer is None else weights(trainer.network)
+        return None if last is None else weights(last.network)
 
     return asyncio.run(train())
 
@@ -154,9 +158,9 @@ class TestStoppedAndGoneOnWith:
 
     def test_a_process_that_is_killed_loses_nothing(self, whole: tuple[Path, Any], tmp_path: Path) -> None:
         """SIGKILL at a random moment, in both trainers; another process goes on."""
-        code = "import pathlib, sys; import test_local_trainer; test_local_trainer.child(pathlib.Path(sys.argv[1]))"
+        code = "import pathlib, sys; from test_local_trainer import child; child(pathlib.Path(sys.argv[1]))"
         places = os.pathsep.join([str(Path(__file__).parent), *filter(None, [os.environ.get("PYTHONPATH")])])
-        process = subprocess.Popen(  # noqa: S603
+        process = subprocess.Popen(
             [sys.executable, "-c", code, str(tmp_path)],
             env={**os.environ, "PYTHONPATH": places}, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
         )  # fmt: skip
@@ -192,158 +196,11 @@ class TestStoppedAndGoneOnWith:
 
     def test_ends_early_where_it_is_good_enough(self, tmp_path: Path) -> None:
         options = OPTIONS.model_copy(update={"stop_at": 0.9, "evaluate_every": 1, "save_every": 100})
-        trained(tmp_path, options, reward=lambda *_: 1.0)
+        trained(tmp_path, options, reward=always(1.0))
         lines = metrics(tmp_path / FILE)
         assert [line["step"] for line in lines] == [0, 1]
         assert lines[-1]["eval/accuracy"] == 1.0
         assert trained(tmp_path, options) is None, "and stays so"
-
-
-class Watched:
-    """What a step of a trainer was made of."""
-
-    def __init__(self, trainer: LocalTrainer) -> None:
-        own = trainer._lesson  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
-        self.tried: Sequence[Any] = ()
-        self.rows: Sequence[Any] = ()
-        self.lesson: Any = None
-        self.extra: dict[str, float] = {}
-
-        def lesson(tried: Any, rows: Any, step: int) -> Any:
-            self.tried, self.rows = tried, rows
-            self.lesson, self.extra = own(tried, rows, step)
-            return self.lesson, self.extra
-
-        self.take = lesson
-
-
-def stepped(
-    folder: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    *,
-    network: Network | None = None,
-    make: Callable[[Policy], Agent] | None = None,
-    reward: Callable[[Case, Trajectory], float | None] = by_chance,
-    method: Method | None = None,
-    limit: int = 2,
-    **changes: Any,
-) -> tuple[Watched, dict[str, float], Counting, Network]:
-    """One step, watched."""
-    network = network or opened()
-    options = OPTIONS.model_copy(update={"steps": 1, **changes})
-    scorer = Counting(reward)
-    with MetricsFile.open(folder / FILE, after=None) as file:
-        trainer = LocalTrainer(
-            network, make or agents(network, method, limit), scorer, cases(3), [], options, Checkpoints(folder), file
-        )
-        watched = Watched(trainer)
-        monkeypatch.setattr(LocalTrainer, "_lesson", lambda _, *how: watched.take(*how))
-
-        async def train() -> list[Any]:
-            return [one async for one in trainer.train(None)]
-
-        values = asyncio.run(train())[-1].values
-    return watched, dict(values), scorer, network
-
-
-class Failing:
-    """Makes agents, and every third time it cannot."""
-
-    def __init__(self, network: Network) -> None:
-        self.make, self.count = agents(network, steps=2), 0
-
-    def __call__(self, policy: Policy) -> Agent:
-        self.count += 1
-        if self.count % 3 == 0:
-            raise RuntimeError("no agent today")
-        return self.make(policy)
-
-
-class TestRollouts:
-    @pytest.mark.parametrize("together", [True, False])
-    @pytest.mark.parametrize("batch", [64, 4])
-    def test_each_attempt_and_each_row_counts_once(
-        self, together: bool, batch: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        """Also where some fail: those have no reward, and leave their group."""
-        network = opened()
-
-        def reward(case: Case, run: Trajectory) -> float | None:
-            return None if run.failure else by_chance(case, run)
-
-        watched, values, scorer, _ = stepped(
-            tmp_path, monkeypatch, network=network, make=Failing(network), reward=reward,
-            questions=3, together=together, batch=batch,
-        )  # fmt: skip
-        attempts = [(one.rollout.attempt.case.uid, one.rollout.attempt.sample) for one in watched.tried]
-        assert len(attempts) == len(set(attempts)) == 9
-        assert [sample for _, sample in attempts] == [0, 1, 2] * 3
-        assert Counter(uid for uid, _ in scorer.asked) == {"c0": 3, "c1": 3, "c2": 3}
-        assert (values["failed"], values["missing"]) == (3, 3)
-        kept = [at for at, one in enumerate(watched.tried) if one.reward.total is not None]
-        made = [row for at in kept for row in watched.rows[at].rows]
-        assert [id(row) for row in watched.lesson.rows] == [id(row) for row in made]
-        assert len(made) == len(kept) == 6 == watched.lesson.count
-        totals = [np.nan if one.reward.total is None else one.reward.total for one in watched.tried]
-        wanted = group_advantages(totals, [0, 0, 0, 1, 1, 1, 2, 2, 2])
-        assert watched.lesson.advantages == pytest.approx(wanted[kept])
-        assert np.abs(wanted[kept]).max() > 0.1
-        tokens = [sum(int(row.own.sum()) for row in rows.rows) for rows in watched.rows]
-        assert values["tokens"] == pytest.approx(sum(tokens) / 9)
-
-    def test_where_nothing_has_a_reward_nothing_is_learned(
-        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        watched, values, _, network = stepped(tmp_path, monkeypatch, reward=lambda *_: None)
-        assert watched.lesson.rows == []
-        assert values["missing"] == 6
-        assert "loss" not in values
-        assert "reward" not in values
-        assert same(weights(network), weights(opened()))
-
-    @pytest.mark.parametrize("together", [True, False])
-    def test_where_all_earn_the_same_nothing_is_learned(
-        self, together: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        watched, values, _, network = stepped(
-            tmp_path, monkeypatch, reward=lambda *_: 0.5, entropy=0.0, together=together
-        )
-        assert len(watched.lesson.rows) == 6
-        assert values["grad_norm"] == 0.0
-        assert same(weights(network), weights(opened()))
-
-    def test_a_scorer_that_raises_ends_it(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        def broken(_: Case, run: Trajectory) -> float:
-            raise RuntimeError("no such scorer")
-
-        with pytest.raises(RuntimeError, match="no such scorer"):
-            stepped(tmp_path, monkeypatch, reward=broken)
-
-    def test_graph_segments_have_credit_of_their_own(
-        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        """Two segments a run: the one that found the page is not blamed for a wrong answer."""
-
-        def script(network: Network, prompt: Prompt) -> list[int]:
-            text = "".join(message.text for message in prompt.messages)
-            spoke = any(message.role == "assistant" for message in prompt.messages)
-            told = NOTES if spoke else DONE if '"id":"n1"' in text else NODE
-            return [*network.encode(told), network.checkpoint.tokenizer.eos_token_id]
-
-        force(monkeypatch, script)
-        turn = iter([1.0, 0.0, 0.0] * 2)
-        watched, values, _, _ = stepped(
-            tmp_path, monkeypatch, reward=lambda *_: next(turn), method=Vimrag(), limit=4, max_tokens=60,
-            algorithm="ggpo",
-        )  # fmt: skip
-        lesson = watched.lesson
-        assert [row.segment for row in lesson.rows] == [0, 1] * 6
-        assert lesson.units.tolist() == list(range(12))
-        assert lesson.count == 12
-        correct = [one.reward.correct for one in watched.tried]
-        assert sorted(correct) == [False] * 4 + [True] * 2
-        assert lesson.masked.tolist() == [mask for right in correct for mask in (not right, False)]
-        assert values["masked"] == pytest.approx(4 / 12)
 
 
 class TestQuestions:
@@ -354,9 +211,16 @@ class TestQuestions:
             options = OPTIONS.model_copy(update={"questions": 4, "seed": seed})
             with MetricsFile.open(tmp_path / FILE, after=None) as file:
                 trainer = LocalTrainer(
-                    network, agents(network), Counting(by_chance), cases(5), [], options, Checkpoints(tmp_path), file
+                    network,
+                    agents(network),
+                    Counting(by_chance),
+                    cases(5),
+                    [],
+                    options,
+                    Checkpoints(tmp_path),
+                    file,
                 )
-            steps = [trainer._drawn(step) for step in range(1, 11)]  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
+            steps = [trainer._drawn(step) for step in range(1, 11)]  # pyright: ignore[reportPrivateUsage]
             drawn.append([case.uid for step in steps for case in step])
         assert drawn[0] == drawn[1] != drawn[2]
         rounds = [tuple(drawn[0][at : at + 5]) for at in range(0, 40, 5)]
@@ -376,10 +240,14 @@ class TestOptions:
                 LocalTrainer(network, agents(network), Counting(by_chance), [], [], OPTIONS, *shared_parts)
             diverging = OPTIONS.model_copy(update={"kl": 0.1})
             with pytest.raises(TrainingError, match="diverge"):
-                LocalTrainer(network, agents(network), Counting(by_chance), cases(1), [], diverging, *shared_parts)
+                LocalTrainer(
+                    network, agents(network), Counting(by_chance), cases(1), [], diverging, *shared_parts
+                )
 
     def test_the_masks_are_those_of_the_algorithm(self) -> None:
-        plain, graph, control = (RlOptions(algorithm=name).credit for name in ("grpo", "ggpo", "ggpo-permuted"))
+        plain, graph, control = (
+            RlOptions(algorithm=name).credit for name in ("grpo", "ggpo", "ggpo-permuted")
+        )
         assert (plain.dead_ends, plain.evidence, plain.permute) == (False, False, False)
         assert (graph.dead_ends, graph.evidence, graph.permute) == (True, True, False)
         assert (control.dead_ends, control.evidence, control.permute) == (True, True, True)
@@ -390,7 +258,10 @@ class TestLearning:
         """Taught to say one of four words; paid for one of them."""
         network = opened()
         words = [f"<answer>{word}</answer>" for word in ("red", "blue", "green", "grey")]
-        made = [taught_rows(network, one.events, one.files) for one in (recorded(network, w, steps=1) for w in words)]
+        made = [
+            taught_rows(network, one.events, one.files)
+            for one in (recorded(network, w, steps=1) for w in words)
+        ]
         teacher = Updates(network, UpdateOptions(lr=1e-2, warmup=3))
         for _ in range(25):
             teacher.learn([row for one in made for row in one.rows], {})

@@ -104,6 +104,11 @@ class TestOpening:
         with pytest.raises(ModelError, match="cannot be loaded"):
             open_network(tmp_path)
 
+    @pytest.mark.parametrize("wrong", [{"device": "warp"}, {"dtype": "float7"}])
+    def test_a_device_or_precision_that_is_not_there(self, wrong: dict[str, str]) -> None:
+        with pytest.raises(ModelError, match=next(iter(wrong.values()))):
+            open_network(tiny(), **wrong)
+
     def test_precision_is_that_asked_for(self) -> None:
         assert open_network(tiny(), device="cpu").model.dtype == torch().float32
         assert open_network(tiny(), device="cpu", dtype="bfloat16").model.dtype == torch().bfloat16

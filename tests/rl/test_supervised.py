@@ -1,3 +1,4 @@
+# ruff: noqa: ANN401 - the libraries are not typed
 """Supervised training: rows in turn, learned by heart, stopped and gone on with."""
 
 from __future__ import annotations
@@ -42,13 +43,16 @@ def teaching(
             yield network
 
 
-def taught(folder: Path, options: SftOptions = OPTIONS, after: Callable[[int], bool] = lambda _: False) -> Any:
+def taught(
+    folder: Path, options: SftOptions = OPTIONS, after: Callable[[int], bool] = lambda _: False
+) -> Any:
     """The weights at the end, or where it was stopped."""
-    network = None
+    trained: Network | None = None
     for number, network in enumerate(teaching(folder, options), 1):
+        trained = network
         if after(number):
             break
-    return None if network is None else weights(network)
+    return None if trained is None else weights(trained)
 
 
 class TestTraining:
@@ -79,7 +83,10 @@ class TestTraining:
         assert same(weights(open_network(latest.folder, device="cpu")), whole)
 
     def test_without_rows_there_is_nothing_to_learn(self, tmp_path: Path) -> None:
-        with MetricsFile.open(tmp_path / FILE, after=None) as file, pytest.raises(TrainingError, match="no rows"):
+        with (
+            MetricsFile.open(tmp_path / FILE, after=None) as file,
+            pytest.raises(TrainingError, match="no rows"),
+        ):
             SupervisedTrainer(opened(), [], {}, OPTIONS, Checkpoints(tmp_path), file)
 
 
@@ -92,7 +99,7 @@ class TestOrder:
             options = SftOptions(steps=10, batch=4, seed=seed)
             with MetricsFile.open(tmp_path / FILE, after=None) as file:
                 trainer = SupervisedTrainer(opened(), made, files, options, Checkpoints(tmp_path), file)
-            drawn = [row for step in range(1, 11) for row in trainer._drawn(step)]  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
+            drawn = [row for step in range(1, 11) for row in trainer._drawn(step)]  # pyright: ignore[reportPrivateUsage]
             orders.append([next(at for at, one in enumerate(made) if one is row) for row in drawn])
         assert orders[0] == orders[1] != orders[2]
         rounds = [orders[0][at : at + 5] for at in range(0, 40, 5)]

@@ -17,6 +17,7 @@ from vrag.rl.teaching import taught_rows, vocabulary_of
 from vrag.testing import ScriptedPolicy
 
 if TYPE_CHECKING:
+    from vrag.agent.events import Event
     from vrag.agent.method import Method
     from vrag.rl.network import Network
     from vrag.rl.rows import Row
@@ -30,7 +31,8 @@ def recorded(network: Network, *replies: str, method: Method | None = None, step
 
     async def roll() -> Rollout:
         agent = agents(network, method, steps)(ScriptedPolicy(replies))
-        return [one async for one in roll_out(attempts(1), lambda _: agent)][0]
+        (rollout,) = [one async for one in roll_out(attempts(1), lambda _: agent)]
+        return rollout
 
     return asyncio.run(roll())
 
@@ -66,10 +68,10 @@ class TestTaught:
         assert texts == [f"{NODE}<|im_end|>{NOTES}<|im_end|>", f"{DONE}<|im_end|>"]
 
 
-def told(rollout: Rollout) -> tuple[tuple[object, ...], dict[str, bytes]]:
+def told(rollout: Rollout) -> tuple[tuple[Event, ...], dict[str, bytes]]:
     assert rollout.failure is None
     assert not any(isinstance(event, ModelCalled) and event.ids for event in rollout.events)
-    return rollout.events, dict(rollout.files)  # pyright: ignore[reportReturnType]
+    return rollout.events, dict(rollout.files)
 
 
 class TestWhatIsLearned:
@@ -81,7 +83,7 @@ class TestWhatIsLearned:
     def test_a_run_without_its_messages_is_dropped(self) -> None:
         network = shared()
         events, _ = told(recorded(network, SEARCH, ANSWER))
-        made = taught_rows(network, events, {})  # pyright: ignore[reportArgumentType]
+        made = taught_rows(network, events, {})
         assert made.rows == ()
         assert [dropped.steps for dropped in made.dropped] == [(1,), (2,)]
 
@@ -89,7 +91,7 @@ class TestWhatIsLearned:
         network = shared()
         events, files = told(recorded(network, SEARCH, ANSWER))
         left = {name: data for name, data in files.items() if not name.endswith(".jpg")}
-        made = taught_rows(network, events, left)  # pyright: ignore[reportArgumentType]
+        made = taught_rows(network, events, left)
         assert [dropped.steps for dropped in made.dropped] == [(2,)]
         assert len(made.rows) == 1
         assert own_text(network, made.rows[0]) == f"{SEARCH}<|im_end|>"

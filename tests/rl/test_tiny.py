@@ -1,3 +1,4 @@
+# ruff: noqa: ANN401 - the libraries are not typed
 """The tiny checkpoint: one like any other, the same for the same seed, with the grammar in its vocabulary."""
 
 from __future__ import annotations
@@ -24,7 +25,6 @@ from vrag.agent.vimrag import Vimrag
 from vrag.agent.vrag import Vrag
 from vrag.embed.processors import PROCESSOR_SETTINGS, loading
 from vrag.errors import ModelError, SettingsError
-
 from vrag.profiles import PROFILE_FILE, PROFILES, read_profile
 from vrag.rl.tiny import TINY_FAMILIES, TinyOptions, make_tiny
 from vrag.testing import tiny_corpus
@@ -184,7 +184,9 @@ class TestProfile:
         assert started.settings.own_profile == policy.profile
         assert list(differences(stored.events, list(replay(stored, tiny_corpus())))) == []
 
-    @pytest.mark.parametrize("content", ["", "{", "[]", '{"name": "x"}', '{"name": "x", "factor": 28, "boxes": "feet"}'])
+    @pytest.mark.parametrize(
+        "content", ["", "{", "[]", '{"name": "x"}', '{"name": "x", "factor": 28, "boxes": "feet"}']
+    )
     def test_one_that_is_damaged_is_told_of(self, content: str, tmp_path: Path) -> None:
         (tmp_path / PROFILE_FILE).write_text(content)
         with pytest.raises(ModelError, match=PROFILE_FILE) as told:

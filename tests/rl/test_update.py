@@ -1,3 +1,4 @@
+# ruff: noqa: ANN401 - the libraries are not typed
 """Steps that change the weights: what is learned, what stays, and that piles do not matter."""
 
 from __future__ import annotations
@@ -109,8 +110,8 @@ class TestImproving:
 
     def test_piles_do_not_matter(self) -> None:
         """All rows at once or each alone: the same gradient, the same means."""
-        measured = []
-        norms = []
+        measured: list[dict[str, float]] = []
+        norms: list[Any] = []
         for tokens in (10_000, 1):
             network = opened()
             made, files = rows(network)
@@ -135,7 +136,8 @@ class TestImproving:
         updates = Updates(network, UpdateOptions(lr=1e-3))
         taught, options = lesson(made, [1.0, -1.0, 1.0, -1.0]), LossOptions(kl=0.1)
         values = [
-            updates.improve(taught, files, options, temperature=1.0, reference=shared())["kl"] for _ in range(3)
+            updates.improve(taught, files, options, temperature=1.0, reference=shared())["kl"]
+            for _ in range(3)
         ]
         assert values[0] == pytest.approx(0.0, abs=1e-8)
         assert values[0] < values[1] < values[2]
@@ -171,18 +173,16 @@ class TestOptions:
         made, files = rows(network)
         before = weights(network)
         Updates(network, UpdateOptions(lr=1e-2, freeze_vision=True)).learn(made, files)
-        changed = {
-            name for name, value in weights(network).items() if not torch().equal(value, before[name])
-        }
+        changed = {name for name, value in weights(network).items() if not torch().equal(value, before[name])}
         assert changed
         assert not any(".visual." in name for name in changed)
         assert all(weight.grad is None for weight in network.model.parameters())
 
     def test_the_rate_rises_to_what_it_is(self) -> None:
         updates = Updates(opened(), UpdateOptions(lr=0.4, warmup=4))
-        rates = []
+        rates: list[float] = []
         for _ in range(6):
-            updates._step()  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
+            updates._step()  # pyright: ignore[reportPrivateUsage]
             rates.append(updates.optimizer.param_groups[0]["lr"])
         assert rates == pytest.approx([0.1, 0.2, 0.3, 0.4, 0.4, 0.4])
 

@@ -1,6 +1,5 @@
-# ruff: noqa: SLF001 - what is drawn at random is forced to a script
 # pyright: reportPrivateUsage=false
-"""What tests of the local trainer share: tiny checkpoints, agents over a tiny corpus, forced replies, scorers."""
+"""What tests of the local trainer share: tiny checkpoints, agents over a corpus, forced replies, scorers."""
 
 from __future__ import annotations
 

@@ -76,8 +76,12 @@ def demonstrate(
                 async for _ in entries:
                     tell(f"{len(campaign.entries)} runs in {out}")
 
-        with progress_line(quiet=as_json) as tell:
-            asyncio.run(make())
+        try:
+            with progress_line(quiet=as_json) as tell:
+                asyncio.run(make())
+        except KeyboardInterrupt:
+            warn(f"Stopped. {out} holds {len(campaign.entries)} runs; the same command goes on from there.")
+            raise
         entries = list(campaign.entries.values())
     failures = [entry.failure for entry in entries if entry.failure is not None]
     new = len(entries) - before

@@ -215,6 +215,8 @@ def _tell(report: AnswerReport, asked: int) -> None:
         warn(
             f"Stopped: this is of the {len(report.scores)} questions that were answered, not of all {asked}."
         )
+    if not report.scores:
+        return
     show_table(["figure", "value"], ((name, f"{value:.3f}") for name, value in report.measures.items()))
     say(
         f"{len(report.scores)} questions; {report.failed} failed, {report.unjudged} without a verdict; "

@@ -116,8 +116,8 @@ def rl(
     exact: bool = typer.Option(False, help="Rules take an answer for right only word for word."),
     kl: float = typer.Option(0.0, min=0, help="Weight of the divergence from the model it began as."),
     entropy: float = typer.Option(0.0, min=0, help="Weight of the entropy; about 0.01 for a tiny model."),
-    penalty: float = typer.Option(
-        0.0, min=0, help="What a segment with an invalid action costs; 0.5 for GGPO."
+    penalty: float | None = typer.Option(
+        None, min=0, help="What a segment with an invalid action costs.", show_default="0.5, or 0 for grpo"
     ),
     ratio: str = typer.Option(
         "token", help="What is clipped: the ratio of each token, or of a segment (GSPO)."

@@ -7,6 +7,7 @@ record; everything before that may be cut off at any moment and is taken up agai
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections import defaultdict
 from contextlib import aclosing
 from dataclasses import dataclass, field
@@ -23,12 +24,12 @@ from vrag.distill.judge import score_answer
 from vrag.distill.oracle import OracleSearcher
 from vrag.distill.policy import ExpertPolicy
 from vrag.distill.samples import Attempt, ExpertUsage, Outcome, Sample, came_to_end
-from vrag.errors import ModelError, SampleError
+from vrag.errors import ModelError, SampleError, VragError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from vrag.agent.runs import StoredRun
+    from vrag.agent.runs import Recording, StoredRun
     from vrag.distill.expert import Expert, Experts
     from vrag.distill.samples import SampleDesk
     from vrag.profiles import Profile
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Progress", "Sampling", "sample_cases"]
 
+log = logging.getLogger("vrag.distill")
 _INTERRUPTIONS = 10
 """Attempts of a case that may be cut off; then it is at fault itself: it exhausts the machine, say."""
 
@@ -220,16 +222,29 @@ class _Trial:
         """One attempt; None where it broke off."""
         with self.desk.store.runs.record() as recording:
             self.desk.begin(self.case.uid, recording.id)
-            agent = self._agent()
-            events = agent.astream(self.case.query, run_id=recording.id, save=recording.save)
-            async with aclosing(events):
-                async for event in events:
-                    recording.write(event)
+            try:
+                await self._recorded(recording)
+            except VragError:  # a run records its own; what is left is the disk's
+                raise
+            except (
+                Exception
+            ) as error:  # a fault of the program is one of this case, not of all that are asked
+                log.debug("A run of the case %s broke off.", self.case.uid, exc_info=True)
+                reason = f"{type(error).__name__}: {error}"
+                self.attempts.append(Attempt(run=recording.id, reason=reason))
+                return None
         run = self.desk.store.runs.read(recording.id)
         if came_to_end(run):
             return run
         self.attempts.append(Attempt(run=run.id, reason=_failure(run)))
         return None
+
+    async def _recorded(self, recording: Recording) -> None:
+        """Runs the case."""
+        events = self._agent().astream(self.case.query, run_id=recording.id, save=recording.save)
+        async with aclosing(events):
+            async for event in events:
+                recording.write(event)
 
     def _agent(self) -> Agent:
         sampling = self.sampling

@@ -12,7 +12,9 @@ evidence. r: the judge's bit, never a shaped reward. So a correct answer does no
 wrong one does not punish a search that found the evidence. A segment with mu = 1 has no gradient, neither
 of its advantage nor of a KL or entropy term, but counts in the mean (`vrag.rl.losses`).
 
-Ours, where the paper is silent: the answer segment and segments with an invalid action are never masked,
+Ours, where the paper is silent: where a reward has other parts beside the bit, a wrong trajectory may do
+better than its group, and a right one worse; nothing is masked there, since there is no blame, or no
+reward, to be taken away. The answer segment and segments with an invalid action are never masked,
 and an invalid one costs c besides, whatever its group says: without it small models forget the format.
 """
 
@@ -62,7 +64,8 @@ class GgpoOptions:
     """Whether as many segments of a batch are masked at random instead: a control, not a method.
 
     They are dealt among all segments of the batch that could be masked, those of correct and of wrong
-    trajectories apart: what is taken away is what the graph and the evidence say, and nothing else."""
+    trajectories apart, and those of better and of worse ones: what is taken away is what the graph and the
+    evidence say, and nothing else."""
 
     def __post_init__(self) -> None:
         if not 0 <= self.penalty < float("inf"):
@@ -226,17 +229,30 @@ def batch_credit(
     ours = options or GgpoOptions()
     outcome = np.asarray(outcomes, dtype=np.float64)
     rows = list(zip(outcome, credits, correct, strict=True))
-    mus = [masks(credit, correct=right, options=ours) for _, credit, right in rows]
+    mus = [
+        np.logical_and(masks(credit, correct=right, options=ours), not _turned(one, right))
+        for one, credit, right in rows
+    ]
     if ours.permute:
-        mus = _dealt(mus, credits, correct, random)
+        mus = _dealt(mus, outcome, credits, correct, random)
     return [
         SegmentCredit(segment_advantages(one, mu, _invalid(credit), penalty=ours.penalty), mu)
         for (one, credit, _), mu in zip(rows, mus, strict=True)
     ]
 
 
+def _turned(outcome: float, correct: bool | None) -> bool:
+    """Whether other parts of a reward outweigh the bit: a wrong run better than its group, a right one worse.
+
+    What a mask is to take away, reward for a dead end or blame for a search that found the evidence, is not
+    there then. With the bit alone for a reward it cannot be.
+    """
+    return correct is not None and (outcome < 0 if correct else outcome > 0)
+
+
 def _dealt(
     mus: Sequence[NDArray[np.bool_]],
+    outcomes: NDArray[np.float64],
     credits: Sequence[TrajectoryCredit],
     correct: Sequence[bool | None],
     random: np.random.Generator | None,
@@ -248,7 +264,8 @@ def _dealt(
         return []
     lengths = [len(mu) for mu in mus]
     free = np.concatenate([maskable(credit.segments) for credit in credits])
-    strata = np.repeat([-1 if right is None else int(right) for right in correct], lengths)
+    kinds = [-1 if right is None else int(right) for right in correct]
+    strata = np.repeat(np.array(kinds, np.int64) * 3 + np.sign(outcomes).astype(np.int64), lengths)
     dealt = permuted_masks(np.concatenate(mus), free, random, strata)
     return np.split(dealt, np.cumsum(lengths)[:-1])
 

@@ -119,6 +119,7 @@ def policy_loss(  # noqa: PLR0913 - an array each
     masked: Tensor | None = None,
     reference: Tensor | None = None,
     entropies: Tensor | None = None,
+    sampled: Tensor | None = None,
     options: LossOptions | None = None,
 ) -> PolicyLoss:
     """Sum over rows and own tokens of weight × (clipped policy term + KL - entropy).
@@ -138,6 +139,7 @@ def policy_loss(  # noqa: PLR0913 - an array each
         reference: Under the reference policy, shape (rows, n); None for no divergence.
         entropies: Of the policy's distribution at each token, shape (rows, n), with their graph; None
             for no such term.
+        sampled: Of the policy that sampled, where that is not `old_logprobs`: what `drift` is measured from.
         options: How the loss is made.
 
     Raises:
@@ -146,6 +148,7 @@ def policy_loss(  # noqa: PLR0913 - an array each
     ours = options or LossOptions()
     active = mask.bool() if masked is None else mask.bool() & ~masked.bool()[:, None]
     new, old = _only(logprobs, active), _only(old_logprobs, active)
+    from_ = old if sampled is None else _only(sampled, active)
     each = advantages if advantages.ndim == 2 else advantages[:, None].expand_as(new)
     ratio = _ratio(new, old.detach(), active, ours.kind)
     term, clipped = _clipped(ratio, _only(each, active), ours.clips)
@@ -158,7 +161,7 @@ def policy_loss(  # noqa: PLR0913 - an array each
     if entropies is not None:
         parts["entropy"] = _only(entropies, active)
         total = total - ours.entropy * (parts["entropy"] * scale).sum()
-    parts |= {"ratio": ratio, "clipped": clipped, "drift": _low_variance(old - new)}
+    parts |= {"ratio": ratio, "clipped": clipped, "drift": _low_variance(new - from_)}
     return PolicyLoss(total, _statistics(parts, active))
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from PIL import Image
 
-from vrag.agent.policies.checkpoint import family_of, open_checkpoint
+from vrag.agent.policies.checkpoint import as_model_error, family_of, open_checkpoint
 from vrag.embed.device import open_device
 from vrag.embed.options import EmbedOptions
 from vrag.embed.processors import loading, rgb
@@ -125,11 +125,12 @@ def open_network(folder: Path, *, device: str = "auto", dtype: str = "float32") 
 
     Raises:
         TrainingError: If there is no such folder.
-        ModelError: If it cannot be loaded.
+        ModelError: If it cannot be loaded, or there is no such device or precision.
         MissingExtra: Without torch and transformers.
     """
     if not folder.is_dir():
         raise TrainingError(f"There is no checkpoint {folder}.", "Make one: vrag train make-tiny.")
-    place = open_device(EmbedOptions(device=device, dtype=dtype))
+    with as_model_error():
+        place = open_device(EmbedOptions(device=device, dtype=dtype))
     opened = open_checkpoint(folder, family_of(folder), place, folder.name)
     return Network(opened, int(opened.model.config.image_token_id))

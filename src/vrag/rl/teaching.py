@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import TYPE_CHECKING, Any
 
 from vrag.agent.events import ModelCalled
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
     from vrag.rl.network import Network
 
 __all__ = ["taught_rows", "vocabulary_of"]
+
+_THOUGHT = re.compile(r"<think>\s*")
 
 
 def vocabulary_of(network: Network) -> Vocabulary:
@@ -49,6 +52,14 @@ def taught_rows(network: Network, events: Sequence[Event], files: Mapping[str, b
     return rows_of(spoken, files, vocabulary_of(network))
 
 
+def _behind(opening: str, said: str) -> str:
+    """What follows in a reply where the prompt has begun a thought, as some chat templates do."""
+    if not opening:
+        return said
+    thought = _THOUGHT.match(said)
+    return said[thought.end() :] if thought else f"</think>{said}"
+
+
 class _Told:
     """A conversation as it is told again, in tokens."""
 
@@ -71,7 +82,7 @@ class _Told:
         )
         said = event.reply[: event.executed]
         end: int = network.checkpoint.tokenizer.eos_token_id
-        ids = (*network.encode(said.removeprefix(opening_of(prompt.text))), end)
+        ids = (*network.encode(_behind(opening_of(prompt.text), said)), end)
         self._before = prompt, Written(said, ids, (0.0,) * len(ids), FinishReason.STOP)
         changes = {"prompt_ids": prompt.ids, "ids": ids, "logprobs": (0.0,) * len(ids), "reply": said}
         return event.model_copy(update=changes)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from vrag.embed.device import library
 from vrag.rl.forward import piles, score
-from vrag.rl.losses import policy_loss, row_weights
+from vrag.rl.losses import RatioKind, policy_loss, row_weights
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -135,15 +136,19 @@ class Updates:
             with torch.no_grad():
                 known = score(reference, rows, files, temperature).logprobs
         place = scored.logprobs.device
+        # One update a batch: the policy is the one that sampled. By segment the clip is narrower than what
+        # half precision rounds, so that the ratio is taken from the same forward pass.
+        old = scored.logprobs.detach() if options.kind is RatioKind.SEGMENT else scored.sampled
         loss = policy_loss(
             scored.logprobs,
-            scored.sampled,
+            old,
             torch.from_numpy(lesson.advantages[list(pile)]).float().to(place),
             scored.own,
             weights=torch.from_numpy(weights[list(pile)]).float().to(place),
             masked=torch.from_numpy(lesson.masked[list(pile)]).to(place),
             reference=known,
             entropies=scored.entropies,
+            sampled=scored.sampled,
             options=options,
         )
         if loss.total.requires_grad:
@@ -151,13 +156,17 @@ class Updates:
         return {"loss": float(loss.total.detach()), **loss.statistics}
 
     def _step(self) -> float:
-        """Changes the weights by the gradients that have gathered. Returns the norm of those."""
+        """Changes the weights by the gradients that have gathered. Returns the norm of those.
+
+        Gradients that are no numbers are thrown away: weights would never recover from them.
+        """
         self.done += 1
         rate = self.options.lr * min(1.0, self.done / max(self.options.warmup, 1))
         for group in self.optimizer.param_groups:
             group["lr"] = rate
         trained = [weight for group in self.optimizer.param_groups for weight in group["params"]]
         norm = library("torch").nn.utils.clip_grad_norm_(trained, self.options.clip_norm)
-        self.optimizer.step()
+        if math.isfinite(norm):
+            self.optimizer.step()
         self.optimizer.zero_grad(set_to_none=True)
         return float(norm)

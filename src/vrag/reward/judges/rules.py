@@ -52,7 +52,7 @@ class RulesJudge:
     @property
     def identity(self) -> str:
         """The version of the rules, and the threshold."""
-        return f"rules-1:{self.least}"
+        return f"rules-2:{self.least}"
 
     async def judge(self, question: str, reference: str, answer: str) -> Verdict:  # noqa: ARG002 - rules do not read it
         """Compares the two; see `Judge`. The score is 0 or 1, or the ANLS of texts."""
@@ -90,7 +90,7 @@ def _same_numbers(answer: str, reference: str) -> bool:
 def _same_number(said: re.Match[str], meant: re.Match[str]) -> bool:
     rough = "." in meant["digits"] or bool(meant["percent"])
     value, wanted = _value(said), _value(meant)
-    slack = (TOLERANCE if rough else 0.0) * abs(wanted) + 1e-9 * abs(wanted)
+    slack = (TOLERANCE + 1e-9) * abs(wanted) if rough else 0.0
     values = [value]
     if bool(said["percent"]) != bool(meant["percent"]):
         values.append(value / 100 if said["percent"] else value * 100)

@@ -64,7 +64,11 @@ class RlOptions(BaseModel):
     temperature: float = Field(default=1.0, gt=0)
     max_tokens: int = Field(default=256, ge=1, description="Tokens of a reply at most.")
     scale: bool = Field(default=True, description="Divide by the deviation of the group; off: Dr. GRPO.")
-    penalty: float = Field(default=0.0, ge=0, description="What a segment with an invalid action costs.")
+    penalty: float | None = Field(
+        default=None,
+        ge=0,
+        description="What a segment with an invalid action costs; none: 0.5, or 0 for grpo.",
+    )
     ratio: RatioKind = Field(default=RatioKind.TOKEN, description="token (PPO) or segment (GSPO).")
     kl: float = Field(default=0.0, ge=0, description="Weight of the divergence from the model it began as.")
     entropy: float = Field(default=0.0, ge=0, description="Weight of the entropy.")
@@ -79,7 +83,8 @@ class RlOptions(BaseModel):
         """Which masks are in force: none for GRPO."""
         graph = self.algorithm != "grpo"
         permute = self.algorithm == "ggpo-permuted"
-        return GgpoOptions(penalty=self.penalty, dead_ends=graph, evidence=graph, permute=permute)
+        penalty = (GgpoOptions().penalty if graph else 0.0) if self.penalty is None else self.penalty
+        return GgpoOptions(penalty=penalty, dead_ends=graph, evidence=graph, permute=permute)
 
     @property
     def loss(self) -> LossOptions:
@@ -249,10 +254,13 @@ class LocalTrainer:
     ) -> tuple[Lesson, dict[str, float]]:
         """What the rows of a step are worth, and the share of segments that the graph masked."""
         options = self.options
-        rewards = [np.nan if one.reward.total is None else one.reward.total for one in tried]
+        rewards = [
+            np.nan if one.reward.total is None or not made.rows else one.reward.total
+            for one, made in zip(tried, rows, strict=True)
+        ]
         groups = [at // options.group for at in range(len(tried))]
         outcomes = group_advantages(rewards, groups, scale=options.scale)
-        kept = [at for at, one in enumerate(tried) if one.reward.total is not None]
+        kept = [at for at, reward in enumerate(rewards) if not np.isnan(reward)]
         credited = batch_credit(
             outcomes[kept],
             [credit_of(tried[at].rollout.events, tried[at].rollout.attempt.case) for at in kept],

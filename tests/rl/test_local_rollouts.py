@@ -1,0 +1,193 @@
+# ruff: noqa: ANN401 - the libraries are not typed
+"""One step of the local trainer: each rollout and each row counts once, whatever fails, at its worth."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+from test_forward import DONE, NODE, NOTES
+from test_local_trainer import OPTIONS, always, by_chance
+from tiny_world import Counting, agents, cases, force, opened, same, weights
+
+from vrag.agent.vimrag import Vimrag
+from vrag.rl.checkpoints import Checkpoints
+from vrag.rl.grpo import group_advantages
+from vrag.rl.metrics import FILE, MetricsFile
+from vrag.rl.trainers.local import LocalTrainer
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+
+    from vrag.agent.loop import Agent
+    from vrag.agent.method import Method
+    from vrag.agent.policy import Policy
+    from vrag.agent.trajectory import Trajectory
+    from vrag.rl.generation import Prompt
+    from vrag.rl.network import Network
+    from vrag.types import Case
+
+for library in ("torch", "transformers"):
+    pytest.importorskip(library, reason="the extra `train` is not installed")
+
+
+class Watched:
+    """What a step of a trainer was made of."""
+
+    def __init__(self, trainer: LocalTrainer) -> None:
+        own = trainer._lesson  # pyright: ignore[reportPrivateUsage]
+        self.tried: Sequence[Any] = ()
+        self.rows: Sequence[Any] = ()
+        self.lesson: Any = None
+        self.extra: dict[str, float] = {}
+
+        def lesson(tried: Any, rows: Any, step: int) -> Any:
+            self.tried, self.rows = tried, rows
+            self.lesson, self.extra = own(tried, rows, step)
+            return self.lesson, self.extra
+
+        self.take = lesson
+
+
+def stepped(
+    folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    *,
+    network: Network | None = None,
+    make: Callable[[Policy], Agent] | None = None,
+    reward: Callable[[Case, Trajectory], float | None] = by_chance,
+    method: Method | None = None,
+    limit: int = 2,
+    **changes: Any,
+) -> tuple[Watched, dict[str, float], Counting, Network]:
+    """One step, watched."""
+    network = network or opened()
+    options = OPTIONS.model_copy(update={"steps": 1, **changes})
+    scorer = Counting(reward)
+    with MetricsFile.open(folder / FILE, after=None) as file:
+        trainer = LocalTrainer(
+            network,
+            make or agents(network, method, limit),
+            scorer,
+            cases(3),
+            [],
+            options,
+            Checkpoints(folder),
+            file,
+        )
+        watched = Watched(trainer)
+
+        def taken(_: LocalTrainer, *how: Any) -> Any:
+            return watched.take(*how)
+
+        monkeypatch.setattr(LocalTrainer, "_lesson", taken)
+
+        async def train() -> list[Any]:
+            return [one async for one in trainer.train(None)]
+
+        values = asyncio.run(train())[-1].values
+    return watched, dict(values), scorer, network
+
+
+class Failing:
+    """Makes agents, and every third time it cannot."""
+
+    def __init__(self, network: Network) -> None:
+        self.make, self.count = agents(network, steps=2), 0
+
+    def __call__(self, policy: Policy) -> Agent:
+        self.count += 1
+        if self.count % 3 == 0:
+            raise RuntimeError("no agent today")
+        return self.make(policy)
+
+
+class TestRollouts:
+    @pytest.mark.parametrize("together", [True, False])
+    @pytest.mark.parametrize("batch", [64, 4])
+    def test_each_attempt_and_each_row_counts_once(
+        self, together: bool, batch: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Also where some fail: those have no reward, and leave their group."""
+        network = opened()
+
+        def reward(case: Case, run: Trajectory) -> float | None:
+            return None if run.failure else by_chance(case, run)
+
+        watched, values, scorer, _ = stepped(
+            tmp_path, monkeypatch, network=network, make=Failing(network), reward=reward,
+            questions=3, together=together, batch=batch,
+        )  # fmt: skip
+        attempts = [(one.rollout.attempt.case.uid, one.rollout.attempt.sample) for one in watched.tried]
+        assert len(attempts) == len(set(attempts)) == 9
+        assert [sample for _, sample in attempts] == [0, 1, 2] * 3
+        assert Counter(uid for uid, _ in scorer.asked) == {"c0": 3, "c1": 3, "c2": 3}
+        assert (values["failed"], values["missing"]) == (3, 3)
+        kept = [at for at, one in enumerate(watched.tried) if one.reward.total is not None]
+        made = [row for at in kept for row in watched.rows[at].rows]
+        assert [id(row) for row in watched.lesson.rows] == [id(row) for row in made]
+        assert len(made) == len(kept) == 6 == watched.lesson.count
+        totals = [np.nan if one.reward.total is None else one.reward.total for one in watched.tried]
+        wanted = group_advantages(totals, [0, 0, 0, 1, 1, 1, 2, 2, 2])
+        assert watched.lesson.advantages == pytest.approx(wanted[kept])
+        assert np.abs(wanted[kept]).max() > 0.1
+        tokens = [sum(int(row.own.sum()) for row in rows.rows) for rows in watched.rows]
+        assert values["tokens"] == pytest.approx(sum(tokens) / 9)
+
+    def test_where_nothing_has_a_reward_nothing_is_learned(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        watched, values, _, network = stepped(tmp_path, monkeypatch, reward=always(None))
+        assert watched.lesson.rows == []
+        assert values["missing"] == 6
+        assert "loss" not in values
+        assert "reward" not in values
+        assert same(weights(network), weights(opened()))
+
+    @pytest.mark.parametrize("together", [True, False])
+    def test_where_all_earn_the_same_nothing_is_learned(
+        self, together: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        watched, values, _, network = stepped(
+            tmp_path, monkeypatch, reward=always(0.5), entropy=0.0, together=together
+        )
+        assert len(watched.lesson.rows) == 6
+        assert values["grad_norm"] == 0.0
+        assert same(weights(network), weights(opened()))
+
+    def test_a_scorer_that_raises_ends_it(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        def broken(_: Case, run: Trajectory) -> float:
+            raise RuntimeError("no such scorer")
+
+        with pytest.raises(RuntimeError, match="no such scorer"):
+            stepped(tmp_path, monkeypatch, reward=broken)
+
+    def test_graph_segments_have_credit_of_their_own(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Two segments a run: the one that found the page is not blamed for a wrong answer."""
+
+        def script(network: Network, prompt: Prompt) -> list[int]:
+            text = "".join(message.text for message in prompt.messages)
+            spoke = any(message.role == "assistant" for message in prompt.messages)
+            told = NOTES if spoke else DONE if '"id":"n1"' in text else NODE
+            return [*network.encode(told), network.checkpoint.tokenizer.eos_token_id]
+
+        force(monkeypatch, script)
+        turn = iter([1.0, 0.0, 0.0] * 2)
+        watched, values, _, _ = stepped(
+            tmp_path, monkeypatch, reward=lambda _case, _run: next(turn), method=Vimrag(), limit=4, max_tokens=60,
+            algorithm="ggpo",
+        )  # fmt: skip
+        lesson = watched.lesson
+        assert [row.segment for row in lesson.rows] == [0, 1] * 6
+        assert lesson.units.tolist() == list(range(12))
+        assert lesson.count == 12
+        correct = [one.reward.correct for one in watched.tried]
+        assert sorted(correct) == [False] * 4 + [True] * 2
+        assert lesson.masked.tolist() == [mask for right in correct for mask in (not right, False)]
+        assert values["masked"] == pytest.approx(4 / 12)
