@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from chat_server import Asked, ChatServer, Hang, Refuse, Reply, Say
+from ferry_desk import ANSWER, SEARCH, lay_out
 from typer.testing import CliRunner
 
 from vrag.cli.evaluate import app
@@ -18,28 +19,12 @@ from vrag.errors import CaseError, RunError
 if TYPE_CHECKING:
     from typer.testing import Result
 
-SCRIPT = ("<think>Look.</think><search>ferry</search>", "<think>Seen.</think><answer>48,200</answer>")
+SCRIPT = (SEARCH, ANSWER)
 
 
 @pytest.fixture(scope="module")
 def desk(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A collection of one note, and questions about it."""
-    from vrag.index.build import add
-    from vrag.index.store import Collection
-
-    folder = tmp_path_factory.mktemp("desk")
-    (folder / "note.md").write_text("The ferry carried 48,200 passengers in 2024.\n")
-    add(Collection.create(folder / "notes"), [folder / "note.md"])
-    rows = [
-        {
-            "uid": f"c{number}",
-            "query": f"How many passengers, {number}?",
-            "reference_answer": answer,
-            "meta_info": {"file_name": "note.md"},
-        }
-        for number, answer in enumerate(("48,200", "48,200", "12"))
-    ]
-    (folder / "questions.json").write_text(json.dumps({"examples": rows}))
+    folder = lay_out(tmp_path_factory.mktemp("desk"), ["48,200", "48,200", "12"])
     (folder / "none.json").write_text("[]")
     return folder
 
@@ -75,6 +60,18 @@ def test_a_server_that_is_gone_is_no_accuracy_of_0(desk: Path) -> None:
     assert "3 failed, 3 without a verdict" in done.stdout
     assert "no such model" in done.stdout
     assert "accuracy" not in json.loads(machine.stdout)
+
+
+def test_documents_that_are_not_searched_are_told(desk: Path, tmp_path: Path) -> None:
+    text = (desk / "questions.json").read_text()
+    (tmp_path / "q.json").write_text(text.replace("note.md", "gone.pdf", 1))
+    with ChatServer(said) as server:
+        told = asked_of(desk, server, questions=str(tmp_path / "q.json"))
+        quiet = asked_of(desk, server)
+    assert "1 of 2 documents that questions are about are not searched: gone.pdf" in " ".join(
+        told.stderr.split()
+    )
+    assert "not searched" not in quiet.stderr
 
 
 def test_a_place_that_cannot_be_written_and_no_questions_show_before_anything_is_asked(

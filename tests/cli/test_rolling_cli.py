@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import pytest
 import typer
 from chat_server import Asked, ChatServer, Hang, Refuse, Reply, Say
+from ferry_desk import ANSWER, SEARCH, lay_out
 from typer.testing import CliRunner
 
 from vrag.cli.rolling import rollout
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from typer.testing import Result
 
 CASES = 4
-SCRIPT = ("<think>Look.</think><search>ferry</search>", "<think>Seen.</think><answer>48,200</answer>")
+SCRIPT = (SEARCH, ANSWER)
 
 
 app = typer.Typer()
@@ -33,24 +34,7 @@ app.command("other")(lambda: None)
 
 @pytest.fixture(scope="module")
 def desk(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A collection of one note, and questions about it."""
-    from vrag.index.build import add
-    from vrag.index.store import Collection
-
-    folder = tmp_path_factory.mktemp("desk")
-    (folder / "note.md").write_text("The ferry carried 48,200 passengers in 2024.\n")
-    add(Collection.create(folder / "notes"), [folder / "note.md"])
-    rows = [
-        {
-            "uid": f"c{number}",
-            "query": f"How many passengers, {number}?",
-            "reference_answer": "48,200",
-            "meta_info": {"file_name": "note.md"},
-        }
-        for number in range(CASES)
-    ]
-    (folder / "questions.json").write_text(json.dumps({"examples": rows}))
-    return folder
+    return lay_out(tmp_path_factory.mktemp("desk"), ["48,200"] * CASES)
 
 
 def said(asked: Asked) -> Say:

@@ -91,6 +91,7 @@ def test_sampling_is_stopped_and_goes_on_and_says_what_each_expert_cost(place: P
         assert report["experts"]["planner"]["calls"] == 2
         assert report["experts"]["planner"]["cost"] == pytest.approx(2 * (100 + 2 * 20) / 1e6)
         assert report["experts"]["judge"]["cost"] is None
+        assert "not searched" not in done.stderr
         asked_before = len(server.requests)
         again = vrag(*command)
         assert "2 of 2 cases are over, 2 were before: 2 scored, 0 failed." in again.stdout
@@ -106,6 +107,16 @@ def test_a_missing_key_and_unknown_families_show_before_anything_is_indexed(plac
     assert "DASHSCOPE_API_KEY or DASH_SCOPE_KEY" in str(done.exception)
     assert not Path("collection").exists()
     assert not Path("samples").exists()
+
+
+def test_documents_that_are_not_searched_are_told_before_anything_is_paid(place: Path) -> None:
+    Path("questions.json").write_text(json.dumps(QUESTIONS).replace("ferry.md", "gone.pdf"))
+    with ChatServer(reply, models=None) as server:
+        Path("experts.toml").write_text(EXPERTS.format(url=server.url))
+        done = vrag(*"sample questions.json --docs docs --out samples --experts experts.toml".split())
+    assert "1 of 1 documents that questions are about are not searched: gone.pdf" in " ".join(
+        done.stderr.split()
+    )
 
 
 def test_a_data_set_without_questions_is_refused(place: Path) -> None:

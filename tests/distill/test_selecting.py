@@ -88,6 +88,13 @@ def test_the_choice_is_written_beside_the_samples(mixed: SampleStore) -> None:
     assert report["reasons"]["score"] == 1
 
 
+@pytest.mark.parametrize("line", ["garbage", "[1]", "{}", '{"run": 5}', '{"run": null}'])
+def test_a_choice_that_is_damaged_is_told(tmp_path: Path, line: str) -> None:
+    (tmp_path / "selected.jsonl").write_text(f"{line}\n")
+    with pytest.raises(SampleError, match="cannot be read"):
+        read_selected(SampleStore(tmp_path))
+
+
 @pytest.fixture(scope="module")
 def many(tmp_path_factory: pytest.TempPathFactory) -> SampleStore:
     """Twelve short samples, four longer ones, two with a crop; each kind shares one run."""

@@ -179,10 +179,8 @@ class TestRollouts:
 
         force(monkeypatch, script)
         turn = iter([1.0, 0.0, 0.0] * 2)
-        watched, values, _, _ = stepped(
-            tmp_path, monkeypatch, reward=lambda _case, _run: next(turn), method=Vimrag(), limit=4, max_tokens=60,
-            algorithm="ggpo",
-        )  # fmt: skip
+        how: dict[str, Any] = {"method": Vimrag(), "limit": 4, "max_tokens": 60, "algorithm": "ggpo"}
+        watched, values, _, _ = stepped(tmp_path, monkeypatch, reward=lambda _case, _run: next(turn), **how)
         lesson = watched.lesson
         assert [row.segment for row in lesson.rows] == [0, 1] * 6
         assert lesson.units.tolist() == list(range(12))

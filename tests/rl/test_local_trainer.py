@@ -10,6 +10,7 @@ import random
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from contextlib import aclosing
 from pathlib import Path
@@ -123,6 +124,7 @@ def child(folder: Path) -> None:
     """Trains in both ways by turns, until it is killed. Run in a process of its own."""
     make_tiny(folder / "tiny", list(WORDS), TinyOptions(hidden=32, vision_hidden=32))
     torch().set_num_threads(1)
+    tempfile.tempdir = str(folder)  # who is killed does not tidy up
     supervised = test_supervised.teaching(folder / "sft", model=folder / "tiny")
 
     async def train() -> None:
@@ -131,6 +133,7 @@ def child(folder: Path) -> None:
                 next(supervised, None)
 
     asyncio.run(train())
+    time.sleep(600)  # on a fast machine it may be done before it is killed; it is killed all the same
 
 
 @pytest.fixture(scope="module")

@@ -1,3 +1,4 @@
+# ruff: noqa: ANN401 - the libraries are not typed
 # pyright: reportPrivateUsage=false
 """What tests of the local trainer share: tiny checkpoints, agents over a corpus, forced replies, scorers."""
 

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from vrag.embed.base import Embedder
     from vrag.search.engine import Searcher
     from vrag.settings import Settings
+    from vrag.types import Document
 
 
 __all__ = ["Workbench", "open_workbench", "run_store"]
@@ -52,6 +53,11 @@ class Workbench:
     def names(self) -> tuple[str, ...]:
         """What the collections are called in a query."""
         return tuple(self.collections)
+
+    @property
+    def documents(self) -> list[Document]:
+        """Those of all collections; none when a server searches."""
+        return [document for collection in self.collections.values() for document in collection.documents()]
 
     def warm_up(self) -> None:
         """Loads all that a search needs, so that the first one does not wait, and faults show at once."""

@@ -20,22 +20,24 @@ from vrag.cli.display import (
     emit_json,
     err,
     plain,
+    progress_line,
     say,
     show_table,
     tell_report,
 )
-from vrag.cli.paths import nothing_read
+from vrag.cli.paths import nothing_read, tell_absent
 from vrag.errors import CaseError
 from vrag.settings import load_settings
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator
+    from collections.abc import Callable, Generator, Iterator
 
     from vrag.distill.expert import Tally
     from vrag.distill.sample import Progress
     from vrag.distill.samples import SampleStore
     from vrag.search.engine import Searcher
     from vrag.settings import SettingsReport
+    from vrag.types import Document
 
 __all__ = ["export_sft", "sample", "select"]
 
@@ -81,12 +83,13 @@ def sample(
     if not cases:
         raise CaseError(f"{dataset} holds no questions.")
     who, learner = read_experts(experts, os.environ), profile_named(profile)
-    searcher, documents = _open(load_settings(collection=collection), docs)
+    searcher, found = _open(load_settings(collection=collection), docs)
+    tell_absent(cases, found)
     sampling = Sampling(
         searcher=searcher,
         experts=who,
         learner=learner,
-        documents=documents,
+        documents=frozenset(document.id for document in found) if docs else None,
         oracle=oracle,
         steps=steps,
         attempts=attempts,
@@ -160,7 +163,9 @@ def export_sft(
     from vrag.profiles import profile_named
 
     store = _store(samples)
-    done = export(store.runs, read_selected(store), profile_named(profile), out, name)
+    selected = read_selected(store)
+    with progress_line(quiet=as_json) as tell:
+        done = export(store.runs, _counted(selected, tell), profile_named(profile), out, name)
     if as_json:
         refused = [{"run": run, "reason": reason} for run, reason in done.refused]
         emit_json(
@@ -170,6 +175,13 @@ def export_sft(
     say(f"{done.samples} samples with {done.images} pictures: {plain(str(done.file))}")
     for run, reason in done.refused:
         say(("  ! ", "yellow"), f"{run}: {plain(reason, 300)}")
+
+
+def _counted(ids: list[str], tell: Callable[[str], None]) -> Iterator[str]:
+    """Passes the ids of samples on and tells how many were."""
+    for number, id in enumerate(ids, 1):
+        tell(f"{number}/{len(ids)} samples")
+        yield id
 
 
 def _store(directory: Path) -> SampleStore:
@@ -187,18 +199,19 @@ def _store(directory: Path) -> SampleStore:
     return store
 
 
-def _open(report: SettingsReport, docs: list[Path]) -> tuple[Searcher, frozenset[str] | None]:
-    """What is searched, and the ids of the documents that are looked at; None for all."""
+def _open(report: SettingsReport, docs: list[Path]) -> tuple[Searcher, list[Document]]:
+    """What searches, and the documents that are looked at."""
     from vrag.assemble import documents_under, open_for_adding, open_workbench
     from vrag.index.build import add
 
     if not docs:
-        return open_workbench(report.settings).searcher, None
+        bench = open_workbench(report.settings)
+        return bench.searcher, bench.documents
     opened, options, model = open_for_adding(report)
     with add_progress() as progress:
         done = add(opened, docs, options, embedder=model, progress=progress)
     tell_report(done, quiet_when_unchanged=True)
-    documents = frozenset(document.id for document in documents_under(opened, docs))
+    documents = documents_under(opened, docs)
     if not documents:
         raise nothing_read(docs)
     settings = report.settings.model_copy(update={"collections": ()})

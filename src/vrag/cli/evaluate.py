@@ -33,7 +33,7 @@ from vrag.cli.display import (
     tell_report,
     warn,
 )
-from vrag.cli.paths import nothing_read
+from vrag.cli.paths import nothing_read, tell_absent
 from vrag.cli.saving import STDOUT, check_out, write_file
 from vrag.errors import CaseError
 from vrag.settings import load_settings
@@ -147,7 +147,9 @@ def answers(
         max_steps=max_steps,
         hits=top_k,
     ).settings
-    searcher = open_workbench(settings).searcher
+    bench = open_workbench(settings)
+    tell_absent(cases, bench.documents)
+    searcher = bench.searcher
     asked = open_agent(settings, BlankSearcher(searcher) if blank else searcher)
     job = _Job(cases, asked, open_scorer(settings, exact=exact), concurrency)
     with progress_line() as tell:

@@ -5,14 +5,16 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from vrag.cli.display import supported
+from vrag.cli.display import supported, warn
 from vrag.errors import CorpusError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
     from pathlib import Path
 
-__all__ = ["exists", "missing", "nothing_read"]
+    from vrag.types import Case, Document
+
+__all__ = ["exists", "missing", "nothing_read", "tell_absent"]
 
 
 def exists(word: str | Path) -> bool:
@@ -40,3 +42,17 @@ def nothing_read(paths: Sequence[Path]) -> CorpusError:
     return missing(paths) or CorpusError(
         f"Nothing could be read in {', '.join(map(str, paths))}.", supported()
     )
+
+
+def tell_absent(cases: Sequence[Case], documents: Iterable[Document]) -> None:
+    """Prints which documents questions are about that are not searched: such questions waste what they cost.
+
+    Args:
+        cases: The questions.
+        documents: What is searched; without any nothing is known, as where a server searches.
+    """
+    there = {document.name for document in documents if document.status.served}
+    about = {case.file_name for case in cases}
+    if there and (absent := sorted(about - there)):
+        some = ", ".join(absent[:3]) + (" …" if len(absent) > 3 else "")
+        warn(f"{len(absent)} of {len(about)} documents that questions are about are not searched: {some}")

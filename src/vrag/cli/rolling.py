@@ -29,6 +29,7 @@ from vrag.cli.display import (
     show_table,
     warn,
 )
+from vrag.cli.paths import tell_absent
 from vrag.errors import CaseError, SettingsError
 from vrag.settings import load_settings
 
@@ -174,11 +175,10 @@ class _Told:
     def line(self) -> str:
         """How far it is."""
         left = self.attempts - self.before - self.made
-        parts = [
-            f"{self.before + self.made}/{self.attempts} rollouts",
-            f"{self.rate:.2f}/s" if self.rate >= 0.1 else f"{60 * self.rate:.1f}/min",
-            f"{self.tokens / max(self.seconds, 1e-9):,.0f} tokens/s",
-        ]
+        parts = [f"{self.before + self.made}/{self.attempts} rollouts"]
+        if self.made:
+            parts.append(f"{self.rate:.2f}/s" if self.rate >= 0.1 else f"{60 * self.rate:.1f}/min")
+            parts.append(f"{self.tokens / max(self.seconds, 1e-9):,.0f} tokens/s")
         if self.failures:
             parts.append(f"{self.failures.total()} failed")
         if left and self.made:
@@ -224,6 +224,7 @@ class _Job:
 
         self._check_seed()
         bench = open_workbench(self.settings)
+        tell_absent(self.cases, bench.documents)
         bench.warm_up()
         agent = open_agent(self.settings, GatheredSearcher(bench.searcher))
         made_with = {**agent.settings.model_dump(mode="json"), "collection": bench.searcher.version}

@@ -134,11 +134,18 @@ def read_selected(store: SampleStore) -> list[str]:
     """
     path = store.directory / "selected.jsonl"
     try:
-        return [json.loads(line)["run"] for line in path.read_bytes().splitlines()]
+        return [_run_in(line) for line in path.read_bytes().splitlines()]
     except FileNotFoundError:
         raise SampleError("Nothing was selected yet.", "Select first: vrag data select.") from None
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise SampleError(f"{path} cannot be read: {error}.", "Select again.") from error
+
+
+def _run_in(line: bytes) -> str:
+    run = json.loads(line)["run"]
+    if not isinstance(run, str):
+        raise TypeError(f"{run!r:.80} is no id of a run")
+    return run
 
 
 def _fit(sample: Sample, store: SampleStore, selecting: Selecting) -> Kept | tuple[str, str]:

@@ -11,15 +11,18 @@ import json
 import os
 import re
 import shutil
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pickle import UnpicklingError
 from typing import TYPE_CHECKING, Any
+
+from filelock import FileLock, Timeout
 
 from vrag.embed.device import library
 from vrag.errors import TrainingError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Generator, Mapping
     from pathlib import Path
 
     from vrag.rl.network import Network
@@ -61,12 +64,38 @@ class Checkpoints:
     keep: int = 2
     """How many of the latest are kept."""
 
-    def begin(self, settings: Mapping[str, Any], *, again: bool = False) -> Saved | None:
+    @contextmanager
+    def held(self) -> Generator[None]:
+        """Keeps other processes away from the run.
+
+        Raises:
+            TrainingError: If one is at it, or the disk refuses.
+        """
+        place = self.run.absolute()
+        lock = FileLock(place.with_name(f".{place.name}.lock"), timeout=0, is_singleton=False)
+        try:
+            place.parent.mkdir(parents=True, exist_ok=True)
+            lock.acquire()
+        except Timeout as error:
+            raise TrainingError(
+                f"Another process trains in {self.run}.", "Wait for it, or name another folder."
+            ) from error
+        except OSError as error:
+            raise TrainingError(f"{self.run} cannot be written: {error.strerror or error}.") from error
+        try:
+            yield
+        finally:
+            lock.release()
+
+    def begin(
+        self, settings: Mapping[str, Any], *, again: bool = False, free: Collection[str] = ()
+    ) -> Saved | None:
         """Takes up a run: the checkpoint that it goes on from, if there is one.
 
         Args:
             settings: How the run is made, as JSON.
             again: Whether a run that is there is thrown away.
+            free: Names of settings that may change from one time to the next.
 
         Raises:
             TrainingError: If the folder holds a run that was made otherwise, or something else.
@@ -77,10 +106,11 @@ class Checkpoints:
         if again and known.is_file():
             shutil.rmtree(self.run)
         if self.run.is_dir() and any(path.name[0] != "." for path in self.run.iterdir()):
-            self._check(settings, known)
+            self._check(settings, known, free)
         self.run.mkdir(parents=True, exist_ok=True)
-        if not known.is_file():
-            _write(known, json.dumps(settings, indent=2, sort_keys=True) + "\n")
+        text = json.dumps(settings, indent=2, sort_keys=True) + "\n"
+        if not known.is_file() or known.read_text(encoding="utf-8") != text:
+            _write(known, text)
         for unfinished in (self.run / "checkpoints").glob(".step-*"):
             shutil.rmtree(unfinished, ignore_errors=True)
         return self.latest
@@ -150,14 +180,15 @@ class Checkpoints:
         beside.rename(target)
         return target
 
-    def _check(self, settings: Mapping[str, Any], known: Path) -> None:
+    def _check(self, settings: Mapping[str, Any], known: Path, free: Collection[str]) -> None:
         try:
             before: dict[str, Any] = dict(json.loads(known.read_text(encoding="utf-8")))
         except (OSError, ValueError, TypeError):
             raise TrainingError(
                 f"{self.run} is not empty and holds no run.", "Name another folder."
             ) from None
-        changed = sorted(name for name in {*before, *settings} if before.get(name) != settings.get(name))
+        fixed = {*before, *settings} - set(free)
+        changed = sorted(name for name in fixed if before.get(name) != settings.get(name))
         if changed:
             raise TrainingError(
                 f"{self.run} holds a run with other settings: {', '.join(changed)}.",

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from vrag.profiles import Profile
 
-__all__ = ["box_words", "prompt", "texts", "worded"]
+__all__ = ["box_words", "prompt", "prompt_in", "texts", "worded"]
 
 _PLACE = re.compile(r"\$(actions|box)\b")
 
@@ -23,7 +23,12 @@ def prompt(file: str, /, **values: str | int) -> str:
         file: Its name in this folder.
         values: What to put in the place of each `$name`; none may be missing.
     """
-    return _template(file).substitute(values)
+    return prompt_in(__name__, file, **values)
+
+
+def prompt_in(package: str, file: str, /, **values: str | int) -> str:
+    """The text of a prompt file of another package with its `$names` filled in; see `prompt`."""
+    return _template(package, file).substitute(values)
 
 
 def box_words(profile: Profile) -> dict[str, str]:
@@ -54,9 +59,9 @@ def worded(own: str | None, file: str, *, actions: str, profile: Profile) -> str
 def texts() -> list[str]:
     """All prompt files as they stand, in the order of their names: what a vocabulary has to cover."""
     names = sorted(file.name for file in files(__name__).iterdir() if file.name.endswith(".md"))
-    return [_template(name).template for name in names]
+    return [_template(__name__, name).template for name in names]
 
 
 @cache
-def _template(name: str) -> Template:
-    return Template((files(__name__) / name).read_text(encoding="utf-8").strip())
+def _template(package: str, name: str) -> Template:
+    return Template((files(package) / name).read_text(encoding="utf-8").strip())

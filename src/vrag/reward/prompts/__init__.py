@@ -2,23 +2,11 @@
 
 from __future__ import annotations
 
-from functools import cache
-from importlib.resources import files
-from string import Template
+from functools import partial
+
+from vrag.agent.prompts import prompt_in
 
 __all__ = ["prompt"]
 
-
-def prompt(file: str, /, **values: str) -> str:
-    """The text of a prompt file with its `$names` filled in.
-
-    Args:
-        file: Its name in this folder.
-        values: What to put in the place of each `$name`; none may be missing.
-    """
-    return _template(file).substitute(values)
-
-
-@cache
-def _template(name: str) -> Template:
-    return Template((files(__name__) / name).read_text(encoding="utf-8").strip())
+prompt = partial(prompt_in, __name__)
+"""As `vrag.agent.prompts.prompt`, of the files in this folder."""

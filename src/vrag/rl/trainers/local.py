@@ -45,6 +45,10 @@ if TYPE_CHECKING:
 __all__ = ["ALGORITHMS", "Algorithm", "LocalTrainer", "RlOptions", "Stepped"]
 
 Algorithm: TypeAlias = Literal["grpo", "ggpo", "ggpo-permuted"]
+_BOUNDED = "eval/accuracy"
+"""What a training may be stopped at."""
+_JUDGED = 32
+"""Rollouts that are scored at once, at most: a judge may be a server."""
 ALGORITHMS: tuple[Algorithm, ...] = get_args(Algorithm)
 
 
@@ -146,7 +150,7 @@ class LocalTrainer:
         else:
             self.checkpoints.restore(begun, self.updates)
             step = begun.step
-            if begun.state.get("stopped"):
+            if self._is_enough(begun.state):
                 return
         while step < self.options.steps:
             step += 1
@@ -157,7 +161,8 @@ class LocalTrainer:
             )
             stop = self._is_enough(done.values)
             if last or stop or step % self.options.save_every == 0:
-                self.checkpoints.save(step, self.network, self.updates, {"stopped": stop})
+                state = {name: value for name, value in done.values.items() if name == _BOUNDED}
+                self.checkpoints.save(step, self.network, self.updates, state)
             yield done
             if stop:
                 return
@@ -178,7 +183,7 @@ class LocalTrainer:
 
     def _is_enough(self, values: Mapping[str, float]) -> bool:
         bound = self.options.stop_at
-        return bound is not None and values.get("eval/accuracy", 0.0) >= bound
+        return bound is not None and values.get(_BOUNDED, 0.0) >= bound
 
     async def _stepped(self, step: int) -> dict[str, float]:
         """Rollouts, rewards, advantages, an update."""
@@ -229,8 +234,11 @@ class LocalTrainer:
         def seated(attempt: Attempt) -> Agent:
             return self.agent(scribe.seat((options.seed, 2, step, number[id(attempt)])))
 
+        places = asyncio.Semaphore(_JUDGED)
+
         async def judged(rollout: Rollout) -> _Tried:
-            return _Tried(rollout, await self.scorer.score(rollout.attempt.case, rollout.trajectory))
+            async with places:
+                return _Tried(rollout, await self.scorer.score(rollout.attempt.case, rollout.trajectory))
 
         judging: dict[int, asyncio.Task[_Tried]] = {}
         try:

@@ -1,0 +1,297 @@
+"""What `vrag train local` does: trainings that are begun, told of, gone on with and published."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from contextlib import aclosing, contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from vrag.cli.display import duration, err, plain, say, warn
+from vrag.errors import SettingsError, TrainingError
+from vrag.settings import load_settings
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator, Mapping
+    from pathlib import Path
+
+    from vrag.agent.loop import Agent as AgentOf
+    from vrag.agent.policy import Policy
+    from vrag.reward import Scorer
+    from vrag.rl.checkpoints import Checkpoints, Saved
+    from vrag.rl.network import Network
+    from vrag.rl.rows import RunRows
+    from vrag.rl.trainers.local import RlOptions
+    from vrag.rl.trainers.supervised import SftOptions
+    from vrag.settings import Settings
+    from vrag.types import Case
+
+__all__ = ["Reinforcement", "Supervision", "as_settings"]
+
+FREE = frozenset({"steps", "save_every", "evaluate_every", "stop_at"})
+"""Options that say how far a run goes and when it is looked at, not what comes of a step."""
+_TOLD = (
+    ("reward", "reward"),
+    ("accuracy", "right"),
+    ("reward/retrieval", "found"),
+    ("reward/pattern", "form"),
+    ("invalid", "invalid"),
+    ("masked", "masked"),
+    ("loss", "loss"),
+    ("entropy", "entropy"),
+    ("eval/accuracy", "held out"),
+)
+"""What is told of a step, and how it is called there."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Supervision:
+    """A supervised training."""
+
+    options: SftOptions
+    runs: list[Path]
+    model: Path
+    out: Path
+    device: str | None
+    dtype: str
+
+    def run(self, *, again: bool) -> None:
+        """Makes what is left of it.
+
+        Args:
+            again: Whether what is there is thrown away.
+        """
+        from vrag.rl.checkpoints import Checkpoints
+        from vrag.rl.metrics import FILE, MetricsFile
+        from vrag.rl.trainers.supervised import SupervisedTrainer
+
+        stored = _stored(self.runs)
+        runs = _hash(*(run for run, _ in stored))
+        made = {"kind": "sft", "model": _digest(self.model), "runs": runs, "dtype": self.dtype}
+        checkpoints = Checkpoints(self.out)
+        with checkpoints.held(), _stoppable(self.out):
+            begun = checkpoints.begin(made | self.options.model_dump(mode="json"), again=again, free=FREE)
+            network = _opened(begun.folder if begun else self.model, self.device, self.dtype)
+            rows, files = _taught(network, stored)
+            with MetricsFile.open(self.out / FILE, after=begun.step if begun else None) as metrics:
+                trainer = SupervisedTrainer(network, rows, files, self.options, checkpoints, metrics)
+                shown = _Steps(self.options.steps, begun)
+                for step, values in trainer.train(begun):
+                    shown.tell(step, values)
+            _done(checkpoints, network)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reinforcement:
+    """A training by reinforcement."""
+
+    options: RlOptions
+    settings: Settings
+    cases: list[Case]
+    held_out: list[Case]
+    weights: str
+    """Of the reward, as they were given."""
+    exact: bool
+    model: Path
+    out: Path
+    device: str | None
+    dtype: str
+
+    def run(self, *, again: bool) -> None:
+        """Makes what is left of it.
+
+        Args:
+            again: Whether what is there is thrown away.
+        """
+        from vrag.rl.checkpoints import Checkpoints
+
+        checkpoints = Checkpoints(self.out)
+        scorer = _scorer(self.settings, self.weights, exact=self.exact)
+        network = _opened(self.model, self.device, self.dtype)
+        agents, made = self._agents(network)
+        with checkpoints.held(), _stoppable(self.out):
+            begun = checkpoints.begin(made, again=again, free=FREE)
+            reference = _opened(self.model, self.device, self.dtype) if self.options.kl else None
+            if begun is not None:
+                network = _opened(begun.folder, self.device, self.dtype)
+            asyncio.run(self._trained(checkpoints, begun, network, reference, agents, scorer))
+            _done(checkpoints, network)
+
+    async def _trained(
+        self,
+        checkpoints: Checkpoints,
+        begun: Saved | None,
+        network: Network,
+        reference: Network | None,
+        agents: Callable[[Policy], AgentOf],
+        scorer: Scorer,
+    ) -> None:
+        from vrag.rl.metrics import FILE, MetricsFile
+        from vrag.rl.trainers.local import LocalTrainer
+
+        with MetricsFile.open(self.out / FILE, after=begun.step if begun else None) as metrics:
+            trainer = LocalTrainer(
+                network,
+                agents,
+                scorer,
+                self.cases,
+                self.held_out,
+                self.options,
+                checkpoints,
+                metrics,
+                reference,
+            )
+            shown = _Steps(self.options.steps, begun)
+            async with aclosing(trainer.train(begun)) as done:
+                async for one in done:
+                    shown.tell(one.step, one.values)
+
+    def _agents(self, network: Network) -> tuple[Callable[[Policy], AgentOf], dict[str, Any]]:
+        """What makes the agent of a policy, as serving does; and all that the run is made with.
+
+        Embedded in one batch with others, a query has a vector that differs in its last bits: where a
+        training is to be repeated, each is embedded alone.
+        """
+        from vrag.assemble import agent_of, open_environment, open_workbench
+        from vrag.rl.batching import Scribe
+        from vrag.rl.generation import Sampling
+        from vrag.rl.searching import GatheredSearcher
+
+        searcher = open_workbench(self.settings).searcher
+        alone = {"queries": 1, "wait": 0.0} if self.options.together else {}
+        gathered = GatheredSearcher(searcher, **alone)  # pyright: ignore[reportArgumentType] - by name
+        environment = open_environment(self.settings, gathered, network.checkpoint.profile)
+        anybody = agent_of(self.settings, environment, Scribe(network, Sampling()).seat(()))
+        made = {
+            "kind": "rl",
+            "model": _digest(self.model),
+            "cases": _hash(*map(repr, self.cases)),
+            "held_out": _hash(*map(repr, self.held_out)),
+            "collection": searcher.version,
+            "agent": anybody.settings.model_dump(mode="json", exclude={"policy", "sampling"}),
+            "weights": self.weights,
+            "exact": self.exact,
+            "judge": self.settings.judge_model,
+            "dtype": self.dtype,
+            **self.options.model_dump(mode="json"),
+        }
+        return lambda policy: agent_of(self.settings, environment, policy), made
+
+
+@contextmanager
+def as_settings() -> Generator[None]:
+    """What an option cannot be is said as of any other setting."""
+    from pydantic import ValidationError
+
+    try:
+        yield
+    except ValidationError as error:
+        first = error.errors()[0]
+        name = "--" + "-".join(map(str, first["loc"][-1:])).replace("_", "-")
+        raise SettingsError(f"{name} {first['input']}: {first['msg'].lower()}.") from None
+
+
+class _Steps:
+    """Tells steps as they are made: one line for each, on standard error."""
+
+    def __init__(self, steps: int, begun: Saved | None) -> None:
+        self._steps = steps
+        self._done, self._seconds = 0, 0.0
+        if begun is not None:
+            say(f"Going on after step {begun.step} of {steps}.")
+
+    def tell(self, step: int, values: Mapping[str, float]) -> None:
+        """One more step."""
+        seconds = values.get("seconds", 0.0)
+        self._done, self._seconds = self._done + (step > 0), self._seconds + seconds
+        left = (self._steps - step) * self._seconds / max(self._done, 1)
+        told = "  ".join(f"{called} {values[name]:.3f}" for name, called in _TOLD if name in values)
+        err.print(f"{step:>5}/{self._steps}  {told}  {seconds:.1f} s, {duration(left)} left", style="dim")
+
+
+def _stored(folders: list[Path]) -> list[tuple[str, Path]]:
+    """Ids and folders of recorded runs, in order."""
+    found = [
+        path.parent
+        for folder in folders
+        for path in sorted(folder.rglob("events.jsonl"))
+        if not path.parent.name.startswith(".")  # of a process that died while it wrote it
+    ]
+    if not found:
+        named = ", ".join(map(str, folders))
+        raise TrainingError(f"There are no recorded runs in {named}.", "Record some: vrag data demonstrate.")
+    return [(path.name, path) for path in found]
+
+
+def _taught(network: Network, stored: list[tuple[str, Path]]) -> tuple[list[Any], dict[str, bytes]]:
+    """Rows of recorded runs, and their pictures; what is left out is told."""
+    from vrag.agent.runs import RunStore
+    from vrag.rl.teaching import taught_rows
+
+    rows: list[Any] = []
+    files: dict[str, bytes] = {}
+    dropped: list[str] = []
+    for _, folder in stored:
+        run = RunStore(folder.parent).read(folder.name)
+        own = {path.name: path.read_bytes() for path in (folder / "files").iterdir()}
+        made: RunRows = taught_rows(network, run.events, own)
+        rows += made.rows
+        dropped += [one.reason for one in made.dropped]
+        files |= {name: data for name, data in own.items() if name.endswith(".jpg")}
+    for reason in sorted(set(dropped)):
+        warn(f"{dropped.count(reason)} rows were left out: {reason}")
+    say(f"{len(rows)} rows of {len(stored)} runs.")
+    return rows, files
+
+
+def _scorer(settings: Settings, weights: str, *, exact: bool) -> Scorer:
+    from vrag.assemble import open_scorer
+    from vrag.reward import Weights
+
+    if not weights:
+        return open_scorer(settings, exact=exact)
+    try:
+        retrieval, answer, pattern = map(float, weights.split(","))
+    except ValueError:
+        raise typer.BadParameter(
+            f"{weights} is not three numbers, as 0.2,0.7,0.1.", param_hint="--weights"
+        ) from None
+    return open_scorer(settings, Weights(retrieval=retrieval, answer=answer, pattern=pattern), exact=exact)
+
+
+def _opened(model: Path, device: str | None, dtype: str) -> Network:
+    from vrag.rl.network import open_network
+
+    return open_network(model, device=device or load_settings().settings.device, dtype=dtype)
+
+
+def _digest(model: Path) -> str:
+    from vrag.embed.checkpoint import checkpoint_digest
+
+    if not model.is_dir():
+        raise TrainingError(f"There is no checkpoint {model}.", "Make one: vrag train make-tiny.")
+    return checkpoint_digest(model)
+
+
+def _hash(*texts: str) -> str:
+    return hashlib.sha256("\n".join(texts).encode()).hexdigest()[:16]
+
+
+def _done(checkpoints: Checkpoints, network: Network) -> None:
+    model = checkpoints.publish(network)
+    say(("Trained", "bold"), f" {plain(str(model))}")
+    say(f"Look at it: vrag train plot {plain(str(checkpoints.run))}")
+    say(f"Ask it: vrag ask --model local:{plain(str(model))} …")
+
+
+@contextmanager
+def _stoppable(out: Path) -> Generator[None]:
+    """Says on Ctrl-C how to go on."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        warn(f"Stopped. The same command goes on from the last checkpoint in {plain(str(out))}.")
+        raise
