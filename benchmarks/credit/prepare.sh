@@ -12,5 +12,5 @@ test -e corpus/train.json || "${vrag[@]}" data synthesize corpus --template embl
 "${vrag[@]}" index add corpus/documents --collection collection
 test -e tiny || "${vrag[@]}" train make-tiny tiny --cases corpus/train.json --cases corpus/held_out.json
 "${vrag[@]}" data demonstrate corpus/train.json --out demonstrations --model tiny --collection collection \
-	--agent vimrag --hits 1 --count 1000 --searching 0.9 --reading 0.3 --detours 0.3
+	--agent vimrag --hits 1 --count 1000 --searching 0.9 --reading 0.25 --detours 0.3
 "${vrag[@]}" train local sft demonstrations --model tiny --out taught --steps 900 --batch 24 --lr 2e-3 --save-every 300
