@@ -7,7 +7,7 @@
 # Stopped, it goes on where it was.
 set -euo pipefail
 out=${1:-learn-to-look}
-export OMP_NUM_THREADS=${OMP_NUM_THREADS:-1}
+export OMP_NUM_THREADS=${OMP_NUM_THREADS:-1} VRAG_MAX_TOKENS=24
 read -ra vrag <<<"${VRAG:-vrag}"
 documents=25 demonstrations=800 taught=600 trained=400
 if [ -n "${QUICK:-}" ]; then documents=6 demonstrations=24 taught=8 trained=2; fi

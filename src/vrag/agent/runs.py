@@ -8,16 +8,14 @@ run without an end, at worst with a torn last line, which reading leaves out. Wh
 
 from __future__ import annotations
 
-import errno
 import json
-import os
 import re
 import secrets
 import time
 from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import IO, TYPE_CHECKING
+from typing import TYPE_CHECKING
 
 from filelock import FileLock
 from pydantic import ValidationError
@@ -27,6 +25,7 @@ from vrag.agent.locks import is_held
 from vrag.agent.outline import OUTLINED, Outline
 from vrag.agent.trajectory import Trajectory
 from vrag.errors import RunError
+from vrag.journal import Journal, read_lines
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -86,7 +85,7 @@ class Recording:
 
     id: str
     directory: Path
-    stream: IO[bytes]
+    journal: Journal
 
     def write(self, event: Event) -> None:
         """Appends an event; it is in the file when this returns.
@@ -94,12 +93,8 @@ class Recording:
         Raises:
             RunError: If the disk refuses. Nothing of the event is in the file then.
         """
-        line = event.model_dump_json().encode() + b"\n"
         with _writing(self.directory):
-            written = self.stream.write(line)
-            if written < len(line):
-                self.stream.truncate(self.stream.tell() - written)
-                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            self.journal.append(event.model_dump_json().encode())
 
     def save(self, name: str, data: bytes) -> None:
         """Keeps a file under its hash; a file that is there already is left alone."""
@@ -138,9 +133,9 @@ class RunStore:
         directory = self.directory / run
         with _writing(self.directory):
             (directory / FILES).mkdir(parents=True)
-            stream = (directory / EVENTS).open("ab", buffering=0)
-        with stream, FileLock(directory / LOCK, is_singleton=False):
-            yield Recording(run, directory, stream)
+            journal = Journal(directory / EVENTS, durable=False)
+        with journal, FileLock(directory / LOCK, is_singleton=False):
+            yield Recording(run, directory, journal)
 
     def ids(self) -> list[str]:
         """Ids of all runs, the newest first.
@@ -271,7 +266,7 @@ def _writing(directory: Path) -> Generator[None]:
 
 def _whole_lines(directory: Path) -> list[bytes]:
     """The events of a run as they were written, without a torn last line."""
-    lines = (directory / EVENTS).read_bytes().split(b"\n")[:-1]
+    lines = read_lines(directory / EVENTS)
     if lines:
         _check_version(lines[0], directory)
     return lines

@@ -16,21 +16,20 @@ nothing is there twice.
 from __future__ import annotations
 
 import asyncio
-import errno
-import json
 import os
 import shutil
-from contextlib import aclosing, contextmanager, suppress
+from contextlib import ExitStack, aclosing, contextmanager
 from dataclasses import dataclass
-from typing import IO, TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any
 
-from filelock import FileLock, Timeout
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from vrag.agent.aside import aside
 from vrag.agent.events import ModelCalled
 from vrag.agent.runs import RunStore
 from vrag.errors import RunError
+from vrag.journal import Journal, one_writer, read_lines, write_file
+from vrag.provenance import bind
 from vrag.rl.rollout import Attempt, Rollout, roll_out
 
 if TYPE_CHECKING:
@@ -104,7 +103,7 @@ class Campaign:
     folder: Path
     entries: dict[tuple[str, int], Entry]
     """The attempts that are done, by uid and sample; of one that was made again the last."""
-    stream: IO[bytes]
+    journal: Journal
 
     def left(self, attempts: Iterable[Attempt], *, again: bool = False) -> Iterator[Attempt]:
         """Those that are still to be made, as they are asked for.
@@ -160,23 +159,12 @@ class Campaign:
             RunError: If the disk refuses. The rollout does not count then.
         """
         entry = Entry.of(rollout)
-        line = entry.model_dump_json().encode() + b"\n"
         with _writing(self.folder):
             if entry.run is not None:
                 self._write_run(entry.run, rollout)
-            self._append(line)
+            self.journal.append(entry.model_dump_json().encode())
         self.entries[entry.key] = entry
         return entry
-
-    def _append(self, line: bytes) -> None:
-        before = self.stream.tell()
-        try:
-            _check_whole(self.stream.write(line), line)
-            os.fsync(self.stream.fileno())
-        except OSError:
-            with suppress(OSError):
-                self.stream.truncate(before)
-            raise
 
     def _write_run(self, run: str, rollout: Rollout) -> None:
         """The run under a name of its own first, so that nobody reads half of one."""
@@ -185,23 +173,23 @@ class Campaign:
         for name, data in rollout.files.items():
             self._write_file(unfinished / "files" / name, data)
         lines = [event.model_dump_json().encode() + b"\n" for event in rollout.events]
-        _write(unfinished / "events.jsonl", b"".join(lines))
+        write_file(unfinished / "events.jsonl", b"".join(lines))
         unfinished.replace(self.folder / RUNS / run)
 
     def _write_file(self, target: Path, data: bytes) -> None:
         """A file that a run names; a picture is another name of the one that lies there already."""
         shared = self.folder / PICTURES / target.name
         if target.suffix != ".jpg":
-            _write(target, data)
+            write_file(target, data)
             return
         if not shared.exists():
             unfinished = shared.with_name(f".{shared.name}")
-            _write(unfinished, data)
+            write_file(unfinished, data)
             unfinished.replace(shared)
         try:
             os.link(shared, target)
         except OSError:  # a file system without links, or a picture with too many
-            _write(target, data)
+            write_file(target, data)
 
 
 @contextmanager
@@ -220,16 +208,19 @@ def open_campaign(folder: Path, made_with: Mapping[str, Any]) -> Generator[Campa
     with _writing(folder):
         _check_is_campaign(folder)
         folder.mkdir(parents=True, exist_ok=True)
-    with _locked(folder):
+    busy = RunError(
+        f"Another process is making rollouts in {folder}.", "Wait for it, or name another folder: --out."
+    )
+    with ExitStack() as stack:
         with _writing(folder):
-            _check_made_with(folder, json.loads(json.dumps(made_with)))
+            stack.enter_context(one_writer(folder / LOCK, busy))
+            _check_made_with(folder, made_with)
             for name in (RUNS, PICTURES):
                 (folder / name).mkdir(exist_ok=True)
-            _mend(folder / ROLLOUTS)
+            journal = stack.enter_context(Journal(folder / ROLLOUTS))
         lines = _lines(folder)
         _sweep(folder, {entry.run for entry in lines if entry.run})
-        with (folder / ROLLOUTS).open("ab", buffering=0) as stream:
-            yield Campaign(folder, {entry.key: entry for entry in lines}, stream)
+        yield Campaign(folder, {entry.key: entry for entry in lines}, journal)
 
 
 def read_entries(folder: Path) -> list[Entry]:
@@ -266,43 +257,21 @@ def stored_rollouts(folder: Path, cases: Iterable[Case]) -> Iterator[Rollout]:
 
 def _check_is_campaign(folder: Path) -> None:
     """Refuses a folder with something else in it, of which opening might remove runs."""
-    known = {LOCK, f".{MADE_WITH}"}  # of one that died before it began
-    if folder.is_dir() and (others := {path.name for path in folder.iterdir()} - known):
+    names = {path.name for path in folder.iterdir()} if folder.is_dir() else set[str]()
+    begun = {name for name in names if name == LOCK or name.startswith(f".{MADE_WITH}")}  # and died then
+    if others := names - begun:
         if MADE_WITH in others:
             return
         raise RunError(f"{folder} is not empty, and holds no rollouts.", "Name another folder: --out.")
 
 
-@contextmanager
-def _locked(folder: Path) -> Generator[None]:
-    lock = FileLock(folder / LOCK, timeout=0, is_singleton=False)
-    with _writing(folder):
-        try:
-            lock.acquire()
-        except Timeout as error:
-            raise RunError(
-                f"Another process is making rollouts in {folder}.",
-                "Wait for it, or name another folder: --out.",
-            ) from error
-    try:
-        yield
-    finally:
-        lock.release()
-
-
-def _check_made_with(folder: Path, made_with: dict[str, Any]) -> None:
+def _check_made_with(folder: Path, made_with: Mapping[str, Any]) -> None:
     """Writes down what rollouts are made with, or compares it with what they were made with."""
     path = folder / MADE_WITH
-    value = {"schema_version": SCHEMA_VERSION, **made_with}
-    if not path.exists():
-        _write(unfinished := path.with_name(f".{path.name}"), json.dumps(value, indent=2).encode() + b"\n")
-        unfinished.replace(path)
-        return
     try:
-        before = json.loads(path.read_bytes())
+        changed = bind(path, {"schema_version": SCHEMA_VERSION, **made_with})
     except ValueError as error:
         raise RunError(f"{path} is damaged: {error}.", "Name another folder: --out.") from error
-    changed = sorted(name for name in before.keys() | value.keys() if before.get(name) != value.get(name))
     if changed:
         raise RunError(
             f"The rollouts in {folder} were made with another {', '.join(changed)}.",
@@ -310,21 +279,9 @@ def _check_made_with(folder: Path, made_with: dict[str, Any]) -> None:
         )
 
 
-def _mend(path: Path) -> None:
-    """Cuts off half a line at the end."""
-    with path.open("a+b") as file:
-        file.seek(0)
-        data = file.read()
-        if data and not data.endswith(b"\n"):
-            file.truncate(data.rfind(b"\n") + 1)
-
-
 def _lines(folder: Path) -> list[Entry]:
     """All lines, without half of one at the end."""
-    try:
-        lines = (folder / ROLLOUTS).read_bytes().split(b"\n")[:-1]
-    except FileNotFoundError:
-        return []
+    lines = read_lines(folder / ROLLOUTS, missing_ok=True)
     return [_entry(line, number, folder) for number, line in enumerate(lines, 1)]
 
 
@@ -343,20 +300,6 @@ def _sweep(folder: Path, named: set[str]) -> None:
     for directory in (folder / RUNS).iterdir():
         if directory.name not in named:
             shutil.rmtree(directory, ignore_errors=True)
-
-
-def _write(path: Path, data: bytes) -> None:
-    """Writes a file and forces it to disk."""
-    with path.open("wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
-
-
-def _check_whole(written: int, line: bytes) -> None:
-    """A disk that is all but full takes a part, and says so by its length alone."""
-    if written < len(line):
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
 @contextmanager

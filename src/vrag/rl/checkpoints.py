@@ -8,18 +8,17 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import shutil
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pickle import UnpicklingError
 from typing import TYPE_CHECKING, Any
 
-from filelock import FileLock, Timeout
-
 from vrag.embed.device import library
 from vrag.errors import TrainingError
+from vrag.journal import one_writer, sync, write_whole
+from vrag.provenance import changed
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Generator, Mapping
@@ -72,20 +71,14 @@ class Checkpoints:
             TrainingError: If one is at it, or the disk refuses.
         """
         place = self.run.absolute()
-        lock = FileLock(place.with_name(f".{place.name}.lock"), timeout=0, is_singleton=False)
-        try:
-            place.parent.mkdir(parents=True, exist_ok=True)
-            lock.acquire()
-        except Timeout as error:
-            raise TrainingError(
-                f"Another process trains in {self.run}.", "Wait for it, or name another folder."
-            ) from error
-        except OSError as error:
-            raise TrainingError(f"{self.run} cannot be written: {error.strerror or error}.") from error
-        try:
+        busy = TrainingError(f"Another process trains in {self.run}.", "Wait for it, or name another folder.")
+        with ExitStack() as stack:
+            try:
+                place.parent.mkdir(parents=True, exist_ok=True)
+                stack.enter_context(one_writer(place.with_name(f".{place.name}.lock"), busy))
+            except OSError as error:
+                raise TrainingError(f"{self.run} cannot be written: {error.strerror or error}.") from error
             yield
-        finally:
-            lock.release()
 
     def begin(
         self, settings: Mapping[str, Any], *, again: bool = False, free: Collection[str] = ()
@@ -110,7 +103,7 @@ class Checkpoints:
         self.run.mkdir(parents=True, exist_ok=True)
         text = json.dumps(settings, indent=2, sort_keys=True) + "\n"
         if not known.is_file() or known.read_text(encoding="utf-8") != text:
-            _write(known, text)
+            write_whole(known, text.encode())
         for unfinished in (self.run / "checkpoints").glob(".step-*"):
             shutil.rmtree(unfinished, ignore_errors=True)
         return self.latest
@@ -141,9 +134,10 @@ class Checkpoints:
             beside.mkdir(parents=True)
             network.save(beside)
             library("torch").save(updates.optimizer.state_dict(), beside / _OPTIMIZER)
-            _write(beside / _STATE, json.dumps({"step": step, "updates": updates.done, **state}))
+            told = json.dumps({"step": step, "updates": updates.done, **state})
+            (beside / _STATE).write_text(told, encoding="utf-8")
             for path in beside.iterdir():
-                _flush(path)
+                sync(path)
             if target.is_dir():
                 shutil.rmtree(target)
             beside.rename(target)
@@ -187,11 +181,9 @@ class Checkpoints:
             raise TrainingError(
                 f"{self.run} is not empty and holds no run.", "Name another folder."
             ) from None
-        fixed = {*before, *settings} - set(free)
-        changed = sorted(name for name in fixed if before.get(name) != settings.get(name))
-        if changed:
+        if others := changed(before, settings, free):
             raise TrainingError(
-                f"{self.run} holds a run with other settings: {', '.join(changed)}.",
+                f"{self.run} holds a run with other settings: {', '.join(others)}.",
                 "Name another folder, give the same settings to go on, or --again to begin anew.",
             )
 
@@ -199,15 +191,3 @@ class Checkpoints:
         folder = self.run / "checkpoints"
         named = ((_NAME.fullmatch(path.name), path) for path in (folder.iterdir() if folder.is_dir() else ()))
         return sorted((int(match[1]), path) for match, path in named if match)
-
-
-def _write(path: Path, text: str) -> None:
-    beside = path.with_name(f".{path.name}")
-    beside.write_text(text, encoding="utf-8")
-    _flush(beside)
-    beside.replace(path)
-
-
-def _flush(path: Path) -> None:
-    with path.open("rb") as file:
-        os.fsync(file.fileno())

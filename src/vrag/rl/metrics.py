@@ -8,17 +8,16 @@ line of step N has to be written before the checkpoint of step N is.
 
 from __future__ import annotations
 
-import errno
 import json
 import math
 import os
-import secrets
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from numbers import Integral
-from typing import IO, TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any
 
 from vrag.errors import RunError
+from vrag.journal import Journal, read_lines, write_lines
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterable, Mapping
@@ -63,7 +62,7 @@ class MetricsFile:
     """The file, open for what comes next."""
 
     path: Path
-    _stream: IO[bytes]
+    _journal: Journal
 
     @classmethod
     @contextmanager
@@ -81,9 +80,9 @@ class MetricsFile:
         with _writing(path):
             path.parent.mkdir(parents=True, exist_ok=True)
             _cut(path, after)
-            stream = path.open("ab", buffering=0)
-        with stream:
-            yield cls(path, stream)
+            journal = Journal(path)
+        with journal:
+            yield cls(path, journal)
 
     def write(self, step: int, values: Mapping[str, float | None]) -> None:
         """Appends a line; it is on the disk when this returns.
@@ -96,13 +95,9 @@ class MetricsFile:
             RunError: If the disk refuses. Nothing of the line is in the file then.
         """
         kept = {name: _finite(value) for name, value in values.items()}
-        line = json.dumps({"step": step, **kept}, allow_nan=False).encode() + b"\n"
+        line = json.dumps({"step": step, **kept}, allow_nan=False)
         with _writing(self.path):
-            written = self._stream.write(line)
-            if written < len(line):
-                self._stream.truncate(self._stream.tell() - written)
-                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-            os.fsync(self._stream.fileno())
+            self._journal.append(line.encode())
 
 
 def read_metrics(path: Path) -> tuple[Metrics, ...]:
@@ -116,11 +111,11 @@ def read_metrics(path: Path) -> tuple[Metrics, ...]:
     """
     file = path / FILE if path.is_dir() else path
     try:
-        data = file.read_bytes()
+        lines = read_lines(file)
     except OSError as error:
         reason = os.strerror(error.errno or 0)
         raise RunError(f"{file} cannot be read: {reason}.", "Name the folder of a training.") from error
-    return tuple(_record(line, number, file) for number, line in enumerate(_whole(data), 1))
+    return tuple(_record(line, number, file) for number, line in enumerate(lines, 1))
 
 
 def names(records: Iterable[Metrics]) -> tuple[str, ...]:
@@ -147,29 +142,14 @@ def latest(records: Iterable[Metrics]) -> dict[str, tuple[int, float]]:
 
 def _cut(path: Path, after: int | None) -> None:
     """Takes the lines that do not count out of the file, all at once."""
-    data = path.read_bytes() if path.exists() else b""
-    lines = [
+    lines = read_lines(path, missing_ok=True)
+    kept = [
         line
-        for number, line in enumerate(_whole(data), 1)
+        for number, line in enumerate(lines, 1)
         if after is not None and _record(line, number, path).step <= after
     ]
-    kept = b"".join(line + b"\n" for line in lines)
-    if kept == data:
-        return
-    unfinished = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
-    try:
-        with unfinished.open("wb") as stream:
-            stream.write(kept)
-            stream.flush()
-            os.fsync(stream.fileno())
-        unfinished.replace(path)
-    finally:
-        unfinished.unlink(missing_ok=True)
-
-
-def _whole(data: bytes) -> list[bytes]:
-    """The lines that have their end."""
-    return data.split(b"\n")[:-1]
+    if len(kept) < len(lines):
+        write_lines(path, kept)
 
 
 def _record(line: bytes, number: int, path: Path) -> Metrics:

@@ -78,6 +78,8 @@ class RlOptions(BaseModel):
     entropy: float = Field(default=0.0, ge=0, description="Weight of the entropy.")
     batch: int = Field(default=64, ge=1, description="Replies that are written together at most.")
     evaluate_every: int = Field(default=10, ge=1, description="Steps from one evaluation to the next.")
+    evaluate_samples: int = Field(default=1, ge=1, description="Rollouts of a held-out question.")
+    evaluate_temperature: float = Field(default=0.0, ge=0, description="Of those; 0: without sampling.")
     save_every: int = Field(default=10, ge=1, description="Steps from one checkpoint to the next.")
     stop_at: float | None = Field(default=None, gt=0, le=1, description="Held-out accuracy to stop at.")
     update: UpdateOptions = Field(default_factory=UpdateOptions)
@@ -168,9 +170,15 @@ class LocalTrainer:
                 return
 
     async def evaluate(self, cases: Sequence[Case]) -> dict[str, float]:
-        """Means over cases, each asked once, without sampling: `eval/accuracy`, `eval/reward`, its parts."""
-        attempts = [Attempt(case=case, sample=0) for case in cases]
-        tried = await self._tried(attempts, Sampling(temperature=0.0, max_tokens=self.options.max_tokens), 0)
+        """Means over the rollouts of cases: `eval/accuracy`, `eval/reward`, its parts.
+
+        The chance of an evaluation is the same at every step.
+        """
+        options = self.options
+        samples = range(options.evaluate_samples)
+        attempts = [Attempt(case=case, sample=sample) for case in cases for sample in samples]
+        sampling = Sampling(temperature=options.evaluate_temperature, max_tokens=options.max_tokens)
+        tried = await self._tried(attempts, sampling, 0)
         return {f"eval/{name}": value for name, value in _means([one.reward for one in tried]).items()}
 
     async def _measured(self, step: int, values: dict[str, float], *, evaluate: bool = True) -> Stepped:

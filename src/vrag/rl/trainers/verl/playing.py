@@ -185,8 +185,8 @@ def record(played: Played, folder: str, **more: Any) -> None:  # noqa: ANN401 - 
     try:
         place = Path(folder)
         place.mkdir(parents=True, exist_ok=True)
-        with (place / f"rollouts-{os.getpid()}.jsonl").open("a", encoding="utf-8") as file:
-            file.write(json.dumps(line, ensure_ascii=False) + "\n")
+        with Journal(place / f"rollouts-{os.getpid()}.jsonl", durable=False) as journal:
+            journal.append(json.dumps(line, ensure_ascii=False).encode())
     except OSError as error:
         log.warning("A rollout cannot be recorded in %s: %s.", folder, error)
 
