@@ -42,7 +42,7 @@ class Setting:
     """The frozen setting of a study."""
 
     command: tuple[str, ...]
-    """Of every run. `{python}` is this Python, `{out}` the folder of the run, `{seed}`, `{arm}`,
+    """Of every run. `{python}` is this Python, `{out}` the folder of the run, `{study}` that of the study, `{seed}`, `{arm}`,
     `{steps}` and `{every}` are what they say. Called again it has to go on from its checkpoint."""
     arms: Mapping[str, tuple[str, ...]]
     """What an arm adds to the command, by its name."""
@@ -85,6 +85,7 @@ class Setting:
         known = {
             "python": python,
             "out": str(out),
+            "study": str(out.parent),
             "seed": str(job.seed),
             "arm": job.arm,
             "steps": str(self.budget_steps),

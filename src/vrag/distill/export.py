@@ -8,7 +8,6 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from vrag.distill.journal import write_lines
 from vrag.distill.sharegpt import conversation_of
 from vrag.errors import RunError, SampleError, SettingsError
 
@@ -81,9 +80,9 @@ def export_sft(runs: RunStore, ids: Iterable[str], target: Profile, folder: Path
                 f"No sample can be exported.{reason}", "Select samples first: vrag data select."
             )
         file = folder / f"{name}.json"
-        write_lines(file, [json.dumps(rows, ensure_ascii=False, indent=1)])
+        write_whole(file, _json(rows, indent=1))
         known[name] = {"file_name": file.name, **_COLUMNS}
-        write_lines(folder / "dataset_info.json", [json.dumps(known, ensure_ascii=False, indent=2)])
+        write_whole(folder / "dataset_info.json", _json(known, indent=2))
     except OSError as error:
         raise SampleError(
             f"{folder} cannot be written: {error.strerror or error}.", "Make room, or name another."

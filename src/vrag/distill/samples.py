@@ -2,6 +2,7 @@
 
 ::
 
+    DIR/sampling.json    what they are made with; written first
     DIR/samples.jsonl    one record per case, whole and final
     DIR/attempts.jsonl   one line per attempt that began: its case and its run
     DIR/runs/<id>/       each attempt, recorded as any run; all that comes after is made of these
@@ -17,23 +18,36 @@ from __future__ import annotations
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import IO, TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from filelock import FileLock, Timeout
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from vrag.agent.events import AnswerGiven, StopReason
 from vrag.agent.runs import RunStore
-from vrag.distill.journal import Journal, sync
 from vrag.errors import RunError, SampleError
+from vrag.journal import Journal, one_writer, read_lines, sync, write_lines
+from vrag.provenance import bind
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterable
+    from collections.abc import Generator, Iterable, Mapping
     from pathlib import Path
 
     from vrag.agent.runs import StoredRun
 
-__all__ = ["Attempt", "Begun", "ExpertUsage", "Outcome", "Sample", "SampleDesk", "SampleStore", "came_to_end"]
+__all__ = [
+    "Attempt",
+    "Begun",
+    "ExpertUsage",
+    "Outcome",
+    "Records",
+    "Sample",
+    "SampleDesk",
+    "SampleStore",
+    "came_to_end",
+]
+
+M = TypeVar("M", bound=BaseModel)
+MADE_WITH = "sampling.json"
 
 _ENDS = frozenset({StopReason.ANSWERED, StopReason.ABSTAINED})
 """Ends that are the experts' own; at the others a run breaks off."""
@@ -103,20 +117,74 @@ class Begun(_Frozen):
 
 
 @dataclass(frozen=True, slots=True)
+class Records(Generic[M]):
+    """A journal of records of one kind."""
+
+    path: Path
+    kind: type[M]
+
+    def read(self) -> list[M]:
+        """All of them.
+
+        Raises:
+            SampleError: If a line is damaged that is not the last, or the file cannot be read.
+        """
+        with _writing(self.path):
+            lines = read_lines(self.path, missing_ok=True)
+        return [self._record(line, number) for number, line in enumerate(lines, 1)]
+
+    def open(self) -> Journal:
+        """Opens them for `append`; there may be one writer at a time.
+
+        Raises:
+            SampleError: If the disk refuses.
+        """
+        with _writing(self.path):
+            return Journal(self.path)
+
+    def append(self, journal: Journal, record: M) -> None:
+        """Adds one; it is on the disk when this returns.
+
+        Raises:
+            SampleError: If the disk refuses. Nothing of the record is in the file then.
+        """
+        with _writing(self.path):
+            journal.append(record.model_dump_json().encode())
+
+    def rewrite(self, records: Iterable[M]) -> None:
+        """Replaces all of them at once, while they are not open.
+
+        Raises:
+            SampleError: If the disk refuses.
+        """
+        with _writing(self.path):
+            write_lines(self.path, (record.model_dump_json().encode() for record in records))
+
+    def _record(self, line: bytes, number: int) -> M:
+        try:
+            return self.kind.model_validate_json(line)
+        except ValidationError as error:
+            raise SampleError(
+                f"Line {number} of {self.path} is damaged: {error.errors()[0]['msg']}.",
+                "Take the line out; its case is then sampled again.",
+            ) from error
+
+
+@dataclass(frozen=True, slots=True)
 class SampleStore:
     """The directory with all samples of a data set."""
 
     directory: Path
 
     @property
-    def samples(self) -> Journal[Sample]:
+    def samples(self) -> Records[Sample]:
         """The records."""
-        return Journal(self.directory / "samples.jsonl", Sample)
+        return Records(self.directory / "samples.jsonl", Sample)
 
     @property
-    def attempts(self) -> Journal[Begun]:
+    def attempts(self) -> Records[Begun]:
         """What began."""
-        return Journal(self.directory / "attempts.jsonl", Begun)
+        return Records(self.directory / "attempts.jsonl", Begun)
 
     @property
     def runs(self) -> RunStore:
@@ -124,25 +192,25 @@ class SampleStore:
         return RunStore(self.directory / "runs")
 
     @contextmanager
-    def desk(self) -> Generator[SampleDesk]:
+    def desk(self, made_with: Mapping[str, Any]) -> Generator[SampleDesk]:
         """Opens it for sampling.
 
+        Args:
+            made_with: What must stay the same from one time to the next, as JSON values by name: see
+                `Sampling.made_with`.
+
         Raises:
-            SampleError: If another process samples there, or something in it is damaged.
+            SampleError: If what lies there was made with something else, another process samples there,
+                something in it is damaged, or it cannot be written.
         """
-        try:
-            self.directory.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise SampleError(f"{self.directory} cannot be made: {error.strerror}.") from error
-        lock = FileLock(self.directory / "lock", timeout=0, is_singleton=False)
-        try:
-            lock.acquire()
-        except Timeout:
-            raise SampleError(
-                f"Another process samples in {self.directory}.", "Wait for it, or name another --out."
-            ) from None
+        busy = SampleError(
+            f"Another process samples in {self.directory}.", "Wait for it, or name another --out."
+        )
         with ExitStack() as stack:
-            stack.callback(lock.release)
+            with _writing(self.directory):
+                self.directory.mkdir(parents=True, exist_ok=True)
+                stack.enter_context(one_writer(self.directory / "lock", busy))
+                self._check_made_with(made_with)
             records, begun = self.samples.read(), self.attempts.read()
             desk = SampleDesk(self, self.samples.open(), self.attempts.open())
             stack.callback(desk.close)
@@ -151,14 +219,31 @@ class SampleStore:
                 desk.remember(line)
             yield desk
 
+    def _check_made_with(self, made_with: Mapping[str, Any]) -> None:
+        """Refuses to go on with other experts, say: what is selected later would be of both."""
+        path = self.directory / MADE_WITH
+        if not path.exists() and (self.samples.path.exists() or self.attempts.path.exists()):
+            raise SampleError(
+                f"The samples in {self.directory} do not say what they were made with.", "Name another --out."
+            )
+        try:
+            changed = bind(path, {"schema_version": 1, **made_with})
+        except ValueError as error:
+            raise SampleError(f"{path} is damaged: {error}.", "Name another --out.") from error
+        if changed:
+            raise SampleError(
+                f"The samples in {self.directory} were made with another {', '.join(changed)}.",
+                "Go on with what they were made with, or name another --out.",
+            )
+
 
 @dataclass(slots=True)
 class SampleDesk:
     """A store that is being written."""
 
     store: SampleStore
-    done: IO[bytes]
-    started: IO[bytes]
+    done: Journal
+    started: Journal
     records: dict[str, Sample] = field(default_factory=dict[str, Sample])
     """By case: those that are over."""
     begun: dict[str, list[str]] = field(default_factory=dict[str, list[str]])
@@ -205,7 +290,7 @@ class SampleDesk:
             del self.records[uid]
         if forgotten:
             self.done.close()
-            self.store.samples.rewrite(list(self.records.values()))
+            self.store.samples.rewrite(self.records.values())
             self.done = self.store.samples.open()
 
     def finished_run(self, uid: str) -> StoredRun | None:
@@ -242,3 +327,12 @@ def came_to_end(run: StoredRun) -> bool:
     """Whether a run ended with an answer, or with the words that there is none."""
     end = run.events[-1]
     return isinstance(end, AnswerGiven) and end.stop_reason in _ENDS
+
+
+@contextmanager
+def _writing(path: Path) -> Generator[None]:
+    try:
+        yield
+    except OSError as error:
+        told = f"{path} cannot be used: {error.strerror or error}."
+        raise SampleError(told, "Make room or mend the rights, then go on.") from error

@@ -10,7 +10,6 @@ from statistics import median_high
 from typing import TYPE_CHECKING, Any
 
 from vrag.agent.actions import Crop, Search
-from vrag.distill.journal import write_lines
 from vrag.distill.samples import Outcome
 from vrag.distill.walk import walk
 from vrag.errors import RunError, SampleError, SettingsError
@@ -123,7 +122,7 @@ def write_selection(store: SampleStore, selection: Selection) -> None:
     dropped = [_line({"uid": one.uid, "reason": one.reason}) for one in selection.dropped]
     write_lines(store.directory / "dropped.jsonl", dropped)
     report = json.dumps(selection.as_dict(), ensure_ascii=False, indent=2)
-    write_lines(store.directory / "selection.json", [report])
+    write_whole(store.directory / "selection.json", report.encode() + b"\n")
 
 
 def read_selected(store: SampleStore) -> list[str]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,12 +13,26 @@ from vrag.embed.device import library
 from vrag.rl.generation import inputs_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Generator, Iterator, Mapping, Sequence
 
-    from vrag.rl.network import Network
+    from vrag.rl.network import Network, Seen
     from vrag.rl.rows import Row
 
-__all__ = ["Scored", "piles", "score"]
+__all__ = ["Scored", "Scoring", "piles", "score"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scoring:
+    """How a forward pass spends memory. What comes of it is the same but for its last bits."""
+
+    logit_tokens: int = 1024
+    """Tokens whose logits are in memory at once: each takes 4 bytes for each word of the vocabulary, and
+    some copies of that. Where there are more, those of each chunk are made again in the backward pass."""
+    activations: bool = True
+    """Whether what layers pass on is kept; else it is made again in the backward pass, which takes about a
+    third more time. Where layers can do so: see `Network.recompute`."""
+    entropies: bool = True
+    """Whether the entropies have a graph."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -52,42 +68,37 @@ def piles(rows: Sequence[Row], tokens: int) -> Iterator[list[int]]:
 
 
 def score(
-    network: Network, rows: Sequence[Row], files: Mapping[str, bytes], temperature: float = 1.0
+    network: Network,
+    rows: Sequence[Row],
+    files: Mapping[str, bytes],
+    temperature: float = 1.0,
+    how: Scoring | None = None,
 ) -> Scored:
     """Log-probabilities and entropies of the own tokens of rows, as they were drawn.
 
     Placeholders of pictures are out of the distribution, as when sampling. Positions are the model's own
     multimodal rotary ones, made by it from ids, kinds of tokens and grids. Logits are computed for own tokens
-    alone.
+    alone, and not for all of them at once.
 
     Args:
-        network: What is trained.
+        network: What is trained; it computes as precisely as when it samples.
         rows: Training rows.
         files: Their pictures, `<sha256>.jpg`.
         temperature: With which they were drawn; 0 counts as 1.
+        how: How memory is spent.
 
     Raises:
         ValueError: If the pictures of a row have other features than it has placeholders.
     """
-    torch = library("torch")
-    seen = [[network.see(sha256, files[f"{sha256}.jpg"]) for sha256 in row.images] for row in rows]
-    for row, pictures in zip(rows, seen, strict=True):
-        places = int((row.tokens == network.image_token).sum())
-        if places != sum(picture.tokens for picture in pictures):
-            raise ValueError(
-                f"a row has {places} places for {sum(p.tokens for p in pictures)} image features"
-            )
-    inputs = inputs_of(network, [row.tokens.tolist() for row in rows], seen, left=False)
+    torch, ours = library("torch"), how or Scoring()
+    inputs = inputs_of(network, [row.tokens.tolist() for row in rows], _seen(network, rows, files), left=False)
     ids = inputs["input_ids"]
     own = torch.from_numpy(_filled([row.own for row in rows], ids.shape[1]).astype(bool)).to(ids.device)[
         :, 1:
     ]
-    hidden = network.model.model(**inputs, use_cache=False)[0][:, :-1][own]
-    logits = network.model.lm_head(hidden).float() / (temperature or 1.0)
-    banned = torch.tensor(network.checkpoint.banned, device=logits.device, dtype=torch.long)
-    laws = logits.index_fill(-1, banned, float("-inf")).log_softmax(dim=-1)
-    chosen = laws.gather(-1, ids[:, 1:][own][:, None])[:, 0]
-    entropies = -(laws.exp() * laws.masked_fill(laws == float("-inf"), 0.0)).sum(dim=-1)
+    with network.computing(), _layers(network, recomputed=not ours.activations):
+        hidden = network.model.model(**inputs, use_cache=False)[0][:, :-1][own]
+    chosen, entropies = _said(network, hidden, ids[:, 1:][own], temperature or 1.0, ours)
     blank = torch.zeros(own.shape, dtype=chosen.dtype, device=ids.device)
     sampled = torch.from_numpy(_filled([row.logprobs for row in rows], ids.shape[1])).to(ids.device)[:, 1:]
     return Scored(
@@ -96,6 +107,71 @@ def score(
         blank.masked_scatter(own, entropies),
         sampled,
     )
+
+
+def _seen(network: Network, rows: Sequence[Row], files: Mapping[str, bytes]) -> list[list[Seen]]:
+    """The pictures of each row, which have to be as many features as it has places."""
+    seen = [[network.see(sha256, files[f"{sha256}.jpg"]) for sha256 in row.images] for row in rows]
+    for row, pictures in zip(rows, seen, strict=True):
+        places = int((row.tokens == network.image_token).sum())
+        if places != sum(picture.tokens for picture in pictures):
+            raise ValueError(
+                f"a row has {places} places for {sum(p.tokens for p in pictures)} image features"
+            )
+    return seen
+
+
+def _said(network: Network, hidden: Any, ids: Any, temperature: float, how: Scoring) -> tuple[Any, Any]:  # noqa: ANN401
+    """Log-probabilities and entropies, both (tokens,), chunk by chunk.
+
+    Args:
+        network: Whose head.
+        hidden: What it is given, (tokens, width).
+        ids: What followed, (tokens,).
+        temperature: With which it was drawn.
+        how: Tokens of a chunk.
+    """
+    torch = library("torch")
+    law = partial(_law, network, temperature, how.entropies)
+    chunks = list(zip(hidden.split(how.logit_tokens), ids.split(how.logit_tokens), strict=True))
+    if len(chunks) == 1 or not torch.is_grad_enabled():
+        made = [law(*chunk) for chunk in chunks]
+    else:
+        again = library("torch.utils.checkpoint").checkpoint
+        made = [again(law, *chunk, use_reentrant=False, preserve_rng_state=False) for chunk in chunks]
+    logprobs, entropies = zip(*made, strict=True)
+    return torch.cat(logprobs), torch.cat(entropies)
+
+
+def _law(network: Network, temperature: float, graph: bool, hidden: Any, ids: Any) -> tuple[Any, Any]:  # noqa: ANN401, FBT001
+    """Log-probabilities and entropies of a chunk, both (tokens,)."""
+    torch = library("torch")
+    logits = network.model.lm_head(hidden).float()
+    if temperature != 1.0:
+        logits = logits / temperature
+    banned = torch.tensor(network.checkpoint.banned, device=logits.device, dtype=torch.long)
+    laws = logits.index_fill(-1, banned, float("-inf")).log_softmax(dim=-1)
+    chosen = laws.gather(-1, ids[:, None])[:, 0]
+    with torch.set_grad_enabled(graph and torch.is_grad_enabled()):
+        entropies = -(laws.exp() * laws.masked_fill(laws == float("-inf"), 0.0)).sum(dim=-1)
+    return chosen, entropies
+
+
+@contextmanager
+def _layers(network: Network, *, recomputed: bool) -> Generator[None]:
+    """Layers recompute while they are said to be in training, which nothing else of a network may be.
+
+    Dropout would come with it, and a network that samples with a cache would lose that.
+    """
+    wanted = recomputed and library("torch").is_grad_enabled()
+    layers = [one for one in network.model.modules() if getattr(one, "gradient_checkpointing", False)]
+    for layer in layers:
+        layer.training = wanted
+    try:
+        yield
+    finally:
+        for layer in layers:
+            layer.training = False
 
 
 def _filled(values: Sequence[Any], width: int) -> Any:  # noqa: ANN401

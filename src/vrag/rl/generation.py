@@ -33,6 +33,10 @@ __all__ = [
 ]
 
 
+_PARTS = 2**40
+"""Into so many parts probability is cut; what is likely to less than one of them is never drawn."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sampling:
     """How replies are drawn.
@@ -149,7 +153,7 @@ def write(
     inputs = inputs_of(
         network, [prompt.ids for prompt in prompts], [prompt.seen for prompt in prompts], left=True
     )
-    with torch.inference_mode():
+    with torch.inference_mode(), network.computing():
         network.model.generate(
             **inputs, max_new_tokens=length, logits_processor=[drawer.choose], use_cache=True
         )
@@ -249,7 +253,7 @@ class _Drawer:
     def _drawn(self, logprobs: Any) -> Any:  # noqa: ANN401
         if not self.sampling.temperature:
             return logprobs.argmax(dim=-1, keepdim=True)
-        laid = logprobs.double().exp().cumsum(dim=-1)
-        at = self.noise[:, len(self.ids[0]), None].to(laid.device) * laid[:, -1:]
+        laid = (logprobs.double().exp() * _PARTS).long().cumsum(dim=-1)  # whole numbers: in any order the same
+        at = (self.noise[:, len(self.ids[0]), None].to(laid.device) * laid[:, -1:]).long()
         drawn = library("torch").searchsorted(laid, at, right=True)
         return drawn.clamp(max=logprobs.shape[-1] - 1)

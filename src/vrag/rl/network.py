@@ -3,24 +3,30 @@
 from __future__ import annotations
 
 import io
+from contextlib import nullcontext
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from PIL import Image
 
 from vrag.agent.policies.checkpoint import as_model_error, family_of, open_checkpoint
-from vrag.embed.device import open_device
+from vrag.embed.device import library, open_device
 from vrag.embed.options import EmbedOptions
 from vrag.embed.processors import loading, rgb
-from vrag.errors import TrainingError
+from vrag.errors import ModelError, TrainingError
 from vrag.profiles import write_profile
 
 if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
     from pathlib import Path
 
     from vrag.agent.policies.checkpoint import Checkpoint
+    from vrag.embed.device import Device
 
-__all__ = ["Network", "Seen", "open_network"]
+__all__ = ["Autocast", "Network", "Seen", "autocast_of", "open_network", "place_of"]
+
+Autocast: TypeAlias = Literal["auto", "bfloat16", "off"]
+"""In what layers multiply while weights stay float32; `auto`: bfloat16 on CUDA devices that have it."""
 
 _MOST_BYTES = 2**30
 """Of pixels that are kept: the same pages are shown again and again."""
@@ -52,6 +58,8 @@ class Network:
     checkpoint: Checkpoint
     image_token: int
     """The placeholder of pictures."""
+    halved: bool = False
+    """Whether layers multiply in bfloat16, when sampling as when learning. Weights and logits do not."""
     seen: dict[str, Seen] = field(default_factory=dict[str, Seen])
     """By the hash of their file, pictures that were shown before."""
 
@@ -72,6 +80,19 @@ class Network:
             if vision or ".visual." not in name
         ]
         return [weight for _, weight in kept]
+
+    def computing(self) -> AbstractContextManager[None]:
+        """Inside, layers compute as precisely as they shall; entered by sampler and trainer alike."""
+        if not self.halved:
+            return nullcontext()
+        torch = library("torch")
+        return torch.autocast(self.checkpoint.device.name.partition(":")[0], dtype=torch.bfloat16)
+
+    def recompute(self) -> None:
+        """From now on layers can make again, in the backward pass, what they passed on: see `Scoring`."""
+        self.model.gradient_checkpointing_enable(
+            gradient_checkpointing_kwargs={"use_reentrant": False, "preserve_rng_state": False}
+        )
 
     def encode(self, text: str) -> list[int]:
         """The tokens of a text; special tokens in it are such."""
@@ -114,7 +135,9 @@ class Network:
         write_profile(source.profile, folder)
 
 
-def open_network(folder: Path, *, device: str = "auto", dtype: str = "float32") -> Network:
+def open_network(
+    folder: Path, *, device: str = "auto", dtype: str = "float32", autocast: Autocast = "off"
+) -> Network:
     """Loads a checkpoint for training.
 
     Args:
@@ -122,6 +145,7 @@ def open_network(folder: Path, *, device: str = "auto", dtype: str = "float32") 
         device: `auto`, `cpu`, `cuda`, `cuda:1`.
         dtype: Of the weights: `float32`, `bfloat16`, `float16`. In half precision small steps round away: a
             weight of 0.1 in bfloat16 does not notice a change of 1e-4.
+        autocast: In what layers multiply while weights stay float32.
 
     Raises:
         TrainingError: If there is no such folder.
@@ -130,7 +154,52 @@ def open_network(folder: Path, *, device: str = "auto", dtype: str = "float32") 
     """
     if not folder.is_dir():
         raise TrainingError(f"There is no checkpoint {folder}.", "Make one: vrag train make-tiny.")
-    with as_model_error():
-        place = open_device(EmbedOptions(device=device, dtype=dtype))
+    place = place_of(device, dtype)
+    halved = autocast_of(place, autocast) == "bfloat16"
     opened = open_checkpoint(folder, family_of(folder), place, folder.name)
-    return Network(opened, int(opened.model.config.image_token_id))
+    if halved:
+        _keep_logits_precise(opened.model)
+    return Network(opened, int(opened.model.config.image_token_id), halved)
+
+
+def place_of(device: str, dtype: str) -> Device:
+    """Where a network computes and how precise its weights are.
+
+    Raises:
+        ModelError: If there is no such device or precision.
+        MissingExtra: Without torch.
+    """
+    with as_model_error():
+        return open_device(EmbedOptions(device=device, dtype=dtype))
+
+
+def autocast_of(place: Device, asked: Autocast) -> Autocast:
+    """In what layers multiply there: `bfloat16`, or `off`.
+
+    Raises:
+        ModelError: If weights in half precision shall be multiplied in another one.
+    """
+    if asked == "bfloat16" and place.dtype != "float32":
+        raise ModelError(
+            f"Weights are {place.dtype} already.", "Leave --autocast out, or --dtype: weights stay float32."
+        )
+    if asked != "auto":
+        return asked
+    able = place.name.startswith("cuda") and library("torch").cuda.is_bf16_supported()
+    return "bfloat16" if able and place.dtype == "float32" else "off"
+
+
+def _keep_logits_precise(model: Any) -> None:  # noqa: ANN401 - the library is not typed
+    """Has the head multiply in float32, also where layers do not.
+
+    A logit of 20 in bfloat16 is exact to 0.06, so that sampler and trainer, whose batches differ, would
+    disagree by as much (arXiv 2506.13585, section 3.2, found so).
+    """
+    torch, head = library("torch"), model.lm_head
+    plain = head.forward
+
+    def forward(hidden: Any) -> Any:  # noqa: ANN401
+        with torch.autocast(hidden.device.type, enabled=False):
+            return plain(hidden.float())
+
+    head.forward = forward

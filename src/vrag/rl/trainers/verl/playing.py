@@ -19,6 +19,7 @@ from vrag.agent.memory import MemoryOptions
 from vrag.agent.vimrag import Vimrag
 from vrag.agent.vrag import Vrag
 from vrag.errors import SettingsError
+from vrag.journal import Journal
 from vrag.profiles import PROFILES, profile_named, read_profile
 from vrag.reward.base import Reward
 from vrag.rl.rollout import roll_out
