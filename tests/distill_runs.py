@@ -68,8 +68,8 @@ def record_sample(
 
 def add_record(store: SampleStore, sample: Sample) -> None:
     store.directory.mkdir(parents=True, exist_ok=True)
-    with store.samples.open() as stream:
-        store.samples.append(stream, sample)
+    with store.samples.open() as journal:
+        store.samples.append(journal, sample)
 
 
 def store_in(directory: Path) -> SampleStore:

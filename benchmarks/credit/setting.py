@@ -42,8 +42,8 @@ class Setting:
     """The frozen setting of a study."""
 
     command: tuple[str, ...]
-    """Of every run. `{python}` is this Python, `{out}` the folder of the run, `{study}` that of the study, `{seed}`, `{arm}`,
-    `{steps}` and `{every}` are what they say. Called again it has to go on from its checkpoint."""
+    """Of every run. `{python}` is this Python, `{out}` the folder of the run, `{study}` that of the study,
+    `{seed}`, `{arm}`, `{steps}` and `{every}` are what they say. Called again it has to go on from its checkpoint."""
     arms: Mapping[str, tuple[str, ...]]
     """What an arm adds to the command, by its name."""
     seeds: tuple[int, ...]
@@ -163,7 +163,7 @@ def _words(words: Any) -> tuple[str, ...]:  # noqa: ANN401 - what a file holds
 def _faults(setting: Setting) -> Iterator[str]:
     words = [*setting.command, *(flag for flags in setting.arms.values() for flag in flags)]
     gaps = {gap for word in words for gap in _GAP.findall(word)}
-    if unknown := gaps - {"python", "out", "seed", "arm", "steps", "every"}:
+    if unknown := gaps - {"python", "out", "study", "seed", "arm", "steps", "every"}:
         yield f"nothing fills {', '.join(sorted(unknown))} in the command"
     if not {"out", "seed"} <= gaps:
         yield "the command names no {out} or no {seed}, so that runs would be alike"

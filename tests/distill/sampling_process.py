@@ -22,7 +22,7 @@ def main(directory: str, url: str, count: str, concurrency: str = "4") -> None:
         concurrency=int(concurrency),
         attempts=2,
     )
-    with SampleStore(Path(directory)).desk() as desk:
+    with SampleStore(Path(directory)).desk(sampling.made_with) as desk:
         asyncio.run(sample_cases(cases(int(count)), sampling, desk))
 
 

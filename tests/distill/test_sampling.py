@@ -48,7 +48,7 @@ def run_cases(
     store = SampleStore(directory)
     who = experts(url, grounder=grounder)
     sampling = Sampling(searcher=tiny_corpus(), experts=who, learner=LEARNER, attempts=2, **changes)
-    with store.desk() as desk:
+    with store.desk(sampling.made_with) as desk:
         if afresh:
             desk.afresh([uid for uid, record in desk.records.items() if record.outcome is Outcome.FAILED])
         done = asyncio.run(sample_cases(cases(count), sampling, desk))
@@ -259,7 +259,7 @@ def test_sampling_gives_up_when_case_after_case_fails(tmp_path: Path) -> None:
 def test_another_process_and_another_question_are_refused(tmp_path: Path) -> None:
     with ChatServer(ExpertScript(faults=False), models=None) as server:
         store, _ = run_cases(tmp_path, server.url, 1)
-        with store.desk(), pytest.raises(SampleError, match="Another process"), store.desk():
+        with store.desk({}), pytest.raises(SampleError, match="Another process"), store.desk({}):
             pass
         record = by_uid(store)["case-0"].model_copy(update={"query": "Other?"})
         store.samples.rewrite([record])

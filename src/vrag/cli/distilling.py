@@ -95,7 +95,7 @@ def sample(
         attempts=attempts,
         concurrency=concurrency,
     )
-    with SampleStore(out).desk() as desk, _progress() as tell:
+    with SampleStore(out).desk(sampling.made_with) as desk, _progress() as tell:
         if retry_failed:
             uids = {case.uid for case in cases}
             records = list(desk.records.values())

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import time
 from contextlib import aclosing
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Generic, TypeVar
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from vrag.agent.limits import Prices
 from vrag.agent.policy import Retry
@@ -40,6 +40,11 @@ class Expert:
     prices: Prices = field(default_factory=Prices)
     tries: int = 3
     """Replies that are asked for, until one can be used."""
+
+    @property
+    def identity(self) -> dict[str, Any]:
+        """What its replies depend on, as JSON values; where it is served, and at what price, is not of it."""
+        return {"model": self.model.name, "profile": self.profile.name, **asdict(self.options)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

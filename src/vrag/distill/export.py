@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from vrag.distill.sharegpt import conversation_of
 from vrag.errors import RunError, SampleError, SettingsError
+from vrag.journal import write_whole
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -105,6 +106,10 @@ def _rows(
         else:
             rows.append(_row(whole, folder))
     return rows, refused
+
+
+def _json(value: object, *, indent: int) -> bytes:
+    return json.dumps(value, ensure_ascii=False, indent=indent).encode() + b"\n"
 
 
 def _known(folder: Path) -> dict[str, Any]:

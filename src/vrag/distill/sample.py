@@ -10,8 +10,9 @@ import asyncio
 import logging
 from collections import defaultdict
 from contextlib import aclosing
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from dataclasses import asdict, dataclass, field
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any
 
 from vrag.agent.actions import ABSTENTION
 from vrag.agent.environment import Environment, EnvironmentOptions
@@ -66,6 +67,21 @@ class Sampling:
     """Of a run."""
     give_up: int = 20
     """Cases in a row that fail before sampling ends: then it is not the cases."""
+
+    @property
+    def made_with(self) -> dict[str, Any]:
+        """What samples of one set have in common, as JSON values by name; how often and how long is tried is free."""
+        names = "\n".join(sorted(self.documents or ()))
+        experts = {expert.role: expert.identity for expert in self.experts.all}
+        return {
+            "profile": self.learner.name,
+            "oracle": self.oracle,
+            "hits": self.hits,
+            "steps": self.steps,
+            "collection": self.searcher.version,
+            "documents": None if self.documents is None else sha256(names.encode()).hexdigest()[:16],
+            **experts,
+        }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

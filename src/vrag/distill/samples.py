@@ -129,7 +129,7 @@ class Records(Generic[M]):
         Raises:
             SampleError: If a line is damaged that is not the last, or the file cannot be read.
         """
-        with _writing(self.path):
+        with _telling(self.path, "read"):
             lines = read_lines(self.path, missing_ok=True)
         return [self._record(line, number) for number, line in enumerate(lines, 1)]
 
@@ -139,7 +139,7 @@ class Records(Generic[M]):
         Raises:
             SampleError: If the disk refuses.
         """
-        with _writing(self.path):
+        with _telling(self.path):
             return Journal(self.path)
 
     def append(self, journal: Journal, record: M) -> None:
@@ -148,7 +148,7 @@ class Records(Generic[M]):
         Raises:
             SampleError: If the disk refuses. Nothing of the record is in the file then.
         """
-        with _writing(self.path):
+        with _telling(self.path):
             journal.append(record.model_dump_json().encode())
 
     def rewrite(self, records: Iterable[M]) -> None:
@@ -157,7 +157,7 @@ class Records(Generic[M]):
         Raises:
             SampleError: If the disk refuses.
         """
-        with _writing(self.path):
+        with _telling(self.path):
             write_lines(self.path, (record.model_dump_json().encode() for record in records))
 
     def _record(self, line: bytes, number: int) -> M:
@@ -207,7 +207,7 @@ class SampleStore:
             f"Another process samples in {self.directory}.", "Wait for it, or name another --out."
         )
         with ExitStack() as stack:
-            with _writing(self.directory):
+            with _telling(self.directory):
                 self.directory.mkdir(parents=True, exist_ok=True)
                 stack.enter_context(one_writer(self.directory / "lock", busy))
                 self._check_made_with(made_with)
@@ -330,9 +330,10 @@ def came_to_end(run: StoredRun) -> bool:
 
 
 @contextmanager
-def _writing(path: Path) -> Generator[None]:
+def _telling(path: Path, what: str = "written") -> Generator[None]:
+    """Says what the disk refuses."""
     try:
         yield
     except OSError as error:
-        told = f"{path} cannot be used: {error.strerror or error}."
+        told = f"{path} cannot be {what}: {error.strerror or error}."
         raise SampleError(told, "Make room or mend the rights, then go on.") from error

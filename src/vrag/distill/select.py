@@ -13,6 +13,7 @@ from vrag.agent.actions import Crop, Search
 from vrag.distill.samples import Outcome
 from vrag.distill.walk import walk
 from vrag.errors import RunError, SampleError, SettingsError
+from vrag.journal import write_lines, write_whole
 from vrag.profiles import profile_named
 
 if TYPE_CHECKING:
@@ -117,12 +118,21 @@ def select_samples(store: SampleStore, selecting: Selecting) -> Selection:
 
 
 def write_selection(store: SampleStore, selection: Selection) -> None:
-    """Writes `selected.jsonl`, `dropped.jsonl` and `selection.json` beside the samples."""
-    write_lines(store.directory / "selected.jsonl", [_line(asdict(one)) for one in selection.kept])
-    dropped = [_line({"uid": one.uid, "reason": one.reason}) for one in selection.dropped]
-    write_lines(store.directory / "dropped.jsonl", dropped)
+    """Writes `selected.jsonl`, `dropped.jsonl` and `selection.json` beside the samples.
+
+    Raises:
+        SampleError: If the disk refuses.
+    """
+    dropped = [{"uid": one.uid, "reason": one.reason} for one in selection.dropped]
     report = json.dumps(selection.as_dict(), ensure_ascii=False, indent=2)
-    write_whole(store.directory / "selection.json", report.encode() + b"\n")
+    try:
+        write_lines(store.directory / "selected.jsonl", (_line(asdict(one)) for one in selection.kept))
+        write_lines(store.directory / "dropped.jsonl", map(_line, dropped))
+        write_whole(store.directory / "selection.json", report.encode() + b"\n")
+    except OSError as error:
+        raise SampleError(
+            f"{store.directory} cannot be written: {error.strerror or error}.", "Make room."
+        ) from error
 
 
 def read_selected(store: SampleStore) -> list[str]:
@@ -214,5 +224,5 @@ def _draw(seed: int, uid: str) -> bytes:
     return hashlib.sha256(f"{seed} {uid}".encode()).digest()
 
 
-def _line(value: Mapping[str, Any] | Iterable[Any]) -> str:
-    return json.dumps(value, ensure_ascii=False)
+def _line(value: Mapping[str, Any] | Iterable[Any]) -> bytes:
+    return json.dumps(value, ensure_ascii=False).encode()

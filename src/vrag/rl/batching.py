@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
@@ -13,7 +13,7 @@ from vrag.agent.policy import Delta, Reply, Sampled, Tokens
 from vrag.rl.generation import Prompt, Sampling, Written, first_prompt, next_prompt, room_of, write
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Mapping, Sequence
+    from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 
     from vrag.agent.policy import Message
     from vrag.rl.network import Network
@@ -37,9 +37,12 @@ class _Turn:
 class Scribe:
     """Writes the replies of all runs of one event loop, a batch at a time, in a thread of its own.
 
+    Prompts are made in that thread as well: tokenizers and networks are not for several at once, and the
+    event loop stays free for searches.
+
     Together: nothing is written before every run that is expected waits, so that batches are always the
-    same, and a training can be repeated bit by bit. Otherwise: whoever waits when the thread is free is in
-    the next batch, and no run waits for a slow one.
+    same, and a training can be repeated bit by bit (on the same machine with the same number of threads).
+    Otherwise: whoever waits when the thread is free is in the next batch, and no run waits for a slow one.
     """
 
     network: Network
@@ -51,6 +54,8 @@ class Scribe:
     seated: int = 0
     """Runs that have not left yet."""
     writing: bool = False
+    preparing: int = 0
+    """Prompts that are being made: the thread writes after them, so that they can be in the next batch."""
     thread: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(1, "vrag-scribe"))
     tasks: set[asyncio.Task[None]] = field(default_factory=set[asyncio.Task[None]])
 
@@ -70,6 +75,31 @@ class Scribe:
         """A run has ended."""
         self.seated -= 1
         self._go_on()
+
+    async def prepare(self, make: Callable[..., Prompt], *told: Any) -> Prompt:  # noqa: ANN401 - as `make` takes
+        """A prompt, made in the thread.
+
+        Args:
+            make: What makes it of a network and what it is told.
+            told: That.
+
+        Raises:
+            ContextTooLong: If it leaves no room for a reply.
+            ModelError: If it cannot be made.
+        """
+        self.preparing += 1
+        try:
+            return await asyncio.get_running_loop().run_in_executor(self.thread, self._made, make, *told)
+        except BaseException:
+            asyncio.get_running_loop().call_soon(self._go_on)  # others may have waited for this one alone
+            raise
+        finally:
+            self.preparing -= 1
+
+    def _made(self, make: Callable[..., Prompt], *told: Any) -> Prompt:  # noqa: ANN401
+        prompt = make(self.network, *told)
+        room_of(self.network, prompt)  # raises here, where it is the fault of no other run in the batch
+        return prompt
 
     async def ask(self, key: Key, prompt: Prompt) -> Written:
         """The reply to a prompt.
@@ -92,7 +122,9 @@ class Scribe:
 
     def _go_on(self) -> None:
         """Begins the next batch, if its time has come."""
-        if self.writing or not self.waiting or (self.together and len(self.waiting) < self.seated):
+        if self.writing or self.preparing or not self.waiting:
+            return
+        if self.together and len(self.waiting) < self.seated:
             return
         self.writing = True
         task = asyncio.get_running_loop().create_task(self._work())
@@ -153,12 +185,10 @@ class Seat:
             ContextTooLong: If the prompt leaves no room for it.
             ModelError: If it cannot be written.
         """
-        network = self.scribe.network
         if self.before is None:
-            prompt = first_prompt(network, history)
+            prompt = await self.scribe.prepare(first_prompt, history)
         else:
-            prompt = next_prompt(network, *self.before, history)
-        room_of(network, prompt)  # raises here, where it is the fault of no other run in the batch
+            prompt = await self.scribe.prepare(next_prompt, *self.before, history)
         written = await self.scribe.ask((*self.key, turn), prompt)
         self.before = prompt, written
         yield Delta(written.text)

@@ -160,7 +160,8 @@ def policy_loss(  # noqa: PLR0913 - an array each
         total = total + ours.kl * (parts["kl"] * scale).sum()
     if entropies is not None:
         parts["entropy"] = _only(entropies, active)
-        total = total - ours.entropy * (parts["entropy"] * scale).sum()
+        if ours.entropy:
+            total = total - ours.entropy * (parts["entropy"] * scale).sum()
     parts |= {"ratio": ratio, "clipped": clipped, "drift": _low_variance(new - from_)}
     return PolicyLoss(total, _statistics(parts, active))
 

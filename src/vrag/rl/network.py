@@ -193,7 +193,7 @@ def _keep_logits_precise(model: Any) -> None:  # noqa: ANN401 - the library is n
     """Has the head multiply in float32, also where layers do not.
 
     A logit of 20 in bfloat16 is exact to 0.06, so that sampler and trainer, whose batches differ, would
-    disagree by as much (arXiv 2506.13585, section 3.2, found so).
+    disagree by as much; arXiv 2506.13585 found so.
     """
     torch, head = library("torch"), model.lm_head
     plain = head.forward

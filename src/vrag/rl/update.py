@@ -10,7 +10,7 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict, Field
 
 from vrag.embed.device import library
-from vrag.rl.forward import piles, score
+from vrag.rl.forward import Scoring, piles, score
 from vrag.rl.losses import RatioKind, policy_loss, row_weights
 
 if TYPE_CHECKING:
@@ -35,6 +35,10 @@ class UpdateOptions(BaseModel):
     weight_decay: float = Field(default=0.0, ge=0)
     clip_norm: float = Field(default=1.0, gt=0, description="Norm of the gradient at most.")
     pile_tokens: int = Field(default=16_384, ge=1, description="Tokens that are computed together at most.")
+    logit_tokens: int = Field(default=1024, ge=1, description="Of them, tokens whose logits are held at once.")
+    checkpoint_activations: bool = Field(
+        default=False, description="Compute layers again in the backward pass, which takes less memory."
+    )
     freeze_vision: bool = Field(
         default=False, description="Leave the vision tower and its projector as they are."
     )
@@ -54,10 +58,23 @@ class Lesson:
     count: int
     """Number of units, those without rows included."""
 
+    def needed(self, *, everywhere: bool) -> list[int]:
+        """Numbers of the rows from which anything is learned.
+
+        Args:
+            everywhere: Whether the loss has terms for rows without an advantage as well.
+        """
+        taught = ~self.masked if everywhere else ~self.masked & (self.advantages != 0)
+        return [int(at) for at in np.flatnonzero(taught)]
+
 
 @dataclass(slots=True, eq=False)
 class Updates:
-    """The optimizer of a network. Bit by bit the same for the same lessons in the same order."""
+    """The optimizer of a network.
+
+    Bit by bit the same for the same lessons in the same order, on the same machine with the same libraries
+    and number of threads; on CUDA see `vrag.rl.repeatable`.
+    """
 
     network: Network
     options: UpdateOptions
@@ -70,24 +87,34 @@ class Updates:
         self.network.model.requires_grad_(False)  # what is not changed needs no gradient
         for weight in trained:
             weight.requires_grad_(True)
+        if self.options.checkpoint_activations:
+            self.network.recompute()
         self.optimizer = library("torch").optim.AdamW(
-            trained, lr=self.options.lr, weight_decay=self.options.weight_decay
+            trained,
+            lr=self.options.lr,
+            weight_decay=self.options.weight_decay,
+            foreach=False,  # on CUDA it is the default, and takes another copy of all weights
         )
 
     def learn(self, rows: Sequence[Row], files: Mapping[str, bytes]) -> dict[str, float]:
         """A supervised step: the mean of the own tokens' negative log-probabilities.
 
         Returns:
-            `loss` in nats a token, `grad_norm`, `tokens`.
+            `loss` in nats a token, `grad_norm`, `tokens`: those learned, and `computed`: all of the rows.
         """
         tokens = sum(int(row.own.sum()) for row in rows)
         loss = 0.0
         for pile in piles(rows, self.options.pile_tokens):
-            scored = score(self.network, [rows[at] for at in pile], files)
+            scored = score(self.network, [rows[at] for at in pile], files, how=self._scoring(entropies=False))
             part = -scored.logprobs.sum() / max(tokens, 1)
             part.backward()
             loss += float(part.detach())
-        return {"loss": loss, "grad_norm": self._step(), "tokens": float(tokens)}
+        return {
+            "loss": loss,
+            "grad_norm": self._step(),
+            "tokens": float(tokens),
+            "computed": _tokens(rows),
+        }
 
     def improve(
         self,
@@ -100,15 +127,22 @@ class Updates:
     ) -> dict[str, float]:
         """A policy step.
 
+        Rows from which nothing is learned are not computed: masked ones, and those without an advantage
+        where neither entropy nor divergence is in the loss. Loss and gradient are the same without them.
+
         Returns:
-            `loss`, `grad_norm`, and means over the own tokens that are not masked: `kl`, `entropy`,
-            `clipped`, `drift`: the divergence between the sampler and the forward pass, whose
-            log-probabilities should be the same.
+            `loss`, `grad_norm`, `skipped`: share of the rows that were not computed, `computed`: tokens of
+            those that were; and means over the own tokens of these: `kl`, `entropy`, `clipped`, `drift`:
+            the divergence between the sampler and the forward pass, whose log-probabilities should be the
+            same. Without such tokens there are no means.
         """
         lengths = np.array([row.own.sum() for row in lesson.rows])
         weights = row_weights(lengths, lesson.units, count=lesson.count)
-        sums: dict[str, float] = {}
-        for pile in piles(lesson.rows, self.options.pile_tokens):
+        needed = lesson.needed(everywhere=bool(options.entropy or (options.kl and reference is not None)))
+        rows = [lesson.rows[at] for at in needed]
+        sums: dict[str, float] = {"loss": 0.0}
+        for within in piles(rows, self.options.pile_tokens):
+            pile = [needed[at] for at in within]
             found = self._pile(lesson, pile, weights, files, options, temperature, reference)
             for name, value in found.items():
                 sums[name] = sums.get(name, 0.0) + value * (
@@ -116,7 +150,8 @@ class Updates:
                 )
         tokens = max(sums.pop("tokens", 0.0), 1.0)
         means = {name: value if name == "loss" else value / tokens for name, value in sums.items()}
-        return means | {"grad_norm": self._step()}
+        skipped = 1.0 - len(needed) / max(len(lesson.rows), 1)
+        return means | {"grad_norm": self._step(), "skipped": skipped, "computed": _tokens(rows)}
 
     def _pile(
         self,
@@ -130,11 +165,12 @@ class Updates:
     ) -> dict[str, float]:
         torch = library("torch")
         rows = [lesson.rows[at] for at in pile]
-        scored = score(self.network, rows, files, temperature)
+        how = self._scoring(entropies=options.entropy > 0)
         known = None
         if reference is not None and options.kl:
             with torch.no_grad():
-                known = score(reference, rows, files, temperature).logprobs
+                known = score(reference, rows, files, temperature, how).logprobs
+        scored = score(self.network, rows, files, temperature, how)
         place = scored.logprobs.device
         # One update a batch: the policy is the one that sampled. By segment the clip is narrower than what
         # half precision rounds, so that the ratio is taken from the same forward pass.
@@ -155,18 +191,39 @@ class Updates:
             loss.total.backward()
         return {"loss": float(loss.total.detach()), **loss.statistics}
 
+    def _scoring(self, *, entropies: bool) -> Scoring:
+        """How memory is spent.
+
+        Args:
+            entropies: Whether they are in the loss.
+        """
+        return Scoring(
+            logit_tokens=self.options.logit_tokens,
+            activations=not self.options.checkpoint_activations,
+            entropies=entropies,
+        )
+
     def _step(self) -> float:
         """Changes the weights by the gradients that have gathered. Returns the norm of those.
 
-        Gradients that are no numbers are thrown away: weights would never recover from them.
+        Gradients that are no numbers are thrown away: weights would never recover from them. A weight
+        that no row has touched has a gradient of 0: it goes on by its momentum, whatever was skipped.
         """
         self.done += 1
         rate = self.options.lr * min(1.0, self.done / max(self.options.warmup, 1))
         for group in self.optimizer.param_groups:
             group["lr"] = rate
         trained = [weight for group in self.optimizer.param_groups for weight in group["params"]]
+        for weight in trained:
+            if weight.grad is None:
+                weight.grad = weight.new_zeros(weight.shape)
         norm = library("torch").nn.utils.clip_grad_norm_(trained, self.options.clip_norm)
         if math.isfinite(norm):
             self.optimizer.step()
         self.optimizer.zero_grad(set_to_none=True)
         return float(norm)
+
+
+def _tokens(rows: Sequence[Row]) -> float:
+    """Of rows: all of them, not their own alone."""
+    return float(sum(len(row.tokens) for row in rows))
