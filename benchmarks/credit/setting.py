@@ -43,7 +43,8 @@ class Setting:
 
     command: tuple[str, ...]
     """Of every run. `{python}` is this Python, `{out}` the folder of the run, `{study}` that of the study,
-    `{seed}`, `{arm}`, `{steps}` and `{every}` are what they say. Called again it has to go on from its checkpoint."""
+    `{seed}`, `{arm}`, `{steps}` and `{every}` are what they say. Called again it has to go on from its
+    checkpoint."""
     arms: Mapping[str, tuple[str, ...]]
     """What an arm adds to the command, by its name."""
     seeds: tuple[int, ...]

@@ -12,7 +12,7 @@ import errno
 import os
 import secrets
 from contextlib import contextmanager
-from typing import IO, TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, Self
 
 from filelock import FileLock, Timeout
 
@@ -77,7 +77,7 @@ class Journal:
         """Closes it."""
         self._stream.close()
 
-    def __enter__(self) -> Journal:
+    def __enter__(self) -> Self:
         """It, open."""
         return self
 
@@ -148,7 +148,7 @@ def write_lines(path: Path, lines: Iterable[bytes]) -> None:
 def write_whole(path: Path, data: bytes) -> None:
     """Writes a file as a whole: the old one stands until the new one is on the disk.
 
-    It is written beside, as `.<name>.<eight digits>`; several processes may do so at one time, and the last wins.
+    It is written beside, as `.<name>.<eight digits>`: of several processes that do so at once, the last wins.
 
     Raises:
         OSError: If the disk refuses.

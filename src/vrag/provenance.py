@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from vrag.journal import write_whole
 
@@ -30,7 +30,7 @@ def bind(path: Path, made_with: Mapping[str, Any]) -> list[str]:
     """
     now = json.loads(json.dumps(made_with))
     try:
-        before = json.loads(path.read_bytes())
+        before: Any = json.loads(path.read_bytes())
     except FileNotFoundError:
         write_whole(path, json.dumps(now, indent=2).encode() + b"\n")
         return []
@@ -38,7 +38,7 @@ def bind(path: Path, made_with: Mapping[str, Any]) -> list[str]:
         raise ValueError("it is nested without end") from None
     if not isinstance(before, dict):
         raise ValueError("it holds no object")  # noqa: TRY004 - damage, as what is no JSON
-    return changed(before, now)
+    return changed(cast("dict[str, Any]", before), now)
 
 
 def changed(before: Mapping[str, Any], now: Mapping[str, Any], free: Collection[str] = ()) -> list[str]:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import io
 from dataclasses import dataclass, field, replace
-from typing import IO, TYPE_CHECKING, Any, cast
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from agent_scripts import (
@@ -303,32 +305,37 @@ def test_a_run_that_ends_while_it_is_looked_at_is_told_with_its_end(
     assert (stored.events, state) == (run.events, RunState.FINISHED)
 
 
-class Filling:
+class Filling(io.FileIO):
     """A file on a disk that takes a part of what is written, and then nothing."""
 
-    def __init__(self, stream: IO[bytes], room: int) -> None:
-        self.stream, self.room = stream, room
+    room = 1_000_000
 
-    def __getattr__(self, name: str) -> Any:  # noqa: ANN401
-        return getattr(self.stream, name)
-
-    def write(self, data: bytes) -> int:
-        written = self.stream.write(data[: self.room])
+    def write(self, data: Any, /) -> int:  # noqa: ANN401 - bytes
+        written = super().write(data[: self.room])
         self.room -= written
         return written
 
 
 @pytest.mark.parametrize("room", [0, 1, 50])
 def test_an_event_for_which_there_is_no_room_leaves_those_before_and_those_after_it(
-    tmp_path: Path, room: int
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, room: int
 ) -> None:
     events = record(RunStore(tmp_path), *SCRIPT).events
-    store = RunStore(tmp_path / "other")
+    store, files = RunStore(tmp_path / "other"), list[Filling]()
+
+    def opened(path: Path, mode: str, **_: object) -> Filling:
+        files.append(Filling(path, mode.replace("b", "")))
+        return files[-1]
+
+    monkeypatch.setattr(Path, "open", opened)
     with store.record() as recording:
+        monkeypatch.undo()
         recording.write(events[0])
-        full = replace(recording, stream=cast("IO[bytes]", Filling(recording.stream, room)))
+        (file,) = files
+        file.room = room
         with pytest.raises(RunError, match="No space left"):
-            full.write(events[1])
+            recording.write(events[1])
+        file.room = 1_000_000
         recording.write(events[2])
     assert store.read("last").events == (events[0], events[2])
 

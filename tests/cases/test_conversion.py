@@ -176,7 +176,8 @@ def test_cases_are_written_while_they_come(tmp_path: Path) -> None:
 
     def slowly() -> Iterator[Case]:
         for number in range(30):
-            sizes.append((tmp_path / ".a.parquet.part").stat().st_size)
+            (unfinished,) = tmp_path.iterdir()
+            sizes.append(unfinished.stat().st_size)
             yield replace(CASE, uid=f"u{number}", query=Random(number).randbytes(9_000).hex())
 
     write_parquet(tmp_path / "a.parquet", slowly(), ParquetOptions(data_source="rag", row_group=10))

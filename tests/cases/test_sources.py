@@ -283,23 +283,29 @@ def test_two_cases_with_one_uid_are_refused(tmp_path: Path) -> None:
         read(tmp_path / "a.json", [SLIDEVQA, SLIDEVQA])
 
 
+def test_a_row_of_ours_that_lacks_a_field_says_which(tmp_path: Path) -> None:
+    (tmp_path / "a.json").write_text('[{"query": "Who?", "meta_info": {}}]')
+    with pytest.raises(CaseError, match=r"row 1\.uid: Field required"):
+        list(open_cases(tmp_path / "a.json")[1])
+
+
 @pytest.mark.parametrize(
     ("name", "content", "why"),
     [
         ("a.json", b"", "not JSON"),
         ("a.json", b"\xff\xfe", "UTF-8"),
         ("a.json", b"[" * 100_000, "not JSON"),
-        ("a.json", b"[]", "no cases"),
+        ("a.json", b"[]", "no questions"),
         ("a.json", b"3", r"a\.json holds no list of cases"),
         ("a.json", b"[3]", "no kind"),
         ("a.json", b'[{"a": 1}]', "their columns: a"),
-        ("a.jsonl", b"", "no cases"),
+        ("a.jsonl", b"", "no questions"),
         ("a.jsonl", b"\xff", "UTF-8"),
         ("a.parquet", b"PAR1 no", "not a parquet"),
         ("a.parquet", b"", "not a parquet"),
         ("a.parquet", b"PAR1" + bytes(500) + b"PAR1", "not a parquet file, or damaged: .*[^ .]\\.$"),
         ("a.csv", b"a,b", r"\.csv, not in"),
-        ("a", b"", "nothing, not in"),
+        ("a", b"", "not JSON"),
     ],
 )
 def test_a_file_that_is_no_data_set_is_refused(tmp_path: Path, name: str, content: bytes, why: str) -> None:

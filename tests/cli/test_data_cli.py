@@ -141,6 +141,7 @@ def test_stats_counts_the_samples_that_ship() -> None:
         (("convert", "{here}/a.json", "{here}/b.json"), "not JSON"),
         (("convert", "{here}/a.json", "{here}/b.json", "--from", "webqa"), "webqa"),
         (("stats", "{here}/a.json"), "not JSON"),
+        (("stats", "{here}/a.json", "{here}/./a.json"), "named twice"),
     ],
 )
 def test_what_cannot_be_done_is_refused_with_a_reason(

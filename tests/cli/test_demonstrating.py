@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 from typer.testing import CliRunner
 
-from vrag.cases import read_cases, write_cases
+from vrag.cases import ParquetOptions, read_cases, write_cases, write_parquet
 from vrag.cli.data import app
 from vrag.errors import CaseError, RunError
 from vrag.rl.campaign import read_entries, stored_rollouts
@@ -60,7 +60,10 @@ def test_a_skilled_script_is_always_right(desk: Path, tmp_path: Path, agent: str
 
 def test_it_goes_on_with_the_same_options_and_refuses_others(desk: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
-    assert demonstrated(desk, out, "-n", "2").exit_code == 0
+    write_parquet(
+        tmp_path / "q.parquet", read_cases(desk / "train.json"), ParquetOptions(data_source="synthetic")
+    )
+    assert demonstrated(desk, out, "-n", "2", cases=tmp_path / "q.parquet").exit_code == 0
     more = demonstrated(desk, out, "-n", "5", "--json")
     assert json.loads(more.stdout) == {"folder": str(out), "runs": 5, "new": 3, "failed": 0}
     assert len({entry.key for entry in read_entries(out)}) == 5

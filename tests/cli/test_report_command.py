@@ -109,8 +109,8 @@ def test_questions_of_a_file_are_asked_in_its_order_however_many_at_once(home: H
 def test_questions_come_from_standard_input_and_from_a_data_set(home: Home) -> None:
     assert home.vrag("report", "--questions", "-", "--json", input=f"{TICKET}\n").json["sources"] == 1
     case = {"uid": "1", "query": TICKET, "reference_answer": "12", "meta_info": {"file_name": "ferry.md"}}
-    (home.path / "cases.json").write_text(json.dumps([case]))
-    done = home.vrag("report", "--questions", "cases.json", "--json")
+    (home.path / "cases.jsonl").write_text(json.dumps(case))
+    done = home.vrag("report", "--questions", "cases.jsonl", "--json")
     assert done.json["title"] == TICKET
     assert (home.path / "report.html").exists()
 

@@ -156,6 +156,52 @@ class TestTheChain:
         (line,) = [json.loads(line) for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()]
         assert {"masked", "kl", "reward", "invalid"} <= line.keys()
 
+    def test_memory_is_spent_as_it_is_said(self, desk: Path, tmp_path: Path) -> None:
+        """Options of a real model on one GPU; the run says that it was made so."""
+        how = (
+            *(
+                "--autocast",
+                "bfloat16",
+                "--checkpoint-activations",
+                "--pile-tokens",
+                256,
+                "--logit-tokens",
+                4,
+            ),
+            *("--warmup", 1, "--weight-decay", "0.01", "--freeze-vision", "--device", "cpu"),
+        )
+        done(
+            "train",
+            "local",
+            "sft",
+            desk / "shown",
+            "-m",
+            desk / "tiny",
+            "-o",
+            tmp_path / "sft",
+            "--steps",
+            1,
+            *how,
+        )
+        result = rl(desk, tmp_path / "rl", "--steps", 1, "--entropy", "0.01", "--batch", 1, *how)
+        assert result.exit_code == 0, (result.output, result.exception)
+        for kind in ("sft", "rl"):
+            made = json.loads((tmp_path / kind / "training.json").read_text())
+            assert (made["autocast"], made["dtype"]) == ("bfloat16", "float32")
+            assert (
+                made["update"].items()
+                >= {
+                    "pile_tokens": 256,
+                    "logit_tokens": 4,
+                    "checkpoint_activations": True,
+                    "warmup": 1,
+                    "weight_decay": 0.01,
+                    "freeze_vision": True,
+                }.items()
+            )
+            line = json.loads((tmp_path / kind / "metrics.jsonl").read_text().splitlines()[-1])
+            assert line["tokens_per_second/update"] > 0
+
 
 class TestRefusals:
     def test_other_settings_are_named(self, trained: Path, desk: Path) -> None:
@@ -179,11 +225,16 @@ class TestRefusals:
         [
             (("--weights", "0.2,0.8"), "three numbers"),
             (("--weights", "a,b,c"), "three numbers"),
+            (("--weights", "answer=0.9,0.1"), "name=number"),
+            (("--weights", "answer=0.9,pattern=0.2"), "sum to"),
+            (("--weights", "answer=0.9,brevity=0.1"), "brevity"),
             (("--weights", "0.2,0.2,0.2"), "sum to"),
             (("--algorithm", "ppo"), "ppo"),
             (("--ratio", "word"), "neither token nor segment"),
             (("--stop-at", "2"), "stop"),
             (("--lr", "0"), "lr"),
+            (("--autocast", "float8"), "none of auto, bfloat16, off"),
+            (("--autocast", "bfloat16", "--dtype", "bfloat16"), "bfloat16 already"),
             (("--held-out", "gone.json"), "gone.json"),
             (("--collection", "gone"), "gone"),
             (("--model", "gone"), "gone"),

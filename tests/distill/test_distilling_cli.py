@@ -79,7 +79,10 @@ def test_sampling_is_stopped_and_goes_on_and_says_what_each_expert_cost(place: P
         return reply(call)
 
     stopped: list[bool] = []
-    command = "sample questions.json --docs docs --out samples --experts experts.toml --concurrency 1".split()
+    Path("questions.jsonl").write_text("\n".join(map(json.dumps, QUESTIONS)))
+    command = (
+        "sample questions.jsonl --docs docs --out samples --experts experts.toml --concurrency 1".split()
+    )
     with ChatServer(stopping, models=None, key="sesame") as server:
         Path("experts.toml").write_text(EXPERTS.format(url=server.url))
         done = vrag(*command)
@@ -95,6 +98,8 @@ def test_sampling_is_stopped_and_goes_on_and_says_what_each_expert_cost(place: P
         asked_before = len(server.requests)
         again = vrag(*command)
         assert "2 of 2 cases are over, 2 were before: 2 scored, 0 failed." in again.stdout
+        other = vrag(*command, "--profile", "qwen3-vl", "--no-oracle", "--retry-failed")
+        assert "were made with another oracle, profile." in str(other.exception)
         assert len(server.requests) == asked_before
     report = asked("select", "samples")
     assert (report["kept"], report["reasons"]) == (0, {"images": 2})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import shutil
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -259,12 +260,71 @@ def test_sampling_gives_up_when_case_after_case_fails(tmp_path: Path) -> None:
 def test_another_process_and_another_question_are_refused(tmp_path: Path) -> None:
     with ChatServer(ExpertScript(faults=False), models=None) as server:
         store, _ = run_cases(tmp_path, server.url, 1)
-        with store.desk({}), pytest.raises(SampleError, match="Another process"), store.desk({}):
+        desk = SampleStore(tmp_path / "held").desk
+        with desk({}), pytest.raises(SampleError, match="Another process"), desk({}):
             pass
         record = by_uid(store)["case-0"].model_copy(update={"query": "Other?"})
         store.samples.rewrite([record])
         with pytest.raises(SampleError, match="another question"):
             run_cases(tmp_path, server.url, 1)
+
+
+@pytest.mark.parametrize(
+    ("changes", "named"),
+    [({"oracle": False}, "oracle"), ({"documents": frozenset("a")}, "documents"), ({"steps": 5}, "steps")],
+)
+def test_going_on_otherwise_is_refused_before_anything_is_asked(
+    tmp_path: Path, changes: dict[str, Any], named: str
+) -> None:
+    with ChatServer(ExpertScript(faults=False), models=None) as server:
+        store, _ = run_cases(tmp_path, server.url, 1)
+        asked = len(server.requests)
+        with pytest.raises(SampleError, match=f"made with another {named}\\.") as refused:
+            run_cases(tmp_path, server.url, 2, **changes)
+        assert "name another --out" in (refused.value.hint or "")
+        with pytest.raises(SampleError, match=r"made with another grounder\."):
+            run_cases(tmp_path, server.url, 2, grounder=False)
+        assert len(server.requests) == asked
+        run_cases(tmp_path, server.url, 2, concurrency=1, give_up=5)
+    assert len(store.samples.read()) == 2
+
+
+def test_samples_that_do_not_say_what_they_were_made_with_are_left_alone(tmp_path: Path) -> None:
+    with ChatServer(ExpertScript(faults=False), models=None) as server:
+        store, _ = run_cases(tmp_path, server.url, 1)
+        (tmp_path / "sampling.json").write_text("{")
+        with pytest.raises(SampleError, match=r"sampling\.json is damaged"):
+            run_cases(tmp_path, server.url, 1)
+        (tmp_path / "sampling.json").unlink()
+        with pytest.raises(SampleError, match="do not say what they were made with"):
+            run_cases(tmp_path, server.url, 1)
+    assert len(store.samples.read()) == 1
+
+
+def test_a_case_without_a_reference_answer_costs_nothing(tmp_path: Path) -> None:
+    asked = [replace(case, reference_answer=" ") for case in cases(3)]
+    with ChatServer(ExpertScript(faults=False), models=None) as server:
+        sampling = Sampling(searcher=tiny_corpus(), experts=experts(server.url), learner=LEARNER, give_up=2)
+        with SampleStore(tmp_path).desk(sampling.made_with) as desk:
+            done = asyncio.run(sample_cases(asked, sampling, desk))
+        assert not server.requests
+    assert done.outcomes == {"scored": 0, "failed": 3}
+    assert "no reference answer" in by_uid(SampleStore(tmp_path))["case-0"].why
+
+
+def test_a_disk_that_refuses_is_told(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(SampleError, match="cannot be written"), SampleStore(tmp_path / "file").desk({}):
+        pass
+    (tmp_path / "samples.jsonl").mkdir()
+    with pytest.raises(SampleError, match="cannot be read"):
+        SampleStore(tmp_path).samples.read()
+
+
+def test_a_damaged_record_is_named(tmp_path: Path) -> None:
+    (tmp_path / "samples.jsonl").write_bytes(b"what\n")
+    with pytest.raises(SampleError, match=r"Line 1 of .* is damaged"):
+        SampleStore(tmp_path).samples.read()
 
 
 def test_concurrency_is_limited(tmp_path: Path) -> None:

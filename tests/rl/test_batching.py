@@ -261,6 +261,72 @@ class TestSeat:
 
         assert scribble(together(), work) is not None
 
+    @pytest.mark.parametrize("barrier", [True, False])
+    def test_prompts_are_made_where_replies_are_written(
+        self, barrier: bool, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """One thread alone uses network and tokenizer, whatever the event loop does meanwhile."""
+        network, threads = shared(), set[str]()
+        kind = network.checkpoint.tokenizer.__class__
+        wholly = kind.__call__
+
+        def encode(*told: Any, **more: Any) -> Any:
+            threads.add(threading.current_thread().name)
+            return wholly(*told, **more)
+
+        monkeypatch.setattr(kind, "__call__", encode)
+        for one in rolled(network, 3, tokens=5, together=barrier, searcher=Slow(2)):
+            assert one.failure is None
+        assert threads == {"vrag-scribe_0"}
+
+    def test_prompts_that_are_being_made_are_waited_for(self, pen: Pen) -> None:
+        """They are before the writing in the thread anyway: so they can be in the batch."""
+        begun = threading.Event()
+
+        def made(_: object, number: int) -> Prompt:
+            begun.wait(5)
+            time.sleep(0.02)
+            return prompt(number)
+
+        async def work(scribe: Scribe) -> None:
+            scribe.expect(4)
+
+            async def run(number: int) -> None:
+                await scribe.ask((number,), await scribe.prepare(made, number))
+
+            runs = [asyncio.create_task(run(number)) for number in range(3)]
+            await asyncio.sleep(0.02)
+            begun.set()
+            await asyncio.gather(*runs)
+
+        scribble(together(together=False), work)
+        assert pen.batches == [[(0,), (1,), (2,)]]
+
+    @pytest.mark.parametrize("barrier", [True, False])
+    def test_one_whose_prompt_cannot_be_made_keeps_nobody(self, barrier: bool, pen: Pen) -> None:
+        begun = threading.Event()
+
+        def broken(_: object) -> Prompt:
+            begun.wait(5)
+            raise ModelError("broken")
+
+        async def work(scribe: Scribe) -> None:
+            scribe.expect(2)
+            failing = asyncio.create_task(scribe.prepare(broken))
+            other = asyncio.create_task(scribe.ask((1,), prompt(1)))
+            await asyncio.sleep(0.02)
+            assert pen.batches == []
+            begun.set()
+            with pytest.raises(ModelError, match="broken"):
+                await failing
+            if barrier:
+                scribe.leave()
+            await other
+            assert scribe.preparing == 0
+
+        scribble(together(together=barrier), work)
+        assert pen.batches == [[(1,)]]
+
     def test_is_described(self) -> None:
         seat = Scribe(shared(), Sampling(temperature=0.5, max_tokens=4)).seat((1,))
         assert seat.sampling == {"temperature": 0.5, "max_tokens": 4}

@@ -126,6 +126,18 @@ def test_a_picture_of_several_runs_lies_on_disk_once(tmp_path: Path) -> None:
     assert all(copy.samefile(shared) for copy in copies)
 
 
+def test_a_picture_that_only_a_removed_run_had_is_removed_with_it(tmp_path: Path) -> None:
+    make(tmp_path / "out", 1)
+    (kept,) = (tmp_path / "out" / "pictures").iterdir()
+    lost = kept.with_name("lost.jpg")
+    lost.write_bytes(b"another")
+    (unfinished := tmp_path / "out" / "runs" / "unfinished").mkdir()
+    os.link(lost, unfinished / lost.name)
+    make(tmp_path / "out", 2)
+    assert list((tmp_path / "out" / "pictures").iterdir()) == [kept]
+    check(tmp_path / "out", 2)
+
+
 def test_where_there_are_no_links_each_run_has_its_copy(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

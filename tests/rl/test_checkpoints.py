@@ -90,7 +90,7 @@ class TestSaving:
         elif broken == "torch":
             monkeypatch.setattr(torch(), "save", full)
         elif broken == "flush":
-            monkeypatch.setattr("vrag.rl.checkpoints.os.fsync", full)
+            monkeypatch.setattr("vrag.journal.os.fsync", full)
         else:
             monkeypatch.setattr("pathlib.Path.rename", full)
         with pytest.raises(TrainingError, match="No space left"):

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import json
 import os
 import random
 import signal
@@ -35,7 +36,8 @@ from tiny_world import (
     weights,
 )
 
-from vrag.errors import TrainingError
+from vrag.errors import ModelError, TrainingError
+from vrag.rl import batching
 from vrag.rl.checkpoints import Checkpoints
 from vrag.rl.metrics import FILE, MetricsFile
 from vrag.rl.network import open_network
@@ -204,6 +206,41 @@ class TestStoppedAndGoneOnWith:
         assert [line["step"] for line in lines] == [0, 1]
         assert lines[-1]["eval/accuracy"] == 1.0
         assert trained(tmp_path, options) is None, "and stays so"
+
+
+class TestSpeed:
+    def test_tokens_of_a_second_are_those_that_were_made(self, tmp_path: Path) -> None:
+        trained(tmp_path, OPTIONS.model_copy(update={"entropy": 0.0}), reward=always(1.0), stop=1)
+        line = json.loads((tmp_path / FILE).read_text().splitlines()[-1])
+        rolled, updated = (line[f"tokens_per_second/{part}"] for part in ("rollouts", "update"))
+        assert rolled * line["seconds/rollouts"] == pytest.approx(6 * line["tokens"])
+        assert (line["skipped"], updated) == (1.0, 0.0), "all alike: there is nothing to compute"
+        assert "computed" not in line
+        trained(tmp_path / "other", stop=1)
+        line = json.loads((tmp_path / "other" / FILE).read_text().splitlines()[-1])
+        assert line["tokens_per_second/update"] * line["seconds/update"] > 6 * line["tokens"]
+
+
+class TestFaults:
+    def test_what_cannot_be_written_ends_the_training(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Else all rollouts of all steps would fail, and it would go on to its end."""
+
+        def full(*_: Any) -> Any:
+            raise torch().OutOfMemoryError("CUDA out of memory.")
+
+        monkeypatch.setattr(batching, "write", full)
+        with pytest.raises(ModelError, match="does not suffice for the rollouts") as told:
+            trained(tmp_path)
+        assert "--batch" in (told.value.hint or "")
+
+        def broken(*_: Any) -> Any:
+            raise RuntimeError("an operation does not have a deterministic implementation")
+
+        monkeypatch.setattr(batching, "write", broken)
+        with pytest.raises(RuntimeError, match="deterministic"):
+            trained(tmp_path / "other")
 
 
 class TestQuestions:

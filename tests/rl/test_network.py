@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from tiny_world import FAMILIES, noise, opened, randoms, same, shared, tiny, torch, user, weights
@@ -105,7 +105,7 @@ class TestOpening:
             open_network(tmp_path)
 
     @pytest.mark.parametrize("wrong", [{"device": "warp"}, {"dtype": "float7"}])
-    def test_a_device_or_precision_that_is_not_there(self, wrong: dict[str, str]) -> None:
+    def test_a_device_or_precision_that_is_not_there(self, wrong: dict[str, Any]) -> None:
         with pytest.raises(ModelError, match=next(iter(wrong.values()))):
             open_network(tiny(), **wrong)
 

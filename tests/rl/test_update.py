@@ -10,6 +10,8 @@ import pytest
 from pydantic import ValidationError
 from tiny_world import files_of, noise, opened, randoms, row_of, same, shared, torch, user, weights
 
+from vrag.errors import ModelError
+from vrag.rl import update
 from vrag.rl.generation import Sampling, first_prompt, write
 from vrag.rl.losses import LossOptions
 from vrag.rl.update import Lesson, UpdateOptions, Updates
@@ -206,3 +208,90 @@ class TestOptions:
     def test_what_cannot_be_is_refused(self, wrong: dict[str, Any]) -> None:
         with pytest.raises(ValidationError):
             UpdateOptions(**wrong)
+
+
+class TestSkipping:
+    """Rows from which nothing is learned are not computed, and nothing else comes of it."""
+
+    ADVANTAGES, MASKED = (1.0, 0.0, -0.5, 2.0), (False, False, False, True)
+
+    def all_of_them(self, taught: Lesson, files: dict[str, bytes], options: LossOptions) -> tuple[float, Any]:
+        """Loss and gradients by one pass over all rows."""
+        from vrag.rl.forward import score
+        from vrag.rl.losses import policy_loss, row_weights
+
+        network = opened()
+        Updates(network, UpdateOptions())
+        scored = score(network, taught.rows, files)
+        lengths = [int(row.own.sum()) for row in taught.rows]
+        loss = policy_loss(
+            scored.logprobs,
+            scored.sampled,
+            torch().tensor(taught.advantages).float(),
+            scored.own,
+            weights=torch().tensor(row_weights(lengths, taught.units, count=taught.count)).float(),
+            masked=torch().tensor(taught.masked),
+            entropies=scored.entropies,
+            options=options,
+        )
+        loss.total.backward()
+        return float(loss.total.detach()), network
+
+    @pytest.mark.parametrize(("entropy", "skipped"), [(0.0, 0.5), (0.01, 0.25)])
+    def test_loss_and_gradients_are_the_same(
+        self, entropy: float, skipped: float, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        network, options = opened(), LossOptions(kl=0.0, entropy=entropy)
+        made, files = rows(network)
+        taught = lesson(made, self.ADVANTAGES, self.MASKED)
+        wanted, whole = self.all_of_them(taught, files, options)
+        grads: dict[str, Any] = {}
+        updates = Updates(network, UpdateOptions(clip_norm=1e9))
+
+        def noted() -> None:
+            grads.update({name: weight.grad.clone() for name, weight in network.model.named_parameters()})
+
+        monkeypatch.setattr(updates.optimizer, "step", noted)
+        measured = updates.improve(taught, files, options, temperature=1.0)
+        assert measured["loss"] == pytest.approx(wanted, abs=1e-7)
+        assert measured["skipped"] == skipped
+        left = [0, 2] if not entropy else [0, 1, 2]
+        assert measured["computed"] == sum(len(made[at].tokens) for at in left)
+        for name, weight in whole.model.named_parameters():
+            grad = torch().zeros_like(weight) if weight.grad is None else weight.grad
+            assert torch().allclose(grads[name], grad, rtol=1e-4, atol=1e-6), name
+
+    def test_a_divergence_is_of_all_rows_but_masked_ones(self) -> None:
+        network = opened()
+        made, files = rows(network)
+        taught = lesson(made, [0.0] * 4, self.MASKED)
+        options = LossOptions(kl=0.1)
+        measured = improved(network, taught, files, loss=options, reference=shared())
+        assert measured["skipped"] == 0.25
+        assert "kl" in measured
+        assert improved(opened(), taught, files, loss=options)["skipped"] == 1.0
+
+    def test_momentum_goes_on_where_all_are_skipped(self) -> None:
+        """As with the gradient of 0 that they have."""
+        network = opened()
+        made, files = rows(network)
+        updates = Updates(network, UpdateOptions(lr=1e-2))
+        updates.improve(lesson(made, [1.0, -1.0, 1.0, -1.0]), files, PLAIN, temperature=1.0)
+        before = weights(network)
+        measured = updates.improve(lesson(made, [0.0] * 4), files, PLAIN, temperature=1.0)
+        assert measured == {"loss": 0.0, "grad_norm": 0.0, "skipped": 1.0, "computed": 0.0}
+        assert not same(before, weights(network))
+
+
+class TestMemory:
+    def test_what_does_not_suffice_is_said(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        network = opened()
+        made, files = rows(network)
+
+        def full(*_: Any, **__: Any) -> Any:
+            raise torch().OutOfMemoryError("CUDA out of memory.")
+
+        monkeypatch.setattr(update, "score", full)
+        with pytest.raises(ModelError, match="does not suffice for the update") as told:
+            Updates(network, UpdateOptions()).learn(made, files)
+        assert "--pile-tokens" in (told.value.hint or "")

@@ -271,6 +271,7 @@ def first_words(run: Trajectory) -> str:
 
 
 def metrics(path: Path) -> list[dict[str, Any]]:
-    """The lines of a metrics file, without how long anything took."""
+    """The lines of a metrics file, without how long or how fast anything was."""
     lines = [json.loads(line) for line in path.read_text().splitlines()]
-    return [{k: v for k, v in line.items() if not k.startswith("seconds")} for line in lines]
+    clock = ("seconds", "tokens_per_second")
+    return [{k: v for k, v in line.items() if not k.startswith(clock)} for line in lines]

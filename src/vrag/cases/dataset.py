@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import json
 import math
+import secrets
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
@@ -109,7 +110,7 @@ def written_whole(path: Path) -> Generator[Path]:
     Raises:
         CaseError: If it cannot be written.
     """
-    unfinished = path.with_name(f".{path.name[:200]}.part")
+    unfinished = path.with_name(f".{path.name[:200]}.{secrets.token_hex(4)}.part")
     try:
         yield unfinished
         unfinished.replace(path)

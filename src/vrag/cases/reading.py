@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 
 __all__ = ["open_cases", "source_named"]
 
+_OURS = {"query", "meta_info", "reference_answer"}
+"""Fields that make a row one of our JSON that lacks something, when nothing else knows it."""
+
 
 def open_cases(path: Path, source: str | None = None) -> tuple[Source, Iterator[Case]]:
     """Opens a file of cases; its kind is told by its first row, or named.
@@ -38,7 +41,7 @@ def open_cases(path: Path, source: str | None = None) -> tuple[Source, Iterator[
     rows = read_rows(path)
     first = next(rows, None)
     if first is None:
-        raise CaseError(f"{path} holds no cases.")
+        raise CaseError(f"{path} holds no questions.")
     found = named or _recognised(first, path)
     return found, unique(_cases(chain([first], rows), found, path))
 
@@ -58,10 +61,12 @@ def _recognised(row: object, path: Path) -> Source:
     fields = cast("dict[str, Any]", row) if isinstance(row, dict) else {}
     if found := next((source for source in SOURCES.values() if source.fits(fields)), None):
         return found
+    if _OURS & fields.keys():
+        return SOURCES["dataset"]  # which says what is wrong with it
     columns = ", ".join(list(map(str, fields))[:8]) or "none"
     raise CaseError(
         f"The rows of {path} are of no kind that is known; their columns: {columns}.",
-        f"Known: {', '.join(SOURCES)}. Name one with --from.",
+        f"Known: {', '.join(SOURCES)}. Name one: vrag data convert --from.",
     )
 
 

@@ -35,10 +35,10 @@ def read_rows(path: Path) -> Iterator[object]:
                 yield from _parquet(path)
             case ".jsonl" | ".ndjson":
                 yield from _lines(path)
-            case ".json":
+            case ".json" | "":  # without an ending comes what a shell hands over: <(…)
                 yield from _json(path)
             case suffix:
-                raise CaseError(f"{path} ends in {suffix or 'nothing'}, not in .json, .jsonl or .parquet.")
+                raise CaseError(f"{path} ends in {suffix}, not in .json, .jsonl or .parquet.")
     except OSError as error:
         raise CaseError(f"{path} cannot be read: {error.strerror or error}.") from error
     except UnicodeDecodeError as error:

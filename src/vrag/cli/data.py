@@ -11,18 +11,21 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from vrag.cli.demonstrating import demonstrate
-from vrag.cli.display import Json, emit_json, plain, say, show_table, warn
+from vrag.cli.display import Json, emit_json, plain, progress_line, say, show_table, warn
 from vrag.cli.distilling import export_sft, sample, select
 from vrag.errors import CaseError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from vrag.cases import Overlap, Statistics
     from vrag.synthesis import Corpus
     from vrag.types import Case
 
 __all__ = ["app"]
+
+_TOLD = 1_000
+"""Cases from one word of how far it is to the next."""
 
 From = typer.Option(
     None,
@@ -113,12 +116,14 @@ def convert(
         raise CaseError(f"{target} ends in {suffix or 'nothing'}, not in .json or .parquet.")
     found, cases = open_cases(source, kind)
     tally = Counter[str]()
-    if suffix == ".json":
-        count = write_cases(target, _tallied(cases, tally))
-    else:
-        origin = data_source or found.data_source(split)
-        options = ParquetOptions(data_source=origin, split=split, instruction=_instruction(profile))
-        count = write_parquet(target, _tallied(cases, tally), options)
+    origin = data_source or found.data_source(split)
+    with progress_line(quiet=as_json) as tell:
+        taken = _tallied(cases, tally, tell)
+        if suffix == ".json":
+            count = write_cases(target, taken)
+        else:
+            options = ParquetOptions(data_source=origin, split=split, instruction=_instruction(profile))
+            count = write_parquet(target, taken, options)
     if as_json:
         emit_json({"file": str(target), "cases": count, "read_as": found.name, **tally})
         return
@@ -139,6 +144,8 @@ def stats(
     """
     from vrag.cases import count_cases, find_overlaps, open_cases
 
+    if len({file.resolve() for file in files}) < len(files):
+        raise CaseError("A file is named twice.", "It shares everything with itself.")
     read = {str(file): list(open_cases(file, kind)[1]) for file in files}
     counted = {name: count_cases(cases) for name, cases in read.items()}
     overlaps = find_overlaps(read)
@@ -158,10 +165,12 @@ app.command("select")(select)
 app.command("export-sft")(export_sft)
 
 
-def _tallied(cases: Iterable[Case], tally: Counter[str]) -> Iterator[Case]:
-    """Passes cases on and counts their gold boxes."""
-    for case in cases:
+def _tallied(cases: Iterable[Case], tally: Counter[str], tell: Callable[[str], None]) -> Iterator[Case]:
+    """Passes cases on, counts their gold boxes, and tells how far it is."""
+    for number, case in enumerate(cases, 1):
         tally["boxes"] += len(case.regions)
+        if number % _TOLD == 0:
+            tell(f"{number:,} cases")
         yield case
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from vrag.cli.display import Agent, Collections, Json, emit_json, plain, progress_line, say, warn
+from vrag.cli.questions import read_questions
 from vrag.errors import CaseError
 from vrag.settings import load_settings
 
@@ -55,15 +56,12 @@ def demonstrate(
 
     Example: vrag data demonstrate corpus/train.json --out demonstrations --model tiny --searching 0.5
     """
-    from vrag.cases import read_cases
     from vrag.rl.campaign import open_campaign
 
     settings = load_settings(
         agent=agent, collections=tuple(collections) if collections else None, hits=hits
     ).settings
-    cases = read_cases(dataset)
-    if not cases:
-        raise CaseError(f"{dataset} holds no questions.")
+    cases = read_questions(dataset)
     skills = {"searching": searching, "reading": reading, "detours": detours}
     script = _Script(settings, cases, skills, seed, model)
     with open_campaign(out, script.made_with) as campaign:

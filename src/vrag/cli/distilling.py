@@ -26,7 +26,7 @@ from vrag.cli.display import (
     tell_report,
 )
 from vrag.cli.paths import nothing_read, tell_absent
-from vrag.errors import CaseError
+from vrag.cli.questions import read_questions
 from vrag.settings import load_settings
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ Learner = typer.Option("qwen2.5-vl", "--profile", help="Family of the model that
 
 
 def sample(
-    dataset: Path = typer.Argument(..., help="Questions with answers, in the dataset JSON format."),
+    dataset: Path = typer.Argument(..., help="Questions with answers: JSON, JSON lines or parquet."),
     out: Path = Out,
     docs: list[Path] = typer.Option(
         [], "--docs", "-d", help="The documents; indexed if they are not yet. All of the collection without."
@@ -73,15 +73,12 @@ def sample(
 
     Example: vrag data sample train.json --docs pdf/ --out samples/ --experts experts.toml
     """
-    from vrag.cases import read_cases
     from vrag.distill.roster import read_experts
     from vrag.distill.sample import Sampling, sample_cases
     from vrag.distill.samples import Outcome, SampleStore
     from vrag.profiles import profile_named
 
-    cases = read_cases(dataset)[:limit]
-    if not cases:
-        raise CaseError(f"{dataset} holds no questions.")
+    cases = read_questions(dataset, limit)
     who, learner = read_experts(experts, os.environ), profile_named(profile)
     searcher, found = _open(load_settings(collection=collection), docs)
     tell_absent(cases, found)

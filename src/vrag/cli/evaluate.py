@@ -34,6 +34,7 @@ from vrag.cli.display import (
     warn,
 )
 from vrag.cli.paths import nothing_read, tell_absent
+from vrag.cli.questions import read_questions
 from vrag.cli.saving import STDOUT, check_out, write_file
 from vrag.errors import CaseError
 from vrag.settings import load_settings
@@ -61,7 +62,7 @@ def evaluate() -> None:
 
 @app.command()
 def retrieval(
-    dataset: Path = typer.Argument(..., help="Questions with gold pages, in the dataset JSON format."),
+    dataset: Path = typer.Argument(..., help="Questions with gold pages: JSON, JSON lines or parquet."),
     docs: list[Path] = typer.Option(..., "--docs", "-d", help="The documents; indexed if they are not yet."),
     collection: str | None = Collection,
     ocr: bool | None = typer.Option(None, "--ocr/--no-ocr", help="Read pages without text by OCR."),
@@ -77,11 +78,10 @@ def retrieval(
     Example: vrag eval retrieval rag_dataset.json --docs pdf/
     """
     from vrag.assemble import documents_under, open_for_adding, open_workbench
-    from vrag.cases import read_cases
     from vrag.evaluation.retrieval import evaluate_retrieval
     from vrag.index.build import add
 
-    cases = read_cases(dataset)
+    cases = read_questions(dataset)
     report = load_settings(collection=collection, ocr=ocr, embedder=embedder, device=device, ranking=ranking)
     opened, options, model = open_for_adding(report)
     with add_progress() as progress:
@@ -106,7 +106,7 @@ def retrieval(
 
 @app.command()
 def answers(
-    dataset: Path = typer.Argument(..., help="Questions with reference answers, in the dataset JSON format."),
+    dataset: Path = typer.Argument(..., help="Questions with answers: JSON, JSON lines or parquet."),
     collections: list[str] | None = Collections,
     agent: str | None = Agent,
     model: str | None = Model,
@@ -131,14 +131,11 @@ def answers(
     Example: vrag eval answers held_out.json --collection corpus --model local:trained/model
     """
     from vrag.assemble import open_agent, open_scorer, open_workbench
-    from vrag.cases import read_cases
     from vrag.evaluation.blank import BlankSearcher
 
     if out is not None:
         check_out(out, as_json=as_json)
-    cases = read_cases(dataset)
-    if not cases:
-        raise CaseError(f"{dataset} holds no questions.")
+    cases = read_questions(dataset)
     settings = load_settings(
         collections=tuple(collections) if collections else None,
         agent=agent,

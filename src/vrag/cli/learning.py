@@ -16,20 +16,22 @@ from vrag.settings import load_settings
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Mapping
+    from contextlib import AbstractContextManager
     from pathlib import Path
 
     from vrag.agent.loop import Agent as AgentOf
     from vrag.agent.policy import Policy
+    from vrag.embed.device import Device
     from vrag.reward import Scorer
     from vrag.rl.checkpoints import Checkpoints, Saved
-    from vrag.rl.network import Network
+    from vrag.rl.network import Autocast, Network
     from vrag.rl.rows import RunRows
     from vrag.rl.trainers.local import RlOptions
     from vrag.rl.trainers.supervised import SftOptions
     from vrag.settings import Settings
     from vrag.types import Case
 
-__all__ = ["Reinforcement", "Supervision", "as_settings"]
+__all__ = ["Machine", "Reinforcement", "Supervision", "as_settings"]
 
 FREE = frozenset({"steps", "save_every", "evaluate_every", "stop_at"})
 """Options that say how far a run goes and when it is looked at, not what comes of a step."""
@@ -48,6 +50,41 @@ _TOLD = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Machine:
+    """On what a training computes, and how precisely; what of it may be None is as the settings say."""
+
+    device: str | None
+    dtype: str
+    autocast: Autocast
+
+    @property
+    def place(self) -> Device:
+        """The device that is there."""
+        from vrag.rl.network import place_of
+
+        return place_of(self.device or load_settings().settings.device, self.dtype)
+
+    @property
+    def made(self) -> dict[str, str]:
+        """What of it changes what comes of a training."""
+        from vrag.rl.network import autocast_of
+
+        return {"dtype": self.dtype, "autocast": autocast_of(self.place, self.autocast)}
+
+    def opened(self, model: Path) -> Network:
+        """A checkpoint on it."""
+        from vrag.rl.network import open_network
+
+        return open_network(model, device=self.place.name, dtype=self.dtype, autocast=self.autocast)
+
+    def repeatable(self, *, wanted: bool = True) -> AbstractContextManager[None]:
+        """Inside, it computes the same bits each time."""
+        from vrag.rl.repeatable import repeatable
+
+        return repeatable(self.place.name, wanted=wanted)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Supervision:
     """A supervised training."""
 
@@ -55,8 +92,7 @@ class Supervision:
     runs: list[Path]
     model: Path
     out: Path
-    device: str | None
-    dtype: str
+    machine: Machine
 
     def run(self, *, again: bool) -> None:
         """Makes what is left of it.
@@ -70,11 +106,11 @@ class Supervision:
 
         stored = _stored(self.runs)
         runs = _hash(*(run for run, _ in stored))
-        made = {"kind": "sft", "model": _digest(self.model), "runs": runs, "dtype": self.dtype}
+        made = {"kind": "sft", "model": _digest(self.model), "runs": runs, **self.machine.made}
         checkpoints = Checkpoints(self.out)
-        with checkpoints.held(), _stoppable(self.out):
+        with self.machine.repeatable(), checkpoints.held(), _stoppable(self.out):
             begun = checkpoints.begin(made | self.options.model_dump(mode="json"), again=again, free=FREE)
-            network = _opened(begun.folder if begun else self.model, self.device, self.dtype)
+            network = self.machine.opened(begun.folder if begun else self.model)
             rows, files = _taught(network, stored)
             with MetricsFile.open(self.out / FILE, after=begun.step if begun else None) as metrics:
                 trainer = SupervisedTrainer(network, rows, files, self.options, checkpoints, metrics)
@@ -97,8 +133,7 @@ class Reinforcement:
     exact: bool
     model: Path
     out: Path
-    device: str | None
-    dtype: str
+    machine: Machine
 
     def run(self, *, again: bool) -> None:
         """Makes what is left of it.
@@ -106,17 +141,21 @@ class Reinforcement:
         Args:
             again: Whether what is there is thrown away.
         """
+        with self.machine.repeatable(wanted=self.options.together):
+            self._run(again=again)
+
+    def _run(self, *, again: bool) -> None:
         from vrag.rl.checkpoints import Checkpoints
 
         checkpoints = Checkpoints(self.out)
         scorer = _scorer(self.settings, self.weights, exact=self.exact)
-        network = _opened(self.model, self.device, self.dtype)
+        network = self.machine.opened(self.model)
         agents, made = self._agents(network)
         with checkpoints.held(), _stoppable(self.out):
             begun = checkpoints.begin(made, again=again, free=FREE)
-            reference = _opened(self.model, self.device, self.dtype) if self.options.kl else None
+            reference = self.machine.opened(self.model) if self.options.kl else None
             if begun is not None:
-                network = _opened(begun.folder, self.device, self.dtype)
+                network = self.machine.opened(begun.folder)
             asyncio.run(self._trained(checkpoints, begun, network, reference, agents, scorer))
             _done(checkpoints, network)
 
@@ -175,7 +214,7 @@ class Reinforcement:
             "weights": self.weights,
             "exact": self.exact,
             "judge": self.settings.judge_model,
-            "dtype": self.dtype,
+            **self.machine.made,
             **self.options.model_dump(mode="json"),
         }
         return lambda policy: agent_of(self.settings, environment, policy), made
@@ -250,22 +289,31 @@ def _taught(network: Network, stored: list[tuple[str, Path]]) -> tuple[list[Any]
 def _scorer(settings: Settings, weights: str, *, exact: bool) -> Scorer:
     from vrag.assemble import open_scorer
     from vrag.reward import Weights
+    from vrag.reward.combine import OWN_PARTS
 
     if not weights:
         return open_scorer(settings, exact=exact)
+    given = _named(weights)
+    retrieval, answer, pattern = (given.pop(name, 0.0) for name in OWN_PARTS)
+    counted = Weights(retrieval=retrieval, answer=answer, pattern=pattern, extras=given)
+    return open_scorer(settings, counted, exact=exact)
+
+
+def _named(weights: str) -> dict[str, float]:
+    """Weights by the name of their part; three numbers are those of our own."""
+    from vrag.reward.combine import OWN_PARTS
+
+    words = [word.strip() for word in weights.split(",")]
+    pairs = [word.partition("=")[::2] for word in words if "=" in word]
     try:
-        retrieval, answer, pattern = map(float, weights.split(","))
+        if len(pairs) == len(words):
+            return {name.strip(): float(weight) for name, weight in pairs}
+        return dict(zip(OWN_PARTS, map(float, words), strict=True))
     except ValueError:
         raise typer.BadParameter(
-            f"{weights} is not three numbers, as 0.2,0.7,0.1.", param_hint="--weights"
+            f"{weights} is not three numbers, as 0.2,0.7,0.1, nor name=number, as answer=0.9,brevity=0.1.",
+            param_hint="--weights",
         ) from None
-    return open_scorer(settings, Weights(retrieval=retrieval, answer=answer, pattern=pattern), exact=exact)
-
-
-def _opened(model: Path, device: str | None, dtype: str) -> Network:
-    from vrag.rl.network import open_network
-
-    return open_network(model, device=device or load_settings().settings.device, dtype=dtype)
 
 
 def _digest(model: Path) -> str:

@@ -33,6 +33,8 @@ def plot(
     Example: vrag train plot runs/grpo runs/ggpo --out curves.svg
     """
     check_out(out, as_json=as_json)
+    if out != STDOUT and (suffix := Path(out).suffix.lower()) not in {"", ".svg"}:
+        raise typer.BadParameter(f"{out} ends in {suffix}: what is drawn is SVG.", param_hint="--out")
     from vrag.rl.metrics import read_metrics
     from vrag.rl.plots import Training, curves_svg
 

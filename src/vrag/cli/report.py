@@ -23,6 +23,7 @@ from vrag.cli.display import (
 )
 from vrag.cli.exporting import read_run
 from vrag.cli.paths import exists
+from vrag.cli.questions import read_questions
 from vrag.cli.saving import STDOUT, Inline, check_out, format_of, save_report, tell_saved
 from vrag.cli.several import Done, ask_all
 from vrag.errors import CaseError, RunError
@@ -40,8 +41,8 @@ def report(
     questions: str | None = typer.Option(
         None,
         "--questions",
-        help="A file with a question on each line, a data set of questions (.json), or - for standard input. "
-        "Empty lines and those that begin with # are left out.",
+        help="A file with a question on each line, a data set of questions (.json, .jsonl or .parquet), or - "
+        "for standard input. Empty lines and those that begin with # are left out.",
     ),
     run: list[str] = typer.Option(
         [], "--run", help="Id of a recorded run to tell, in place of a question; may be repeated."
@@ -142,10 +143,8 @@ def _read(place: str) -> list[str]:
     Raises:
         CaseError: If it cannot be read, or holds none.
     """
-    if Path(place).suffix.lower() == ".json":
-        from vrag.cases import read_cases
-
-        found = [case.query for case in read_cases(Path(place))]
+    if Path(place).suffix.lower() in {".json", ".jsonl", ".parquet"}:
+        found = [case.query for case in read_questions(Path(place))]
     else:
         lines = (line.strip() for line in _text(place).splitlines())
         found = [line for line in lines if line and not line.startswith("#")]

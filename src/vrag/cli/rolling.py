@@ -30,7 +30,8 @@ from vrag.cli.display import (
     warn,
 )
 from vrag.cli.paths import tell_absent
-from vrag.errors import CaseError, SettingsError
+from vrag.cli.questions import read_questions
+from vrag.errors import SettingsError
 from vrag.settings import load_settings
 
 if TYPE_CHECKING:
@@ -50,7 +51,7 @@ LEAST_IN_A_ROW, IN_A_ROW = 8, 2
 
 
 def rollout(
-    dataset: Path = typer.Argument(..., metavar="CASES", help="Questions, in the dataset JSON format."),
+    dataset: Path = typer.Argument(..., metavar="CASES", help="Questions: JSON, JSON lines or parquet."),
     out: Path = typer.Option(
         ..., "--out", "-o", help="Folder of the rollouts; one that holds some is gone on with."
     ),
@@ -90,8 +91,6 @@ def rollout(
 
       vrag train rollout questions.json --out rollouts --samples 8 --concurrency 128 --retry-failed
     """
-    from vrag.cases import read_cases
-
     settings = load_settings(
         agent=agent,
         model=model,
@@ -107,9 +106,7 @@ def rollout(
         token_details=True,
         model_requests=concurrency,
     ).settings
-    cases = read_cases(dataset)
-    if not cases:
-        raise CaseError(f"{dataset} holds no questions.")
+    cases = read_questions(dataset)
     job = _Job(settings, cases, samples, out, concurrency, seconds, retry_failed, quiet=as_json)
     told = job.run()
     if as_json:

@@ -66,7 +66,7 @@ def make_tiny(
 
 def _words(path: Path) -> list[str]:
     """Questions and answers of a data set, or the lines of a text."""
-    from vrag.cases import read_cases
+    from vrag.cli.questions import read_questions
     from vrag.errors import CaseError
 
     if path.suffix == ".txt":
@@ -74,7 +74,7 @@ def _words(path: Path) -> list[str]:
             return path.read_text(encoding="utf-8").splitlines()
         except (OSError, UnicodeDecodeError) as error:
             raise CaseError(f"{path} cannot be read: {error}.") from error
-    return [text for case in read_cases(path) for text in (case.query, case.reference_answer)]
+    return [text for case in read_questions(path) for text in (case.query, case.reference_answer)]
 
 
 local.command("sft")(sft)

@@ -10,7 +10,7 @@ import asyncio
 import logging
 from collections import defaultdict
 from contextlib import aclosing
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
@@ -70,7 +70,7 @@ class Sampling:
 
     @property
     def made_with(self) -> dict[str, Any]:
-        """What samples of one set have in common, as JSON values by name; how often and how long is tried is free."""
+        """What samples of one set have in common, as JSON values by name; how often it is tried is free."""
         names = "\n".join(sorted(self.documents or ()))
         experts = {expert.role: expert.identity for expert in self.experts.all}
         return {
@@ -171,7 +171,8 @@ class _Work:
         """Keeps the record of a case, and ends everything where no case succeeds."""
         self.desk.finish(sample)
         self.tell(self.progress())
-        self.failed = self.failed + 1 if sample.outcome is Outcome.FAILED else 0
+        if sample.attempts or sample.outcome is not Outcome.FAILED:  # else nobody was asked
+            self.failed = self.failed + 1 if sample.outcome is Outcome.FAILED else 0
         if self.failed >= self.sampling.give_up:
             raise SampleError(
                 f"{self.failed} cases in a row failed; the last: {sample.why}",
@@ -214,6 +215,8 @@ class _Trial:
 
     async def sample(self) -> Sample:
         """The record of the case."""
+        if not self.case.reference_answer.strip():
+            return self._record(Outcome.FAILED, None, why="It has no reference answer to be scored by.")
         run = self.desk.finished_run(self.case.uid)
         interrupted = 0 if run else self._look_back()
         while run is None and len(self.attempts) < self.sampling.attempts + interrupted:

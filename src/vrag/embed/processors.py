@@ -73,7 +73,7 @@ def loading() -> Generator[None, None, None]:
 
     Qwen-VL processors contain one for videos, which needs torchvision. Where that is missing they are
     put together without it for the time of loading, and know afterwards that they have none. Such a
-    model takes no videos, and must not be saved again.
+    model takes no videos, and must not be saved again. May be entered within itself.
 
     Raises:
         EmbedError: If the checkpoint lacks weights, which transformers would fill with random numbers.
@@ -119,6 +119,9 @@ def _without_video() -> Generator[None, None, None]:
     mixin = library("transformers.processing_utils").ProcessorMixin
     classes = tuple(getattr(library("transformers"), name) for name in _CLASSES)
     original = mixin.__init__
+    if original.__name__ == _without_video.__name__:  # entered within itself
+        yield
+        return
 
     def init(self: Any, *parts: Any, **settings: Any) -> None:  # noqa: ANN401
         if isinstance(self, classes):
@@ -130,6 +133,7 @@ def _without_video() -> Generator[None, None, None]:
 
     for kind in classes:
         kind.get_attributes = classmethod(lambda _: list(_PARTS))
+    init.__name__ = _without_video.__name__
     mixin.__init__ = init
     try:
         yield

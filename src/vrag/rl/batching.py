@@ -54,6 +54,8 @@ class Scribe:
     seated: int = 0
     """Runs that have not left yet."""
     writing: bool = False
+    fault: Exception | None = None
+    """Why a batch could not be written, the last time: no fault of the runs, which all fail by it."""
     preparing: int = 0
     """Prompts that are being made: the thread writes after them, so that they can be in the next batch."""
     thread: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(1, "vrag-scribe"))
@@ -150,6 +152,7 @@ class Scribe:
                 self.thread, write, self.network, prompts, self.sampling, randoms
             )
         except Exception as error:  # noqa: BLE001 - raised where the replies are awaited
+            self.fault = error
             for turn in turns:
                 if not turn.coming.done():
                     turn.coming.set_exception(error)

@@ -219,7 +219,8 @@ def open_campaign(folder: Path, made_with: Mapping[str, Any]) -> Generator[Campa
                 (folder / name).mkdir(exist_ok=True)
             journal = stack.enter_context(Journal(folder / ROLLOUTS))
         lines = _lines(folder)
-        _sweep(folder, {entry.run for entry in lines if entry.run})
+        with _writing(folder):
+            _sweep(folder, {entry.run for entry in lines if entry.run})
         yield Campaign(folder, {entry.key: entry for entry in lines}, journal)
 
 
@@ -296,10 +297,13 @@ def _entry(line: bytes, number: int, folder: Path) -> Entry:
 
 
 def _sweep(folder: Path, named: set[str]) -> None:
-    """Removes runs that no line names: their process died before it could write one."""
+    """Removes runs that no line names: their process died before it could write one; and their pictures."""
     for directory in (folder / RUNS).iterdir():
         if directory.name not in named:
             shutil.rmtree(directory, ignore_errors=True)
+    for picture in (folder / PICTURES).iterdir():
+        if picture.stat().st_nlink == 1:  # no run has it; where there are no links, each has its own
+            picture.unlink()
 
 
 @contextmanager

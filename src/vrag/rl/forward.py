@@ -91,7 +91,9 @@ def score(
         ValueError: If the pictures of a row have other features than it has placeholders.
     """
     torch, ours = library("torch"), how or Scoring()
-    inputs = inputs_of(network, [row.tokens.tolist() for row in rows], _seen(network, rows, files), left=False)
+    inputs = inputs_of(
+        network, [row.tokens.tolist() for row in rows], _seen(network, rows, files), left=False
+    )
     ids = inputs["input_ids"]
     own = torch.from_numpy(_filled([row.own for row in rows], ids.shape[1]).astype(bool)).to(ids.device)[
         :, 1:
@@ -143,7 +145,7 @@ def _said(network: Network, hidden: Any, ids: Any, temperature: float, how: Scor
     return torch.cat(logprobs), torch.cat(entropies)
 
 
-def _law(network: Network, temperature: float, graph: bool, hidden: Any, ids: Any) -> tuple[Any, Any]:  # noqa: ANN401, FBT001
+def _law(network: Network, temperature: float, graph: bool, hidden: Any, ids: Any) -> tuple[Any, Any]:  # noqa: ANN401
     """Log-probabilities and entropies of a chunk, both (tokens,)."""
     torch = library("torch")
     logits = network.model.lm_head(hidden).float()

@@ -253,7 +253,9 @@ class _Drawer:
     def _drawn(self, logprobs: Any) -> Any:  # noqa: ANN401
         if not self.sampling.temperature:
             return logprobs.argmax(dim=-1, keepdim=True)
-        laid = (logprobs.double().exp() * _PARTS).long().cumsum(dim=-1)  # whole numbers: in any order the same
+        laid = (
+            (logprobs.double().exp() * _PARTS).long().cumsum(dim=-1)
+        )  # whole numbers: in any order the same
         at = (self.noise[:, len(self.ids[0]), None].to(laid.device) * laid[:, -1:]).long()
         drawn = library("torch").searchsorted(laid, at, right=True)
         return drawn.clamp(max=logprobs.shape[-1] - 1)

@@ -49,10 +49,16 @@ class Metrics:
     - `calls`, `tokens`: calls of the model and tokens that it sampled, means of a rollout.
     - `invalid`: share of the calls without a valid action.
     - `masked`: share of the segments that the graph took out of the gradient (GGPO).
+    - `skipped`: share of the rows from which nothing is to be learned, and which were not computed: masked
+      ones, and without entropy and divergence in the loss those without an advantage. The means of the
+      update (`policy` to `clipped`) are over the sampled tokens of the others, and missing without any.
     - `loss`, and `policy`: its term of the advantages; `grad_norm`: before it was clipped.
     - `kl`: to the reference policy, `drift`: to the one that sampled, `entropy`: of the policy, in nats
       a token; `ratio`: of new to old probability; `clipped`: share of the ratios that were.
     - `seconds`: wall time of the step; `seconds/<part>`.
+    - `tokens_per_second/rollouts`: tokens sampled in a second of the rollouts, searches and verdicts
+      included; `tokens_per_second/update`: tokens of rows, prompts included, that were learned from in a
+      second of the update.
     - `eval/<name>`: likewise over the held-out cases, without sampling.
     """
 

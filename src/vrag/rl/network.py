@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 from contextlib import nullcontext
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
 from PIL import Image
 
@@ -23,10 +23,11 @@ if TYPE_CHECKING:
     from vrag.agent.policies.checkpoint import Checkpoint
     from vrag.embed.device import Device
 
-__all__ = ["Autocast", "Network", "Seen", "autocast_of", "open_network", "place_of"]
+__all__ = ["AUTOCASTS", "Autocast", "Network", "Seen", "autocast_of", "open_network", "place_of"]
 
 Autocast: TypeAlias = Literal["auto", "bfloat16", "off"]
 """In what layers multiply while weights stay float32; `auto`: bfloat16 on CUDA devices that have it."""
+AUTOCASTS: tuple[Autocast, ...] = get_args(Autocast)
 
 _MOST_BYTES = 2**30
 """Of pixels that are kept: the same pages are shown again and again."""
@@ -90,9 +91,12 @@ class Network:
 
     def recompute(self) -> None:
         """From now on layers can make again, in the backward pass, what they passed on: see `Scoring`."""
-        self.model.gradient_checkpointing_enable(
-            gradient_checkpointing_kwargs={"use_reentrant": False, "preserve_rng_state": False}
-        )
+        model, how = self.model, {"use_reentrant": False, "preserve_rng_state": False}
+        if hasattr(model, "activation_checkpointing_enable"):
+            model.activation_checkpointing_enable(activation_checkpointing_kwargs=how)
+        else:  # its name before
+            model.gradient_checkpointing_enable(gradient_checkpointing_kwargs=how)
+        model.disable_input_require_grads()  # a hook for the other way, which this one does not need
 
     def encode(self, text: str) -> list[int]:
         """The tokens of a text; special tokens in it are such."""

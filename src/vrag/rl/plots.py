@@ -77,6 +77,7 @@ GROUPS: Mapping[str, tuple[Measure, ...]] = {
         Measure("tokens", "Length", "tokens sampled in a rollout"),
         Measure("invalid", "Invalid turns", "% of turns without an action"),
         Measure("masked", "Masked", "% of segments without gradient", quiet=True),
+        Measure("skipped", "Skipped", "% of rows that teach nothing", quiet=True),
         Measure("missing", "Missing rewards", "rollouts of a step", quiet=True),
         Measure("failed", "Failed", "rollouts of a step", quiet=True),
         Measure("dropped", "Dropped", "replies of a step that make no row", quiet=True),
@@ -93,6 +94,8 @@ GROUPS: Mapping[str, tuple[Measure, ...]] = {
         Measure("seconds", "Time", "seconds of a step"),
         Measure("seconds/rollouts", "Time of rollouts", "seconds of a step"),
         Measure("seconds/update", "Time of the update", "seconds of a step"),
+        Measure("tokens_per_second/rollouts", "Speed of rollouts", "tokens sampled in a second"),
+        Measure("tokens_per_second/update", "Speed of the update", "tokens of rows in a second"),
     ),
 }
 """What is drawn, and in which order. Other parts of rewards join the first group, other measures of the

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field
 
+from vrag.agent.policies.checkpoint import within_memory
 from vrag.embed.device import library
 from vrag.rl.forward import Scoring, piles, score
 from vrag.rl.losses import RatioKind, policy_loss, row_weights
@@ -25,6 +26,10 @@ if TYPE_CHECKING:
 __all__ = ["Lesson", "UpdateOptions", "Updates"]
 
 
+_LESS = "Smaller --pile-tokens and --logit-tokens, --checkpoint-activations, or --freeze-vision."
+"""What to do where memory does not suffice."""
+
+
 class UpdateOptions(BaseModel):
     """How weights are changed."""
 
@@ -35,7 +40,9 @@ class UpdateOptions(BaseModel):
     weight_decay: float = Field(default=0.0, ge=0)
     clip_norm: float = Field(default=1.0, gt=0, description="Norm of the gradient at most.")
     pile_tokens: int = Field(default=16_384, ge=1, description="Tokens that are computed together at most.")
-    logit_tokens: int = Field(default=1024, ge=1, description="Of them, tokens whose logits are held at once.")
+    logit_tokens: int = Field(
+        default=1024, ge=1, description="Of them, tokens whose logits are held at once."
+    )
     checkpoint_activations: bool = Field(
         default=False, description="Compute layers again in the backward pass, which takes less memory."
     )
@@ -96,11 +103,15 @@ class Updates:
             foreach=False,  # on CUDA it is the default, and takes another copy of all weights
         )
 
+    @within_memory("the update", _LESS)
     def learn(self, rows: Sequence[Row], files: Mapping[str, bytes]) -> dict[str, float]:
         """A supervised step: the mean of the own tokens' negative log-probabilities.
 
         Returns:
             `loss` in nats a token, `grad_norm`, `tokens`: those learned, and `computed`: all of the rows.
+
+        Raises:
+            ModelError: If the memory does not suffice.
         """
         tokens = sum(int(row.own.sum()) for row in rows)
         loss = 0.0
@@ -116,6 +127,7 @@ class Updates:
             "computed": _tokens(rows),
         }
 
+    @within_memory("the update", _LESS)
     def improve(
         self,
         lesson: Lesson,
@@ -135,6 +147,9 @@ class Updates:
             those that were; and means over the own tokens of these: `kl`, `entropy`, `clipped`, `drift`:
             the divergence between the sampler and the forward pass, whose log-probabilities should be the
             same. Without such tokens there are no means.
+
+        Raises:
+            ModelError: If the memory does not suffice.
         """
         lengths = np.array([row.own.sum() for row in lesson.rows])
         weights = row_weights(lengths, lesson.units, count=lesson.count)

@@ -2,8 +2,10 @@
 
 Rollouts go through the same agent and the same environment as serving. With `together` (the default) a
 training can be repeated bit by bit, and goes on from a checkpoint as if it had never stopped: what is
-random is seeded by run, step, case and sample, and batches are joined at a barrier. Without it, runs advance
-on their own; no rollout is lost or counted twice, but batches, and so last bits, differ from time to time.
+random is seeded by run, step, case and sample, and batches are joined at a barrier. This holds on the same
+machine, with the same libraries and number of threads, on a CPU; for CUDA see `vrag.rl.repeatable`. Without
+it, runs advance on their own; no rollout is lost or counted twice, but batches, and so last bits, differ
+from time to time.
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field
 
+from vrag.agent.policies.checkpoint import within_memory
 from vrag.errors import TrainingError
 from vrag.rl.batching import Scribe
 from vrag.rl.credit import credit_of
@@ -47,6 +50,8 @@ __all__ = ["ALGORITHMS", "Algorithm", "LocalTrainer", "RlOptions", "Stepped"]
 Algorithm: TypeAlias = Literal["grpo", "ggpo", "ggpo-permuted"]
 _BOUNDED = "eval/accuracy"
 """What a training may be stopped at."""
+_WRITTEN = "Fewer replies at once (--batch), or shorter ones (--max-tokens)."
+"""What to do where memory does not suffice."""
 _JUDGED = 32
 """Rollouts that are scored at once, at most: a judge may be a server."""
 ALGORITHMS: tuple[Algorithm, ...] = get_args(Algorithm)
@@ -64,7 +69,10 @@ class RlOptions(BaseModel):
     questions: int = Field(default=8, ge=1, description="Questions of a step.")
     group: int = Field(default=8, ge=2, description="Rollouts of a question.")
     seed: int = Field(default=0, ge=0)
-    together: bool = Field(default=True, description="Join batches at a barrier: repeatable bit by bit.")
+    together: bool = Field(
+        default=True,
+        description="Join batches at a barrier: repeatable bit by bit, by the same machine and threads.",
+    )
     temperature: float = Field(default=1.0, gt=0)
     max_tokens: int = Field(default=256, ge=1, description="Tokens of a reply at most.")
     scale: bool = Field(default=True, description="Divide by the deviation of the group; off: Dr. GRPO.")
@@ -215,6 +223,8 @@ class LocalTrainer:
             "seconds": now - began,
             "seconds/rollouts": rolled - began,
             "seconds/update": now - rolled,
+            "tokens_per_second/rollouts": values["tokens"] * len(tried) / (rolled - began),
+            "tokens_per_second/update": values.pop("computed", 0.0) / (now - rolled),
         }
 
     def _improve(self, lesson: Lesson, files: Mapping[str, bytes]) -> dict[str, float]:
@@ -234,7 +244,11 @@ class LocalTrainer:
         return [self.cases[int(orders[place // count][place % count])] for place in places]
 
     async def _tried(self, attempts: Sequence[Attempt], sampling: Sampling, step: int) -> list[_Tried]:
-        """All attempts with their rewards, in their order."""
+        """All attempts with their rewards, in their order.
+
+        Raises:
+            ModelError: If the memory does not suffice to write; other faults of writing as they are.
+        """
         options = self.options
         scribe = Scribe(self.network, sampling, together=options.together, most=options.batch)
         number = {id(attempt): at for at, attempt in enumerate(attempts)}
@@ -256,6 +270,11 @@ class LocalTrainer:
                     async for rollout in rollouts:
                         scribe.leave()
                         judging[number[id(rollout.attempt)]] = asyncio.create_task(judged(rollout))
+                if (
+                    scribe.fault is not None
+                ):  # of the machine: nothing is to be learned of runs without replies
+                    with within_memory("the rollouts", _WRITTEN):
+                        raise scribe.fault
             return [await judging[at] for at in range(len(attempts))]
         finally:
             for task in judging.values():

@@ -1,4 +1,8 @@
-"""Supervised training in one process: rows of recorded runs, in batches drawn by seed and step."""
+"""Supervised training in one process: rows of recorded runs, in batches drawn by seed and step.
+
+It can be repeated, and goes on from a checkpoint, bit by bit: on the same machine, with the same libraries
+and number of threads, on a CPU; for CUDA see `vrag.rl.repeatable`.
+"""
 
 from __future__ import annotations
 
@@ -67,7 +71,8 @@ class SupervisedTrainer:
             step += 1
             began = time.perf_counter()
             values = self.updates.learn(self._drawn(step), self.files)
-            values |= {"seconds": time.perf_counter() - began}
+            seconds = time.perf_counter() - began
+            values |= {"seconds": seconds, "tokens_per_second/update": values.pop("computed") / seconds}
             self.metrics.write(step, values)
             if step == self.options.steps or step % self.options.save_every == 0:
                 self.checkpoints.save(step, self.network, self.updates, {})
