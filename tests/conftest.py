@@ -18,8 +18,9 @@ settings.load_profile("vrag")
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as a shell has it for what runs in the background
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
-collect_ignore_glob = ["*conftest.py"]
-"""Without doctests; as modules of tests, those of two folders could not be told apart."""
+collect_ignore_glob = ["*conftest.py", "live/llamafactory_load.py", "live/verl_job.py"]
+"""Without doctests; as modules of tests, conftests of two folders could not be told apart. The others are run
+by the Python of another environment."""
 
 
 _FOREIGN = ("VRAG_", "OPENAI_", "DASHSCOPE_")

@@ -93,10 +93,10 @@ def test_failures_are_listed_by_reason_and_made_again_when_asked(
 
     out = tmp_path / "out"
     with ChatServer(script) as server:
-        result = invoke(desk, out, server, "--samples", "1", "--seconds", "1.0")
+        result = invoke(desk, out, server, "--samples", "1", "--seconds", "3.0")
         assert result.exit_code == 0
         assert all(
-            word in result.stdout for word in ("ModelError", "no such thing", "Deadline", "longer than 1")
+            word in result.stdout for word in ("ModelError", "no such thing", "Deadline", "longer than 3")
         )
         assert "--retry-failed" in result.stdout
         broken = False

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 import threading
@@ -149,7 +150,7 @@ def test_every_extra_of_the_package_is_looked_at() -> None:
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
     assert {extra.name for extra in env.EXTRAS} == set(extras)
     for extra in env.EXTRAS:
-        brought = {requirement.split(">")[0].split("[")[0] for requirement in extras[extra.name]}
+        brought = {re.split(r"[\[<>=]", requirement)[0] for requirement in extras[extra.name]}
         assert set(extra.packages.values()) == brought
 
 

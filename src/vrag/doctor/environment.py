@@ -60,6 +60,25 @@ EXTRAS = (
         },
         "no embedder, reranker or language model runs on this machine; servers can be asked",
     ),
+    Extra(
+        "train",
+        {"torch": "torch", "transformers": "transformers"},
+        "no model is trained in this process",
+    ),
+    Extra(
+        "verl",
+        {
+            "cachetools": "cachetools",
+            "msgspec": "msgspec",
+            "qwen_vl_utils": "qwen-vl-utils",
+            "tensordict": "tensordict",
+            "transfer_queue": "TransferQueue",
+            "transformers": "transformers",
+            "verl": "verl",
+            "zmq": "pyzmq",
+        },
+        "no model is trained with verl, which has an environment of its own",
+    ),
     Extra("video", {"av": "av"}, "videos cannot be read"),
     Extra(
         "faiss",

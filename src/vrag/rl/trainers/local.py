@@ -270,9 +270,8 @@ class LocalTrainer:
                     async for rollout in rollouts:
                         scribe.leave()
                         judging[number[id(rollout.attempt)]] = asyncio.create_task(judged(rollout))
-                if (
-                    scribe.fault is not None
-                ):  # of the machine: nothing is to be learned of runs without replies
+                # A fault of the machine: nothing is to be learned of runs without replies.
+                if scribe.fault is not None:
                     with within_memory("the rollouts", _WRITTEN):
                         raise scribe.fault
             return [await judging[at] for at in range(len(attempts))]
