@@ -17,6 +17,7 @@ from vrag.errors import ModelError, TrainingError
 from vrag.profiles import write_profile
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from contextlib import AbstractContextManager
     from pathlib import Path
 
@@ -59,6 +60,8 @@ class Network:
     checkpoint: Checkpoint
     image_token: int
     """The placeholder of pictures."""
+    kept: Mapping[str, bytes] = field(default_factory=dict[str, bytes])
+    """Files that training does not change, by name: their folder may be gone when it is saved."""
     halved: bool = False
     """Whether layers multiply in bfloat16, when sampling as when learning. Weights and logits do not."""
     seen: dict[str, Seen] = field(default_factory=dict[str, Seen])
@@ -133,9 +136,8 @@ class Network:
         with loading():
             source.model.save_pretrained(folder)
             source.tokenizer.save_pretrained(folder)
-        for name in _FILES:
-            if (source.folder / name).is_file():
-                (folder / name).write_bytes((source.folder / name).read_bytes())
+        for name, data in self.kept.items():
+            (folder / name).write_bytes(data)
         write_profile(source.profile, folder)
 
 
@@ -163,7 +165,8 @@ def open_network(
     opened = open_checkpoint(folder, family_of(folder), place, folder.name)
     if halved:
         _keep_logits_precise(opened.model)
-    return Network(opened, int(opened.model.config.image_token_id), halved)
+    kept = {name: (folder / name).read_bytes() for name in _FILES if (folder / name).is_file()}
+    return Network(opened, int(opened.model.config.image_token_id), kept, halved)
 
 
 def place_of(device: str, dtype: str) -> Device:
