@@ -61,6 +61,16 @@ class TestSaving:
         for name in ours:
             assert same(ours[name], theirs[name])
 
+    def test_a_resumed_run_saves_whole_checkpoints_when_that_it_came_from_is_gone(
+        self, stepped: tuple[Network, Updates], run: Checkpoints
+    ) -> None:
+        first = open_network(run.save(1, *stepped, {}), device="cpu")
+        updates = Updates(first, UpdateOptions(lr=1e-3))
+        for step in (2, 3, 4):
+            last = run.save(step, first, updates, {})
+        assert folders(run) == ["step-000003", "step-000004"]
+        assert same(weights(first), weights(open_network(last, device="cpu")))
+
     def test_the_latest_are_kept(self, stepped: tuple[Network, Updates], run: Checkpoints) -> None:
         for step in (1, 2, 10, 1_000_000):
             run.save(step, *stepped, {})
