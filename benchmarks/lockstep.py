@@ -20,6 +20,7 @@ from vrag.agent.events import ImageShown
 from vrag.agent.policy import Reply
 from vrag.agent.question import Question
 from vrag.agent.record import Record
+from vrag.types import Query
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     from vrag.corpus.video import Frame
     from vrag.geometry import Size
     from vrag.search.engine import Searcher
-    from vrag.types import Hit, Item, Query
+    from vrag.types import Hit, Item
 
 __all__ = ["Lane", "LockStep"]
 
@@ -125,8 +126,6 @@ class _Found:
 
     def ahead(self, texts: Sequence[str], top_k: int) -> None:
         """Searches these in one call."""
-        from vrag.types import Query
-
         if texts:
             found = self._searcher.search([Query(text) for text in texts], top_k)
             self._hits = {(text, top_k): hits for text, hits in zip(texts, found, strict=True)}

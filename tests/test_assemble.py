@@ -22,6 +22,7 @@ from vrag.assemble import (
     corpus_options,
     documents_under,
     load_embedder,
+    made_with,
     open_agent,
     open_chat,
     open_client,
@@ -371,6 +372,19 @@ class TestTraining:
         given = Weights(retrieval=0.3, answer=0.7, pattern=0.0)
         own = open_scorer(load_settings(agent="vimrag").settings, given)
         assert (type(own), own.weights) == (CompositeReward, given)
+
+    def test_checkpoints_of_one_name_make_runs_of_their_own(self, tmp_path: Path) -> None:
+        header = b'{"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}}'
+        agent, searcher = open_agent(load_settings().settings, tiny_corpus()), tiny_corpus()
+        made: list[dict[str, object]] = []
+        for weights in (b"\0\0\0\0", b"\0\0\0\1", b"\0\0\0\0"):
+            folder = tmp_path / str(len(made)) / "model"
+            folder.mkdir(parents=True)
+            (folder / "model.safetensors").write_bytes(len(header).to_bytes(8, "little") + header + weights)
+            made.append(made_with(load_settings(model=f"local:{folder}").settings, agent, searcher))
+        assert made[0] == made[2] != made[1]
+        assert "checkpoint" not in made_with(load_settings().settings, agent, searcher)
+        assert made[0]["collection"] == searcher.version
 
     def test_a_part_that_is_not_installed_is_told_of(self) -> None:
         with pytest.raises(SettingsError, match="brevity"):

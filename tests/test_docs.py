@@ -10,13 +10,14 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import httpx
 import numpy as np
 import pytest
 from corpus.video_files import Film, film_bytes
 from old_indexes import draw, embed, write_faiss, write_node
+from typer.main import get_command
 from typer.testing import CliRunner
 
 from vrag.cli import app
@@ -79,6 +80,27 @@ def test_every_command_shown_works(desk: Path, page: Path) -> None:
         done = run(desk, command)
         assert done.returncode == 0, f"{command}\n{done.stdout}\n{done.stderr}"
         assert done.stdout.strip()
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_commands_that_are_shown_and_not_run_have_their_options(page: Path) -> None:
+    """Those that need a model, a GPU or a server: the command is there, and takes what it is shown with."""
+    lines = "".join(blocks(page, "sh")).replace("\\\n", " ").splitlines()
+    spoken = [shlex.split(line, comments=True) for line in lines if line.startswith("vrag ")]
+    for _, *words in spoken:
+        command, rest = found_command(words)
+        known = {name for one in command.params for name in (*one.opts, *one.secondary_opts)} | {"--help"}
+        flags = {word.partition("=")[0] for word in rest if re.match(r"--?[a-z]", word)}
+        assert flags <= known, (words, flags - known)
+
+
+def found_command(words: list[str]) -> tuple[Any, list[str]]:
+    """The command of a line, and what is behind its name."""
+    command: Any = get_command(app)
+    while hasattr(command, "commands"):
+        assert words[0] in command.commands, words
+        command, words = command.commands[words[0]], words[1:]
+    return command, words
 
 
 def test_the_python_shown_works(desk: Path) -> None:

@@ -51,7 +51,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _setting(out: Path, file: Path | None, parallel: int | None) -> Setting:
     setting = read_setting(file) if file else frozen(out) or read_setting(SHIPPED)
-    return replace(setting, parallel=parallel) if parallel else setting
+    return setting if parallel is None else replace(setting, parallel=parallel)
 
 
 def _tell(line: str) -> None:

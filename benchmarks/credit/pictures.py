@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from benchmarks.credit.statistics import kaplan_meier, mean
 from vrag.rl.metrics import series
 from vrag.rl.panels import Curve, Group, Panel, Sheet, sheet_svg
-from vrag.rl.plots import Training, measure_of, measures_of, running_mean, window_of
+from vrag.rl.plots import Training, measure_of, measures_of, running_mean, shows, window_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -25,7 +25,8 @@ def study_svg(results: Results) -> str:
     setting = results.setting
     lines = [Training(run.job.name, run.records) for run in results.runs if run.records]
     window = window_of(lines)
-    others = [one for one in measures_of(lines) if one.name not in {setting.measure, "seconds"}]
+    apart = {setting.measure, "seconds"}
+    others = [one for one in measures_of(lines) if one.name not in apart and shows(one, lines)]
     first = [_panel(one, results, window) for one in others if one.name.startswith("eval/")]
     rest = [_panel(one, results, window) for one in others if not one.name.startswith("eval/")]
     goal = measure_of(setting.measure)

@@ -11,7 +11,6 @@ from __future__ import annotations
 import fcntl
 import json
 import os
-import secrets
 import subprocess
 import sys
 import threading
@@ -22,6 +21,7 @@ from dataclasses import dataclass, field
 from typing import IO, TYPE_CHECKING
 
 from benchmarks.credit.setting import freeze
+from vrag.journal import write_whole
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
@@ -151,9 +151,7 @@ def is_done(study: Path, job: Job) -> bool:
 
 def _finish(file: Path, seconds: float) -> None:
     """Says that a process has ended well; seconds are those of its last stretch."""
-    unfinished = file.with_name(f".{file.name}.{secrets.token_hex(4)}")
-    unfinished.write_text(json.dumps({"seconds": round(seconds, 1)}) + "\n", encoding="utf-8")
-    unfinished.replace(file)
+    write_whole(file, json.dumps({"seconds": round(seconds, 1)}).encode() + b"\n")
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:

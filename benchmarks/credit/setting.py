@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import os
 import re
-import secrets
 import tomllib
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from vrag.errors import SettingsError
+from vrag.journal import write_whole
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -132,9 +132,7 @@ def freeze(folder: Path, setting: Setting) -> None:
     begun = frozen(folder)
     if begun is None:
         folder.mkdir(parents=True, exist_ok=True)
-        unfinished = folder / f".{FROZEN}.{secrets.token_hex(4)}"
-        unfinished.write_text(json.dumps(setting.as_dict(), indent=2) + "\n", encoding="utf-8")
-        unfinished.replace(folder / FROZEN)
+        write_whole(folder / FROZEN, json.dumps(setting.as_dict(), indent=2).encode() + b"\n")
         return
     old, new = begun.as_dict(), setting.as_dict()
     if changed := [name for name in old if name != "parallel" and old[name] != new[name]]:

@@ -1,18 +1,20 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vrag.cases import dump_cases, parse_cases, read_cases
+from vrag.cases import case_of, read_cases, row_of
 from vrag.errors import CaseError
 from vrag.geometry import Box
 from vrag.types import Case, Region
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
 
@@ -36,23 +38,26 @@ def meta(**changes: object) -> dict[str, Any]:
     return row(meta_info={"file_name": "a.pdf", **changes})
 
 
+def parsed(value: Mapping[str, Any]) -> Case:
+    return case_of(value, "case")
+
+
 def test_the_seeds_own_example_is_read() -> None:
-    assert parse_cases(row()) == [
-        Case(
-            uid="u1",
-            query="What is the temperature?",
-            reference_answer="195-205 Centigrade",
-            file_name="a.pdf",
-            reference_page=(10, 11),
-            source_type=("Text",),
-            query_type="Multi-Hop",
-        )
-    ]
+    assert parsed(row()) == Case(
+        uid="u1",
+        query="What is the temperature?",
+        reference_answer="195-205 Centigrade",
+        file_name="a.pdf",
+        reference_page=(10, 11),
+        source_type=("Text",),
+        query_type="Multi-Hop",
+    )
 
 
-def test_examples_and_bare_lists_and_single_objects_are_the_same() -> None:
-    assert parse_cases({"examples": [row()]}) == parse_cases([row()]) == parse_cases(row())
-    assert parse_cases([]) == parse_cases({"examples": []}) == []
+def test_examples_and_bare_lists_and_single_objects_are_the_same(tmp_path: Path) -> None:
+    for value in ({"examples": [row()]}, [row()], row()):
+        (tmp_path / "set.json").write_text(json.dumps(value), encoding="utf-8")
+        assert read_cases(tmp_path / "set.json") == [parsed(row())]
 
 
 @pytest.mark.parametrize(
@@ -62,7 +67,7 @@ def test_examples_and_bare_lists_and_single_objects_are_the_same() -> None:
 def test_pages_are_read_in_all_their_forms_and_page_0_is_none(
     given_pages: object, pages: tuple[int, ...]
 ) -> None:
-    assert parse_cases(meta(reference_page=given_pages))[0].reference_page == pages
+    assert parsed(meta(reference_page=given_pages)).reference_page == pages
 
 
 @pytest.mark.parametrize(
@@ -70,23 +75,19 @@ def test_pages_are_read_in_all_their_forms_and_page_0_is_none(
     [(12, "12"), (0.5, "0.5"), (["46", "27"], '["46", "27"]'), ("", ""), (["是"], '["是"]')],
 )
 def test_answers_that_are_numbers_or_lists_become_text(answer: object, text: str) -> None:
-    assert parse_cases(row(reference_answer=answer))[0].reference_answer == text
+    assert parsed(row(reference_answer=answer)).reference_answer == text
 
 
 def test_regions_are_read_with_their_corners_put_in_order() -> None:
     regions = [{"page": 2, "box": [0.5, 0.25, 0.1, 1]}, {"page": 0, "box": [0, 0, 1, 1]}]
-    assert parse_cases(row(regions=regions))[0].regions == (Region(2, Box.unit(0.1, 0.25, 0.5, 1)),)
+    assert parsed(row(regions=regions)).regions == (Region(2, Box.unit(0.1, 0.25, 0.5, 1)),)
 
 
 @pytest.mark.parametrize(
     ("value", "message"),
     [
-        (3, "not a number"),
-        (None, "not null"),
-        ({"examples": {}}, "not an object"),
-        (["x"], r"cases\[0\]: A case is an object, not a string"),
         ({}, "case.uid: Field required"),
-        ({"examples": [row(), row(uid="u2", query=None)]}, r"examples\[1\].query: Field required"),
+        (row(query=None), "case.query: Field required"),
         (row(query=""), "case.query"),
         (row(query="\ud800"), "case.query"),
         (row(uid=True), "case.uid"),
@@ -100,12 +101,11 @@ def test_regions_are_read_with_their_corners_put_in_order() -> None:
         (meta(source_type=[3]), "source_type.0"),
         (row(regions=[{"page": 1, "box": [0, 0, 1]}]), "regions.0.box"),
         (row(regions=[{"page": 1, "box": [0, 0, 1, 2]}]), "regions.0.box.3"),
-        ([row(), row()], "uid 'u1'"),
     ],
 )
-def test_bad_input_is_refused_with_its_place(value: object, message: str) -> None:
+def test_bad_input_is_refused_with_its_place(value: Mapping[str, Any], message: str) -> None:
     with pytest.raises(CaseError, match=message):
-        parse_cases(value)
+        parsed(value)
 
 
 JSON = st.recursive(
@@ -133,18 +133,26 @@ FIELDS = st.fixed_dictionaries(
 )
 
 
+@given(FIELDS)
+def test_any_object_is_read_or_refused(value: Mapping[str, Any]) -> None:
+    try:
+        case = parsed(value)
+    except CaseError:
+        return
+    assert parsed(row_of(case)) == case
+
+
 @given(
     JSON
     | FIELDS
     | st.lists(FIELDS, max_size=3)
     | st.fixed_dictionaries({"examples": JSON | st.lists(FIELDS)})
 )
-def test_any_json_is_read_or_refused(value: object) -> None:
-    try:
-        cases = parse_cases(value)
-    except CaseError:
-        return
-    assert parse_cases(dump_cases(cases)) == cases
+def test_any_json_is_read_or_refused(tmp_path_factory: pytest.TempPathFactory, value: object) -> None:
+    path = tmp_path_factory.getbasetemp() / "any.json"
+    path.write_text(json.dumps(value), encoding="utf-8")
+    with suppress(CaseError):
+        read_cases(path)
 
 
 UNIT = st.floats(0, 1)
@@ -172,7 +180,7 @@ CASES = st.lists(
 
 @given(CASES)
 def test_what_is_written_is_read_again(cases: list[Case]) -> None:
-    assert parse_cases(json.loads(json.dumps(dump_cases(cases)))) == cases
+    assert [parsed(json.loads(json.dumps(row_of(case)))) for case in cases] == cases
 
 
 def test_a_file_is_read_with_or_without_a_byte_order_mark(tmp_path: Path) -> None:
@@ -180,28 +188,3 @@ def test_a_file_is_read_with_or_without_a_byte_order_mark(tmp_path: Path) -> Non
     for encoding in ("utf-8", "utf-8-sig"):
         path.write_text(json.dumps([row(query="温度是多少？")], ensure_ascii=False), encoding=encoding)
         assert read_cases(path)[0].query == "温度是多少？"
-
-
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        (b"{", "is not JSON"),
-        (b"\xff\xfe\x00", "is not JSON"),
-        (b"", "is not JSON"),
-        (b"[" * 100_000, "is not JSON"),
-        (b"[" + b"9" * 5000 + b"]", "is not JSON"),
-        (b'{"examples": 1}', "A data set is a list"),
-    ],
-)
-def test_a_file_that_is_no_data_set_is_refused_by_name(tmp_path: Path, content: bytes, message: str) -> None:
-    path = tmp_path / "set.json"
-    path.write_bytes(content)
-    with pytest.raises(CaseError, match=message) as refusal:
-        read_cases(path)
-    assert "set.json" in str(refusal.value)
-
-
-def test_a_missing_file_and_a_folder_are_refused(tmp_path: Path) -> None:
-    for path in (tmp_path / "none.json", tmp_path):
-        with pytest.raises(CaseError, match="cannot be read"):
-            read_cases(path)

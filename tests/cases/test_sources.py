@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import importlib
 import json
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -15,7 +16,7 @@ from hypothesis import strategies as st
 from vrag.cases import SOURCES, open_cases
 from vrag.cases.rows import read_rows
 from vrag.cases.source import literal_list
-from vrag.errors import CaseError
+from vrag.errors import CaseError, SettingsError
 from vrag.geometry import Box
 from vrag.types import Case, Region
 
@@ -262,6 +263,17 @@ def test_json_lines_are_read_also_where_the_file_is_called_json(tmp_path: Path) 
         assert [case.uid for case in open_cases(tmp_path / name)[1]] == ["0", "1", "2"]
 
 
+@pytest.mark.skipif(not Path("/dev/fd").exists(), reason="no files for descriptors here")
+def test_json_lines_are_read_out_of_a_pipe_which_gives_them_once() -> None:
+    out, into = os.pipe()
+    with os.fdopen(into, "w") as pipe:
+        pipe.writelines(json.dumps(SLIDEVQA | {"qa_id": number}) + "\n" for number in range(3))
+    try:
+        assert [case.uid for case in open_cases(Path(f"/dev/fd/{out}"))[1]] == ["0", "1", "2"]
+    finally:
+        os.close(out)
+
+
 def test_a_broken_line_is_named_and_what_stands_before_it_is_read(tmp_path: Path) -> None:
     (tmp_path / "a.jsonl").write_text(json.dumps(SLIDEVQA) + "\n{\n", encoding="utf-8")
     cases = open_cases(tmp_path / "a.jsonl")[1]
@@ -279,8 +291,9 @@ def test_the_row_to_blame_is_named(tmp_path: Path) -> None:
 
 
 def test_two_cases_with_one_uid_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(CaseError, match="'12'"):
-        read(tmp_path / "a.json", [SLIDEVQA, SLIDEVQA])
+    rows = [SLIDEVQA, SLIDEVQA | {"qa_id": 13}, SLIDEVQA]
+    with pytest.raises(CaseError, match=r"a\.json, row 3: The uid '12' is that of row 1 too\. Take"):
+        read(tmp_path / "a.json", rows)
 
 
 def test_a_row_of_ours_that_lacks_a_field_says_which(tmp_path: Path) -> None:
@@ -293,11 +306,14 @@ def test_a_row_of_ours_that_lacks_a_field_says_which(tmp_path: Path) -> None:
     ("name", "content", "why"),
     [
         ("a.json", b"", "not JSON"),
+        ("a.json", b"{", "not JSON"),
+        ("a.json", b"[" + b"9" * 5000 + b"]", "not JSON"),
+        ("a.json", b'{"examples": 1}', "their columns: examples"),
         ("a.json", b"\xff\xfe", "UTF-8"),
         ("a.json", b"[" * 100_000, "not JSON"),
         ("a.json", b"[]", "no questions"),
         ("a.json", b"3", r"a\.json holds no list of cases"),
-        ("a.json", b"[3]", "no kind"),
+        ("a.json", b"[3]", r"a\.json, row 1 is no object"),
         ("a.json", b'[{"a": 1}]', "their columns: a"),
         ("a.jsonl", b"", "no questions"),
         ("a.jsonl", b"\xff", "UTF-8"),
@@ -355,7 +371,7 @@ def test_a_damaged_parquet_is_refused_wherever_it_breaks(tmp_path: Path) -> None
 def test_an_unknown_source_is_refused_with_the_known_ones(tmp_path: Path) -> None:
     (tmp_path / "a.json").write_text("[{}]")
 
-    with pytest.raises(CaseError) as refused:
+    with pytest.raises(SettingsError) as refused:
         open_cases(tmp_path / "a.json", "webqa")
 
     assert all(name in refused.value.hint for name in SOURCES)

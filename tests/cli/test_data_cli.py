@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from vrag.cases import open_cases, read_cases
 from vrag.cli.data import app
-from vrag.errors import CaseError, VragError
+from vrag.errors import CaseError, SettingsError, VragError
 from vrag.samples import questions_path
 
 parquet: Any = importlib.import_module("pyarrow.parquet")
@@ -133,15 +133,9 @@ def test_stats_counts_the_samples_that_ship() -> None:
     ("arguments", "why"),
     [
         (("synthesize", "{here}"), "not empty"),
-        (("synthesize", "{here}/new", "-t", "poem"), "poem"),
-        (("synthesize", "{here}/new", "--held-out", "1.5"), "held out"),
-        (("synthesize", "{here}/new", "--documents", "999"), "256"),
-        (("convert", "{here}/a.json", "{here}/b.csv"), r"\.csv"),
         (("convert", "{here}/missing.json", "{here}/b.json"), "cannot be read"),
         (("convert", "{here}/a.json", "{here}/b.json"), "not JSON"),
-        (("convert", "{here}/a.json", "{here}/b.json", "--from", "webqa"), "webqa"),
         (("stats", "{here}/a.json"), "not JSON"),
-        (("stats", "{here}/a.json", "{here}/./a.json"), "named twice"),
     ],
 )
 def test_what_cannot_be_done_is_refused_with_a_reason(
@@ -155,6 +149,28 @@ def test_what_cannot_be_done_is_refused_with_a_reason(
     assert [path.name for path in tmp_path.iterdir()] == ["a.json"]
 
 
+@pytest.mark.parametrize(
+    ("arguments", "why"),
+    [
+        (("synthesize", "{here}/new", "-t", "poem"), "poem"),
+        (("synthesize", "{here}/new", "--held-out", "1.5"), "held out"),
+        (("synthesize", "{here}/new", "--documents", "999"), "256"),
+        (("convert", "{here}/a.json", "{here}/b.csv"), r"\.csv"),
+        (("convert", "{here}/a.json", "{here}/b.json", "--from", "webqa"), "webqa"),
+        (("stats", "{here}/a.json", "--from", "webqa"), "webqa"),
+        (("stats", "{here}/a.json", "{here}/./a.json"), "named twice"),
+    ],
+)
+def test_options_that_cannot_be_are_wrong_use(tmp_path: Path, arguments: tuple[str, ...], why: str) -> None:
+    """Settings that cannot be end a command with status 2."""
+    (tmp_path / "a.json").write_text("{")
+
+    with pytest.raises(SettingsError, match=why):
+        run(*(argument.format(here=tmp_path) for argument in arguments))
+
+    assert [path.name for path in tmp_path.iterdir()] == ["a.json"]
+
+
 def test_an_unknown_model_family_is_refused(corpus: Path, tmp_path: Path) -> None:
     with pytest.raises(VragError, match="gpt"):
         run("convert", corpus / "train.json", tmp_path / "a.parquet", "--profile", "gpt")
@@ -162,3 +178,36 @@ def test_an_unknown_model_family_is_refused(corpus: Path, tmp_path: Path) -> Non
 
 def test_the_commands_of_sampling_are_here_as_well() -> None:
     assert {"sample", "select", "export-sft"} <= {command.name for command in app.registered_commands}
+
+
+def test_stopped_convert_says_that_nothing_was_written(
+    corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    target = tmp_path / "a.parquet"
+    target.write_text("before")
+
+    def stopped(*_: object) -> object:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("vrag.cases.parquet._row", stopped)
+    done = CliRunner().invoke(app, ["convert", str(corpus / "train.json"), str(target)])
+
+    assert done.exit_code == 130
+    assert f"Nothing was written: {target}" in "".join(done.stderr.splitlines()).replace("  ", " ")
+    assert target.read_text() == "before"
+    assert not list(tmp_path.glob(".*"))
+
+
+def test_stopped_synthesize_says_that_the_folder_is_not_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stopped(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr("vrag.synthesis.folder.write_cases", stopped)
+        line = ["synthesize", str(tmp_path / "made"), "-t", "emblem", "--documents", "4", "--pages", "3"]
+        done = CliRunner().invoke(app, line)
+    assert done.exit_code == 130
+    assert "is not whole" in done.stderr
+    assert "Questions" in run(*line)

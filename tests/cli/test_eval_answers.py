@@ -5,6 +5,9 @@ from __future__ import annotations
 import json
 import os
 import signal
+import subprocess
+import sys
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,8 +16,10 @@ from chat_server import Asked, ChatServer, Hang, Refuse, Reply, Say
 from ferry_desk import ANSWER, SEARCH, lay_out
 from typer.testing import CliRunner
 
+from vrag.chat import OpenAIChat
 from vrag.cli.evaluate import app
 from vrag.errors import CaseError, RunError
+from vrag.rl.campaign import read_entries
 
 if TYPE_CHECKING:
     from typer.testing import Result
@@ -100,3 +105,91 @@ def test_stopped_it_tells_of_what_was_answered_by_then(desk: Path, tmp_path: Pat
     assert "of the 1 questions that were answered, not of all 3" in done.stderr
     told = json.loads(out.read_text())
     assert (told["questions"], told["stopped"], told["accuracy"]) == (1, True, 1.0)
+
+
+PROCESS = "import sys; sys.argv[0] = 'vrag'; from vrag.cli.evaluate import app; app()"
+
+
+def test_killed_it_goes_on_with_the_runs_that_it_kept(desk: Path, tmp_path: Path) -> None:
+    """A real process is killed when one run is on disk and another waits for the model."""
+    runs, out = tmp_path / "runs", tmp_path / "report.json"
+    more = ("--runs", str(runs), "--concurrency", "1", "--out", str(out))
+    line = ["answers", str(desk / "questions.json"), "--collection", str(desk / "notes"), *more]
+    with ChatServer(lambda asked: said(asked) if "0?" in asked.question else Hang()) as server:
+        served = ["--model", "scripted", "--base-url", server.url]
+        with subprocess.Popen([sys.executable, "-c", PROCESS, *line, *served]) as process:
+            server.wait_for(3, 60)
+            while not read_entries(runs):
+                time.sleep(0.02)
+            process.send_signal(signal.SIGKILL)
+            assert process.wait(30) == -signal.SIGKILL
+    (before,) = read_entries(runs)
+    assert (before.case, out.exists()) == ("c0", False)
+    with ChatServer(said) as server:
+        done = asked_of(desk, server, *more)
+        assert [asked.question[-2:] for asked in server.requests if asked.turn == 0] == ["1?", "2?"]
+        again = asked_of(desk, server, *more, "--json")
+        assert len(server.requests) == 4
+    assert (done.exit_code, again.exit_code) == (0, 0), done.output
+    assert "1 of the runs were made before" in done.stdout
+    assert read_entries(runs)[0] == before
+    told = json.loads(out.read_text())
+    assert (told["questions"], told["before"], told["runs"]) == (3, 3, str(runs))
+    assert [one["uid"] for one in told["answers"]] == ["c0", "c1", "c2"]
+    assert [one["reward"]["correct"] for one in told["answers"]] == [True, True, False]
+
+
+def test_kept_runs_are_of_one_agent_and_one_collection(desk: Path, tmp_path: Path) -> None:
+    kept = ("--runs", str(tmp_path / "runs"))
+    with ChatServer(said) as server:
+        assert asked_of(desk, server, *kept).exit_code == 0
+        for other, named in ((("--max-steps", "3"), "limits"), (("--blank",), "collection")):
+            refused = asked_of(desk, server, *kept, *other).exception
+            assert isinstance(refused, RunError)
+            assert f"another {named}" in str(refused)
+            assert "--out" not in str(refused)  # that is the report here
+        assert asked_of(desk, server, *kept, "--exact").exit_code == 0  # judges the same runs otherwise
+        assert len(server.requests) == 6
+
+
+def test_runs_that_failed_stay_until_they_are_asked_again(desk: Path, tmp_path: Path) -> None:
+    kept = ("--runs", str(tmp_path / "runs"))
+    with ChatServer(lambda asked: Refuse(400, "no") if "1?" in asked.question else said(asked)) as server:
+        assert "--retry-failed" in asked_of(desk, server, *kept).stdout
+    with ChatServer(said) as server:
+        left = asked_of(desk, server, *kept, "--json")
+        assert not server.requests
+        mended = asked_of(desk, server, *kept, "--retry-failed", "--json")
+        assert len(server.requests) == 2
+    assert [json.loads(one.stdout)["failed"] for one in (left, mended)] == [1, 0]
+
+
+def test_nothing_is_asked_again_where_no_runs_are_kept(desk: Path) -> None:
+    refused = asked_of(desk, None, "--retry-failed")
+    assert refused.exit_code == 2
+    assert "--runs" in refused.output
+
+
+def test_the_judge_is_asked_once_about_kept_runs_and_closed(
+    desk: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    closed: list[str] = []
+    close = OpenAIChat.aclose
+
+    async def noted(self: OpenAIChat) -> None:
+        closed.append(self.name)
+        await close(self)
+
+    monkeypatch.setattr(OpenAIChat, "aclose", noted)
+
+    def script(asked: Asked) -> Reply:
+        return Say("<judge>true</judge>") if asked.body["model"] == "judge" else said(asked)
+
+    with ChatServer(script, models=None) as server:
+        monkeypatch.setenv("VRAG_JUDGE_MODEL", "judge")
+        monkeypatch.setenv("VRAG_JUDGE_URL", server.url)
+        for _ in range(2):
+            done = asked_of(desk, server, "--runs", str(tmp_path / "runs"), "--json")
+            assert json.loads(done.stdout)["accuracy"] == 1.0, done.output
+    assert [asked.body["model"] for asked in server.requests].count("judge") == 3
+    assert sorted(closed) == ["judge", "judge", "scripted", "scripted"]

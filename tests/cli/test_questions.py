@@ -10,7 +10,7 @@ import pytest
 from ferry_desk import lay_out
 from typer.testing import CliRunner
 
-from vrag.cases import ParquetOptions, dump_cases, read_cases, write_parquet
+from vrag.cases import ParquetOptions, read_cases, row_of, write_parquet
 from vrag.cli.evaluate import app as evaluate
 from vrag.cli.questions import read_questions
 from vrag.cli.train import app as train
@@ -22,7 +22,7 @@ def desk(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The same two questions in three kinds of files."""
     folder = lay_out(tmp_path_factory.mktemp("desk"), ["48,200", "12"])
     cases = read_cases(folder / "questions.json")
-    rows = dump_cases(cases)["examples"]
+    rows = [row_of(case) for case in cases]
     (folder / "questions.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     (folder / "questions").write_text(json.dumps(rows))
     write_parquet(folder / "questions.parquet", cases, ParquetOptions(data_source="rag"))

@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 
 from vrag.cli.program import app
 from vrag.errors import SettingsError, TrainingError, VragError
+from vrag.reward.judges.rules import RulesJudge
 
 if TYPE_CHECKING:
     from typer.testing import Result
@@ -110,6 +111,17 @@ class TestTheChain:
             (trained / "metrics.jsonl").read_bytes(),
         )
         assert before == after
+
+    def test_its_judge_is_closed(self, trained: Path, desk: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        """A model that judges has connections."""
+        closed: list[RulesJudge] = []
+
+        async def noted(self: RulesJudge) -> None:
+            closed.append(self)
+
+        monkeypatch.setattr(RulesJudge, "aclose", noted)
+        assert rl(desk, trained, "--held-out", desk / "corpus" / "held_out.json").exit_code == 0
+        assert len(closed) == 1
 
     def test_one_that_was_stopped_goes_on(self, trained: Path, desk: Path, tmp_path: Path) -> None:
         shutil.copytree(trained, tmp_path / "run")
@@ -209,6 +221,16 @@ class TestRefusals:
         assert "held_out, seed" in said
         assert "--again" in said
 
+    def test_runs_that_were_edited_are_other_ones(self, desk: Path, tmp_path: Path) -> None:
+        shutil.copytree(desk / "shown", tmp_path / "shown")
+        line = ("train", "local", "sft", tmp_path / "shown", "-m", desk / "tiny", "-o", tmp_path / "run",
+                "--steps", 1, "--device", "cpu")  # fmt: skip
+        done(*line)
+        assert "Going on after step 1" in done(*line)
+        message = next(path for path in (tmp_path / "shown").rglob("*.json") if path.parent.name == "files")
+        message.write_text(message.read_text() + " ")
+        assert "other settings: runs" in refusal(invoke(*line))
+
     def test_again_begins_anew(self, trained: Path, desk: Path, tmp_path: Path) -> None:
         shutil.copytree(trained, tmp_path / "run")
         result = rl(desk, tmp_path / "run", "--steps", 1, "--again")
@@ -234,6 +256,7 @@ class TestRefusals:
             (("--stop-at", "2"), "stop"),
             (("--lr", "0"), "lr"),
             (("--autocast", "float8"), "none of auto, bfloat16, off"),
+            (("--dtype", "float8"), "none of auto, float32"),
             (("--autocast", "bfloat16", "--dtype", "bfloat16"), "bfloat16 already"),
             (("--held-out", "gone.json"), "gone.json"),
             (("--collection", "gone"), "gone"),

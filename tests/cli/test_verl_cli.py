@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import json
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -15,9 +16,9 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from vrag.cli.verl import doctor, verl
+from vrag.cli.verl import doctor, run_to_its_end, verl
 from vrag.errors import MissingExtra, SettingsError, TrainingError
-from vrag.rl.trainers.verl import examine
+from vrag.rl.trainers.verl import needs
 
 SCRIPT = Path(__file__).parents[2] / "train_grpo_qwen2_5_vl_7b.sh"
 APP = typer.Typer()
@@ -67,6 +68,40 @@ def test_without_verl_nothing_starts(data: Path) -> None:
     assert "vrag-agent[verl]" in str(done.exception)
 
 
+@pytest.mark.parametrize("given", [["--judge-url", "http://j/v1"], ["--judge-model", "m"]])
+def test_half_a_judge_is_refused_before_it_fails_every_rollout(given: list[str]) -> None:
+    done = CliRunner().invoke(APP, ["verl", *given, "--dry-run"])
+    assert isinstance(done.exception, SettingsError)
+    assert "--judge-url and --judge-model" in str(done.exception)
+
+
+ENDING = """
+import sys, time
+try:
+    print("began", flush=True)
+    time.sleep(60)
+except KeyboardInterrupt:
+    time.sleep(0.6)  # longer than `subprocess.run` would wait before it kills
+    print("ended", flush=True)
+"""
+OUTER = "import sys; from vrag.cli.verl import run_to_its_end; sys.exit(run_to_its_end(sys.argv[1:]))"
+
+
+def test_ctrl_c_leaves_verl_the_time_to_end() -> None:
+    line = [sys.executable, "-c", OUTER, sys.executable, "-c", ENDING]
+    with subprocess.Popen(line, stdout=subprocess.PIPE, text=True, start_new_session=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "began\n"
+        os.killpg(process.pid, signal.SIGINT)
+        assert process.stdout.read() == "ended\n"
+        assert process.wait(30) == 130
+
+
+def test_the_status_of_verl_is_that_of_the_command() -> None:
+    ends = ("sys.exit(3)", "os.kill(os.getpid(), 9)")
+    assert [run_to_its_end([sys.executable, "-c", f"import os, sys; {end}"]) for end in ends] == [3, 137]
+
+
 @pytest.mark.parametrize("given", [["nothing"], ["qwen2_5_vl_7b", "--agent", "other"]])
 def test_unknown_names_are_refused(given: list[str]) -> None:
     done = CliRunner().invoke(APP, ["verl", *given])
@@ -81,7 +116,7 @@ def test_with_verl_data_is_looked_at_first(
     done = CliRunner().invoke(APP, ["verl"])
     assert isinstance(done.exception, TrainingError)
     assert "vLLM" in str(done.exception)
-    monkeypatch.setattr(examine, "engine", lambda: "vllm")
+    monkeypatch.setattr(needs, "engine", lambda: "vllm")
     done = CliRunner().invoke(APP, ["verl", "--data", str(tmp_path / "none.parquet")])
     assert "vrag data convert" in str(done.exception)
     poor = tmp_path / "poor.parquet"
@@ -98,16 +133,13 @@ def test_the_doctor_says_what_to_install(data: Path, monkeypatch: pytest.MonkeyP
     done = CliRunner().invoke(APP, given)
     assert done.exit_code == 1
     checks = {check["name"]: check for check in json.loads(done.output)["checks"]}
-    assert checks["verl"]["status"] == checks["names"]["status"] == checks["engine"]["status"] == "fail"
+    assert checks["verl"]["status"] == checks["engine"]["status"] == "failed"
+    assert checks["names"]["status"] == "skipped"
     assert "pip install 'vrag-agent[verl]'" in checks["verl"]["hint"]
-    assert checks["data train set.parquet"] == {
-        "name": "data train set.parquet",
-        "status": "ok",
-        "message": "1 questions.",
-        "hint": "",
-    }
-    assert checks["collection"]["status"] == "fail"
-    assert checks["judge"]["status"] == "warn"
+    assert checks["data train set.parquet"]["status"] == "ok"
+    assert checks["data train set.parquet"]["message"] == "1 questions."
+    assert checks["collection"]["status"] == "failed"
+    assert checks["judge"]["status"] == "warning"
     assert KEY not in done.output
 
 
@@ -115,9 +147,18 @@ def test_the_doctor_prints_a_table(tmp_path: Path) -> None:
     given = ["doctor", "--data", str(tmp_path / "none"), "--search-url", "http://127.0.0.1:9"]
     done = CliRunner().invoke(APP, given)
     assert done.exit_code == 1
-    assert "fail  verl" in done.output
+    assert "failed   verl" in done.output
     assert "→ Make it: vrag data convert" in done.output
     assert "7 checks" in done.output
+
+
+def test_the_doctor_says_where_the_judge_cannot_be_asked(tmp_path: Path) -> None:
+    given = ["doctor", "--judge-url", "http://127.0.0.1:9/v1", "--judge-model", "m", "--json"]
+    checks = json.loads(CliRunner().invoke(APP, given).output)["checks"]
+    [judge] = [check for check in checks if check["name"] == "judge"]
+    assert judge["status"] == "failed"
+    assert "http://127.0.0.1:9/v1 cannot be reached" in judge["message"]
+    assert "--judge-url" in judge["hint"]
 
 
 def run_script(*given: str, **variables: str) -> subprocess.CompletedProcess[str]:

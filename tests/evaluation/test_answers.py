@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from vrag.agent.trajectory import Trajectory
+from vrag.errors import RunError
 from vrag.evaluation.answers import AnswerReport, score_answers
 from vrag.evaluation.blank import BlankSearcher
 from vrag.reward import Reward
@@ -80,6 +81,15 @@ def test_runs_are_scored_at_once_and_not_one_after_the_other() -> None:
         return judge.seen
 
     assert [asyncio.run(judged(most)) for most in (2, 4)] == [2, 4]
+
+
+def test_what_taking_a_run_raises_is_raised_as_it_is() -> None:
+    async def broken() -> AsyncGenerator[tuple[Case, Trajectory], None]:
+        yield CASES[0], Trajectory(answer="a")
+        raise RunError("The disk is full.")
+
+    with pytest.raises(RunError, match="full"):
+        asyncio.run(score_answers(CASES, broken(), Table()))
 
 
 def test_blanked_pages_are_found_as_before_and_show_nothing() -> None:

@@ -32,3 +32,9 @@ def folder(tmp_path: Path) -> Path:
     path = tmp_path / "files"
     path.mkdir()
     return path
+
+
+@pytest.fixture
+def target(tmp_path: Path) -> Path:
+    """Where an imported collection is to lie."""
+    return tmp_path / "collection"

@@ -6,7 +6,7 @@ Usage: python verl_job.py FOLDER PART
 
 It prints one line of JSON last: what the test looks at. The parts:
 
-- `names`: what the entry point registers, and what `import verl` costs;
+- `names`: what the entry point registers, and what `import verl` imports of ours;
 - `configurations`: every shipped configuration, composed and validated by verl's own code;
 - `advantages`: verl's GRPO beside ours on random groups;
 - `step`: verl's agent loop worker, replay buffer and trainer, from prompts to advantages. Ray's processes and
@@ -19,7 +19,6 @@ import asyncio
 import importlib.util
 import json
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -64,10 +63,8 @@ def shipped() -> Path:
 
 def names(_folder: Path) -> dict[str, Any]:
     """What the entry point registers; this package is imported by nobody else."""
-    began = time.perf_counter()
     import verl
 
-    took = time.perf_counter() - began
     ours = sorted(name for name in sys.modules if name.startswith("vrag"))
     from importlib.metadata import entry_points
 
@@ -78,9 +75,7 @@ def names(_folder: Path) -> dict[str, Any]:
     return {
         "version": verl.__version__,
         "entries": [entry.value for entry in entry_points(group="verl.plugins") if entry.name == "vrag"],
-        "seconds": took,
         "imported": ours,
-        "torch_of_ours": "vrag.rl.trainers.verl.loops" in ours,
         "loops": {name: _agent_loop_registry[name]["_target_"] for name in ("vrag", "vimrag")},
         "trainer": issubclass(get_trainer_cls("vrag"), PPOTrainerSync),
         "manager": get_reward_manager_cls("vrag").__name__,
@@ -109,29 +104,27 @@ def configurations(folder: Path) -> dict[str, Any]:
             lora = config.actor_rollout_ref.model.lora_rank > 0
             if not lora:  # that needs to ask vLLM for its greatest rank
                 validate_config(config, need_reference_policy(config), need_critic(config))
-            rollout = config.actor_rollout_ref.rollout
-            found[f"{path.stem}/{agent}"] = {
-                "loop": rollout.agent.default_agent_loop,
-                "group": rollout.n,
-                "questions": config.data.train_batch_size,
-                "lengths": [rollout.prompt_length, rollout.response_length],
-                "lr": config.actor_rollout_ref.actor.optim.lr,
-                "warmup": config.actor_rollout_ref.actor.optim.lr_warmup_steps,
-                "kl": [
-                    config.actor_rollout_ref.actor.kl_loss_type,
-                    config.actor_rollout_ref.actor.kl_loss_coef,
-                    config.actor_rollout_ref.actor.use_kl_loss,
-                ],
-                "clip": config.actor_rollout_ref.actor.clip_ratio_high,
-                "loss": config.actor_rollout_ref.actor.policy_loss.loss_mode,
-                "temperature": rollout.temperature,
-                "gpus": config.trainer.n_gpus_per_node,
-                "lora": config.actor_rollout_ref.model.lora_rank,
-                "credit": options.credit,
-                "steps": options.steps,
-                "validated": not lora,
-            }
+            found[f"{path.stem}/{agent}"] = facts(config) | {"credit": options.credit, "validated": not lora}
     return found
+
+
+def facts(config) -> dict[str, Any]:
+    """What a composed configuration says."""
+    actor, rollout = config.actor_rollout_ref.actor, config.actor_rollout_ref.rollout
+    return {
+        "loop": rollout.agent.default_agent_loop,
+        "group": rollout.n,
+        "questions": config.data.train_batch_size,
+        "lengths": [rollout.prompt_length, rollout.response_length],
+        "lr": actor.optim.lr,
+        "warmup": actor.optim.lr_warmup_steps,
+        "kl": [actor.kl_loss_type, actor.kl_loss_coef, actor.use_kl_loss],
+        "clip": actor.clip_ratio_high,
+        "loss": actor.policy_loss.loss_mode,
+        "temperature": rollout.temperature,
+        "gpus": config.trainer.n_gpus_per_node,
+        "lora": config.actor_rollout_ref.model.lora_rank,
+    }
 
 
 def advantages(_folder: Path) -> dict[str, Any]:
@@ -259,7 +252,7 @@ def read_rows(batch) -> list[dict[str, Any]]:
     import transfer_queue as tq
 
     fields = ["prompts", "responses", "response_mask", "rm_scores", "rollout_log_probs", "position_ids"]
-    more = ["extra_fields", "multi_modal_inputs", "num_turns"]
+    more = ["extra_fields", "multi_modal_inputs"]
     found = []
     for key, tag in zip(batch.keys, batch.tags, strict=True):
         data = tq.kv_batch_get(keys=[key], partition_id=batch.partition_id, select_fields=[*fields, *more])[0]
@@ -275,11 +268,9 @@ def read_rows(batch) -> list[dict[str, Any]]:
                 "logprobs": data["rollout_log_probs"].tolist(),
                 "reward": float(data["rm_scores"].sum()),
                 "features": 0 if grid is None else int((grid.prod(-1) // 4).sum()),
-                "grids": [] if grid is None else grid.tolist(),
                 "positions": list(data["position_ids"].shape),
                 "said": data["extra_fields"]["vrag"],
                 "info": data["extra_fields"]["reward_extra_info"],
-                "turns": int(data["num_turns"]),
                 "versions": [tag["min_global_steps"], tag["max_global_steps"]],
             }
         )

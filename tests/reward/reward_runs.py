@@ -110,3 +110,6 @@ class ToldJudge:
         if isinstance(self.verdict, JudgeError):
             raise self.verdict
         return self.verdict
+
+    async def aclose(self) -> None:
+        """Holds nothing."""

@@ -91,6 +91,9 @@ class Slow:
             raise self.failure
         return GRADED
 
+    async def aclose(self) -> None:
+        """Holds nothing."""
+
 
 class TestAtOnce:
     @pytest.mark.parametrize("failure", [None, JudgeError("No verdict.")])

@@ -113,3 +113,9 @@ def test_any_two_texts_have_a_verdict(reference: str, answer: str) -> None:
 def test_an_answer_in_the_words_of_the_reference_is_right(text: str) -> None:
     if text.strip(" .,-%"):
         assert verdict(text, text).correct
+
+
+def test_a_list_beyond_all_measure_is_compared_as_text() -> None:
+    ones = "[" + ", ".join(["1"] * 1500) + "]"
+    assert verdict(ones, ones).correct
+    assert not verdict(ones, ones.replace("1]", "2]")).correct

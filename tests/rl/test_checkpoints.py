@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -16,10 +17,8 @@ from vrag.rl.network import Network, open_network
 from vrag.rl.update import UpdateOptions, Updates
 
 if TYPE_CHECKING:
+    from collections.abc import Generator
     from pathlib import Path
-
-for library in ("torch", "transformers"):
-    pytest.importorskip(library, reason="the extra `train` is not installed")
 
 MADE = {"kind": "test", "lr": 0.1, "update": {"warmup": 0}}
 
@@ -38,6 +37,18 @@ def run(tmp_path: Path) -> Checkpoints:
     made = Checkpoints(tmp_path / "run")
     assert made.begin(MADE) is None
     return made
+
+
+@contextmanager
+def _no_file_above(size: int) -> Generator[None]:
+    """Inside, the system takes no file that is larger, as where a disk is full."""
+    resource = pytest.importorskip("resource", reason="there are no such limits here")
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
 def folders(run: Checkpoints) -> list[str]:
@@ -111,6 +122,45 @@ class TestSaving:
         assert saved.step == 1
         assert folders(run) == ["step-000001"], "what was torn is swept away"
 
+    @pytest.mark.parametrize("part", ["weights", "optimizer"])
+    def test_a_disk_that_takes_no_more_is_told_of(
+        self, part: str, stepped: tuple[Network, Updates], run: Checkpoints
+    ) -> None:
+        """Really full: weights are written by Rust and the optimizer by C++, each with errors of its own."""
+        first = run.save(1, *stepped, {})
+        size = (first / "model.safetensors").stat().st_size
+        with _no_file_above(size // 2 if part == "weights" else size), pytest.raises(TrainingError) as told:
+            run.save(2, *stepped, {})
+        assert "step-000002 cannot be written" in str(told.value)
+        assert "Make room" in (told.value.hint or "")
+        assert sorted(path.name for path in first.parent.iterdir()) == ["step-000001"], "nothing torn is left"
+        assert run.begin(MADE) is not None
+
+    @pytest.mark.parametrize("broken", ["disk", "rename"])
+    def test_a_model_that_cannot_be_published_leaves_the_one_before(
+        self, broken: str, stepped: tuple[Network, Updates], run: Checkpoints, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        model = run.publish(stepped[0])
+        before = {path.name: path.read_bytes() for path in model.iterdir()}
+        renamed: list[Path] = []
+
+        def second(path: Path, target: Path) -> Path:
+            renamed.append(path)
+            if len(renamed) == 2:
+                raise OSError(30, "Read-only file system")
+            return path.replace(target)
+
+        if broken == "rename":
+            monkeypatch.setattr("pathlib.Path.rename", second)
+        with (
+            _no_file_above(10_000) if broken == "disk" else nullcontext(),
+            pytest.raises(TrainingError, match="model cannot be written") as told,
+        ):
+            run.publish(stepped[0])
+        assert "Make room" in (told.value.hint or "")
+        assert {path.name: path.read_bytes() for path in model.iterdir()} == before
+        assert sorted(path.name for path in run.run.iterdir()) == ["model", "training.json"]
+
     def test_is_published_whole(self, stepped: tuple[Network, Updates], run: Checkpoints) -> None:
         for _ in range(2):
             assert run.publish(stepped[0]) == run.run / "model"
@@ -151,6 +201,22 @@ class TestBeginning:
             Checkpoints(tmp_path).begin(MADE, again=again)
         assert (tmp_path / "letters.txt").read_text() == "dear"
         assert len(list(tmp_path.iterdir())) == 1
+
+    @pytest.mark.parametrize("again", [False, True])
+    def test_a_place_that_cannot_be_written_is_told_of(
+        self, again: bool, run: Checkpoints, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def refused(*_: Any, **__: Any) -> None:
+            raise OSError(30, "Read-only file system")
+
+        monkeypatch.setattr("vrag.rl.checkpoints.write_whole", refused)
+        monkeypatch.setattr("vrag.rl.checkpoints.one_writer", refused)
+        with pytest.raises(TrainingError, match="cannot be written: Read-only") as told:
+            (run if again else Checkpoints(run.run / "new")).begin(MADE, again=again)
+        assert "name another folder" in (told.value.hint or "")
+        with pytest.raises(TrainingError, match="cannot be written: Read-only") as told, run.held():
+            pass
+        assert "name another folder" in (told.value.hint or "")
 
     def test_a_file_is_no_folder(self, tmp_path: Path) -> None:
         (tmp_path / "run").write_text("dear")

@@ -11,6 +11,7 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from benchmarks.credit.__main__ import SHIPPED, main
+from benchmarks.credit.pictures import study_svg
 from benchmarks.credit.report import markdown, write_report
 from benchmarks.credit.results import results_of
 from benchmarks.credit.runner import beside
@@ -164,6 +165,15 @@ def test_the_picture_has_the_measure_first_with_its_threshold_and_a_band_of_each
     assert {"60%", "90%"} <= set(texts)  # of the seeds at the last evaluation: 50, 60, 70 and 80, 90, 100
 
 
+def test_counts_of_what_should_not_happen_are_in_the_picture_where_it_happened(study: Path) -> None:
+    for counts, drawn in (({"failed": 0, "missing": 0}, []), ({"failed": 2, "missing": 0}, ["Failed"])):
+        with (study / "grpo-1" / "metrics.jsonl").open("a") as stream:
+            stream.write(json.dumps({"step": 40} | counts) + "\n")
+        root = ET.fromstring(study_svg(counted(study)))
+        texts = [one.text for one in root.iter("{http://www.w3.org/2000/svg}text")]
+        assert [text for text in texts if text in {"Failed", "Missing rewards"}] == drawn
+
+
 def test_the_share_of_runs_at_the_threshold_rises_in_upright_steps(study: Path) -> None:
     """Of ggpo one of three at 10, all at 20; of grpo, one cut at 20, half at 30 and all at 40."""
     write(study / "grpo-1", COURSES["grpo", 1][:2])
@@ -189,6 +199,14 @@ def test_a_study_without_a_run_has_a_report_too(tmp_path: Path) -> None:
 def test_a_folder_without_a_study_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([str(tmp_path / "none"), "--report"]) == 2
     assert "There is no study in" in capsys.readouterr().err
+
+
+def test_no_runs_at_once_are_refused_rather_than_passed_over(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([str(tmp_path), "--parallel", "0"]) == 2
+    assert "less than 1" in capsys.readouterr().err
+    assert not (tmp_path / "study.json").exists()
 
 
 def test_a_setting_is_frozen_and_only_how_many_runs_at_once_may_change(tmp_path: Path) -> None:

@@ -10,18 +10,23 @@ import numpy as np
 import pytest
 from tiny_world import (
     ANSWER,
+    DONE,
     FAMILIES,
+    NODE,
+    NOTES,
     SEARCH,
     TOLERANCE,
+    drift,
+    factor,
     files_of,
     force,
+    histories,
     in_order,
     noise,
     opened,
     randoms,
     rolled,
     row_of,
-    said,
     shared,
     tiny,
     torch,
@@ -31,7 +36,6 @@ from tiny_world import (
 
 from vrag.agent.policies.local import LocalOptions, open_local
 from vrag.agent.policy import Reply
-from vrag.agent.toolcalls import AnswerNode, Memorize, Note, SearchNode, render_call
 from vrag.agent.vimrag import Vimrag
 from vrag.rl.forward import piles, score
 from vrag.rl.generation import Sampling, first_prompt, write
@@ -39,41 +43,9 @@ from vrag.rl.rows import Row, rows_of
 from vrag.rl.teaching import vocabulary_of
 
 if TYPE_CHECKING:
-    from vrag.agent.policy import Enclosed, Message
+    from vrag.agent.policy import Enclosed
     from vrag.rl.network import Network
     from vrag.rl.rollout import Rollout
-
-for library in ("torch", "transformers"):
-    pytest.importorskip(library, reason="the extra `train` is not installed")
-
-NODE = render_call(SearchNode("n1", ("root",), "ferry passengers"))
-NOTES = render_call(Memorize("48,200", (Note("Picture 1", useful=True, priority=5),)))
-DONE = render_call(AnswerNode(("n1",), "48,200"))
-
-
-def histories(factor: int) -> list[list[Message]]:
-    """Short and long, with and without pictures, pictures of several sizes."""
-    one, two = noise(1, factor=factor), noise(2, 3, 2, factor=factor)
-    return [
-        [user("red")],
-        [user("red", one, "blue green grey of a return ticket ?")],
-        [user("a"), said(SEARCH), user("Picture 1:", two, "Picture 2:", one, "Answer.")],
-        [user(*["ferry passengers 48,200"] * 9)],
-    ]
-
-
-def factor(network: Network) -> int:
-    return network.checkpoint.profile.factor
-
-
-def drift(network: Network, rows: list[Row], files: dict[str, bytes], temperature: float = 1.0) -> float:
-    """The greatest difference between what was sampled and what is recomputed, of any own token."""
-    with torch().no_grad():
-        scored = score(network, rows, files, temperature)
-    difference = (scored.logprobs - scored.sampled).abs()
-    assert int(scored.own.sum()) == sum(int(row.own.sum()) for row in rows) > 0
-    assert not difference[~scored.own].any(), "what is not its own counts for nothing"
-    return float(difference.max())
 
 
 def rows_in(network: Network, rollouts: list[Rollout]) -> tuple[list[Row], dict[str, bytes]]:

@@ -10,7 +10,10 @@ import numpy as np
 import pytest
 from tiny_world import (
     ANSWER,
+    DONE,
     FAMILIES,
+    NODE,
+    NOTES,
     SEARCH,
     force,
     in_order,
@@ -40,9 +43,6 @@ if TYPE_CHECKING:
     from vrag.rl.network import Network
     from vrag.rl.rollout import Rollout
     from vrag.rl.rows import RunRows
-
-for library in ("torch", "transformers"):
-    pytest.importorskip(library, reason="the extra `train` is not installed")
 
 
 def written(network: Network, text: str, ids: list[int] | None = None, *, end: bool = True) -> Written:
@@ -234,7 +234,6 @@ class TestRows:
                 assert 1 <= len(calls(rollout)) <= 3
 
     def test_of_rebuilt_contexts(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        from test_forward import DONE, NODE, NOTES
 
         network = shared()
         force(monkeypatch, in_order(NODE, "red", NOTES, DONE))

@@ -4,20 +4,38 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import Counter
+from itertools import count
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
-from test_forward import DONE, NODE, NOTES
 from test_local_trainer import OPTIONS, always, by_chance
-from tiny_world import Counting, agents, cases, force, opened, same, weights
+from tiny_world import (
+    ANSWER,
+    DONE,
+    NODE,
+    NOTES,
+    SEARCH,
+    Counting,
+    agents,
+    cases,
+    force,
+    opened,
+    same,
+    weights,
+)
+from tiny_world import turns as by_turns
 
 from vrag.agent.vimrag import Vimrag
+from vrag.rl.batching import Scribe
 from vrag.rl.checkpoints import Checkpoints
 from vrag.rl.grpo import group_advantages
 from vrag.rl.metrics import FILE, MetricsFile
+from vrag.rl.rows import Dropped, RunRows, rows_of
 from vrag.rl.trainers.local import LocalTrainer
+from vrag.testing import tiny_corpus
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -30,9 +48,6 @@ if TYPE_CHECKING:
     from vrag.rl.generation import Prompt
     from vrag.rl.network import Network
     from vrag.types import Case
-
-for library in ("torch", "transformers"):
-    pytest.importorskip(library, reason="the extra `train` is not installed")
 
 
 class Watched:
@@ -106,6 +121,29 @@ class Failing:
         return self.make(policy)
 
 
+class Slow:
+    """A searcher that takes longer for each query than for the one before."""
+
+    def __init__(self) -> None:
+        self.asked = 0
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(tiny_corpus(), name)
+
+    def search(self, *how: Any) -> Any:
+        self.asked += 1
+        time.sleep(0.02 * self.asked)
+        return tiny_corpus().search(*how)
+
+
+def by_graph(network: Network, prompt: Prompt) -> list[int]:
+    """A script of runs with two segments: a search with its notes, the answer."""
+    text = "".join(message.text for message in prompt.messages)
+    spoke = any(message.role == "assistant" for message in prompt.messages)
+    told = NOTES if spoke else DONE if '"id":"n1"' in text else NODE
+    return [*network.encode(told), network.checkpoint.tokenizer.eos_token_id]
+
+
 class TestRollouts:
     @pytest.mark.parametrize("together", [True, False])
     @pytest.mark.parametrize("batch", [64, 4])
@@ -170,14 +208,7 @@ class TestRollouts:
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """Two segments a run: the one that found the page is not blamed for a wrong answer."""
-
-        def script(network: Network, prompt: Prompt) -> list[int]:
-            text = "".join(message.text for message in prompt.messages)
-            spoke = any(message.role == "assistant" for message in prompt.messages)
-            told = NOTES if spoke else DONE if '"id":"n1"' in text else NODE
-            return [*network.encode(told), network.checkpoint.tokenizer.eos_token_id]
-
-        force(monkeypatch, script)
+        force(monkeypatch, by_graph)
         turn = iter([1.0, 0.0, 0.0] * 2)
         how: dict[str, Any] = {"method": Vimrag(), "limit": 4, "max_tokens": 60, "algorithm": "ggpo"}
         watched, values, _, _ = stepped(tmp_path, monkeypatch, reward=lambda _case, _run: next(turn), **how)
@@ -189,3 +220,51 @@ class TestRollouts:
         assert sorted(correct) == [False] * 4 + [True] * 2
         assert lesson.masked.tolist() == [mask for right in correct for mask in (not right, False)]
         assert values["masked"] == pytest.approx(4 / 12)
+
+    def test_segments_of_a_run_are_one_unit_where_the_graph_says_nothing(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """GRPO: however many rows a run has, it counts once, and its tokens are of one mean."""
+        force(monkeypatch, by_graph)
+        how: dict[str, Any] = {"method": Vimrag(), "limit": 4, "max_tokens": 60, "algorithm": "grpo"}
+        watched, *_ = stepped(tmp_path, monkeypatch, **how)
+        assert [row.segment for row in watched.lesson.rows] == [0, 1] * 6
+        assert watched.lesson.units.tolist() == [at // 2 for at in range(12)]
+        assert watched.lesson.count == 6
+        assert not watched.lesson.masked.any()
+
+    @pytest.mark.parametrize("scale", [True, False])
+    def test_a_run_without_rows_leaves_its_group(
+        self, scale: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        number = count()
+
+        def all_but_one(*told: Any) -> RunRows:
+            made = rows_of(*told)
+            return made if next(number) != 1 else RunRows((), (Dropped(0, (1,), "It is damaged."),))
+
+        monkeypatch.setattr("vrag.rl.trainers.local.rows_of", all_but_one)
+        watched, values, *_ = stepped(tmp_path, monkeypatch, scale=scale)
+        totals = [one.reward.total for one in watched.tried]
+        totals[1] = np.nan
+        wanted = group_advantages(totals, [0, 0, 0, 1, 1, 1], scale=scale)
+        kept = [0, 2, 3, 4, 5]
+        assert watched.lesson.advantages == pytest.approx(wanted[kept])
+        assert watched.lesson.count == 5
+        assert values["dropped"] == 1
+
+    def test_a_batch_waits_for_the_slowest_search(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Together: what is written at once does not depend on how long anything took."""
+        network, sizes, own = opened(), list[int](), Scribe._batch  # pyright: ignore[reportPrivateUsage]
+
+        async def watched(scribe: Scribe, turns: Sequence[Any]) -> None:
+            sizes.append(len(turns))
+            await own(scribe, turns)
+
+        monkeypatch.setattr(Scribe, "_batch", watched)
+        force(monkeypatch, by_turns(SEARCH, ANSWER))
+        stepped(tmp_path, monkeypatch, network=network, make=agents(network, steps=2, searcher=Slow()),
+                max_tokens=20)  # fmt: skip
+        assert sizes == [6, 6]

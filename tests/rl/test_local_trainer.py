@@ -21,7 +21,6 @@ import numpy as np
 import pytest
 import test_supervised
 from pydantic import ValidationError
-from test_teaching import recorded
 from tiny_world import (
     WORDS,
     Counting,
@@ -30,6 +29,7 @@ from tiny_world import (
     first_words,
     metrics,
     opened,
+    recorded,
     same,
     tiny,
     torch,
@@ -52,9 +52,6 @@ if TYPE_CHECKING:
     from vrag.agent.trajectory import Trajectory
     from vrag.rl.trainers.local import Stepped
     from vrag.types import Case
-
-for library in ("torch", "transformers"):
-    pytest.importorskip(library, reason="the extra `train` is not installed")
 
 OPTIONS = RlOptions(
     steps=6, questions=2, group=3, max_tokens=6, entropy=0.01, evaluate_every=3, save_every=2,

@@ -17,9 +17,6 @@ from vrag.rl.network import open_network
 if TYPE_CHECKING:
     from pathlib import Path
 
-for library in ("torch", "transformers"):
-    pytest.importorskip(library, reason="the extra `train` is not installed")
-
 
 class TestSaving:
     @pytest.mark.parametrize("family", FAMILIES)

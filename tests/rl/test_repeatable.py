@@ -12,8 +12,6 @@ from tiny_world import torch
 from vrag.errors import TrainingError
 from vrag.rl.repeatable import repeatable
 
-pytest.importorskip("torch", reason="the extra `train` is not installed")
-
 
 @pytest.fixture(autouse=True)
 def fresh(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,11 +7,13 @@ import logging
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from test_forward import drift, factor, histories
 from tiny_world import (
     FAMILIES,
     TOLERANCE,
+    drift,
+    factor,
     files_of,
+    histories,
     opened,
     randoms,
     row_of,
@@ -31,9 +33,6 @@ from vrag.rl.update import UpdateOptions, Updates
 
 if TYPE_CHECKING:
     from vrag.rl.rows import Row
-
-for library in ("torch", "transformers"):
-    pytest.importorskip(library, reason="the extra `train` is not installed")
 
 
 def made(network: Network, tokens: int = 7) -> tuple[list[Row], dict[str, bytes]]:

@@ -26,9 +26,6 @@ if TYPE_CHECKING:
 
     from vrag.rl.rollout import Rollout
 
-for library in ("torch", "transformers"):
-    pytest.importorskip(library, reason="the extra `train` is not installed")
-
 PROMPT = Prompt("", (1,), (), ())
 
 

@@ -23,9 +23,6 @@ if TYPE_CHECKING:
 
     from vrag.rl.network import Network
 
-for library in ("torch", "transformers"):
-    pytest.importorskip(library, reason="the extra `train` is not installed")
-
 OPTIONS = SftOptions(steps=6, batch=3, save_every=2, update=UpdateOptions(lr=1e-2, warmup=3))
 
 

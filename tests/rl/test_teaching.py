@@ -2,39 +2,34 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import TYPE_CHECKING
 
 import pytest
-from test_forward import DONE, NODE, NOTES
-from tiny_world import ANSWER, FAMILIES, SEARCH, agents, attempts, force, rolled, shared, turns
+from tiny_world import (
+    ANSWER,
+    DONE,
+    FAMILIES,
+    NODE,
+    NOTES,
+    SEARCH,
+    force,
+    opened,
+    recorded,
+    rolled,
+    shared,
+    turns,
+)
 
 from vrag.agent.events import ModelCalled
 from vrag.agent.vimrag import Vimrag
-from vrag.rl.rollout import Rollout, roll_out
+from vrag.rl.rollout import Rollout
 from vrag.rl.rows import rows_of
 from vrag.rl.teaching import taught_rows, vocabulary_of
-from vrag.testing import ScriptedPolicy
 
 if TYPE_CHECKING:
     from vrag.agent.events import Event
-    from vrag.agent.method import Method
     from vrag.rl.network import Network
     from vrag.rl.rows import Row
-
-for library in ("torch", "transformers"):
-    pytest.importorskip(library, reason="the extra `train` is not installed")
-
-
-def recorded(network: Network, *replies: str, method: Method | None = None, steps: int = 5) -> Rollout:
-    """A run by a script, which tells no tokens."""
-
-    async def roll() -> Rollout:
-        agent = agents(network, method, steps)(ScriptedPolicy(replies))
-        (rollout,) = [one async for one in roll_out(attempts(1), lambda _: agent)]
-        return rollout
-
-    return asyncio.run(roll())
 
 
 def own_text(network: Network, row: Row) -> str:
@@ -86,6 +81,7 @@ class TestWhatIsLearned:
         made = taught_rows(network, events, {})
         assert made.rows == ()
         assert [dropped.steps for dropped in made.dropped] == [(1,), (2,)]
+        assert all("missing or damaged" in dropped.reason for dropped in made.dropped)
 
     def test_a_picture_that_is_gone_is_told_of(self) -> None:
         network = shared()
@@ -95,3 +91,12 @@ class TestWhatIsLearned:
         assert [dropped.steps for dropped in made.dropped] == [(2,)]
         assert len(made.rows) == 1
         assert own_text(network, made.rows[0]) == f"{SEARCH}<|im_end|>"
+
+    @pytest.mark.parametrize("rest", [0, 1, 300])
+    def test_a_picture_that_is_damaged_is_told_of(self, rest: int) -> None:
+        network = opened()  # which has not seen it whole
+        events, files = told(recorded(network, SEARCH, ANSWER))
+        torn = {name: data[:rest] if name.endswith(".jpg") else data for name, data in files.items()}
+        made = taught_rows(network, events, torn)
+        assert [(one.steps, "missing or damaged" in one.reason) for one in made.dropped] == [((2,), True)]
+        assert len(made.rows) == 1

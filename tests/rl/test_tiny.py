@@ -32,9 +32,6 @@ from vrag.testing import tiny_corpus
 if TYPE_CHECKING:
     from pathlib import Path
 
-for library in ("torch", "transformers"):
-    pytest.importorskip(library, reason="the extra `train` is not installed")
-
 SMALL = TinyOptions(hidden=32, vision_hidden=32, layers=1)
 ARGUMENTS = ("zqz", "kvk")
 CALLS = [

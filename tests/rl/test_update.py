@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from tiny_world import files_of, noise, opened, randoms, row_of, same, shared, t
 from vrag.errors import ModelError
 from vrag.rl import update
 from vrag.rl.generation import Sampling, first_prompt, write
-from vrag.rl.losses import LossOptions
+from vrag.rl.losses import LossOptions, RatioKind
 from vrag.rl.update import Lesson, UpdateOptions, Updates
 
 if TYPE_CHECKING:
@@ -21,9 +22,6 @@ if TYPE_CHECKING:
 
     from vrag.rl.network import Network
     from vrag.rl.rows import Row
-
-for library in ("torch", "transformers"):
-    pytest.importorskip(library, reason="the extra `train` is not installed")
 
 PLAIN = LossOptions(kl=0.0)
 
@@ -109,6 +107,28 @@ class TestImproving:
         assert measured["ratio"] == pytest.approx(1.0, abs=1e-5)
         assert measured["clipped"] == 0.0
         assert 0 < measured["entropy"] < np.log(2000)
+
+    def test_a_gradient_that_is_no_number_is_thrown_away(self) -> None:
+        network = opened()
+        made, files = rows(network)
+        before = weights(network)
+        measured = improved(network, lesson(made, [1.0, np.nan, 1.0, 1.0]), files)
+        assert np.isnan(measured["grad_norm"])
+        assert same(before, weights(network))
+
+    def test_a_segment_is_compared_with_the_forward_pass_and_a_token_with_the_sampler(self) -> None:
+        """A sampler that rounds, as in half precision, by more than the narrow clip of segments."""
+        network = opened()
+        made, files = rows(network)
+        rounded = [replace(row, logprobs=row.logprobs - np.float32(0.01) * row.own) for row in made]
+        taught = lesson(rounded, [1.0, -1.0, 1.0, -1.0])
+        segment, token = (
+            improved(opened(), taught, files, loss=LossOptions(kl=0.0, kind=kind))
+            for kind in (RatioKind.SEGMENT, RatioKind.TOKEN)
+        )
+        assert (segment["ratio"], segment["clipped"]) == (1.0, 0.0)
+        assert token["ratio"] == pytest.approx(np.exp(0.01), abs=1e-5)
+        assert segment["drift"] == pytest.approx(token["drift"]) != 0.0
 
     def test_piles_do_not_matter(self) -> None:
         """All rows at once or each alone: the same gradient, the same means."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -17,9 +18,9 @@ from vrag.profiles import PROFILES, write_profile
 from vrag.rl.rollout import Attempt
 from vrag.rl.rows import Vocabulary
 from vrag.rl.trainers.verl.credit import BatchCredit, batch_credit, sessions_of
-from vrag.rl.trainers.verl.examine import shipped
 from vrag.rl.trainers.verl.loops import loop_class
 from vrag.rl.trainers.verl.manager import reward_of
+from vrag.rl.trainers.verl.needs import shipped
 from vrag.rl.trainers.verl.options import VerlOptions, read_options
 from vrag.rl.trainers.verl.outputs import CREDIT, Output, outputs_of
 from vrag.rl.trainers.verl.playing import Played, case_of, open_profile, open_scorer, play, record
@@ -258,6 +259,27 @@ def test_a_failed_rollout_has_no_outputs_and_is_recorded(tmp_path: Path) -> None
     record(made, str(tmp_path), rows=0)
     [file] = tmp_path.iterdir()
     assert '"total": null' in file.read_text(encoding="utf-8")
+
+
+def test_records_are_a_line_for_each_rollout_with_the_parts_of_its_reward(tmp_path: Path) -> None:
+    made, _, _ = played(SCRIPT)
+    record(made, "")  # nobody wants them
+    for step in (1, 2):
+        record(made, str(tmp_path / "new" / "records"), agent="vrag", step=step)
+    [file] = (tmp_path / "new" / "records").iterdir()
+    lines = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
+    assert [line["step"] for line in lines] == [1, 2]
+    assert lines[0]["reward"] == made.reward.as_dict()
+    assert (lines[0]["failure"], lines[0]["answer"], lines[0]["calls"]) == (None, "48,200", 3)
+
+
+def test_a_place_that_takes_no_records_ends_no_rollout(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    made, _, _ = played(SCRIPT)
+    (tmp_path / "file").write_text("")
+    record(made, str(tmp_path / "file"))
+    assert "cannot be recorded" in caplog.text
 
 
 def test_a_full_context_is_the_model_s_own_doing() -> None:

@@ -20,38 +20,45 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pytest
 from PIL import Image
 
 from vrag.agent.environment import Environment, EnvironmentOptions
 from vrag.agent.limits import Limits
 from vrag.agent.loop import Agent
 from vrag.agent.policy import Enclosed, Message, Role, Text
+from vrag.agent.toolcalls import AnswerNode, Memorize, Note, SearchNode, render_call
 from vrag.agent.vrag import Vrag
 from vrag.geometry import Size
 from vrag.reward.base import Reward
 from vrag.rl import batching, generation
 from vrag.rl.batching import Scribe
+from vrag.rl.forward import score
 from vrag.rl.generation import Sampling
 from vrag.rl.network import Network, open_network
 from vrag.rl.rollout import Attempt, Rollout, roll_out
 from vrag.rl.rows import Row
 from vrag.rl.tiny import TinyOptions, make_tiny
-from vrag.testing import tiny_corpus
+from vrag.testing import ScriptedPolicy, tiny_corpus
 from vrag.types import Case
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
-
-    import pytest
 
     from vrag.agent.method import Method
     from vrag.agent.policy import Policy
     from vrag.agent.trajectory import Trajectory
     from vrag.rl.generation import Prompt, Written
 
+for library in ("torch", "transformers"):  # whoever imports this is skipped without them
+    pytest.importorskip(library, reason="the extra `train` is not installed")
+
 FAMILIES = ("qwen3-vl", "qwen2.5-vl")
 WORDS = ("red blue green grey", "ferry passengers prices 48,200", "colour of a return ticket ?")
 SEARCH, ANSWER = "<search>ferry passengers</search>", "<answer>48,200</answer>"
+NODE = render_call(SearchNode("n1", ("root",), "ferry passengers"))
+NOTES = render_call(Memorize("48,200", (Note("Picture 1", useful=True, priority=5),)))
+DONE = render_call(AnswerNode(("n1",), "48,200"))
 TOLERANCE = 2e-5
 _DRAWN = generation._Drawer._drawn
 
@@ -106,6 +113,21 @@ def noise(seed: int, columns: int = 2, rows: int = 2, *, factor: int = 32) -> En
     return Enclosed(f"noise {seed}", size, file.getvalue(), sha256)
 
 
+def factor(network: Network) -> int:
+    return network.checkpoint.profile.factor
+
+
+def histories(factor: int) -> list[list[Message]]:
+    """Short and long, with and without pictures, pictures of several sizes."""
+    one, two = noise(1, factor=factor), noise(2, 3, 2, factor=factor)
+    return [
+        [user("red")],
+        [user("red", one, "blue green grey of a return ticket ?")],
+        [user("a"), said(SEARCH), user("Picture 1:", two, "Picture 2:", one, "Answer.")],
+        [user(*["ferry passengers 48,200"] * 9)],
+    ]
+
+
 def user(*parts: str | Enclosed) -> Message:
     return Message(Role.USER, tuple(Text(part) if isinstance(part, str) else part for part in parts))
 
@@ -137,6 +159,16 @@ def pictures_of(prompt: Prompt) -> list[Enclosed]:
 
 def randoms(count: int, seed: int = 0) -> list[np.random.Generator]:
     return [np.random.default_rng((seed, at)) for at in range(count)]
+
+
+def drift(network: Network, rows: list[Row], files: dict[str, bytes], temperature: float = 1.0) -> float:
+    """The greatest difference between what was sampled and what is recomputed, of any own token."""
+    with torch().no_grad():
+        scored = score(network, rows, files, temperature)
+    difference = (scored.logprobs - scored.sampled).abs()
+    assert int(scored.own.sum()) == sum(int(row.own.sum()) for row in rows) > 0
+    assert not difference[~scored.own].any(), "what is not its own counts for nothing"
+    return float(difference.max())
 
 
 # Runs
@@ -196,6 +228,17 @@ def rolled(
         finally:
             scribe.close()
         return sorted(done, key=lambda one: one.attempt.case.uid)
+
+    return asyncio.run(roll())
+
+
+def recorded(network: Network, *replies: str, method: Method | None = None, steps: int = 5) -> Rollout:
+    """A run by a script, which tells no tokens."""
+
+    async def roll() -> Rollout:
+        agent = agents(network, method, steps)(ScriptedPolicy(replies))
+        (rollout,) = [one async for one in roll_out(attempts(1), lambda _: agent)]
+        return rollout
 
     return asyncio.run(roll())
 

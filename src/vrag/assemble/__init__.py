@@ -24,7 +24,7 @@ from vrag.assemble.answering import (
 from vrag.assemble.searching import open_client, open_searcher, vector_options
 from vrag.assemble.service import Agents
 from vrag.assemble.shelf import Shelf
-from vrag.assemble.training import open_judge, open_scorer
+from vrag.assemble.training import made_with, open_judge, open_scorer
 from vrag.assemble.workbench import Workbench, open_workbench, run_store
 
 __all__ = [
@@ -39,6 +39,7 @@ __all__ = [
     "corpus_options",
     "documents_under",
     "load_embedder",
+    "made_with",
     "open_agent",
     "open_chat",
     "open_client",

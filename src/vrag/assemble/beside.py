@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 from vrag.errors import CollectionError, VragError
 from vrag.index.place import LocalPlace
 from vrag.index.store import Collection
+from vrag.journal import write_file
 from vrag.server.library.holdings import NAME_PATTERN
 
 if TYPE_CHECKING:
@@ -48,10 +49,7 @@ def make_beside(first: Collection, name: str) -> Collection:
     scratch = _hidden(place)
     try:
         Collection.create(scratch, first.header.options, embedder=first.header.embedder)
-        with (scratch / MARK).open("w", encoding="utf-8") as file:
-            json.dump({"beside": first.directory.name}, file)
-            file.flush()
-            os.fsync(file.fileno())
+        write_file(scratch / MARK, json.dumps({"beside": first.directory.name}).encode())
         scratch.rename(place)  # refused where there is anything
     except OSError as error:
         shutil.rmtree(scratch, ignore_errors=True)

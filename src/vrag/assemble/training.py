@@ -1,13 +1,14 @@
-"""Settings become what training and evaluation need: who judges, and what a run earns."""
+"""Settings become what training and evaluation need: who judges, what a run earns and was made with."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pydantic import SecretStr
 
-from vrag.assemble.answering import open_chat
+from vrag.assemble.answering import LOCAL, open_chat
+from vrag.embed.checkpoint import checkpoint_digest, find_checkpoint
 from vrag.errors import SettingsError
 from vrag.reward import CompositeReward, OutcomeReward, Weights
 from vrag.reward.judges.cached import CachedJudge
@@ -18,10 +19,32 @@ from vrag.reward.plugins import load_parts
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from vrag.agent.loop import Agent
     from vrag.reward import Judge
+    from vrag.search.engine import Searcher
     from vrag.settings import Settings
 
-__all__ = ["open_judge", "open_scorer"]
+__all__ = ["made_with", "open_judge", "open_scorer"]
+
+
+def made_with(settings: Settings, agent: Agent, searcher: Searcher) -> dict[str, Any]:
+    """What runs are made with, as JSON by name: those of other values do not belong into one folder.
+
+    A checkpoint in this process counts by its files: its name is that of its folder, as of many others.
+
+    Args:
+        settings: Name the model.
+        agent: Makes the runs.
+        searcher: What it searches.
+
+    Raises:
+        EmbedError: If the checkpoint cannot be read.
+    """
+    told = agent.settings.model_dump(mode="json")
+    made = {**told, "collection": searcher.version}
+    if not settings.model.startswith(LOCAL):
+        return made
+    return {**made, "checkpoint": checkpoint_digest(find_checkpoint(settings.model.removeprefix(LOCAL)))}
 
 
 def open_judge(settings: Settings, *, exact: bool = False) -> Judge:

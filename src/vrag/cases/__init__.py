@@ -1,8 +1,9 @@
 """Questions whose answers are known: read, written, converted and counted."""
 
-from vrag.cases.dataset import case_of, dump_cases, parse_cases, read_cases, write_cases
+from vrag.cases.dataset import case_of, row_of, write_cases
+from vrag.cases.gold import gold_pages, is_gold
 from vrag.cases.parquet import ParquetOptions, parquet_schema, write_parquet
-from vrag.cases.reading import open_cases, source_named
+from vrag.cases.reading import open_cases, read_cases, source_named
 from vrag.cases.source import UNANSWERABLE, Source
 from vrag.cases.sources import SOURCES
 from vrag.cases.statistics import Overlap, Statistics, count_cases, find_overlaps
@@ -16,12 +17,13 @@ __all__ = [
     "Statistics",
     "case_of",
     "count_cases",
-    "dump_cases",
     "find_overlaps",
+    "gold_pages",
+    "is_gold",
     "open_cases",
     "parquet_schema",
-    "parse_cases",
     "read_cases",
+    "row_of",
     "source_named",
     "write_cases",
     "write_parquet",

@@ -27,62 +27,12 @@ from vrag.geometry import Box
 from vrag.types import Case, Region
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterable, Iterator, Mapping
+    from collections.abc import Generator, Iterable, Mapping
     from pathlib import Path
 
-__all__ = ["case_of", "dump_cases", "parse_cases", "read_cases", "unique", "write_cases", "written_whole"]
+__all__ = ["case_of", "row_of", "write_cases", "written_whole"]
 
 _HINT = 'Expected {"examples": [{"uid", "query", "reference_answer", "meta_info": {"file_name", …}}, …]}.'
-
-
-def read_cases(path: Path) -> list[Case]:
-    """Reads a data set from a JSON file.
-
-    Raises:
-        CaseError: If the file cannot be read or is not such a data set; says where.
-    """
-    try:
-        value = json.loads(path.read_text(encoding="utf-8-sig"))
-    except OSError as error:
-        raise CaseError(f"{path} cannot be read: {error.strerror or error}.") from error
-    except (ValueError, RecursionError) as error:  # not UTF-8, not JSON, nested without end
-        raise CaseError(f"{path} is not JSON: {error}.") from error
-    try:
-        return parse_cases(value)
-    except CaseError as error:
-        raise CaseError(f"{path}: {error.message}", error.hint) from error
-
-
-def parse_cases(value: object) -> list[Case]:
-    """Makes cases of a JSON value.
-
-    Raises:
-        CaseError: If it is not a data set, or two cases share a uid; says where.
-
-    >>> row = {"uid": 1, "query": "Who?", "reference_answer": "Me", "meta_info": {"file_name": "a.pdf"}}
-    >>> [case.uid for case in parse_cases({"examples": [row]})]
-    ['1']
-    """
-    return list(unique(case_of(row, where) for row, where in _rows(value)))
-
-
-def unique(cases: Iterable[Case]) -> Iterator[Case]:
-    """Passes cases on.
-
-    Raises:
-        CaseError: When a uid comes a second time.
-    """
-    seen: set[str] = set()
-    for case in cases:
-        if case.uid in seen:
-            raise CaseError(f"Two cases have the uid {case.uid!r}.")
-        seen.add(case.uid)
-        yield case
-
-
-def dump_cases(cases: Iterable[Case]) -> dict[str, Any]:
-    """The JSON value that `parse_cases` makes these cases of."""
-    return {"examples": [_dump(case) for case in cases]}
 
 
 def write_cases(path: Path, cases: Iterable[Case]) -> int:
@@ -98,7 +48,7 @@ def write_cases(path: Path, cases: Iterable[Case]) -> int:
     with written_whole(path) as unfinished, unfinished.open("w", encoding="utf-8") as file:
         file.write('{"examples": [')
         for count, case in enumerate(cases, 1):
-            file.write(f"{',' if count > 1 else ''}\n{json.dumps(_dump(case), ensure_ascii=False)}")
+            file.write(f"{',' if count > 1 else ''}\n{json.dumps(row_of(case), ensure_ascii=False)}")
         file.write("\n]}\n")
     return count
 
@@ -123,20 +73,7 @@ def written_whole(path: Path) -> Generator[Path]:
             unfinished.unlink(missing_ok=True)
 
 
-def _rows(value: object) -> list[tuple[object, str]]:
-    """The cases within a data set, each with what to call it."""
-    where = "cases"
-    if isinstance(value, dict):
-        single = cast("dict[str, object]", value)
-        if "examples" not in single:
-            return [(single, "case")]
-        value, where = single["examples"], "examples"
-    if not isinstance(value, list):
-        raise CaseError(f"A data set is a list of cases, not {_kind(value)}.", _HINT)
-    return [(row, f"{where}[{at}]") for at, row in enumerate(cast("list[object]", value))]
-
-
-def case_of(row: object, where: str) -> Case:
+def case_of(row: Mapping[str, Any], where: str) -> Case:
     """Makes a case of its JSON value.
 
     Args:
@@ -144,10 +81,12 @@ def case_of(row: object, where: str) -> Case:
         where: What to call it in an error.
 
     Raises:
-        CaseError: If it is no case.
+        CaseError: If it is no case; says which field is at fault.
+
+    >>> row = {"uid": 1, "query": "Who?", "reference_answer": "Me", "meta_info": {"file_name": "a.pdf"}}
+    >>> case_of(row, "the row").uid
+    '1'
     """
-    if not isinstance(row, dict):
-        raise CaseError(f"{where}: A case is an object, not {_kind(row)}.", _HINT)
     try:
         return _CASE.validate_python(row).case()
     except ValidationError as error:
@@ -156,7 +95,8 @@ def case_of(row: object, where: str) -> Case:
         raise CaseError(f"{place}: {first['msg']}.", _HINT) from error
 
 
-def _dump(case: Case) -> dict[str, Any]:
+def row_of(case: Case) -> dict[str, Any]:
+    """The JSON value that `case_of` makes this case of."""
     return {
         "uid": case.uid,
         "query": case.query,
@@ -169,12 +109,6 @@ def _dump(case: Case) -> dict[str, Any]:
         },
         "regions": [{"page": region.page, "box": list(region.box.as_tuple())} for region in case.regions],
     }
-
-
-def _kind(value: object) -> str:
-    """What JSON calls a value."""
-    names: Mapping[type, str] = {dict: "an object", list: "a list", str: "a string", bool: "a truth value"}
-    return "null" if value is None else names.get(type(value), "a number")
 
 
 def _as_text(value: object) -> object:

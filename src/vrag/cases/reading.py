@@ -5,10 +5,10 @@ from __future__ import annotations
 from itertools import chain
 from typing import TYPE_CHECKING, Any, cast
 
-from vrag.cases.dataset import case_of, unique
+from vrag.cases.dataset import case_of
 from vrag.cases.rows import read_rows
 from vrag.cases.sources import SOURCES
-from vrag.errors import CaseError
+from vrag.errors import CaseError, SettingsError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from vrag.cases.source import Source
     from vrag.types import Case
 
-__all__ = ["open_cases", "source_named"]
+__all__ = ["open_cases", "read_cases", "source_named"]
 
 _OURS = {"query", "meta_info", "reference_answer"}
 """Fields that make a row one of our JSON that lacks something, when nothing else knows it."""
@@ -36,6 +36,8 @@ def open_cases(path: Path, source: str | None = None) -> tuple[Source, Iterator[
 
     Raises:
         CaseError: If the file cannot be read, is empty, or nothing knows its rows.
+        SettingsError: If there is no such source.
+        SettingsError: If there is no such source.
     """
     named = source_named(source) if source else None
     rows = read_rows(path)
@@ -43,27 +45,37 @@ def open_cases(path: Path, source: str | None = None) -> tuple[Source, Iterator[
     if first is None:
         raise CaseError(f"{path} holds no questions.")
     found = named or _recognised(first, path)
-    return found, unique(_cases(chain([first], rows), found, path))
+    return found, _cases(chain([first], rows), found, path)
+
+
+def read_cases(path: Path, source: str | None = None) -> list[Case]:
+    """All cases of a file; see `open_cases`.
+
+    Raises:
+        CaseError: If the file cannot be read, is empty, or a row of it is no case.
+        SettingsError: If there is no such source.
+    """
+    return list(open_cases(path, source)[1])
 
 
 def source_named(name: str) -> Source:
     """A source by its name.
 
     Raises:
-        CaseError: If there is none.
+        SettingsError: If there is none.
     """
     if name not in SOURCES:
-        raise CaseError(f"There is no data set {name!r}.", f"Known: {', '.join(SOURCES)}.")
+        raise SettingsError(f"There is no data set {name!r}.", f"Known: {', '.join(SOURCES)}.")
     return SOURCES[name]
 
 
 def _recognised(row: object, path: Path) -> Source:
-    fields = cast("dict[str, Any]", row) if isinstance(row, dict) else {}
+    fields = _fields(row, f"{path}, row 1")
     if found := next((source for source in SOURCES.values() if source.fits(fields)), None):
         return found
     if _OURS & fields.keys():
         return SOURCES["dataset"]  # which says what is wrong with it
-    columns = ", ".join(list(map(str, fields))[:8]) or "none"
+    columns = ", ".join(list(fields)[:8]) or "none"
     raise CaseError(
         f"The rows of {path} are of no kind that is known; their columns: {columns}.",
         f"Known: {', '.join(SOURCES)}. Name one: vrag data convert --from.",
@@ -71,12 +83,33 @@ def _recognised(row: object, path: Path) -> Source:
 
 
 def _cases(rows: Iterator[object], source: Source, path: Path) -> Iterator[Case]:
-    for number, row in enumerate(rows):
-        where = f"{path}, row {number + 1}"
-        if not isinstance(row, dict):
-            raise CaseError(f"{where} is no object.")
-        try:
-            made = list(source.cases(cast("dict[str, Any]", row), number))
-        except CaseError as error:
-            raise CaseError(f"{where}: {error.message}", error.hint) from error
-        yield from (case_of(each, where) for each in made)
+    known: dict[str, int] = {}
+    for number, row in enumerate(rows, 1):
+        where = f"{path}, row {number}"
+        for case in _within(row, source, number, where):
+            if case.uid in known:
+                raise CaseError(
+                    f"{where}: The uid {case.uid!r} is that of row {known[case.uid]} too.",
+                    "Take one of them out, or rename it.",
+                )
+            known[case.uid] = number
+            yield case
+
+
+def _within(row: object, source: Source, number: int, where: str) -> Iterator[Case]:
+    """The cases of a row; all of them, or none where one is at fault."""
+    fields = _fields(row, where)
+    try:
+        made = list(source.cases(fields, number - 1))
+    except CaseError as error:
+        raise CaseError(f"{where}: {error.message}", error.hint) from error
+    yield from [case_of(each, where) for each in made]
+
+
+def _fields(row: object, where: str) -> dict[str, Any]:
+    if not isinstance(row, dict):
+        raise CaseError(
+            f"{where} is no object.",
+            "A row is one JSON object: a question, or a document with its questions.",
+        )
+    return cast("dict[str, Any]", row)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 from vrag.errors import CaseError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
     from pathlib import Path
 
 __all__ = ["read_rows"]
@@ -53,7 +53,7 @@ def _json(path: Path) -> Iterator[object]:
     except (ValueError, RecursionError) as error:
         if not _is_object(text.split("\n", 1)[0]):
             raise CaseError(f"{path} is not JSON: {error}.") from error
-        yield from _lines(path)
+        yield from _parsed(text.split("\n"), path)  # not read anew: what comes through a pipe comes once
         return
     yield from _within(value, path)
 
@@ -70,13 +70,17 @@ def _within(value: object, path: Path) -> list[object]:
 
 def _lines(path: Path) -> Iterator[object]:
     with path.open(encoding="utf-8-sig") as file:
-        for number, line in enumerate(file, 1):
-            if not line.strip():
-                continue
-            try:
-                yield json.loads(line)
-            except (ValueError, RecursionError) as error:
-                raise CaseError(f"{path}, line {number} is not JSON: {error}.") from error
+        yield from _parsed(file, path)
+
+
+def _parsed(lines: Iterable[str], path: Path) -> Iterator[object]:
+    for number, line in enumerate(lines, 1):
+        if not line.strip():
+            continue
+        try:
+            yield json.loads(line)
+        except (ValueError, RecursionError) as error:
+            raise CaseError(f"{path}, line {number} is not JSON: {error}.") from error
 
 
 def _parquet(path: Path) -> Iterator[object]:

@@ -13,7 +13,8 @@ import typer
 from vrag.cli.demonstrating import demonstrate
 from vrag.cli.display import Json, emit_json, plain, progress_line, say, show_table, warn
 from vrag.cli.distilling import export_sft, sample, select
-from vrag.errors import CaseError
+from vrag.cli.stopping import stoppable
+from vrag.errors import CaseError, SettingsError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -80,8 +81,12 @@ def synthesize(
     )
     if template:
         options = replace(options, templates=tuple(template))
-    corpus = make(options)
-    write(corpus, folder)
+    try:
+        corpus = make(options)
+    except CaseError as error:  # all that it refuses are options
+        raise SettingsError(error.message, error.hint) from error
+    with stoppable(f"{folder} is not whole; the same command makes it anew."):
+        write(corpus, folder)
     if as_json:
         emit_json(_facts(corpus, folder, pages))
     else:
@@ -113,11 +118,12 @@ def convert(
 
     suffix = target.suffix.lower()
     if suffix not in {".json", ".parquet"}:
-        raise CaseError(f"{target} ends in {suffix or 'nothing'}, not in .json or .parquet.")
+        raise SettingsError(f"{target} ends in {suffix or 'nothing'}, not in .json or .parquet.")
     found, cases = open_cases(source, kind)
     tally = Counter[str]()
     origin = data_source or found.data_source(split)
-    with progress_line(quiet=as_json) as tell:
+    left = f"Nothing was written: {target} is as it was before."
+    with stoppable(left), progress_line(quiet=as_json) as tell:
         taken = _tallied(cases, tally, tell)
         if suffix == ".json":
             count = write_cases(target, taken)
@@ -145,7 +151,7 @@ def stats(
     from vrag.cases import count_cases, find_overlaps, open_cases
 
     if len({file.resolve() for file in files}) < len(files):
-        raise CaseError("A file is named twice.", "It shares everything with itself.")
+        raise SettingsError("A file is named twice.", "It shares everything with itself.")
     read = {str(file): list(open_cases(file, kind)[1]) for file in files}
     counted = {name: count_cases(cases) for name, cases in read.items()}
     overlaps = find_overlaps(read)

@@ -12,13 +12,15 @@ import typer
 
 from vrag.cli.display import Agent, Collections, Json, emit_json, plain, progress_line, say, warn
 from vrag.cli.questions import read_questions
+from vrag.cli.stopping import GOES_ON, stoppable
 from vrag.errors import CaseError
 from vrag.settings import load_settings
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from vrag.agent.loop import Agent as AgentOf
+    from vrag.rl.campaign import Campaign
     from vrag.rl.rollout import Attempt
     from vrag.settings import Settings
     from vrag.types import Case
@@ -58,28 +60,14 @@ def demonstrate(
     """
     from vrag.rl.campaign import open_campaign
 
-    settings = load_settings(
-        agent=agent, collections=tuple(collections) if collections else None, hits=hits
-    ).settings
+    settings = load_settings(agent=agent, collections=collections or None, hits=hits).settings
     cases = read_questions(dataset)
     skills = {"searching": searching, "reading": reading, "detours": detours}
     script = _Script(settings, cases, skills, seed, model)
     with open_campaign(out, script.made_with) as campaign:
-        attempts = campaign.left(_attempts(cases, count))
-
         before = len(campaign.entries)
-
-        async def make() -> None:
-            async with aclosing(campaign.made(attempts, script.agent, concurrency=8)) as entries:
-                async for _ in entries:
-                    tell(f"{len(campaign.entries)} runs in {out}")
-
-        try:
-            with progress_line(quiet=as_json) as tell:
-                asyncio.run(make())
-        except KeyboardInterrupt:
-            warn(f"Stopped. {out} holds {len(campaign.entries)} runs; the same command goes on from there.")
-            raise
+        with stoppable(GOES_ON), progress_line(quiet=as_json) as tell:
+            asyncio.run(_made(campaign, _attempts(cases, count), script, tell))
         entries = list(campaign.entries.values())
     failures = [entry.failure for entry in entries if entry.failure is not None]
     new = len(entries) - before
@@ -94,6 +82,16 @@ def demonstrate(
             warn(f"The last that failed: {failures[-1]}")
     if len(failures) == len(entries):
         raise typer.Exit(1)
+
+
+async def _made(
+    campaign: Campaign, attempts: Iterator[Attempt], script: _Script, tell: Callable[[str], None]
+) -> None:
+    """Makes those that are left."""
+    making = campaign.made(campaign.left(attempts), script.agent, concurrency=8)
+    async with aclosing(making) as entries:
+        async for _ in entries:
+            tell(f"{len(campaign.entries)} runs in {campaign.folder}")
 
 
 def _attempts(cases: list[Case], count: int) -> Iterator[Attempt]:

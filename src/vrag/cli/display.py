@@ -111,7 +111,7 @@ def search_settings(
 ) -> Settings:
     """The settings with the flags that every command which searches takes."""
     return load_settings(
-        collections=tuple(collections) if collections else None,
+        collections=collections or None,
         ranking=ranking,
         embedder=embedder,
         device=device,

@@ -27,6 +27,7 @@ from vrag.cli.display import (
 )
 from vrag.cli.paths import nothing_read, tell_absent
 from vrag.cli.questions import read_questions
+from vrag.cli.stopping import GOES_ON, stoppable
 from vrag.settings import load_settings
 
 if TYPE_CHECKING:
@@ -127,7 +128,8 @@ def select(
     from vrag.distill.select import Selecting, select_samples, write_selection
 
     store = _store(samples)
-    selection = select_samples(store, Selecting(score=score, most=most, seed=seed))
+    with stoppable("Nothing was selected; a selection of before is as it was."):
+        selection = select_samples(store, Selecting(score=score, most=most, seed=seed))
     write_selection(store, selection)
     report = selection.as_dict()
     if as_json:
@@ -161,7 +163,8 @@ def export_sft(
 
     store = _store(samples)
     selected = read_selected(store)
-    with progress_line(quiet=as_json) as tell:
+    left = f"The data set was not written, at most pictures of it, in {out}. The same command writes it."
+    with stoppable(left), progress_line(quiet=as_json) as tell:
         done = export(store.runs, _counted(selected, tell), profile_named(profile), out, name)
     if as_json:
         refused = [{"run": run, "reason": reason} for run, reason in done.refused]
@@ -218,20 +221,19 @@ def _open(report: SettingsReport, docs: list[Path]) -> tuple[Searcher, list[Docu
 @contextmanager
 def _progress() -> Generator[Callable[[Progress], None]]:
     """A bar on the standard error stream; a line now and then where that is no terminal."""
-    try:
-        columns = (TextColumn("Sampling"), BarColumn(), TextColumn("{task.fields[state]}"))
-        with Bar(*columns, console=err, transient=True, disable=not err.is_terminal) as bar:
-            task = bar.add_task("", total=None, state="")
+    columns = (TextColumn("Sampling"), BarColumn(), TextColumn("{task.fields[state]}"))
+    with (
+        stoppable(GOES_ON),
+        Bar(*columns, console=err, transient=True, disable=not err.is_terminal) as bar,
+    ):
+        task = bar.add_task("", total=None, state="")
 
-            def report(now: Progress) -> None:
-                bar.update(task, completed=now.over, total=now.cases, state=_state(now))
-                if not err.is_terminal and (now.over % 10 == 0 or now.over == now.cases):
-                    err.print(_state(now))
+        def report(now: Progress) -> None:
+            bar.update(task, completed=now.over, total=now.cases, state=_state(now))
+            if not err.is_terminal and (now.over % 10 == 0 or now.over == now.cases):
+                err.print(_state(now))
 
-            yield report
-    except KeyboardInterrupt:
-        err.print("\nStopped. What was finished is kept; the same command goes on from there.")
-        raise
+        yield report
 
 
 def _state(now: Progress) -> str:

@@ -13,12 +13,13 @@ from vrag.errors import SettingsError
 from vrag.settings import load_settings
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from typing import Any
 
     from vrag.doctor import Check
     from vrag.settings import SettingsReport
 
-__all__ = ["doctor"]
+__all__ = ["doctor", "tell_checks"]
 
 STYLES = {"ok": "green", "warning": "yellow", "failed": "bold red", "skipped": "dim"}
 
@@ -52,7 +53,7 @@ def doctor(
 
       vrag doctor --model Qwen/Qwen3-VL-8B-Instruct --base-url http://localhost:8002/v1 --coords
     """
-    from vrag.doctor import Order, Status, examine_all
+    from vrag.doctor import Order, examine_all
 
     report = _settings(
         model=f"local:{local}" if local else model,
@@ -60,25 +61,32 @@ def doctor(
         profile=profile,
         search_url=search_url,
         device=device,
-        collections=tuple(collection) if collection else None,
+        collections=collection or None,
     )
     if coords and not isinstance(report, SettingsError) and not report.settings.model:
         raise typer.BadParameter(
             "it needs a model: --model MODEL --base-url URL, or --local PATH", param_hint="--coords"
         )
     order = Order(coords=coords, seconds=seconds)
-    checks: list[Check] = []
-    for check in examine_all(report, order):
-        checks.append(check)
+    raise typer.Exit(tell_checks(examine_all(report, order), as_json=as_json))
+
+
+def tell_checks(checks: Iterable[Check], *, as_json: bool) -> int:
+    """Prints checks as they are made, and how many failed; the exit status, 1 when one did."""
+    from vrag.doctor import Status
+
+    made: list[Check] = []
+    for check in checks:
+        made.append(check)
         if not as_json:
             _tell(check)
-    failed = sum(check.status is Status.FAILED for check in checks)
+    failed = sum(check.status is Status.FAILED for check in made)
     if as_json:
-        emit_json({"ok": not failed, "checks": [asdict(check) for check in checks]})
+        emit_json({"ok": not failed, "checks": [asdict(check) for check in made]})
     else:
-        warned = sum(check.status is Status.WARNING for check in checks)
-        say(f"{len(checks)} checks: {failed} failed, {warned} with a warning.")
-    raise typer.Exit(1 if failed else 0)
+        warned = sum(check.status is Status.WARNING for check in made)
+        say(f"{len(made)} checks: {failed} failed, {warned} with a warning.")
+    return 1 if failed else 0
 
 
 def _settings(**flags: Any) -> SettingsReport | SettingsError:  # noqa: ANN401 - validated by the settings

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import shlex
 from contextlib import aclosing, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from vrag.cli.display import duration, err, plain, say, warn
+from vrag.cli.stopping import stoppable
 from vrag.errors import SettingsError, TrainingError
 from vrag.settings import load_settings
 
@@ -22,10 +24,10 @@ if TYPE_CHECKING:
     from vrag.agent.loop import Agent as AgentOf
     from vrag.agent.policy import Policy
     from vrag.embed.device import Device
-    from vrag.reward import Scorer
+    from vrag.reward import CompositeReward
     from vrag.rl.checkpoints import Checkpoints, Saved
     from vrag.rl.network import Autocast, Network
-    from vrag.rl.rows import RunRows
+    from vrag.rl.recordings import Material
     from vrag.rl.trainers.local import RlOptions
     from vrag.rl.trainers.supervised import SftOptions
     from vrag.settings import Settings
@@ -102,18 +104,25 @@ class Supervision:
         """
         from vrag.rl.checkpoints import Checkpoints
         from vrag.rl.metrics import FILE, MetricsFile
+        from vrag.rl.recordings import digest_of, find_recordings
         from vrag.rl.trainers.supervised import SupervisedTrainer
 
-        stored = _stored(self.runs)
-        runs = _hash(*(run for run, _ in stored))
-        made = {"kind": "sft", "model": _digest(self.model), "runs": runs, **self.machine.made}
+        stored = find_recordings(self.runs)
+        made = {
+            "kind": "sft",
+            "model": _digest(self.model),
+            "runs": digest_of(stored),
+            **self.machine.made,
+        }
         checkpoints = Checkpoints(self.out)
         with self.machine.repeatable(), checkpoints.held(), _stoppable(self.out):
             begun = checkpoints.begin(made | self.options.model_dump(mode="json"), again=again, free=FREE)
             network = self.machine.opened(begun.folder if begun else self.model)
-            rows, files = _taught(network, stored)
+            told = _taught(network, stored)
             with MetricsFile.open(self.out / FILE, after=begun.step if begun else None) as metrics:
-                trainer = SupervisedTrainer(network, rows, files, self.options, checkpoints, metrics)
+                trainer = SupervisedTrainer(
+                    network, told.rows, told.files, self.options, checkpoints, metrics
+                )
                 shown = _Steps(self.options.steps, begun)
                 for step, values in trainer.train(begun):
                     shown.tell(step, values)
@@ -166,7 +175,7 @@ class Reinforcement:
         network: Network,
         reference: Network | None,
         agents: Callable[[Policy], AgentOf],
-        scorer: Scorer,
+        scorer: CompositeReward,
     ) -> None:
         from vrag.rl.metrics import FILE, MetricsFile
         from vrag.rl.trainers.local import LocalTrainer
@@ -184,9 +193,12 @@ class Reinforcement:
                 reference,
             )
             shown = _Steps(self.options.steps, begun)
-            async with aclosing(trainer.train(begun)) as done:
-                async for one in done:
-                    shown.tell(one.step, one.values)
+            try:
+                async with aclosing(trainer.train(begun)) as done:
+                    async for one in done:
+                        shown.tell(one.step, one.values)
+            finally:
+                await scorer.aclose()
 
     def _agents(self, network: Network) -> tuple[Callable[[Policy], AgentOf], dict[str, Any]]:
         """What makes the agent of a policy, as serving does; and all that the run is made with.
@@ -251,42 +263,19 @@ class _Steps:
         err.print(f"{step:>5}/{self._steps}  {told}  {seconds:.1f} s, {duration(left)} left", style="dim")
 
 
-def _stored(folders: list[Path]) -> list[tuple[str, Path]]:
-    """Ids and folders of recorded runs, in order."""
-    found = [
-        path.parent
-        for folder in folders
-        for path in sorted(folder.rglob("events.jsonl"))
-        if not path.parent.name.startswith(".")  # of a process that died while it wrote it
-    ]
-    if not found:
-        named = ", ".join(map(str, folders))
-        raise TrainingError(f"There are no recorded runs in {named}.", "Record some: vrag data demonstrate.")
-    return [(path.name, path) for path in found]
+def _taught(network: Network, runs: list[Path]) -> Material:
+    """What is learned from recorded runs; what is left out is told."""
+    from vrag.rl.recordings import material_of
+
+    material = material_of(network, runs)
+    reasons = [one.reason for one in material.dropped]
+    for reason in sorted(set(reasons)):
+        warn(f"{reasons.count(reason)} rows were left out: {reason}")
+    say(f"{len(material.rows)} rows of {len(runs)} runs.")
+    return material
 
 
-def _taught(network: Network, stored: list[tuple[str, Path]]) -> tuple[list[Any], dict[str, bytes]]:
-    """Rows of recorded runs, and their pictures; what is left out is told."""
-    from vrag.agent.runs import RunStore
-    from vrag.rl.teaching import taught_rows
-
-    rows: list[Any] = []
-    files: dict[str, bytes] = {}
-    dropped: list[str] = []
-    for _, folder in stored:
-        run = RunStore(folder.parent).read(folder.name)
-        own = {path.name: path.read_bytes() for path in (folder / "files").iterdir()}
-        made: RunRows = taught_rows(network, run.events, own)
-        rows += made.rows
-        dropped += [one.reason for one in made.dropped]
-        files |= {name: data for name, data in own.items() if name.endswith(".jpg")}
-    for reason in sorted(set(dropped)):
-        warn(f"{dropped.count(reason)} rows were left out: {reason}")
-    say(f"{len(rows)} rows of {len(stored)} runs.")
-    return rows, files
-
-
-def _scorer(settings: Settings, weights: str, *, exact: bool) -> Scorer:
+def _scorer(settings: Settings, weights: str, *, exact: bool) -> CompositeReward:
     from vrag.assemble import open_scorer
     from vrag.reward import Weights
     from vrag.reward.combine import OWN_PARTS
@@ -331,15 +320,10 @@ def _hash(*texts: str) -> str:
 def _done(checkpoints: Checkpoints, network: Network) -> None:
     model = checkpoints.publish(network)
     say(("Trained", "bold"), f" {plain(str(model))}")
-    say(f"Look at it: vrag train plot {plain(str(checkpoints.run))}")
-    say(f"Ask it: vrag ask --model local:{plain(str(model))} …")
+    say(f"Look at it: vrag train plot {plain(shlex.quote(str(checkpoints.run)))}")
+    say(f"Ask it: vrag ask --model local:{plain(shlex.quote(str(model)))} …")
 
 
-@contextmanager
-def _stoppable(out: Path) -> Generator[None]:
+def _stoppable(out: Path) -> AbstractContextManager[None]:
     """Says on Ctrl-C how to go on."""
-    try:
-        yield
-    except KeyboardInterrupt:
-        warn(f"Stopped. The same command goes on from the last checkpoint in {plain(str(out))}.")
-        raise
+    return stoppable(f"The same command goes on from the last checkpoint in {out}.")

@@ -55,7 +55,7 @@ def mcp(
 
     configure_logs("text", "warning")
     settings = load_settings(
-        collections=tuple(collection) if collection else None,
+        collections=collection or None,
         agent=agent,
         model=model,
         base_url=base_url,

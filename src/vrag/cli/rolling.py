@@ -31,6 +31,7 @@ from vrag.cli.display import (
 )
 from vrag.cli.paths import tell_absent
 from vrag.cli.questions import read_questions
+from vrag.cli.stopping import GOES_ON
 from vrag.errors import SettingsError
 from vrag.settings import load_settings
 
@@ -95,7 +96,7 @@ def rollout(
         agent=agent,
         model=model,
         base_url=base_url,
-        collections=tuple(collections) if collections else None,
+        collections=collections or None,
         search_url=search_url,
         image_root=image_root,
         max_steps=max_steps,
@@ -215,7 +216,7 @@ class _Job:
 
     def run(self) -> _Told:
         """Makes what is left. Ctrl-C ends it early, with what is done."""
-        from vrag.assemble import open_agent, open_workbench
+        from vrag.assemble import made_with, open_agent, open_workbench
         from vrag.rl.campaign import open_campaign
         from vrag.rl.searching import GatheredSearcher
 
@@ -224,8 +225,7 @@ class _Job:
         tell_absent(self.cases, bench.documents)
         bench.warm_up()
         agent = open_agent(self.settings, GatheredSearcher(bench.searcher))
-        made_with = {**agent.settings.model_dump(mode="json"), "collection": bench.searcher.version}
-        with open_campaign(self.out, made_with) as campaign:
+        with open_campaign(self.out, made_with(self.settings, agent, bench.searcher)) as campaign:
             left = sum(1 for _ in campaign.left(self._attempts(), again=self.again))
             attempts = len(self.cases) * self.samples
             told = _Told(attempts, attempts - left, model=bool(self.settings.model))
@@ -301,7 +301,7 @@ def _seed(seed: int, attempt: Attempt) -> int:
 def _tell(told: _Told, out: Path) -> None:
     """What was made, why others failed, and how to go on."""
     if told.stopped:
-        warn("Stopped. What was finished is kept; the same command goes on from there.")
+        warn(f"Stopped. {GOES_ON}")
     say(f"{told.made} rollouts made in {duration(told.seconds)}: {told.line}. They lie in {plain(str(out))}.")
     if told.failed_before:
         warn(f"{told.failed_before} of those made before failed. Make them again with --retry-failed.")

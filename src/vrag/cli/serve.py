@@ -136,7 +136,7 @@ def serve(
         drain_seconds=drain,
     )
     settings = serve_settings(
-        collections=tuple(collection) if collection else None,
+        collections=collection or None,
         agent=agent,
         model=model,
         base_url=base_url,

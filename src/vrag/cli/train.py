@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 
 import typer
@@ -9,6 +10,7 @@ import typer
 from vrag.cli import plotting, rolling
 from vrag.cli import verl as on_gpus
 from vrag.cli.display import Json, emit_json, plain, say
+from vrag.cli.stopping import stoppable
 from vrag.cli.training import rl, sft
 
 __all__ = ["app"]
@@ -55,13 +57,14 @@ def make_tiny(
     options = TinyOptions(
         family=family, hidden=hidden, layers=layers, picture_tokens=picture_tokens, seed=seed
     )
-    profile = make(folder, words, options)
+    with stoppable(f"The checkpoint in {folder} is not whole: remove the folder."):
+        profile = make(folder, words, options)
     size = sum(path.stat().st_size for path in folder.iterdir())
     if as_json:
         emit_json({"folder": str(folder), "profile": profile.name, "bytes": size})
         return
     say(("Made", "bold"), f" {plain(str(folder))}, a random {family} of {size / 1e6:.1f} MB.")
-    say(f"Ask it, and it stammers: vrag ask --model local:{folder} …")
+    say(f"Ask it, and it stammers: vrag ask --model local:{plain(shlex.quote(str(folder)))} …")
 
 
 def _words(path: Path) -> list[str]:

@@ -216,7 +216,7 @@ def rl(
     from vrag.rl.update import UpdateOptions
 
     settings = load_settings(
-        agent=agent, collections=tuple(collections) if collections else None, max_steps=max_steps, hits=hits
+        agent=agent, collections=collections or None, max_steps=max_steps, hits=hits
     ).settings
     if algorithm not in ALGORITHMS:
         known = ", ".join(ALGORITHMS)
@@ -270,8 +270,11 @@ def rl(
 
 
 def _machine(device: str | None, dtype: str, autocast: str) -> Machine:
+    from vrag.embed.options import DTYPES
     from vrag.rl.network import AUTOCASTS
 
+    if dtype not in DTYPES:
+        raise typer.BadParameter(f"{dtype} is none of {', '.join(DTYPES)}.", param_hint="--dtype")
     for known in AUTOCASTS:
         if autocast == known:
             return Machine(device=device, dtype=dtype, autocast=known)

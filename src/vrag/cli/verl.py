@@ -5,22 +5,22 @@ from __future__ import annotations
 import shlex
 import subprocess
 import sys
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
 
-from vrag.cli.display import Json, emit_json, plain, say
+from vrag.cli.display import Json
+from vrag.cli.doctor import tell_checks
 from vrag.errors import MissingExtra, SettingsError, TrainingError
 
 if TYPE_CHECKING:
-    from vrag.rl.trainers.verl.examine import Finding
     from vrag.rl.trainers.verl.options import VerlOptions
 
-__all__ = ["doctor", "verl"]
+__all__ = ["doctor", "run_to_its_end", "verl"]
 
-STYLES = {"ok": "green", "warn": "yellow", "fail": "bold red"}
+STOPPED = 130
+
 SearchServer = typer.Option("http://127.0.0.1:8001", "--search-url", help="Search server for the rollouts.")
 JudgeUrl = typer.Option(
     "", help="Server of the model that judges, OpenAI-compatible; without it rules compare."
@@ -48,7 +48,7 @@ def verl(
 
     Example: vrag train verl qwen2_5_vl_7b --agent vimrag --data train.parquet trainer.total_epochs=3
     """
-    from vrag.rl.trainers.verl.examine import shipped
+    from vrag.rl.trainers.verl.needs import shipped
 
     if configuration not in shipped():
         raise SettingsError(
@@ -72,7 +72,7 @@ def verl(
         typer.echo(shlex.join(command))
         return
     _check(model, data, validation)
-    raise typer.Exit(subprocess.run(command, check=False).returncode)  # noqa: S603 - ours
+    raise typer.Exit(run_to_its_end(command))
 
 
 def doctor(
@@ -80,6 +80,7 @@ def doctor(
     search_url: str = SearchServer,
     judge_url: str = JudgeUrl,
     judge_model: str = JudgeModel,
+    seconds: float = typer.Option(120.0, min=1.0, help="Time limit of each check."),
     as_json: bool = Json,
 ) -> None:
     """Check what training with verl needs: names, versions, GPUs, data, collection, judge.
@@ -88,19 +89,10 @@ def doctor(
 
     Example: vrag train doctor --data data/train.parquet --search-url http://127.0.0.1:8001
     """
-    from vrag.rl.trainers.verl.examine import Status, examine
+    from vrag.doctor.verl import examine_verl
 
-    findings: list[Finding] = []
-    for finding in examine(_options(search_url, judge_url, judge_model), data):
-        findings.append(finding)
-        if not as_json:
-            _tell(finding)
-    failed = sum(finding.status is Status.FAIL for finding in findings)
-    if as_json:
-        emit_json({"ok": not failed, "checks": [asdict(finding) for finding in findings]})
-    else:
-        say(f"{len(findings)} checks, {failed} of which failed.")
-    raise typer.Exit(1 if failed else 0)
+    checks = examine_verl(_options(search_url, judge_url, judge_model), data, seconds)
+    raise typer.Exit(tell_checks(checks, as_json=as_json))
 
 
 def _check(model: str, data: Path, validation: Path) -> None:
@@ -112,7 +104,7 @@ def _check(model: str, data: Path, validation: Path) -> None:
     """
     from importlib.util import find_spec
 
-    from vrag.rl.trainers.verl.examine import engine, missing_columns
+    from vrag.rl.trainers.verl.needs import engine, missing_columns
 
     if find_spec("verl") is None:
         raise MissingExtra("verl", "verl")
@@ -127,9 +119,32 @@ def _check(model: str, data: Path, validation: Path) -> None:
             raise TrainingError(f"{path} lacks: {', '.join(absent)}.", "Make it anew: vrag data convert")
 
 
+def run_to_its_end(command: list[str]) -> int:
+    """The exit status of a command, as shells have it; 130 after Ctrl-C.
+
+    Ctrl-C reaches the command as well, which has many processes and connections to end: it is waited for.
+    """
+    stopped = False
+    with subprocess.Popen(command) as process:  # noqa: S603 - ours
+        while True:
+            try:
+                status = process.wait()
+                break
+            except KeyboardInterrupt:
+                stopped = True
+    return STOPPED if stopped else status if status >= 0 else 128 - status
+
+
 def _judged(url: str, model: str) -> list[str]:
+    """The judge as settings of verl.
+
+    Raises:
+        SettingsError: If only its server or only its name is given: every rollout would fail.
+    """
     if not url and not model:
         return []
+    if not url or not model:
+        raise SettingsError("A judge has a server and a name.", "Give both: --judge-url and --judge-model.")
     named = (f"vrag.judge.base_url={_quoted(url)}", f"vrag.judge.model={_quoted(model)}")
     return ["vrag.judge.kind=endpoint", *named]
 
@@ -146,10 +161,3 @@ def _options(search_url: str, judge_url: str, judge_model: str) -> VerlOptions:
     judge: dict[str, Any] = {"kind": "endpoint", "base_url": judge_url, "model": judge_model}
     chosen = {"judge": judge} if judge_url or judge_model else {}
     return read_options({"search_url": search_url, **chosen})
-
-
-def _tell(finding: Finding) -> None:
-    """Prints a finding as a row of a table."""
-    say((f"{finding.status:<5}", STYLES[finding.status]), f" {finding.name:<16}", plain(finding.message))
-    if finding.hint:
-        say(" " * 22, ("→ ", "bold"), plain(finding.hint))

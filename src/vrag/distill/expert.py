@@ -105,6 +105,10 @@ class Tally:
         if other.cost is not None:
             self.cost = (self.cost or 0.0) + other.cost
 
+    def as_dict(self) -> dict[str, Any]:
+        """What is kept of it as JSON, by the names of its fields; seconds to the thousandth."""
+        return asdict(self) | {"seconds": round(self.seconds, 3)}
+
 
 @dataclass(frozen=True, slots=True)
 class Usable(Generic[T]):

@@ -7,7 +7,7 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from vrag.types import ItemKind
+from vrag.cases.gold import is_gold
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -43,7 +43,7 @@ class OracleSearcher:
     def search(self, queries: Sequence[Query], top_k: int) -> list[list[Hit]]:
         """See `Searcher.search`; gold pages first, otherwise in the order found."""
         found = self.inner.search(queries, top_k)
-        return [sorted(hits, key=lambda hit: not self._is_gold(hit)) for hits in found]
+        return [sorted(hits, key=lambda hit: not is_gold(hit, self.case)) for hits in found]
 
     def item(self, id: str) -> Item:
         """See `Searcher.item`."""
@@ -56,11 +56,3 @@ class OracleSearcher:
     def frames(self, id: str, *, fps: float, most: int) -> list[Frame]:
         """See `Searcher.frames`."""
         return self.inner.frames(id, fps=fps, most=most)
-
-    def _is_gold(self, hit: Hit) -> bool:
-        case = self.case
-        return (
-            hit.kind is ItemKind.PAGE
-            and hit.document_name == case.file_name
-            and hit.ordinal in case.reference_page
-        )

@@ -245,9 +245,7 @@ class _Trial:
                 await self._recorded(recording)
             except VragError:  # a run records its own; what is left is the disk's
                 raise
-            except (
-                Exception
-            ) as error:  # a fault of the program is one of this case, not of all that are asked
+            except Exception as error:  # a fault of the program is this case's, and ends no other
                 log.debug("A run of the case %s broke off.", self.case.uid, exc_info=True)
                 reason = f"{type(error).__name__}: {error}"
                 self.attempts.append(Attempt(run=recording.id, reason=reason))
@@ -299,24 +297,14 @@ class _Trial:
             score=score,
             why=why,
             attempts=tuple(self.attempts),
-            experts={expert.role: self._usage(expert.role, expert.model.name) for expert in self._used()},
+            experts={expert.role: self._usage(expert) for expert in self._used()},
         )
 
     def _used(self) -> list[Expert]:
         return [expert for expert in self.sampling.experts.all if expert.role in self.tallies]
 
-    def _usage(self, role: str, model: str) -> ExpertUsage:
-        tally = self.tallies[role]
-        return ExpertUsage(
-            model=model,
-            calls=tally.calls,
-            retries=tally.retries,
-            faults=tally.faults,
-            prompt_tokens=tally.prompt_tokens,
-            completion_tokens=tally.completion_tokens,
-            seconds=round(tally.seconds, 3),
-            cost=tally.cost,
-        )
+    def _usage(self, expert: Expert) -> ExpertUsage:
+        return ExpertUsage(model=expert.model.name, **self.tallies[expert.role].as_dict())
 
 
 def _failure(run: StoredRun) -> str:

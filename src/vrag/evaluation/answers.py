@@ -105,6 +105,9 @@ async def score_answers(
         scorer: Says what is right.
         concurrency: Runs that are scored at once, at most.
         progress: Is told of each.
+
+    Raises:
+        Exception: What taking a run raised; the runs before it were scored.
     """
     scored: dict[str, AnswerScore] = {}
     places = asyncio.Semaphore(concurrency)
@@ -117,10 +120,13 @@ async def score_answers(
         if progress is not None:
             progress(score)
 
-    async with asyncio.TaskGroup() as group:
-        async for case, run in runs:
-            await places.acquire()
-            group.create_task(work(case, run))
+    try:
+        async with asyncio.TaskGroup() as group:
+            async for case, run in runs:
+                await places.acquire()
+                group.create_task(work(case, run))
+    except ExceptionGroup as faults:  # of the runs: whoever scores says of itself what is missing
+        raise faults.exceptions[0] from None
     return AnswerReport(tuple(scored[case.uid] for case in cases if case.uid in scored))
 
 

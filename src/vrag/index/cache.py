@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from vrag.errors import CollectionError
+from vrag.journal import write_file
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -172,10 +173,8 @@ def _seal(scratch: Path, content: Content) -> None:
         with path.open("rb+") as file:
             os.fsync(file.fileno())
         arrays[name] = {"number": np.dtype(number).name, "shape": list(shape), "sum": _sum(path)}
-    with (scratch / _INDEX).open("w", encoding="utf-8") as file:
-        json.dump({"format": _FORMAT, "arrays": arrays, "facts": dict(content.facts)}, file)
-        file.flush()
-        os.fsync(file.fileno())
+    index = {"format": _FORMAT, "arrays": arrays, "facts": dict(content.facts)}
+    write_file(scratch / _INDEX, json.dumps(index).encode())
 
 
 def _mapped(path: Path, mark: Mapping[str, Any]) -> NDArray[Any]:

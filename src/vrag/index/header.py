@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +10,7 @@ from vrag.corpus.options import CorpusOptions
 from vrag.embed.base import Marked, VectorKind
 from vrag.embed.identity import check_same
 from vrag.errors import CollectionError, FingerprintMismatch
+from vrag.journal import write_file
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -121,11 +121,10 @@ class Header:
             "corpus_fingerprint": self.corpus_fingerprint,
             "embedder": asdict(self.embedder) if self.embedder else None,
         }
-        scratch = directory / f"{FILE_NAME}.new"
-        with scratch.open("w", encoding="utf-8") as file:
-            json.dump(content, file, indent=2)
-            file.flush()
-            os.fsync(file.fileno())
+        scratch = (
+            directory / f"{FILE_NAME}.new"
+        )  # what a kill may leave: `vrag.index.place.LEFTOVERS` knows it
+        write_file(scratch, json.dumps(content, indent=2).encode())
         scratch.replace(directory / FILE_NAME)
 
     def check_options(self, options: CorpusOptions) -> None:

@@ -127,6 +127,10 @@ class CompositeReward:
             return Reward(total=0.0, parts=parts, correct=False, why=closed)
         return self._summed(parts, verdict, why)
 
+    async def aclose(self) -> None:
+        """Closes the judge; see `Judge.aclose`."""
+        await self.judge.aclose()
+
     async def _judged(self, case: Case, run: Trajectory) -> tuple[Verdict | None, str]:
         """The verdict, or why there is none; nobody is asked about an answer that was not given."""
         answer = answer_of(run)

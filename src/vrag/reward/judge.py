@@ -35,6 +35,10 @@ class Judge(Protocol):
         """
         ...
 
+    async def aclose(self) -> None:
+        """Gives back what it holds in the running event loop; it can be used again."""
+        ...
+
 
 class IdentifiedJudge(Judge, Protocol):
     """A judge whose verdicts can be kept."""

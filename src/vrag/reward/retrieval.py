@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from vrag.cases.gold import gold_pages
 from vrag.metrics import ndcg
 from vrag.types import ItemKind
 
@@ -25,8 +26,7 @@ def retrieval_reward(case: Case, run: Trajectory) -> float:
         case: Its gold pages are those numbers in the document of that file name; without any it is 0.
         run: Whose pages; see `pages_looked_at`.
     """
-    gold = frozenset((case.file_name, page) for page in case.reference_page)
-    return min(1.0, ndcg(pages_looked_at(run), gold))  # a sum of floats can end a hair above 1
+    return min(1.0, ndcg(pages_looked_at(run), gold_pages(case)))  # a sum of floats can end a hair above 1
 
 
 def pages_looked_at(run: Trajectory) -> tuple[tuple[str, int], ...]:

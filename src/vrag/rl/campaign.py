@@ -120,7 +120,7 @@ class Campaign:
             if entry is not None and entry.question != attempt.case.query:
                 raise RunError(
                     f"The case {attempt.case.uid} in {self.folder} asks something else.",
-                    "Roll these cases out into another folder.",
+                    "Name another folder for these cases.",
                 )
             if entry is None or (again and entry.failure is not None):
                 yield attempt
@@ -141,10 +141,14 @@ class Campaign:
         rolling = roll_out(attempts, agent, concurrency=concurrency, seconds=seconds)
         async with aclosing(rolling) as rollouts:
             async for rollout in rollouts:
-                yield await self._kept(rollout)
+                yield await self.kept(rollout)
 
-    async def _kept(self, rollout: Rollout) -> Entry:
-        """Keeps a rollout beside the event loop; once begun that comes to its end."""
+    async def kept(self, rollout: Rollout) -> Entry:
+        """Keeps a rollout as `keep` does, beside the event loop; once begun that comes to its end.
+
+        Raises:
+            RunError: If the disk refuses.
+        """
         keeping = asyncio.ensure_future(aside(lambda: self.keep(rollout)))
         try:
             return await asyncio.shield(keeping)
@@ -209,7 +213,7 @@ def open_campaign(folder: Path, made_with: Mapping[str, Any]) -> Generator[Campa
         _check_is_campaign(folder)
         folder.mkdir(parents=True, exist_ok=True)
     busy = RunError(
-        f"Another process is making rollouts in {folder}.", "Wait for it, or name another folder: --out."
+        f"Another process is making rollouts in {folder}.", "Wait for it, or name another folder."
     )
     with ExitStack() as stack:
         with _writing(folder):
@@ -263,7 +267,7 @@ def _check_is_campaign(folder: Path) -> None:
     if others := names - begun:
         if MADE_WITH in others:
             return
-        raise RunError(f"{folder} is not empty, and holds no rollouts.", "Name another folder: --out.")
+        raise RunError(f"{folder} is not empty, and holds no rollouts.", "Name another folder.")
 
 
 def _check_made_with(folder: Path, made_with: Mapping[str, Any]) -> None:
@@ -272,11 +276,11 @@ def _check_made_with(folder: Path, made_with: Mapping[str, Any]) -> None:
     try:
         changed = bind(path, {"schema_version": SCHEMA_VERSION, **made_with})
     except ValueError as error:
-        raise RunError(f"{path} is damaged: {error}.", "Name another folder: --out.") from error
+        raise RunError(f"{path} is damaged: {error}.", "Name another folder.") from error
     if changed:
         raise RunError(
             f"The rollouts in {folder} were made with another {', '.join(changed)}.",
-            "Go on with what they were made with, or name another folder: --out.",
+            "Go on with what they were made with, or name another folder.",
         )
 
 
@@ -313,5 +317,5 @@ def _writing(folder: Path) -> Generator[None]:
     except OSError as error:
         raise RunError(
             f"Rollouts cannot be written to {folder}: {error.strerror or error}.",
-            "Make room, or name another folder: --out.",
+            "Make room, or name another folder.",
         ) from error

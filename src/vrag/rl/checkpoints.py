@@ -21,7 +21,7 @@ from vrag.journal import one_writer, sync, write_whole
 from vrag.provenance import changed
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Generator, Mapping
+    from collections.abc import Callable, Collection, Generator, Mapping
     from pathlib import Path
 
     from vrag.rl.network import Network
@@ -31,6 +31,8 @@ __all__ = ["Checkpoints", "Saved"]
 
 _NAME = re.compile(r"step-(\d{6,})")
 _REMOVE = "Remove it to go on from the one before."
+_ROOM = "Make room or mend the rights; the same command goes on from the last checkpoint."
+_PLACE = "Make room or mend the rights, or name another folder."
 _DAMAGE = (
     OSError,
     EOFError,
@@ -77,7 +79,7 @@ class Checkpoints:
                 place.parent.mkdir(parents=True, exist_ok=True)
                 stack.enter_context(one_writer(place.with_name(f".{place.name}.lock"), busy))
             except OSError as error:
-                raise TrainingError(f"{self.run} cannot be written: {error.strerror or error}.") from error
+                raise _refused(self.run, error, _PLACE) from error
             yield
 
     def begin(
@@ -91,21 +93,13 @@ class Checkpoints:
             free: Names of settings that may change from one time to the next.
 
         Raises:
-            TrainingError: If the folder holds a run that was made otherwise, or something else.
+            TrainingError: If the folder holds a run that was made otherwise, or something else, or the disk
+                refuses.
         """
-        known = self.run / _SETTINGS
-        if self.run.exists() and not self.run.is_dir():
-            raise TrainingError(f"{self.run} is a file.", "Name another folder.")
-        if again and known.is_file():
-            shutil.rmtree(self.run)
-        if self.run.is_dir() and any(path.name[0] != "." for path in self.run.iterdir()):
-            self._check(settings, known, free)
-        self.run.mkdir(parents=True, exist_ok=True)
-        text = json.dumps(settings, indent=2, sort_keys=True) + "\n"
-        if not known.is_file() or known.read_text(encoding="utf-8") != text:
-            write_whole(known, text.encode())
-        for unfinished in (self.run / "checkpoints").glob(".step-*"):
-            shutil.rmtree(unfinished, ignore_errors=True)
+        try:
+            self._take_up(settings, again=again, free=free)
+        except OSError as error:
+            raise _refused(self.run, error, _PLACE) from error
         return self.latest
 
     @property
@@ -127,24 +121,14 @@ class Checkpoints:
         Raises:
             TrainingError: If the disk refuses.
         """
-        target = self.run / "checkpoints" / f"step-{step:06}"
-        beside = target.with_name(f".{target.name}")
-        try:
-            shutil.rmtree(beside, ignore_errors=True)
-            beside.mkdir(parents=True)
-            network.save(beside)
-            library("torch").save(updates.optimizer.state_dict(), beside / _OPTIMIZER)
+
+        def write(folder: Path) -> None:
+            network.save(folder)
+            library("torch").save(updates.optimizer.state_dict(), folder / _OPTIMIZER)
             told = json.dumps({"step": step, "updates": updates.done, **state})
-            (beside / _STATE).write_text(told, encoding="utf-8")
-            for path in beside.iterdir():
-                sync(path)
-            if target.is_dir():
-                shutil.rmtree(target)
-            beside.rename(target)
-        except OSError as error:
-            raise TrainingError(
-                f"{target} cannot be written: {error.strerror or error}.", "Make room."
-            ) from error
+            (folder / _STATE).write_text(told, encoding="utf-8")
+
+        target = _placed(self.run / "checkpoints" / f"step-{step:06}", write)
         for _, old in self._steps()[: -self.keep]:
             shutil.rmtree(old, ignore_errors=True)
         return target
@@ -164,15 +148,28 @@ class Checkpoints:
             raise TrainingError(f"{saved.folder} cannot be gone on from: {reason}.", _REMOVE) from error
 
     def publish(self, network: Network) -> Path:
-        """The model as it is at the end: `<run>/model`."""
-        target, beside = self.run / "model", self.run / ".model"
-        shutil.rmtree(beside, ignore_errors=True)
-        beside.mkdir(parents=True)
-        network.save(beside)
-        if target.is_dir():
-            shutil.rmtree(target)
-        beside.rename(target)
-        return target
+        """The model as it is at the end: `<run>/model`, whole; one that was there stands until then.
+
+        Raises:
+            TrainingError: If the disk refuses.
+        """
+        return _placed(self.run / "model", network.save)
+
+    def _take_up(self, settings: Mapping[str, Any], *, again: bool, free: Collection[str]) -> None:
+        """Writes down how the run is made, or compares it with how it was."""
+        known = self.run / _SETTINGS
+        if self.run.exists() and not self.run.is_dir():
+            raise TrainingError(f"{self.run} is a file.", "Name another folder.")
+        if again and known.is_file():
+            shutil.rmtree(self.run)
+        if self.run.is_dir() and any(path.name[0] != "." for path in self.run.iterdir()):
+            self._check(settings, known, free)
+        self.run.mkdir(parents=True, exist_ok=True)
+        text = json.dumps(settings, indent=2, sort_keys=True) + "\n"
+        if not known.is_file() or known.read_text(encoding="utf-8") != text:
+            write_whole(known, text.encode())
+        for unfinished in (self.run / "checkpoints").glob(".step-*"):
+            shutil.rmtree(unfinished, ignore_errors=True)
 
     def _check(self, settings: Mapping[str, Any], known: Path, free: Collection[str]) -> None:
         try:
@@ -191,3 +188,50 @@ class Checkpoints:
         folder = self.run / "checkpoints"
         named = ((_NAME.fullmatch(path.name), path) for path in (folder.iterdir() if folder.is_dir() else ()))
         return sorted((int(match[1]), path) for match, path in named if match)
+
+
+def _placed(target: Path, write: Callable[[Path], None]) -> Path:
+    """Makes a folder: written beside, put on the disk, then renamed; one that was there stands until then.
+
+    Args:
+        target: The folder.
+        write: What writes its files, given where.
+
+    Raises:
+        TrainingError: If the disk refuses.
+    """
+    # Weights and optimizer are written by Rust and C++, whose errors are no `OSError`.
+    refusals = (OSError, RuntimeError, library("safetensors").SafetensorError)
+    beside, before = target.with_name(f".{target.name}"), target.with_name(f".{target.name}.before")
+    try:
+        for left in (beside, before):
+            shutil.rmtree(left, ignore_errors=True)
+        beside.mkdir(parents=True)
+        write(beside)
+        for path in (*beside.iterdir(), beside):
+            sync(path)
+        _renamed(beside, target, before)
+    except refusals as error:
+        shutil.rmtree(beside, ignore_errors=True)
+        raise _refused(target, error, _ROOM) from error
+    return target
+
+
+def _renamed(beside: Path, target: Path, before: Path) -> None:
+    """Puts a folder in the place of another one, which is put back where that is refused."""
+    if target.is_dir():
+        target.rename(before)
+    try:
+        beside.rename(target)
+    except OSError:
+        if before.is_dir():
+            before.rename(target)
+        raise
+    sync(target.parent)
+    shutil.rmtree(before, ignore_errors=True)
+
+
+def _refused(place: Path, error: Exception, hint: str) -> TrainingError:
+    """What is said where the disk refuses."""
+    reason = getattr(error, "strerror", None) or str(error).strip().split("\n")[0] or type(error).__name__
+    return TrainingError(f"{place} cannot be written: {reason.rstrip('.')}.", hint)

@@ -52,7 +52,10 @@ class Sampling:
 
     def __post_init__(self) -> None:
         if not 0 <= self.temperature < float("inf") or self.max_tokens < 1:
-            raise SettingsError("Replies are drawn at a temperature from 0, and have at least one token.")
+            raise SettingsError(
+                f"No reply of {self.max_tokens} tokens can be drawn at a temperature of {self.temperature}.",
+                "A temperature is 0 or more, and a reply has at least one token.",
+            )
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -32,7 +32,7 @@ class RatioKind(StrEnum):
     """What the ratio of new to old probability is taken over."""
 
     TOKEN = "token"  # noqa: S105 - no password
-    """Each token (PPO, GRPO)."""
+    """Each token (PPO, arXiv 1707.06347, equation 7; GRPO, arXiv 2402.03300, equation 3)."""
     SEGMENT = "segment"
     """The row: the geometric mean over its tokens (GSPO, arXiv 2507.18071, equation 7)."""
 
@@ -60,9 +60,14 @@ class LossOptions:
     def __post_init__(self) -> None:
         low, high = self.clips
         if not (0 < low <= 1 and 0 < high < float("inf")):
-            raise SettingsError(f"Ratios cannot be clipped to 1 - {low} and 1 + {high}.")
+            raise SettingsError(
+                f"Ratios cannot be clipped to 1 - {low} and 1 + {high}.",
+                "Both are above 0, and the first is 1 at most; 0.2 and 0.2 are usual.",
+            )
         if not (0 <= self.kl < float("inf") and 0 <= self.entropy < float("inf")):
-            raise SettingsError("The weights of KL and entropy are 0 or more.")
+            raise SettingsError(
+                f"KL and entropy cannot weigh {self.kl} and {self.entropy}.", "Weights are 0 or more."
+            )
 
     @property
     def clips(self) -> tuple[float, float]:
@@ -125,8 +130,9 @@ def policy_loss(  # noqa: PLR0913 - an array each
     """Sum over rows and own tokens of weight × (clipped policy term + KL - entropy).
 
     The policy term of a token is -min(ratio A, clip(ratio, 1 - low, 1 + high) A); by segment, all tokens
-    of a row have the ratio of the row. The divergence is the low-variance estimate of Schulman ("k3"):
-    exp(d) - d - 1 with d = log reference - log policy. Masked rows have exactly zero gradient in all terms.
+    of a row have the ratio of the row. The divergence is the low-variance estimate of Schulman ("k3"; GRPO,
+    equation 4): exp(d) - d - 1 with d = log reference - log policy. Masked rows have exactly zero gradient
+    in all terms.
 
     Args:
         logprobs: Of each token under the policy that is trained, shape (rows, n), with its graph.

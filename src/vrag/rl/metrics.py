@@ -44,8 +44,8 @@ class Metrics:
 
     - `reward`, `reward/<part>`: means over the rollouts that have one, in [0, 1].
     - `accuracy`: share of those rollouts that the judge found correct.
-    - `missing`, `failed`: rollouts without a reward, and those that broke off; `dropped`: replies that no
-      row could be made of. Counts.
+    - `missing`, `failed`: rollouts without a reward, and those that broke off; `dropped`: replies or
+      rows of them that could not be trained on faithfully. Counts.
     - `calls`, `tokens`: calls of the model and tokens that it sampled, means of a rollout.
     - `invalid`: share of the calls without a valid action.
     - `masked`: share of the segments that the graph took out of the gradient (GGPO).
@@ -59,7 +59,7 @@ class Metrics:
     - `tokens_per_second/rollouts`: tokens sampled in a second of the rollouts, searches and verdicts
       included; `tokens_per_second/update`: tokens of rows, prompts included, that were learned from in a
       second of the update.
-    - `eval/<name>`: likewise over the held-out cases, without sampling.
+    - `eval/<name>`: likewise over the held-out cases, by default without sampling.
     """
 
 

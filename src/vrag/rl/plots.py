@@ -24,6 +24,7 @@ __all__ = [
     "measure_of",
     "measures_of",
     "running_mean",
+    "shows",
     "window_of",
 ]
 
@@ -66,9 +67,7 @@ GROUPS: Mapping[str, tuple[Measure, ...]] = {
         Measure("accuracy", "Accuracy of rollouts", "% of answers found correct", _PERCENT),
     ),
     "And on held-out cases?": (
-        Measure(
-            "eval/accuracy", "Accuracy, held out", "% of cases, without sampling", _PERCENT, smooth=False
-        ),
+        Measure("eval/accuracy", "Accuracy, held out", "% of answers found correct", _PERCENT, smooth=False),
         Measure("eval/reward", "Reward, held out", "mean of the cases, 0 to 1", _SHARE, smooth=False),
         Measure("eval/missing", "Missing, held out", "cases without a reward", quiet=True, smooth=False),
     ),
@@ -116,7 +115,7 @@ def curves_svg(trainings: Sequence[Training], title: str = "") -> str:
     groups = [
         Group(
             heading,
-            [_panel(measure, trainings, window) for measure in measures if _shows(measure, trainings)],
+            [_panel(measure, trainings, window) for measure in measures if shows(measure, trainings)],
         )
         for heading, measures in _measures(trainings).items()
     ]
@@ -158,8 +157,8 @@ def measures_of(trainings: Sequence[Training]) -> list[Measure]:
     return [one for group in _measures(trainings).values() for one in group if one.name in found]
 
 
-def _shows(measure: Measure, trainings: Sequence[Training]) -> bool:
-    """Whether a measure has anything to show."""
+def shows(measure: Measure, trainings: Sequence[Training]) -> bool:
+    """Whether a measure has anything to show: a value, and a quiet one another than 0."""
     values = [value for training in trainings for _, value in series(training.records, measure.name)]
     return any(values) if measure.quiet else bool(values)
 

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
+
+from PIL import Image
 
 from vrag.agent.events import ModelCalled
 from vrag.agent.policies.checkpoint import opening_of
@@ -23,6 +26,7 @@ if TYPE_CHECKING:
 __all__ = ["taught_rows", "vocabulary_of"]
 
 _THOUGHT = re.compile(r"<think>\s*")
+_UNTOLD = "A message of the call, or a picture in one, is missing or damaged."
 
 
 def vocabulary_of(network: Network) -> Vocabulary:
@@ -49,7 +53,9 @@ def taught_rows(network: Network, events: Sequence[Event], files: Mapping[str, b
     """
     told = _Told(network, files)
     spoken = [told.call(event) if isinstance(event, ModelCalled) else event for event in events]
-    return rows_of(spoken, files, vocabulary_of(network))
+    made = rows_of(spoken, files, vocabulary_of(network))
+    dropped = [replace(one, reason=_UNTOLD) if told.untold & {*one.steps} else one for one in made.dropped]
+    return replace(made, dropped=tuple(dropped))
 
 
 def _behind(opening: str, said: str) -> str:
@@ -67,12 +73,15 @@ class _Told:
         self._network, self._files = network, files
         self._messages: dict[str, Message] = {}
         self._before: tuple[Prompt, Written] | None = None
+        self.untold: set[int] = set()
+        """Steps of calls that cannot be told."""
 
     def call(self, event: ModelCalled) -> ModelCalled:
-        """The call with the tokens of this network; without any where a message is not with the run."""
+        """The call with the tokens of this network; without any where a message cannot be read."""
         try:
             history = [self._message(sha256) for sha256 in event.messages]
-        except (KeyError, ValueError, TypeError):
+        except (KeyError, ValueError, TypeError, OSError, Image.DecompressionBombError):
+            self.untold.add(event.step)
             return event.model_copy(update={"prompt_ids": (), "ids": (), "logprobs": ()})
         network = self._network
         prompt = (
@@ -97,5 +106,7 @@ class _Told:
     def _part(self, part: Mapping[str, Any]) -> Text | Enclosed:
         if "picture" not in part:
             return Text(str(part["text"]))
-        jpeg = self._files[f"{part['picture']}.jpg"]
-        return Enclosed(str(part["picture"]), Size(1, 1), jpeg, str(part["picture"]))
+        sha256 = str(part["picture"])
+        jpeg = self._files[f"{sha256}.jpg"]
+        self._network.see(sha256, jpeg)  # what it cannot see is damaged
+        return Enclosed(sha256, Size(1, 1), jpeg, sha256)

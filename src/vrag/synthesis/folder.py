@@ -24,7 +24,8 @@ def write(corpus: Corpus, folder: Path) -> None:
     """Writes a corpus; the documents of a former one are removed.
 
     Raises:
-        CaseError: If the folder holds anything else, or cannot be written.
+        CaseError: If the folder was not made here and is not empty, documents of others stand among its own,
+            or it cannot be written.
     """
     papers = folder / "documents"
     try:
@@ -52,7 +53,7 @@ def _former(folder: Path) -> set[str]:
     """Documents of a former run that stand in the folder; none where it is new.
 
     Raises:
-        CaseError: If it holds files that a former run did not write.
+        CaseError: If no former run made the folder, or its documents hold what none wrote.
     """
     if not folder.exists() or not any(folder.iterdir()):
         return set()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
+from vrag.cases.source import hops
 from vrag.synthesis.deck import Deck
 from vrag.types import Case, Region
 
@@ -40,7 +41,7 @@ class Question:
             file_name=file_name,
             reference_page=pages,
             source_type=(self.source,),
-            query_type="Multi-Hop" if len(pages) > 1 else "Single-Hop",
+            query_type=hops(pages),
             regions=tuple(Region(page, box) for page, box in self.evidence),
         )
 

@@ -80,6 +80,10 @@ class CachedJudge:
             task.add_done_callback(lambda done: self._done(place, done))
         return await asyncio.shield(task)  # others may be waiting for it, whoever is cancelled
 
+    async def aclose(self) -> None:
+        """Closes the judge that is asked; what is kept stays."""
+        await self._judge.aclose()
+
     async def _new(self, key: str, question: str, reference: str, answer: str) -> Verdict:
         verdict = None if self._path is None else await aside(lambda: self._read(key))
         if verdict is None:

@@ -75,6 +75,10 @@ class EndpointJudge:
                 "Ask fewer at once, or give it more time.",
             ) from error
 
+    async def aclose(self) -> None:
+        """Closes the model's connections of the running event loop."""
+        await self.model.aclose()
+
     async def _attempted(self, messages: list[ChatMessage]) -> Verdict:
         text = ""
         for _ in range(self.attempts):

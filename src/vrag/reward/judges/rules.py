@@ -24,6 +24,8 @@ TOLERANCE = 0.01
 """Of the reference, by which a number with a decimal point or in per cent may differ."""
 _LONGEST_LIST = 10_000
 """Characters of a text that is read as a list, at most."""
+_MOST_ELEMENTS = 300
+"""Of a text that is read as a list: each is compared with each. A longer one is compared as text."""
 _DIGITS = r"(?:\d{1,3}(?:[,\u2009\u202f]\d{3})+|\d+)(?:\.\d+)?|\.\d+"
 _NUMBER = re.compile(
     rf"(?<![\w.])(?P<sign>[-+\u2212]?)[$€£¥]?\s?(?P<digits>{_DIGITS})\s?(?P<percent>%?)(?!\w)"
@@ -62,6 +64,9 @@ class RulesJudge:
         if listed is not None:
             return _verdict(_same_lists(_elements(answer), listed, self.least), "list")
         return _compared(answer, reference, self.least)
+
+    async def aclose(self) -> None:
+        """Holds nothing."""
 
 
 def _verdict(correct: bool, kind: str) -> Verdict:
@@ -103,14 +108,14 @@ def _value(number: re.Match[str]) -> float:
 
 
 def _as_list(text: str) -> list[str] | None:
-    """The elements of a text that is a list in JSON or Python; None when it is none."""
+    """The elements of a text that is a list in JSON or Python; None when it is none, or too long for one."""
     text = text.strip()
     if not (text.startswith("[") and text.endswith("]")) or len(text) > _LONGEST_LIST:
         return None
     for read in (json.loads, ast.literal_eval):
         with suppress(ValueError, SyntaxError, RecursionError, MemoryError):
             value: Any = read(text)
-            if isinstance(value, list):
+            if isinstance(value, list) and len(cast("list[object]", value)) <= _MOST_ELEMENTS:
                 return [str(element) for element in cast("list[object]", value)]
     return None
 

@@ -68,9 +68,16 @@ class TinyOptions:
                 f"Known: {', '.join(TINY_FAMILIES)}.",
             )
         if self.hidden < 32 or self.hidden % 32 or self.vision_hidden < 32 or self.vision_hidden % 32:
-            raise SettingsError("The widths of a tiny model are multiples of 32.")
+            raise SettingsError(
+                f"A tiny model cannot be {self.hidden} and {self.vision_hidden} wide.",
+                "Widths are multiples of 32.",
+            )
         if min(self.layers, self.vision_layers, self.picture_tokens) < 1:
-            raise SettingsError("A tiny model has at least one layer on each side and one token a picture.")
+            raise SettingsError(
+                f"A tiny model cannot have {self.layers} and {self.vision_layers} layers and "
+                f"{self.picture_tokens} tokens a picture.",
+                "Each is at least 1.",
+            )
 
 
 def make_tiny(folder: Path, words: Iterable[str], options: TinyOptions | None = None) -> Profile:

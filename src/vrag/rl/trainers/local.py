@@ -27,6 +27,7 @@ from vrag.rl.generation import Sampling
 from vrag.rl.ggpo import GgpoOptions, batch_credit
 from vrag.rl.grpo import group_advantages
 from vrag.rl.losses import LossOptions, RatioKind
+from vrag.rl.order import in_turn
 from vrag.rl.rollout import Attempt, roll_out
 from vrag.rl.rows import rows_of
 from vrag.rl.teaching import vocabulary_of
@@ -81,7 +82,10 @@ class RlOptions(BaseModel):
         ge=0,
         description="What a segment with an invalid action costs; none: 0.5, or 0 for grpo.",
     )
-    ratio: RatioKind = Field(default=RatioKind.TOKEN, description="token (PPO) or segment (GSPO).")
+    ratio: RatioKind = Field(
+        default=RatioKind.TOKEN,
+        description="token (PPO) or segment (GSPO); with one update a batch, that of a segment is 1.",
+    )
     kl: float = Field(default=0.0, ge=0, description="Weight of the divergence from the model it began as.")
     entropy: float = Field(default=0.0, ge=0, description="Weight of the entropy.")
     batch: int = Field(default=64, ge=1, description="Replies that are written together at most.")
@@ -133,7 +137,7 @@ class LocalTrainer:
     scorer: Scorer
     cases: Sequence[Case]
     held_out: Sequence[Case]
-    """Asked without sampling, to evaluate; none for no evaluation."""
+    """Asked to evaluate, by default without sampling; none for no evaluation."""
     options: RlOptions
     checkpoints: Checkpoints
     metrics: MetricsFile
@@ -143,9 +147,12 @@ class LocalTrainer:
 
     def __post_init__(self) -> None:
         if not self.cases:
-            raise TrainingError("There are no cases to train on.")
+            raise TrainingError("There are no cases to train on.", "Name a data set with some.")
         if self.options.kl and self.reference is None:
-            raise TrainingError("A divergence is asked for, and there is nothing to diverge from.")
+            raise TrainingError(
+                "A divergence is asked for, and there is nothing to diverge from.",
+                "Give the model it began as for `reference`, or no `kl`.",
+            )
         self.updates = Updates(self.network, self.options.update)
 
     async def train(self, begun: Saved | None) -> AsyncGenerator[Stepped, None]:
@@ -234,14 +241,8 @@ class LocalTrainer:
         )
 
     def _drawn(self, step: int) -> list[Case]:
-        """The questions of a step: all cases in turn, in an order that is drawn anew for each round."""
-        count, each = len(self.cases), self.options.questions
-        places = range((step - 1) * each, step * each)
-        orders = {
-            turn: np.random.default_rng((self.options.seed, 1, turn)).permutation(count)
-            for turn in {place // count for place in places}
-        }
-        return [self.cases[int(orders[place // count][place % count])] for place in places]
+        """The questions of a step."""
+        return in_turn(self.cases, step, self.options.questions, (self.options.seed, 1))
 
     async def _tried(self, attempts: Sequence[Attempt], sampling: Sampling, step: int) -> list[_Tried]:
         """All attempts with their rewards, in their order.

@@ -10,10 +10,10 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-import numpy as np
 from pydantic import BaseModel, ConfigDict, Field
 
 from vrag.errors import TrainingError
+from vrag.rl.order import in_turn
 from vrag.rl.update import UpdateOptions, Updates
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ class SupervisedTrainer:
 
     def __post_init__(self) -> None:
         if not self.rows:
-            raise TrainingError("There are no rows to learn from.")
+            raise TrainingError("There are no rows to learn from.", "Record others: vrag data demonstrate.")
         self.updates = Updates(self.network, self.options.update)
 
     def train(self, begun: Saved | None) -> Generator[tuple[int, Mapping[str, float]], None, None]:
@@ -79,11 +79,5 @@ class SupervisedTrainer:
             yield step, values
 
     def _drawn(self, step: int) -> list[Row]:
-        """The rows of a step: all in turn, in an order that is drawn anew for each round."""
-        count, each = len(self.rows), self.options.batch
-        places = range((step - 1) * each, step * each)
-        orders = {
-            turn: np.random.default_rng((self.options.seed, 4, turn)).permutation(count)
-            for turn in {place // count for place in places}
-        }
-        return [self.rows[int(orders[place // count][place % count])] for place in places]
+        """The rows of a step."""
+        return in_turn(self.rows, step, self.options.batch, (self.options.seed, 4))

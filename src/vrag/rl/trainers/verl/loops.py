@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Any
 
 from vrag.rl.rollout import Attempt
 from vrag.rl.trainers.verl import LOOPS
-from vrag.rl.trainers.verl.engine import library
-from vrag.rl.trainers.verl.options import VerlOptions, read_options
+from vrag.rl.trainers.verl.engine import library, options_of
 from vrag.rl.trainers.verl.outputs import outputs_of
 from vrag.rl.trainers.verl.playing import case_of, open_profile, play, record
 from vrag.rl.trainers.verl.prompts import open_template
 from vrag.rl.trainers.verl.serving import Room, Served
 
 if TYPE_CHECKING:
+    from vrag.rl.trainers.verl.options import VerlOptions
     from vrag.rl.trainers.verl.outputs import Output
     from vrag.rl.trainers.verl.playing import Played
     from vrag.rl.trainers.verl.prompts import Template
@@ -84,7 +84,7 @@ async def _rolled_out(
     sampling: dict[str, Any],
     row: dict[str, Any],
 ) -> tuple[list[Output], dict[str, Any]]:
-    options = _options(loop.config)
+    options = options_of(loop.config)
     profile = open_profile(options, loop.hf_model_type, str(loop.config.actor_rollout_ref.model.path))
     template = _template(loop, profile.visual_tokens)
     attempt = Attempt(case=case_of(row), sample=int(row.get("session_id", 0)))
@@ -114,14 +114,6 @@ def _metrics(played: Played, policy: Served) -> dict[str, Any]:
         "tool_calls": max(0.0, played.rollout.seconds - counted.seconds),
         "num_preempted": counted.preempted,
     }
-
-
-def _options(config: Any) -> VerlOptions:  # noqa: ANN401 - a DictConfig
-    section = config.get("vrag")
-    if section is None:
-        return VerlOptions()
-    made = library("omegaconf").OmegaConf.to_container(section, resolve=True)
-    return read_options(made)
 
 
 def _template(loop: Any, features: Any) -> Template:  # noqa: ANN401

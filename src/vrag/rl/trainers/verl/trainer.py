@@ -12,8 +12,7 @@ import numpy as np
 from vrag.errors import TrainingError
 from vrag.rl.trainers.verl import TRAINER
 from vrag.rl.trainers.verl.credit import batch_credit, sessions_of
-from vrag.rl.trainers.verl.engine import library
-from vrag.rl.trainers.verl.options import read_options
+from vrag.rl.trainers.verl.engine import library, options_of
 from vrag.rl.trainers.verl.outputs import CREDIT
 
 if TYPE_CHECKING:
@@ -42,7 +41,7 @@ def trainer_class() -> type[Any]:
         """Gives advantages by session, masked by node."""
 
         def __init__(self, config: Any) -> None:  # noqa: ANN401
-            self.options = _options(config)
+            self.options = options_of(config)
             parent: Any = super()
             parent.__init__(config)
 
@@ -124,9 +123,3 @@ def _put(queue: Any, batch: Any, data: Any, credit: BatchCredit) -> None:  # noq
         )
     made = tensordict.TensorDict(fields, batch_size=len(batch.keys))
     queue.kv_batch_put(keys=batch.keys, partition_id=batch.partition_id, fields=made)
-
-
-def _options(config: Any) -> VerlOptions:  # noqa: ANN401
-    section = config.get("vrag")
-    made = None if section is None else library("omegaconf").OmegaConf.to_container(section, resolve=True)
-    return read_options(made)

@@ -1,0 +1,117 @@
+"""Vectors are stored with their items, whatever their embedder does."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+from built_files import texts, write
+
+from vrag.embed.base import Content, VectorKind
+from vrag.errors import CollectionError, EmbedError, FingerprintMismatch
+from vrag.index.build import add, verify
+from vrag.index.store import Collection
+from vrag.testing import HashEmbedder
+from vrag.types import DocumentStatus
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+
+pytestmark = pytest.mark.usefixtures("conversion")
+
+
+class NumberEmbedder(HashEmbedder):
+    """The vector of a text is its length and its last number: a row out of step shows."""
+
+    def __init__(self) -> None:
+        super().__init__(dimension=2)
+
+    def embed_items(self, contents: Sequence[Content]) -> Sequence[NDArray[np.float32]]:
+        return [np.array([len(one.text), int(one.text.split()[-1])], np.float32) for one in contents]
+
+
+class BrokenEmbedder(NumberEmbedder):
+    def embed_items(self, contents: Sequence[Content]) -> Sequence[NDArray[np.float32]]:
+        return super().embed_items(contents)[:1]
+
+
+class WrongShape(NumberEmbedder):
+    def embed_items(self, contents: Sequence[Content]) -> Sequence[NDArray[np.float32]]:
+        return [np.zeros(3, np.float32) for _ in contents]
+
+
+class Picky(NumberEmbedder):
+    """Refuses a batch with a 7 in it, and gives something that is no number for an 8."""
+
+    def embed_items(self, contents: Sequence[Content]) -> Sequence[NDArray[np.float32]]:
+        if any(one.text.endswith("7") for one in contents):
+            raise EmbedError("Sevens are too much.")
+        made = super().embed_items(contents)
+        return [vector * np.nan if vector[1] == 8 else vector for vector in made]
+
+
+class TestVectors:
+    def test_vectors_are_columns_of_their_items(self, tmp_path: Path, folder: Path) -> None:
+        collection = Collection.create(tmp_path / "vectors", embedder=NumberEmbedder())
+        write(folder / "a.txt", *(f"line {n}" for n in range(150)))
+
+        add(collection, [folder], embedder=NumberEmbedder())
+
+        rows = collection.scan(["text", "vector"]).data.to_pylist()
+        assert len(rows) == 150
+        assert all(row["vector"] == [len(row["text"]), int(row["text"].split()[-1])] for row in rows)
+        assert verify(collection).ok
+
+    def test_many_vectors_of_an_item_are_kept_whole_in_half_precision(
+        self, tmp_path: Path, folder: Path
+    ) -> None:
+        embedder = HashEmbedder(VectorKind.MULTI, 8)
+        collection = Collection.create(tmp_path / "vectors", embedder=embedder)
+        write(folder / "a.txt", *("word " * n for n in range(1, 40)))
+
+        add(collection, [folder], embedder=embedder)
+
+        for row in collection.scan(["text", "vectors"]).data.to_pylist():
+            (expected,) = embedder.embed_items([Content(text=row["text"])])
+            assert np.array_equal(np.array(row["vectors"], np.float16), expected.astype(np.float16))
+        assert verify(collection).ok
+
+    @pytest.mark.parametrize("made", [True, False])
+    def test_another_embedder_is_refused(self, tmp_path: Path, folder: Path, *, made: bool) -> None:
+        collection = Collection.create(tmp_path / "vectors", embedder=NumberEmbedder() if made else None)
+        with pytest.raises(FingerprintMismatch, match="embedder hash"):
+            add(collection, [folder], embedder=None if made else NumberEmbedder())
+
+    @pytest.mark.parametrize("broken", [BrokenEmbedder, WrongShape])
+    def test_vectors_that_do_not_fit_store_nothing(
+        self, tmp_path: Path, folder: Path, broken: type[NumberEmbedder]
+    ) -> None:
+        collection = Collection.create(tmp_path / "vectors", embedder=NumberEmbedder())
+        write(folder / "a.txt", "line 1", "line 2")
+        with pytest.raises(CollectionError, match="embedder"):
+            add(collection, [folder], embedder=broken())
+        assert texts(collection) == []
+        add(collection, [folder], embedder=NumberEmbedder())
+        assert verify(collection).ok
+
+    def test_what_cannot_be_embedded_costs_itself_alone_and_says_why(
+        self, tmp_path: Path, folder: Path
+    ) -> None:
+        collection = Collection.create(tmp_path / "vectors", embedder=NumberEmbedder())
+        write(folder / "a.txt", *(f"line {n}" for n in range(1, 10)))
+
+        report = add(collection, [folder], embedder=Picky())
+
+        assert report.items == 7
+        (problem,) = report.problems
+        assert problem.status is DocumentStatus.PARTIAL
+        assert "Sevens are too much." in problem.reason
+        assert "not finite" in problem.reason
+        assert verify(collection).ok
+        assert add(collection, [folder], embedder=NumberEmbedder(), retry_failed=True).items == 2
+        assert len(texts(collection)) == 9

@@ -1,0 +1,103 @@
+"""Recorded runs in folders: known by what they hold, and their pictures not all in memory."""
+
+from __future__ import annotations
+
+import shutil
+from typing import TYPE_CHECKING
+
+import pytest
+from tiny_world import ANSWER, SEARCH, recorded, shared
+
+from vrag.errors import TrainingError
+from vrag.rl.campaign import open_campaign
+from vrag.rl.recordings import digest_of, find_recordings, material_of
+from vrag.rl.teaching import taught_rows
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from vrag.rl.rollout import Rollout
+
+
+@pytest.fixture(scope="module")
+def rollouts() -> list[Rollout]:
+    return [recorded(shared(), *replies) for replies in ((SEARCH, ANSWER), (ANSWER,))]
+
+
+@pytest.fixture
+def folder(tmp_path: Path, rollouts: list[Rollout]) -> Path:
+    """As `vrag data demonstrate` leaves them."""
+    with open_campaign(tmp_path / "shown", {"policy": "script"}) as campaign:
+        for rollout in rollouts:
+            campaign.keep(rollout)
+    return tmp_path / "shown"
+
+
+def digest(folder: Path) -> str:
+    return digest_of(find_recordings([folder]))
+
+
+class TestDigest:
+    def test_is_of_what_they_hold_and_not_of_where_they_lie(self, folder: Path, tmp_path: Path) -> None:
+        before = digest(folder)
+        shutil.copytree(folder, tmp_path / "elsewhere" / "again")
+        assert digest(tmp_path / "elsewhere") == before == digest(folder)
+
+    @pytest.mark.parametrize("name", ["events.jsonl", "files/*.json", "files/*.jpg"])
+    def test_changes_with_any_file(self, name: str, folder: Path) -> None:
+        before = digest(folder)
+        path = next(path for run in find_recordings([folder]) for path in run.glob(name))
+        data = path.read_bytes()
+        path.write_bytes(data[:-2] + b"~\n")
+        assert digest(folder) != before
+        path.write_bytes(data)
+        assert digest(folder) == before
+        path.rename(path.with_name(f"other{path.suffix}")) if "files" in name else shutil.rmtree(path.parent)
+        assert digest(folder) != before
+
+    def test_unfinished_files_do_not_count(self, folder: Path) -> None:
+        before, run = digest(folder), find_recordings([folder])[0]
+        (run / "files" / ".torn.jpg.1234").write_bytes(b"half")
+        (run / "lock").touch()
+        shutil.copytree(run, run.with_name(f".{run.name}"))
+        assert digest(folder) == before
+
+
+class TestMaterial:
+    def test_is_that_of_the_runs_in_memory(self, folder: Path, rollouts: list[Rollout]) -> None:
+        network = shared()
+        material = material_of(network, find_recordings([folder]))
+        by_id = sorted(rollouts, key=lambda one: one.trajectory.run_id)
+        wanted = [row for one in by_id for row in taught_rows(network, one.events, one.files).rows]
+        assert [row.tokens.tolist() for row in material.rows] == [row.tokens.tolist() for row in wanted]
+        assert [row.images for row in material.rows] == [row.images for row in wanted]
+        assert not material.dropped
+        pictures = {name: data for one in rollouts for name, data in one.files.items() if "jpg" in name}
+        assert dict(material.files) == pictures != {}
+
+    def test_pictures_are_read_when_they_are_shown(self, folder: Path) -> None:
+        material = material_of(shared(), find_recordings([folder]))
+        name = f"{next(row for row in material.rows if row.images).images[0]}.jpg"
+        (path,) = (folder / "runs").rglob(name)
+        path.write_bytes(b"another")
+        assert material.files[name] == b"another"
+        path.unlink()
+        with pytest.raises(TrainingError, match=f"{name} cannot be read") as told:
+            material.files[name]
+        assert "bring it back" in (told.value.hint or "")
+        with pytest.raises(KeyError):
+            material.files["never.jpg"]
+
+    def test_a_run_without_files_is_left_out_with_a_reason(self, folder: Path) -> None:
+        for run in find_recordings([folder]):
+            shutil.rmtree(run / "files")
+        material = material_of(shared(), find_recordings([folder]))
+        assert not material.rows
+        assert all("missing or damaged" in one.reason for one in material.dropped)
+        assert len(material.dropped) == 3
+
+
+def test_a_folder_without_any_is_told_of(tmp_path: Path) -> None:
+    with pytest.raises(TrainingError, match="no recorded runs") as told:
+        find_recordings([tmp_path, tmp_path / "gone"])
+    assert "vrag data demonstrate" in (told.value.hint or "")
