@@ -24,7 +24,7 @@ from vrag.agent.toolcalls import AnswerNode, Memorize, Note, SearchNode, render_
 from vrag.agent.vimrag import Vimrag
 from vrag.agent.vrag import Vrag
 from vrag.embed.processors import PROCESSOR_SETTINGS, loading
-from vrag.errors import ModelError, SettingsError
+from vrag.errors import ModelError, SettingsError, TrainingError
 from vrag.profiles import PROFILE_FILE, PROFILES, read_profile
 from vrag.rl.tiny import TINY_FAMILIES, TinyOptions, make_tiny
 from vrag.testing import tiny_corpus
@@ -96,6 +96,18 @@ class TestCheckpoint:
     def test_an_empty_folder_is_taken(self, tmp_path: Path) -> None:
         make_tiny(tmp_path, [], SMALL)
         assert read_profile(tmp_path) is not None
+
+    def test_a_disk_that_refuses_leaves_nothing(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def full(*_: object) -> None:
+            raise OSError(28, "No space left on device")
+
+        monkeypatch.setattr("vrag.rl.tiny.write_profile", full)
+        with pytest.raises(TrainingError, match="No space left") as told:
+            make_tiny(tmp_path / "m", WORDS, SMALL)
+        assert "Make room" in (told.value.hint or "")
+        assert not list(tmp_path.iterdir())
 
 
 class TestOptions:

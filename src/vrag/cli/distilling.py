@@ -251,18 +251,7 @@ def _as_json(done: Progress) -> dict[str, Any]:
         "cases": done.cases,
         "before": done.before,
         "outcomes": done.outcomes,
-        "experts": {
-            role: {
-                "calls": tally.calls,
-                "retries": tally.retries,
-                "faults": tally.faults,
-                "prompt_tokens": tally.prompt_tokens,
-                "completion_tokens": tally.completion_tokens,
-                "seconds": round(tally.seconds, 3),
-                "cost": tally.cost,
-            }
-            for role, tally in done.experts.items()
-        },
+        "experts": {role: tally.as_dict() for role, tally in done.experts.items()},
     }
 
 

@@ -57,7 +57,7 @@ def make_tiny(
     options = TinyOptions(
         family=family, hidden=hidden, layers=layers, picture_tokens=picture_tokens, seed=seed
     )
-    with stoppable(f"The checkpoint in {folder} is not whole: remove the folder."):
+    with stoppable("No checkpoint was made."):
         profile = make(folder, words, options)
     size = sum(path.stat().st_size for path in folder.iterdir())
     if as_json:

@@ -114,9 +114,7 @@ def rl(
     cases: Path = typer.Argument(..., help="Questions to train on: JSON, JSON lines or parquet."),
     model: Path = Begin,
     out: Path = Out,
-    held_out: Path | None = typer.Option(
-        None, help="Questions to evaluate on, asked without sampling.", rich_help_panel=RUN
-    ),
+    held_out: Path | None = typer.Option(None, help="Questions to evaluate on.", rich_help_panel=RUN),
     collections: list[str] | None = Collections,
     agent: str | None = Agent,
     algorithm: str = typer.Option(

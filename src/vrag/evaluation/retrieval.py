@@ -8,6 +8,7 @@ from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from vrag.cases import gold_pages
 from vrag.metrics import ndcg, recall, reciprocal_rank
 from vrag.types import ItemKind, Query
 
@@ -131,7 +132,7 @@ def _search(searcher: Searcher, queries: Sequence[Query]) -> list[list[Hit]]:
 
 
 def _score(case: Case, hits: Sequence[Hit], names: Mapping[str, set[str]]) -> QuestionScore:
-    gold = frozenset((case.file_name, page) for page in case.reference_page)
+    gold = gold_pages(case)
     ranking = [_page(hit, case.file_name, names) for hit in hits]
     return QuestionScore(case.uid, {name: measure(ranking, gold) for name, measure in MEASURES.items()})
 

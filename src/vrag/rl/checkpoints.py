@@ -17,11 +17,12 @@ from typing import TYPE_CHECKING, Any
 
 from vrag.embed.device import library
 from vrag.errors import TrainingError
-from vrag.journal import one_writer, sync, write_whole
+from vrag.journal import one_writer, write_whole
 from vrag.provenance import changed
+from vrag.rl.placing import placed, refused
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Generator, Mapping
+    from collections.abc import Collection, Generator, Mapping
     from pathlib import Path
 
     from vrag.rl.network import Network
@@ -79,7 +80,7 @@ class Checkpoints:
                 place.parent.mkdir(parents=True, exist_ok=True)
                 stack.enter_context(one_writer(place.with_name(f".{place.name}.lock"), busy))
             except OSError as error:
-                raise _refused(self.run, error, _PLACE) from error
+                raise refused(self.run, error, _PLACE) from error
             yield
 
     def begin(
@@ -99,7 +100,7 @@ class Checkpoints:
         try:
             self._take_up(settings, again=again, free=free)
         except OSError as error:
-            raise _refused(self.run, error, _PLACE) from error
+            raise refused(self.run, error, _PLACE) from error
         return self.latest
 
     @property
@@ -128,7 +129,7 @@ class Checkpoints:
             told = json.dumps({"step": step, "updates": updates.done, **state})
             (folder / _STATE).write_text(told, encoding="utf-8")
 
-        target = _placed(self.run / "checkpoints" / f"step-{step:06}", write)
+        target = placed(self.run / "checkpoints" / f"step-{step:06}", write, _ROOM)
         for _, old in self._steps()[: -self.keep]:
             shutil.rmtree(old, ignore_errors=True)
         return target
@@ -153,7 +154,7 @@ class Checkpoints:
         Raises:
             TrainingError: If the disk refuses.
         """
-        return _placed(self.run / "model", network.save)
+        return placed(self.run / "model", network.save, _ROOM)
 
     def _take_up(self, settings: Mapping[str, Any], *, again: bool, free: Collection[str]) -> None:
         """Writes down how the run is made, or compares it with how it was."""
@@ -188,50 +189,3 @@ class Checkpoints:
         folder = self.run / "checkpoints"
         named = ((_NAME.fullmatch(path.name), path) for path in (folder.iterdir() if folder.is_dir() else ()))
         return sorted((int(match[1]), path) for match, path in named if match)
-
-
-def _placed(target: Path, write: Callable[[Path], None]) -> Path:
-    """Makes a folder: written beside, put on the disk, then renamed; one that was there stands until then.
-
-    Args:
-        target: The folder.
-        write: What writes its files, given where.
-
-    Raises:
-        TrainingError: If the disk refuses.
-    """
-    # Weights and optimizer are written by Rust and C++, whose errors are no `OSError`.
-    refusals = (OSError, RuntimeError, library("safetensors").SafetensorError)
-    beside, before = target.with_name(f".{target.name}"), target.with_name(f".{target.name}.before")
-    try:
-        for left in (beside, before):
-            shutil.rmtree(left, ignore_errors=True)
-        beside.mkdir(parents=True)
-        write(beside)
-        for path in (*beside.iterdir(), beside):
-            sync(path)
-        _renamed(beside, target, before)
-    except refusals as error:
-        shutil.rmtree(beside, ignore_errors=True)
-        raise _refused(target, error, _ROOM) from error
-    return target
-
-
-def _renamed(beside: Path, target: Path, before: Path) -> None:
-    """Puts a folder in the place of another one, which is put back where that is refused."""
-    if target.is_dir():
-        target.rename(before)
-    try:
-        beside.rename(target)
-    except OSError:
-        if before.is_dir():
-            before.rename(target)
-        raise
-    sync(target.parent)
-    shutil.rmtree(before, ignore_errors=True)
-
-
-def _refused(place: Path, error: Exception, hint: str) -> TrainingError:
-    """What is said where the disk refuses."""
-    reason = getattr(error, "strerror", None) or str(error).strip().split("\n")[0] or type(error).__name__
-    return TrainingError(f"{place} cannot be written: {reason.rstrip('.')}.", hint)

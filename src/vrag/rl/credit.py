@@ -19,17 +19,17 @@ from vrag.agent.events import (
     StopReason,
 )
 from vrag.agent.graph import NodeKind
+from vrag.cases import is_gold
 from vrag.rl.ggpo import Segment, TrajectoryCredit, leading
-from vrag.types import ItemKind
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from vrag.agent.events import Event
     from vrag.agent.graph import Graph, Node
-    from vrag.types import Case, Hit
+    from vrag.types import Case
 
-__all__ = ["credit_of", "is_gold", "segment_numbers"]
+__all__ = ["credit_of", "segment_numbers"]
 
 _GIVEN = frozenset({StopReason.ANSWERED, StopReason.ABSTAINED})
 _OTHER = frozenset({NodeKind.ROOT, NodeKind.ANSWER})
@@ -68,15 +68,6 @@ def credit_of(events: Sequence[Event], case: Case) -> TrajectoryCredit:
     return TrajectoryCredit(
         tuple(_segment(those, nodes, case) for those, nodes in zip(by_segment, made, strict=True)),
         _leading(events),
-    )
-
-
-def is_gold(hit: Hit, case: Case) -> bool:
-    """Whether a hit is an annotated page of a case; clips and passages are not."""
-    return (
-        hit.kind is ItemKind.PAGE
-        and hit.document_name == case.file_name
-        and hit.ordinal in case.reference_page
     )
 
 

@@ -123,5 +123,5 @@ def _check(options: SynthesisOptions) -> None:
     least = max(options.templates, key=lambda name: TEMPLATES[name].least_pages)
     if options.pages < TEMPLATES[least].least_pages:
         raise CaseError(f"A document of {least} has {TEMPLATES[least].least_pages} pages or more.")
-    if options.documents < len(set(options.templates)):
-        raise CaseError(f"{len(set(options.templates))} templates need as many documents or more.")
+    if options.documents < (kinds := len(set(options.templates))):
+        raise CaseError(f"{kinds} templates need as many documents or more.", "Name fewer templates.")

@@ -18,6 +18,7 @@ from vrag.embed.device import library
 from vrag.embed.processors import loading
 from vrag.errors import SettingsError
 from vrag.profiles import PROFILES, write_profile
+from vrag.rl.placing import placed
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -81,7 +82,7 @@ class TinyOptions:
 
 
 def make_tiny(folder: Path, words: Iterable[str], options: TinyOptions | None = None) -> Profile:
-    """Writes a checkpoint.
+    """Writes a checkpoint, whole or not at all.
 
     Args:
         folder: Where; made if it is not there.
@@ -93,19 +94,23 @@ def make_tiny(folder: Path, words: Iterable[str], options: TinyOptions | None = 
 
     Raises:
         SettingsError: If there is something in the folder, or it is a file.
+        TrainingError: If the disk refuses.
         MissingExtra: Without torch and transformers.
     """
     options = options or TinyOptions()
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise SettingsError(f"There is something in {folder} already.", "Name another folder, or empty it.")
     tokenizer = _tokenizer(["system", "user", "assistant", *words])
-    folder.mkdir(parents=True, exist_ok=True)
-    with loading():
-        _model(tokenizer, options).save_pretrained(folder)
-        tokenizer.save_pretrained(folder)
     profile = _profile(options)
-    _write_pictures(folder, profile, options)
-    write_profile(profile, folder)
+
+    def write(beside: Path) -> None:
+        with loading():
+            _model(tokenizer, options).save_pretrained(beside)
+            tokenizer.save_pretrained(beside)
+        _write_pictures(beside, profile, options)
+        write_profile(profile, beside)
+
+    placed(folder.absolute(), write, "Make room or mend the rights, or name another folder.")
     return profile
 
 
