@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# A tiny model learns to search and to look, on one core and offline: in a quarter of an hour it answers questions
+# A tiny model learns to search and to look, on one core and offline: in some ten minutes it answers questions
 # about pages that it never saw, and cannot when the pictures are blank.
 #
 #   examples/learn_to_look.sh [FOLDER]        VRAG=… names the command, QUICK=1 takes few steps and learns nothing.
