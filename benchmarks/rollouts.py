@@ -42,8 +42,8 @@ from vrag.corpus.options import CorpusOptions
 from vrag.index.build import add
 from vrag.index.store import Collection
 from vrag.profiles import PROFILES
-from vrag.rl.rollout import Attempt, roll_out
-from vrag.rl.searching import GatheredSearcher
+from vrag.rollouts.rollout import Attempt, roll_out
+from vrag.rollouts.searching import GatheredSearcher
 from vrag.samples import corpus_dir
 from vrag.search.engine import Engine
 from vrag.types import Case

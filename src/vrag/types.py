@@ -15,10 +15,12 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ABSENT",
+    "AnswerFormat",
     "Case",
     "Clip",
     "Document",
     "DocumentStatus",
+    "GoldPage",
     "Hit",
     "Item",
     "ItemKind",
@@ -202,6 +204,34 @@ class Region:
 
     page: int
     box: Box
+    document: str = ""
+    """File name of its document, where that is not the one of the case."""
+
+
+@dataclass(frozen=True, slots=True)
+class GoldPage:
+    """Where an answer stands, in data sets whose questions need several documents, or grade their pages."""
+
+    document: str
+    """File name of the document."""
+    page: int | None = None
+    """From 1; None where the data set names the document alone: every item of it is gold."""
+    relevance: int = 1
+    """From 1; the more, the better (ViDoRe v3 has 1 and 2)."""
+
+
+class AnswerFormat(StrEnum):
+    """What an answer is, where a data set says so; the values are those of MMLongBench-Doc."""
+
+    UNKNOWN = ""
+    INTEGER = "Int"
+    FLOAT = "Float"
+    TEXT = "Str"
+    LIST = "List"
+    NONE = "None"
+    """The question cannot be answered."""
+    LETTER = "Letter"
+    """One of the options that the question lists."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -214,8 +244,23 @@ class Case:
     file_name: str
     """File name of the document that holds the answer."""
     reference_page: tuple[int, ...] = ()
-    """Gold pages, from 1; empty when the question cannot be answered or the page is unknown."""
+    """Gold pages of that document, from 1; empty when there is no answer or the page is unknown."""
     source_type: tuple[str, ...] = ()
     query_type: str = ""
     regions: tuple[Region, ...] = field(default=())
     """Gold rectangles, where annotated."""
+    gold: tuple[GoldPage, ...] = ()
+    """Gold pages where `reference_page` cannot tell them, and then in its place. See `vrag.cases.gold`."""
+    spans: tuple[tuple[float, float], ...] = ()
+    """Gold stretches of its video, in seconds from the beginning."""
+    alternatives: tuple[str, ...] = ()
+    """Other answers that are as right as `reference_answer`."""
+    answer_format: AnswerFormat = AnswerFormat.UNKNOWN
+    document_type: str = ""
+    benchmark: str = ""
+    """Name of the data set that it comes from; empty where it is nobody else's."""
+
+    @property
+    def references(self) -> tuple[str, ...]:
+        """All answers that are right, the usual one first."""
+        return (self.reference_answer, *self.alternatives)

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 from vrag.cases import ParquetOptions, read_cases, write_cases, write_parquet
 from vrag.cli.data import app
 from vrag.errors import CaseError, RunError
-from vrag.rl.campaign import read_entries, stored_rollouts
+from vrag.rollouts.campaign import read_entries, stored_rollouts
 from vrag.synthesis import SynthesisOptions, synthesize, write
 
 if TYPE_CHECKING:

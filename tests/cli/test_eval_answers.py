@@ -19,7 +19,7 @@ from typer.testing import CliRunner
 from vrag.chat import OpenAIChat
 from vrag.cli.evaluate import app
 from vrag.errors import CaseError, RunError
-from vrag.rl.campaign import read_entries
+from vrag.rollouts.campaign import read_entries
 
 if TYPE_CHECKING:
     from typer.testing import Result

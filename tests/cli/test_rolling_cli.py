@@ -18,7 +18,7 @@ from ferry_desk import ANSWER, SEARCH, lay_out
 from typer.testing import CliRunner
 
 from vrag.cli.rolling import rollout
-from vrag.rl.campaign import read_entries
+from vrag.rollouts.campaign import read_entries
 
 if TYPE_CHECKING:
     from typer.testing import Result

@@ -45,7 +45,7 @@ from vrag.rl.teaching import vocabulary_of
 if TYPE_CHECKING:
     from vrag.agent.policy import Enclosed
     from vrag.rl.network import Network
-    from vrag.rl.rollout import Rollout
+    from vrag.rollouts.rollout import Rollout
 
 
 def rows_in(network: Network, rollouts: list[Rollout]) -> tuple[list[Row], dict[str, bytes]]:

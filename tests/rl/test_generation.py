@@ -41,8 +41,8 @@ from vrag.rl.teaching import vocabulary_of
 
 if TYPE_CHECKING:
     from vrag.rl.network import Network
-    from vrag.rl.rollout import Rollout
     from vrag.rl.rows import RunRows
+    from vrag.rollouts.rollout import Rollout
 
 
 def written(network: Network, text: str, ids: list[int] | None = None, *, end: bool = True) -> Written:

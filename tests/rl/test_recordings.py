@@ -9,14 +9,14 @@ import pytest
 from tiny_world import ANSWER, SEARCH, recorded, shared
 
 from vrag.errors import TrainingError
-from vrag.rl.campaign import open_campaign
 from vrag.rl.recordings import digest_of, find_recordings, material_of
 from vrag.rl.teaching import taught_rows
+from vrag.rollouts.campaign import open_campaign
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from vrag.rl.rollout import Rollout
+    from vrag.rollouts.rollout import Rollout
 
 
 @pytest.fixture(scope="module")

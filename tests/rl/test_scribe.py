@@ -24,7 +24,7 @@ from vrag.testing import tiny_corpus
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
-    from vrag.rl.rollout import Rollout
+    from vrag.rollouts.rollout import Rollout
 
 PROMPT = Prompt("", (1,), (), ())
 

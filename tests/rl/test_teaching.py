@@ -22,9 +22,9 @@ from tiny_world import (
 
 from vrag.agent.events import ModelCalled
 from vrag.agent.vimrag import Vimrag
-from vrag.rl.rollout import Rollout
 from vrag.rl.rows import rows_of
 from vrag.rl.teaching import taught_rows, vocabulary_of
+from vrag.rollouts.rollout import Rollout
 
 if TYPE_CHECKING:
     from vrag.agent.events import Event

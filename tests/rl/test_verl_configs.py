@@ -15,7 +15,6 @@ import yaml
 
 from vrag.errors import MissingExtra, SettingsError, TrainingError
 from vrag.profiles import PROFILES, write_profile
-from vrag.rl.rollout import Attempt
 from vrag.rl.rows import Vocabulary
 from vrag.rl.trainers.verl.credit import BatchCredit, batch_credit, sessions_of
 from vrag.rl.trainers.verl.loops import loop_class
@@ -26,6 +25,7 @@ from vrag.rl.trainers.verl.outputs import CREDIT, Output, outputs_of
 from vrag.rl.trainers.verl.playing import Played, case_of, open_profile, open_scorer, play, record
 from vrag.rl.trainers.verl.prompts import Template
 from vrag.rl.trainers.verl.serving import Room, Served
+from vrag.rollouts.rollout import Attempt
 from vrag.types import Case
 
 if TYPE_CHECKING:

@@ -36,9 +36,9 @@ from vrag.rl.batching import Scribe
 from vrag.rl.forward import score
 from vrag.rl.generation import Sampling
 from vrag.rl.network import Network, open_network
-from vrag.rl.rollout import Attempt, Rollout, roll_out
 from vrag.rl.rows import Row
 from vrag.rl.tiny import TinyOptions, make_tiny
+from vrag.rollouts.rollout import Attempt, Rollout, roll_out
 from vrag.testing import ScriptedPolicy, tiny_corpus
 from vrag.types import Case
 

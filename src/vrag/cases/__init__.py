@@ -1,7 +1,7 @@
 """Questions whose answers are known: read, written, converted and counted."""
 
 from vrag.cases.dataset import case_of, row_of, write_cases
-from vrag.cases.gold import gold_pages, is_gold
+from vrag.cases.gold import gold_documents, gold_pages, graded_pages, is_gold
 from vrag.cases.parquet import ParquetOptions, parquet_schema, write_parquet
 from vrag.cases.reading import open_cases, read_cases, source_named
 from vrag.cases.source import UNANSWERABLE, Source
@@ -18,7 +18,9 @@ __all__ = [
     "case_of",
     "count_cases",
     "find_overlaps",
+    "gold_documents",
     "gold_pages",
+    "graded_pages",
     "is_gold",
     "open_cases",
     "parquet_schema",

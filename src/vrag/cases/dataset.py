@@ -7,9 +7,11 @@ The shape is that of the seeds: `{"examples": [case, …]}`, a bare list of case
                    "source_type": "Text", "query_type": "Multi-Hop"},
      "regions": [{"page": 10, "box": [0.1, 0.2, 0.5, 0.3]}]}
 
-`regions`, ours, is optional, as are the last three fields of `meta_info`; fields not named here are
-passed over. Pages count from 1. A page 0, of which MMLongBench-Doc has some, is no page: it is left
-out, and a case without another then has none.
+`regions`, ours, is optional, as are the last three fields of `meta_info`; so are, in `meta_info`,
+`document_type` (or MMLongBench's `doc_type`), `answer_format` and `benchmark`, and beside it `alternatives`
+(other right answers), `gold` (`[{"document", "page", "relevance"}]`) and `spans` (seconds of a video). Fields
+not named here are passed over. Pages count from 1. A page 0, of which MMLongBench-Doc has some, is no page:
+it is left out, and a case without another then has none.
 """
 
 from __future__ import annotations
@@ -18,13 +20,14 @@ import json
 import math
 import secrets
 from contextlib import contextmanager, suppress
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic import AliasChoices, BaseModel, BeforeValidator, ConfigDict, Field, TypeAdapter, ValidationError
 
 from vrag.errors import CaseError
 from vrag.geometry import Box
-from vrag.types import Case, Region
+from vrag.types import AnswerFormat, Case, GoldPage, Region
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterable, Mapping
@@ -33,6 +36,8 @@ if TYPE_CHECKING:
 __all__ = ["case_of", "row_of", "write_cases", "written_whole"]
 
 _HINT = 'Expected {"examples": [{"uid", "query", "reference_answer", "meta_info": {"file_name", …}}, …]}.'
+_ALWAYS = frozenset({"file_name", "reference_page", "source_type", "query_type"})
+"""Fields of `meta_info` that are written also where they say nothing, as in the seeds."""
 
 
 def write_cases(path: Path, cases: Iterable[Case]) -> int:
@@ -97,18 +102,33 @@ def case_of(row: Mapping[str, Any], where: str) -> Case:
 
 def row_of(case: Case) -> dict[str, Any]:
     """The JSON value that `case_of` makes this case of."""
+    meta = {
+        "file_name": case.file_name,
+        "reference_page": list(case.reference_page),
+        "source_type": list(case.source_type),
+        "query_type": case.query_type,
+        "document_type": case.document_type,
+        "answer_format": case.answer_format.value,
+        "benchmark": case.benchmark,
+    }
+    more = {
+        "gold": [asdict(gold) for gold in case.gold],
+        "spans": [list(span) for span in case.spans],
+        "alternatives": list(case.alternatives),
+    }
     return {
         "uid": case.uid,
         "query": case.query,
         "reference_answer": case.reference_answer,
-        "meta_info": {
-            "file_name": case.file_name,
-            "reference_page": list(case.reference_page),
-            "source_type": list(case.source_type),
-            "query_type": case.query_type,
-        },
-        "regions": [{"page": region.page, "box": list(region.box.as_tuple())} for region in case.regions],
+        "meta_info": {name: value for name, value in meta.items() if value or name in _ALWAYS},
+        "regions": [_region_row(region) for region in case.regions],
+        **{name: value for name, value in more.items() if value},
     }
+
+
+def _region_row(region: Region) -> dict[str, Any]:
+    row: dict[str, Any] = {"page": region.page, "box": list(region.box.as_tuple())}
+    return row | ({"document": region.document} if region.document else {})
 
 
 def _as_text(value: object) -> object:
@@ -141,6 +161,7 @@ def _as_list(value: object) -> object:
 _Name = Annotated[str, Field(min_length=1)]
 _Fraction = Annotated[float, Field(ge=0, le=1)]
 _Page = Annotated[int, Field(ge=0, le=2**31 - 1)]
+_Second = Annotated[float, Field(ge=0)]
 
 
 class _Strict(BaseModel):
@@ -150,10 +171,18 @@ class _Strict(BaseModel):
 class _RegionRow(_Strict):
     page: _Page
     box: Annotated[list[_Fraction], Field(min_length=4, max_length=4)]
+    document: str = ""
 
     def region(self) -> Region:
         x1, y1, x2, y2 = self.box
-        return Region(self.page, Box.unit(min(x1, x2), min(y1, y2), max(x1, x2), max(y1, y2)))
+        box = Box.unit(min(x1, x2), min(y1, y2), max(x1, x2), max(y1, y2))
+        return Region(self.page, box, self.document)
+
+
+class _GoldRow(_Strict):
+    document: _Name
+    page: Annotated[int, Field(ge=1, le=2**31 - 1)] | None = None
+    relevance: Annotated[int, Field(ge=1, le=100)] = 1
 
 
 class _Meta(_Strict):
@@ -161,6 +190,17 @@ class _Meta(_Strict):
     reference_page: Annotated[list[_Page], BeforeValidator(_as_list)] = []
     source_type: Annotated[list[str], BeforeValidator(_as_list)] = []
     query_type: str | None = None
+    document_type: str | None = Field(
+        default=None, validation_alias=AliasChoices("document_type", "doc_type")
+    )
+    answer_format: str | None = None
+    benchmark: str = ""
+
+    @property
+    def format(self) -> AnswerFormat:
+        """What the data set says; unknown where it says something else."""
+        formats = {known.value: known for known in AnswerFormat}
+        return formats.get(self.answer_format or "", AnswerFormat.UNKNOWN)
 
 
 class _CaseRow(_Strict):
@@ -169,6 +209,9 @@ class _CaseRow(_Strict):
     reference_answer: Annotated[str, BeforeValidator(_as_text)]
     meta_info: _Meta
     regions: Annotated[list[_RegionRow], BeforeValidator(_as_list)] = []
+    gold: list[_GoldRow] = []
+    spans: list[Annotated[list[_Second], Field(min_length=2, max_length=2)]] = []
+    alternatives: list[str] = []
 
     def case(self) -> Case:
         meta = self.meta_info
@@ -181,6 +224,12 @@ class _CaseRow(_Strict):
             source_type=tuple(meta.source_type),
             query_type=meta.query_type or "",
             regions=tuple(row.region() for row in self.regions if row.page > 0),
+            gold=tuple(GoldPage(row.document, row.page, row.relevance) for row in self.gold),
+            spans=tuple((min(span), max(span)) for span in self.spans),
+            alternatives=tuple(self.alternatives),
+            answer_format=meta.format,
+            document_type=meta.document_type or "",
+            benchmark=meta.benchmark,
         )
 
 

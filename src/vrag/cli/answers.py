@@ -39,8 +39,8 @@ if TYPE_CHECKING:
     from vrag.agent.trajectory import Trajectory
     from vrag.evaluation.answers import AnswerReport, AnswerScore
     from vrag.reward import CompositeReward
-    from vrag.rl.campaign import Campaign
-    from vrag.rl.rollout import Attempt, Rollout
+    from vrag.rollouts.campaign import Campaign
+    from vrag.rollouts.rollout import Attempt, Rollout
     from vrag.settings import Settings
     from vrag.types import Case
 
@@ -142,7 +142,7 @@ class _Job:
         """
         from vrag.assemble import made_with, open_agent, open_scorer, open_workbench
         from vrag.evaluation.blank import BlankSearcher
-        from vrag.rl.campaign import open_campaign
+        from vrag.rollouts.campaign import open_campaign
 
         bench = open_workbench(self.settings)
         tell_absent(self.cases, bench.documents)
@@ -207,7 +207,7 @@ class _Job:
         self, agent: AgentOf, campaign: Campaign | None
     ) -> AsyncGenerator[tuple[Case, Trajectory], None]:
         """Those that are kept, then the others, several at once, as they finish."""
-        from vrag.rl.rollout import Attempt, roll_out
+        from vrag.rollouts.rollout import Attempt, roll_out
 
         left = [Attempt(case=case, sample=0) for case in self.cases]
         if campaign is not None:
@@ -230,7 +230,7 @@ async def _stored(
 ) -> AsyncGenerator[Rollout, None]:
     """The runs of a folder that need not be made, one at a time."""
     from vrag.agent.aside import aside
-    from vrag.rl.campaign import stored_rollouts
+    from vrag.rollouts.campaign import stored_rollouts
 
     asked = {attempt.case.uid for attempt in left}
     stored = stored_rollouts(folder, [case for case in cases if case.uid not in asked])

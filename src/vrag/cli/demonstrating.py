@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from vrag.agent.loop import Agent as AgentOf
-    from vrag.rl.campaign import Campaign
-    from vrag.rl.rollout import Attempt
+    from vrag.rollouts.campaign import Campaign
+    from vrag.rollouts.rollout import Attempt
     from vrag.settings import Settings
     from vrag.types import Case
 
@@ -58,7 +58,7 @@ def demonstrate(
 
     Example: vrag data demonstrate corpus/train.json --out demonstrations --model tiny --searching 0.5
     """
-    from vrag.rl.campaign import open_campaign
+    from vrag.rollouts.campaign import open_campaign
 
     settings = load_settings(agent=agent, collections=collections or None, hits=hits).settings
     cases = read_questions(dataset)
@@ -95,7 +95,7 @@ async def _made(
 
 
 def _attempts(cases: list[Case], count: int) -> Iterator[Attempt]:
-    from vrag.rl.rollout import Attempt
+    from vrag.rollouts.rollout import Attempt
 
     return (Attempt(case=cases[at % len(cases)], sample=at // len(cases)) for at in range(count))
 
@@ -114,8 +114,8 @@ class _Script:
         from vrag.agent.policies.checkpoint import family_of
         from vrag.assemble import open_environment, open_workbench
         from vrag.profiles import profile_named
-        from vrag.rl.rollout import Attempt
-        from vrag.rl.searching import GatheredSearcher
+        from vrag.rollouts.rollout import Attempt
+        from vrag.rollouts.searching import GatheredSearcher
 
         self._settings, self._skills, self._seed = settings, skills, seed
         searcher = GatheredSearcher(open_workbench(settings).searcher)

@@ -209,7 +209,7 @@ class Reinforcement:
         from vrag.assemble import agent_of, open_environment, open_workbench
         from vrag.rl.batching import Scribe
         from vrag.rl.generation import Sampling
-        from vrag.rl.searching import GatheredSearcher
+        from vrag.rollouts.searching import GatheredSearcher
 
         searcher = open_workbench(self.settings).searcher
         alone = {"queries": 1, "wait": 0.0} if self.options.together else {}

@@ -39,8 +39,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from vrag.agent.loop import Agent as AgentOf
-    from vrag.rl.campaign import Campaign, Entry
-    from vrag.rl.rollout import Attempt
+    from vrag.rollouts.campaign import Campaign, Entry
+    from vrag.rollouts.rollout import Attempt
     from vrag.settings import Settings
     from vrag.types import Case
 
@@ -217,8 +217,8 @@ class _Job:
     def run(self) -> _Told:
         """Makes what is left. Ctrl-C ends it early, with what is done."""
         from vrag.assemble import made_with, open_agent, open_workbench
-        from vrag.rl.campaign import open_campaign
-        from vrag.rl.searching import GatheredSearcher
+        from vrag.rollouts.campaign import open_campaign
+        from vrag.rollouts.searching import GatheredSearcher
 
         self._check_seed()
         bench = open_workbench(self.settings)
@@ -241,7 +241,7 @@ class _Job:
 
     def _attempts(self) -> Iterator[Attempt]:
         """All of a case one after the other: they open the same pages, and begin with the same prompt."""
-        from vrag.rl.rollout import Attempt
+        from vrag.rollouts.rollout import Attempt
 
         return (Attempt(case=case, sample=sample) for case in self.cases for sample in range(self.samples))
 

@@ -28,10 +28,10 @@ from vrag.rl.ggpo import GgpoOptions, batch_credit
 from vrag.rl.grpo import group_advantages
 from vrag.rl.losses import LossOptions, RatioKind
 from vrag.rl.order import in_turn
-from vrag.rl.rollout import Attempt, roll_out
 from vrag.rl.rows import rows_of
 from vrag.rl.teaching import vocabulary_of
 from vrag.rl.update import Lesson, UpdateOptions, Updates
+from vrag.rollouts.rollout import Attempt, roll_out
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
@@ -42,8 +42,8 @@ if TYPE_CHECKING:
     from vrag.rl.checkpoints import Checkpoints, Saved
     from vrag.rl.metrics import MetricsFile
     from vrag.rl.network import Network
-    from vrag.rl.rollout import Rollout
     from vrag.rl.rows import Row, RunRows
+    from vrag.rollouts.rollout import Rollout
     from vrag.types import Case
 
 __all__ = ["ALGORITHMS", "Algorithm", "LocalTrainer", "RlOptions", "Stepped"]

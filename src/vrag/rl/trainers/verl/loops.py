@@ -11,13 +11,13 @@ import uuid
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from vrag.rl.rollout import Attempt
 from vrag.rl.trainers.verl import LOOPS
 from vrag.rl.trainers.verl.engine import library, options_of
 from vrag.rl.trainers.verl.outputs import outputs_of
 from vrag.rl.trainers.verl.playing import case_of, open_profile, play, record
 from vrag.rl.trainers.verl.prompts import open_template
 from vrag.rl.trainers.verl.serving import Room, Served
+from vrag.rollouts.rollout import Attempt
 
 if TYPE_CHECKING:
     from vrag.rl.trainers.verl.options import VerlOptions

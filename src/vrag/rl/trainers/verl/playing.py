@@ -22,8 +22,8 @@ from vrag.errors import SettingsError
 from vrag.journal import Journal
 from vrag.profiles import PROFILES, profile_named, read_profile
 from vrag.reward.base import Reward
-from vrag.rl.rollout import roll_out
 from vrag.rl.trainers.verl.options import VerlOptions
+from vrag.rollouts.rollout import roll_out
 from vrag.types import Case
 
 if TYPE_CHECKING:
@@ -34,8 +34,8 @@ if TYPE_CHECKING:
     from vrag.profiles import Profile
     from vrag.reward.base import Scorer
     from vrag.reward.judge import Judge
-    from vrag.rl.rollout import Attempt, Rollout
     from vrag.rl.trainers.verl.options import JudgeOptions
+    from vrag.rollouts.rollout import Attempt, Rollout
     from vrag.search.engine import Searcher
 
 __all__ = ["Played", "case_of", "open_profile", "open_scorer", "open_searcher", "play", "record"]
@@ -111,7 +111,7 @@ def open_searcher(options: VerlOptions) -> Searcher:
 
 @lru_cache(maxsize=4)
 def _searcher(own: str, url: str, token: str | None, root: str) -> Searcher:
-    from vrag.rl.searching import GatheredSearcher
+    from vrag.rollouts.searching import GatheredSearcher
     from vrag.search.client import SearchClient
 
     if own:

@@ -14,7 +14,7 @@ from vrag.agent.loop import Agent
 from vrag.agent.vimrag import Vimrag
 from vrag.agent.vrag import Vrag
 from vrag.profiles import PROFILES
-from vrag.rl.rollout import Attempt, Rollout, roll_out
+from vrag.rollouts.rollout import Attempt, Rollout, roll_out
 from vrag.testing import ScriptedPolicy, tiny_corpus
 from vrag.types import Case
 

@@ -28,13 +28,13 @@ from rolling_scripts import (
     scripted,
 )
 
-import vrag.rl.rollout
+import vrag.rollouts.rollout
 from vrag.agent.events import AnswerGiven, ImageShown, ModelCalled, RunStarted, SearchReturned, StopReason
 from vrag.agent.loop import Agent
 from vrag.agent.policies.chat import ChatPolicy
 from vrag.chat import ChatOptions, ChatRetries, OpenAIChat
 from vrag.errors import ContextTooLong, ModelError
-from vrag.rl.rollout import Attempt, Rollout, roll_out
+from vrag.rollouts.rollout import Attempt, Rollout, roll_out
 from vrag.testing import ScriptedPolicy
 
 if TYPE_CHECKING:
@@ -175,7 +175,7 @@ def test_one_that_does_not_end_when_it_is_told_to_is_broken_off(monkeypatch: pyt
                 if isinstance(event, SearchReturned):
                     await asyncio.sleep(30)
 
-    monkeypatch.setattr(vrag.rl.rollout, "GRACE_SECONDS", 0.1)
+    monkeypatch.setattr(vrag.rollouts.rollout, "GRACE_SECONDS", 0.1)
     (one,) = rolled(attempts(1), lambda _: Deaf(), seconds=0.3)  # pyright: ignore[reportArgumentType, reportReturnType]
     assert one.reason == "Deadline"
     assert isinstance(one.events[-1], SearchReturned)

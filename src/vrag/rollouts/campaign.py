@@ -30,7 +30,7 @@ from vrag.agent.runs import RunStore
 from vrag.errors import RunError
 from vrag.journal import Journal, one_writer, read_lines, write_file
 from vrag.provenance import bind
-from vrag.rl.rollout import Attempt, Rollout, roll_out
+from vrag.rollouts.rollout import Attempt, Rollout, roll_out
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Generator, Iterable, Iterator, Mapping

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 __all__ = ["DEADLINE", "GRACE_SECONDS", "Attempt", "Rollout", "roll_out"]
 
-log = logging.getLogger("vrag.rl")
+log = logging.getLogger("vrag.rollouts")
 DEADLINE = "Deadline"
 """What the failure of a rollout begins with that took too long."""
 GRACE_SECONDS = 5.0

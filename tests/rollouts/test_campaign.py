@@ -18,14 +18,14 @@ from rolling_scripts import attempts, case, raising, rolled, scripted
 from vrag.agent.events import ModelCalled
 from vrag.agent.runs import RunStore
 from vrag.errors import ModelError, RunError
-from vrag.rl import campaign as module
-from vrag.rl.campaign import Entry, open_campaign, read_entries, stored_rollouts
+from vrag.rollouts import campaign as module
+from vrag.rollouts.campaign import Entry, open_campaign, read_entries, stored_rollouts
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from vrag.agent.loop import Agent
-    from vrag.rl.rollout import Attempt, Rollout
+    from vrag.rollouts.rollout import Attempt, Rollout
 
 MADE_WITH = {"agent": "vrag", "model": "scripted"}
 
@@ -271,7 +271,7 @@ import asyncio, sys
 from pathlib import Path
 sys.path.insert(0, sys.argv[3]); sys.path.insert(0, sys.argv[4])
 from rolling_scripts import attempts, scripted
-from vrag.rl.campaign import open_campaign
+from vrag.rollouts.campaign import open_campaign
 
 async def main():
     with open_campaign(Path(sys.argv[1]), {"agent": "vrag", "model": "scripted"}) as campaign:

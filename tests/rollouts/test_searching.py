@@ -13,7 +13,7 @@ from vrag.errors import SearchError
 from vrag.geometry import Size
 from vrag.index.build import add
 from vrag.index.store import Collection
-from vrag.rl.searching import GatheredSearcher
+from vrag.rollouts.searching import GatheredSearcher
 from vrag.search.engine import Engine
 from vrag.testing import HashEmbedder, MemorySearcher, tiny_corpus
 from vrag.types import Query

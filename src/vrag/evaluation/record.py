@@ -1,0 +1,112 @@
+"""How one question went: what reports are made of and comparisons compare."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+from pydantic import BaseModel, ConfigDict
+
+from vrag.agent.evidence import BoxSides
+from vrag.cases import UNANSWERABLE, gold_pages
+
+if TYPE_CHECKING:
+    from vrag.types import Case
+
+__all__ = ["Outcome", "Place", "Record", "Subject", "subject_of"]
+
+
+class Outcome(StrEnum):
+    """What became of a question, in one word."""
+
+    RIGHT = "right"
+    """Answered rightly; of a question that cannot be answered: abstained."""
+    WRONG = "wrong"
+    """Answered, but not rightly; or the run came to its end without an answer."""
+    ABSTAINED = "abstained"
+    """Not answered, though there is an answer. Counts as wrong."""
+    UNJUDGED = "unjudged"
+    """No judge could be had: neither right nor wrong."""
+    FAILED = "failed"
+    """The run broke off. Counts as wrong."""
+
+
+class _Frozen(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Place(_Frozen):
+    """A rectangle on a page: of the answer's evidence, or gold."""
+
+    document: str
+    """File name."""
+    page: int
+    """From 1."""
+    box: BoxSides | None
+    """Fractions of the page; None for the page as a whole, or what has no picture."""
+
+
+class Subject(_Frozen):
+    """The question: of its case what reports tell and group by."""
+
+    benchmark: str
+    uid: str
+    question: str
+    references: tuple[str, ...]
+    """The usual answer first."""
+    answerable: bool
+    document: str
+    """File name. Intervals and tests draw documents, as questions about one are not independent."""
+    document_type: str = ""
+    source_type: tuple[str, ...] = ()
+    query_type: str = ""
+    gold: tuple[Place, ...] = ()
+    """Gold rectangles; gold pages, without a box, where there are none."""
+
+
+class Record(_Frozen):
+    """How one question went: a line of `records.jsonl`."""
+
+    subject: Subject
+    sample: int = 0
+    """Which run of the question, from 0."""
+    run: str | None = None
+    """Id of its run in `runs/`; None where it failed before its first event."""
+    outcome: Outcome
+    why: str = ""
+    """Why so: the judge's or the rule's words; why it failed or has no verdict."""
+    judge: str = ""
+    """Who said so: `rules`, or the model."""
+    answer: str | None = None
+    """None of one that abstained, failed or never answered."""
+    stop: str | None = None
+    """Why the run ended (`StopReason`)."""
+    evidence: tuple[Place, ...] = ()
+    measures: dict[str, float]
+    """What could be measured, by the names of `vrag.evaluation.measures`; what could not is not in it."""
+
+    @property
+    def key(self) -> tuple[str, str, int]:
+        """What records of two runs of one benchmark are paired by."""
+        return self.subject.benchmark, self.subject.uid, self.sample
+
+
+def subject_of(case: Case) -> Subject:
+    """The question of a case."""
+    boxes = tuple(
+        Place(document=region.document or case.file_name, page=region.page, box=region.box.as_tuple())
+        for region in case.regions
+    )
+    pages = tuple(Place(document=name, page=page, box=None) for name, page in sorted(gold_pages(case)))
+    return Subject(
+        benchmark=case.benchmark,
+        uid=case.uid,
+        question=case.query,
+        references=case.references,
+        answerable=case.reference_answer != UNANSWERABLE,
+        document=case.file_name,
+        document_type=case.document_type,
+        source_type=case.source_type,
+        query_type=case.query_type,
+        gold=boxes or pages,
+    )

@@ -1,0 +1,1 @@
+"""Many runs at once, and the folder that keeps them."""
