@@ -68,6 +68,10 @@ def test_the_defaults_of_settings_are_those_of_the_parts(tmp_path: Path) -> None
     assert graph.limits == Limits(steps=20)
     assert graph.environment.options == EnvironmentOptions(hits=3)
     assert isinstance(graph.policy, ExtractiveGraphPolicy)
+    for name, hits, steps in (("rag", 3, 1), ("react", 10, 10)):
+        baseline = open_workbench(report.settings.model_copy(update={"agent": name})).agent()
+        assert (baseline.method.name, baseline.limits) == (name, Limits(steps=steps))
+        assert baseline.environment.options == EnvironmentOptions(hits=hits)
     switch = chat_options(report.settings, profile_named(USUAL_PROFILE)).thinking_switch
     assert switch is ChatOptions().thinking_switch
 

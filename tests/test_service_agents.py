@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from importlib.resources import files
+from typing import TYPE_CHECKING, Any, get_args
 
 import pytest
 from test_shelf import collection
 
+from vrag.agent.events import StopReason
 from vrag.agent.policies.chat import ChatPolicy
 from vrag.agent.policies.extractive import ExtractivePolicy
 from vrag.agent.policies.extractive_graph import ExtractiveGraphPolicy
@@ -16,7 +18,8 @@ from vrag.corpus.options import CorpusOptions
 from vrag.errors import RunError, SettingsError
 from vrag.index.build import add
 from vrag.server.runs.desk import Choice
-from vrag.settings import Settings
+from vrag.settings import AgentName, Settings
+from vrag.view.making import METHODS
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -49,6 +52,32 @@ def test_a_choice_changes_what_it_names_alone(place: Path) -> None:
     agent = agents(place, max_steps=7).agent(Choice(agent="vimrag", top_k=4))
     assert isinstance(agent.method, Vimrag)
     assert (agent.bounds.steps, agent.environment.options.hits) == (7, 4)
+
+
+def test_every_agent_is_offered_with_the_steps_and_hits_that_it_then_has(place: Path) -> None:
+    served = agents(place)
+    assert [one.name for one in served.offer.agents] == list(get_args(AgentName))
+    for offered in served.offer.agents:
+        agent = served.agent(Choice(agent=offered.name))
+        assert agent.method.name == offered.name
+        assert (agent.bounds.steps, agent.environment.options.hits) == (offered.steps, offered.hits)
+
+
+@pytest.mark.parametrize("name", get_args(AgentName))
+def test_every_agent_answers_without_a_model_and_never_breaks_its_grammar(
+    place: Path, name: AgentName
+) -> None:
+    agent = agents(place, crop_nodes=True).agent(Choice(agent=name))
+    run = agent.run("What sings?")
+    assert run.stop_reason in {StopReason.ANSWERED, StopReason.ABSTAINED}
+    assert not [step.invalid for step in run.steps if step.invalid]
+
+
+def test_people_are_told_every_agent_by_its_name() -> None:
+    page = (files("vrag.server") / "static/js/run/wording.js").read_text(encoding="utf-8")
+    assert list(METHODS) == list(get_args(AgentName))
+    told = ", ".join(f'{name}: "{title}"' for name, title in METHODS.items())
+    assert f"METHODS = {{ {told} }};" in page
 
 
 def test_the_offline_policy_can_be_asked_beside_a_model_and_a_model_beside_it(place: Path) -> None:

@@ -1,7 +1,8 @@
 """Measures of rankings and of answers against gold. Pure functions.
 
 A ranking is a sequence of distinct names of pages, best first. Should a name come up again, it counts
-once, where it stands first; the later place is taken up all the same. Relevance is binary.
+once, where it stands first; the later place is taken up all the same. The gold is a set of names, all as
+relevant as each other, or says how relevant each is; what has a relevance of 0 or less is no gold.
 
 An answer is compared with one reference; where a question has several, the best of them counts.
 """
@@ -12,56 +13,109 @@ import math
 import string
 import unicodedata
 from collections import Counter
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Sequence
+    from collections.abc import Hashable, Iterable, Sequence
     from collections.abc import Set as AbstractSet
 
-__all__ = ["anls", "exact_match", "ndcg", "normalised", "recall", "reciprocal_rank", "token_f1"]
+    from vrag.geometry import Box
+
+__all__ = [
+    "anls",
+    "coverage",
+    "edits",
+    "exact_match",
+    "ndcg",
+    "normalised",
+    "recall",
+    "reciprocal_rank",
+    "token_f1",
+]
 
 _ARTICLES = frozenset({"a", "an", "the"})
 
+_Name = TypeVar("_Name", bound="Hashable")
 
-def ndcg(ranking: Sequence[Hashable], gold: AbstractSet[Hashable], k: int | None = None) -> float:
+
+def ndcg(
+    ranking: Sequence[_Name], gold: AbstractSet[_Name] | Mapping[_Name, float], k: int | None = None
+) -> float:
     """Normalised discounted cumulative gain of the first `k` places, 0 to 1.
 
     DCG@k = Σ rel(i) / log2(i + 1) over the ranks i = 1 … k; nDCG@k = DCG@k / IDCG@k, where IDCG@k is
-    the DCG of a ranking that begins with min(k, |gold|) gold pages. Järvelin and Kekäläinen 2002,
-    "Cumulated gain-based evaluation of IR techniques", with the discount of trec_eval.
+    the DCG of a ranking that begins with the gold pages, the most relevant first. Järvelin and
+    Kekäläinen 2002, "Cumulated gain-based evaluation of IR techniques", with the discount and the linear
+    gain of trec_eval (`ndcg_cut`), which ViDoRe reports; others have 2^rel - 1 for the gain, which is the
+    same where no page is more relevant than 1.
 
     Args:
         ranking: Names of pages, best first.
-        gold: Names of the gold pages; without any the result is 0.
+        gold: Names of the gold pages, or the relevance of each; without any the result is 0.
         k: How many places count; None for all, with the ideal over all of `gold`.
 
     >>> ndcg(["a", "b", "c"], {"a", "c"}, k=3) == (1 + 1 / 2) / (1 + 1 / math.log2(3))
     True
     >>> ndcg(["a", "b", "c"], {"a", "c"}, k=1)
     1.0
+    >>> ndcg(["c", "a"], {"a": 2, "c": 1}) == (1 + 2 / math.log2(3)) / (2 + 1 / math.log2(3))
+    True
     """
-    ideal = len(gold) if k is None else min(k, len(gold))
-    best = math.fsum(_discount(rank) for rank in range(1, ideal + 1))
-    gain = math.fsum(_discount(rank) for rank in _gold_ranks(ranking, gold, k))
-    return gain / best if best > 0 else 0.0
+    gains = _gains(gold)
+    ideal = sorted(gains.values(), reverse=True)[:k]
+    best = math.fsum(gain * _discount(rank) for rank, gain in enumerate(ideal, start=1))
+    found = math.fsum(gains[ranking[rank - 1]] * _discount(rank) for rank in _gold_ranks(ranking, gains, k))
+    return found / best if best > 0 else 0.0
 
 
-def recall(ranking: Sequence[Hashable], gold: AbstractSet[Hashable], k: int | None = None) -> float:
+def recall(
+    ranking: Sequence[_Name], gold: AbstractSet[_Name] | Mapping[_Name, float], k: int | None = None
+) -> float:
     """Share of the gold pages among the first `k` places: |gold ∩ ranking[:k]| / |gold|, 0 without gold.
+
+    A page counts as one, however relevant it is.
 
     >>> recall(["a", "b", "c"], {"a", "c"}, k=2)
     0.5
     """
-    return len(_gold_ranks(ranking, gold, k)) / len(gold) if gold else 0.0
+    gains = _gains(gold)
+    return len(_gold_ranks(ranking, gains, k)) / len(gains) if gains else 0.0
 
 
-def reciprocal_rank(ranking: Sequence[Hashable], gold: AbstractSet[Hashable]) -> float:
+def reciprocal_rank(ranking: Sequence[_Name], gold: AbstractSet[_Name] | Mapping[_Name, float]) -> float:
     """1 / rank of the first gold page, 0 when there is none; its mean over questions is the MRR.
 
     >>> reciprocal_rank(["a", "b", "c"], {"b", "c"})
     0.5
     """
-    return next((1 / rank for rank in _gold_ranks(ranking, gold, None)), 0.0)
+    return next((1 / rank for rank in _gold_ranks(ranking, _gains(gold), None)), 0.0)
+
+
+def coverage(found: Iterable[tuple[Hashable, Box]], gold: Iterable[tuple[Hashable, Box]]) -> float:
+    """Share of the gold area that the boxes found cover, 0 to 1; 0 where the gold has no area.
+
+    The recall of layouts of MMDocIR (Dong et al. 2025, arXiv 2501.08828, `metric_eval.py`): the common area
+    of each box found and each gold box on the same page, summed, over the area of the gold. What two boxes
+    cover counts twice, as published; deviation: more than all of it counts as all. Boxes there are in
+    points; in fractions of a page, a small page weighs as much as a large one.
+
+    Args:
+        found: Page and box of the first places of a ranking; pages are compared by `==`.
+        gold: Page and box of each gold region; all boxes in one space.
+
+    Raises:
+        ValueError: If boxes on a page live in different spaces.
+
+    >>> from vrag.geometry import Box
+    >>> coverage([(3, Box.unit(0, 0, 0.5, 1))], [(3, Box.unit(0, 0, 1, 0.5)), (4, Box.unit(0, 0, 1, 0.5))])
+    0.25
+    """
+    regions = list(gold)
+    pairs = ((box, region) for page, box in found for on, region in regions if page == on)
+    common = math.fsum(box.intersect(region).area for box, region in pairs)
+    area = math.fsum(region.area for _, region in regions)
+    return min(1.0, common / area) if area > 0 else 0.0
 
 
 def normalised(text: str) -> str:
@@ -123,31 +177,58 @@ def anls(answer: str, reference: str, *, threshold: float = 0.5) -> float:
     longer = max(len(said), len(meant))
     if not longer:
         return 1.0
-    distance = _edits(said, meant, most=threshold * longer)
+    distance = edits(said, meant, most=threshold * longer)
     return 1 - distance / longer if distance < threshold * longer else 0.0
 
 
-def _edits(one: str, other: str, *, most: float) -> float:
-    """Levenshtein distance; infinite as soon as it is known to reach `most`."""
+def edits(one: str, other: str, *, most: float = math.inf) -> float:
+    """Levenshtein distance: letters to insert, drop or replace; infinite where that reaches `most`.
+
+    Hyyrö 2003, "A bit-vector algorithm for computing Levenshtein and Damerau edit distances": the column of
+    the table below each letter is held as two numbers whose bits say where it goes up and where down, so
+    that answers of thousands of letters take no more than moments.
+
+    >>> edits("kitten", "sitting"), edits("kitten", "sitting", most=3)
+    (3, inf)
+    """
     if abs(len(one) - len(other)) >= most:
         return math.inf
-    row = list(range(len(other) + 1))
-    for at, sign in enumerate(one, start=1):
-        before, row = row, [at]
-        for place, against in enumerate(other):
-            row.append(min(before[place + 1] + 1, row[-1] + 1, before[place] + (sign != against)))
-        if min(row) >= most:
+    if not one:
+        return len(other)
+    everywhere, last = (1 << len(one)) - 1, 1 << (len(one) - 1)
+    places: dict[str, int] = {}
+    for at, sign in enumerate(one):
+        places[sign] = places.get(sign, 0) | 1 << at
+    up, down, distance = everywhere, 0, len(one)
+    for left, sign in zip(range(len(other) - 1, -1, -1), other, strict=True):
+        same = places.get(sign, 0)
+        level = (((same & up) + up) ^ up) | same
+        right_up, right_down = down | everywhere & ~(level | up), up & level
+        distance += bool(right_up & last) - bool(right_down & last)
+        if distance - left >= most:  # each letter that is left takes one off at best
             return math.inf
-    return row[-1]
+        right_up, right_down = right_up << 1 | 1, right_down << 1
+        up, down = (
+            everywhere & (right_down | ~(same | down | right_up)),
+            everywhere & right_up & (same | down),
+        )
+    return distance if distance < most else math.inf
 
 
 def _is_punctuation(sign: str) -> bool:
     return sign in string.punctuation or unicodedata.category(sign).startswith("P")
 
 
-def _gold_ranks(ranking: Sequence[Hashable], gold: AbstractSet[Hashable], k: int | None) -> list[int]:
+def _gains(gold: AbstractSet[_Name] | Mapping[_Name, float]) -> Mapping[_Name, float]:
+    """How relevant each gold page is."""
+    if isinstance(gold, Mapping):
+        return {name: gain for name, gain in gold.items() if gain > 0}
+    return dict.fromkeys(gold, 1.0)
+
+
+def _gold_ranks(ranking: Sequence[_Name], gold: Mapping[_Name, float], k: int | None) -> list[int]:
     """Ranks, from 1 and ascending, at which a gold page stands for the first time."""
-    first: dict[Hashable, int] = {}
+    first: dict[_Name, int] = {}
     for rank, name in enumerate(ranking[:k], start=1):
         if name in gold:
             first.setdefault(name, rank)

@@ -35,7 +35,15 @@ from vrag.errors import SettingsError
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["DASHSCOPE", "Settings", "SettingsReport", "load_settings", "settings_file", "unknown_variables"]
+__all__ = [
+    "DASHSCOPE",
+    "AgentName",
+    "Settings",
+    "SettingsReport",
+    "load_settings",
+    "settings_file",
+    "unknown_variables",
+]
 
 _OTHERS = frozenset(
     {
@@ -71,6 +79,8 @@ Addresses: TypeAlias = Annotated[tuple[Address, ...], NoDecode, BeforeValidator(
 """Several, in the environment with commas between them."""
 Names: TypeAlias = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_as_list)]
 """Several, in the environment with commas between them."""
+AgentName: TypeAlias = Literal["vrag", "vimrag", "rag", "react"]
+"""The agents that there are."""
 DASHSCOPE = "https://dashscope.aliyuncs.com/compatible-mode/v1"
 """Where models are that `DASHSCOPE_API_KEY` is for."""
 Key: TypeAlias = Literal["model_key", "search_key", "embed_key", "judge_key"]
@@ -150,8 +160,10 @@ class Settings(BaseSettings):
         default=180.0, gt=0, description="Time limit for turning an office document into pages, in seconds."
     )
     workers: int = Field(default=0, ge=0, description="Processes that read files; 0 for one per core.")
-    agent: Literal["vrag", "vimrag"] = Field(
-        default="vrag", description="How questions are answered: vrag, or vimrag with a memory graph."
+    agent: AgentName = Field(
+        default="vrag",
+        description="How questions are answered: vrag; vimrag, with a memory graph; the baselines rag, one "
+        "search and one model call, and react, search alone.",
     )
     model: str = Field(
         default="",
@@ -217,7 +229,7 @@ class Settings(BaseSettings):
         default=0,
         ge=0,
         le=200,
-        description="Model calls of a run; 0 for the agent's own: 10 (vrag), 20 (vimrag).",
+        description="Model calls of a run; 0 for the agent's own: 10 (vrag, react), 20 (vimrag), 1 (rag).",
     )
     budget_tokens: int | None = Field(default=None, ge=1, description="Tokens of a run, prompts and replies.")
     budget_visual_tokens: int | None = Field(
@@ -229,9 +241,9 @@ class Settings(BaseSettings):
         default=0,
         ge=0,
         le=1000,
-        description="Hits an agent's search returns; 0 for its own: 10 (vrag), 3 (vimrag).",
+        description="Hits an agent's search returns; 0 for its own: 10 (vrag, react), 3 (vimrag, rag).",
     )
-    show: int = Field(default=1, ge=1, le=10, description="Items that a search of vrag shows.")
+    show: int = Field(default=1, ge=1, le=10, description="Items that a search of vrag or react shows.")
     padding: float = Field(default=0.0, ge=0, le=1000, description="Item pixels added around a crop.")
     memory_tokens: int = Field(
         default=1280, ge=256, description="Visual tokens of what vimrag remembers, in each call."

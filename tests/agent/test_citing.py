@@ -30,8 +30,9 @@ def test_closer_looks_are_what_an_answer_rests_on() -> None:
     assert told.besides == (seen("c"),)
 
 
-def test_without_a_closer_look_it_is_the_first_page() -> None:
-    told = citations([seen("a"), seen("b"), seen("a"), seen("b")], settings())
+@pytest.mark.parametrize("agent", ["vrag", "rag", "react"])
+def test_without_a_closer_look_it_is_the_first_page(agent: str) -> None:
+    told = citations([seen("a"), seen("b"), seen("a"), seen("b")], settings(agent))
     assert (told.rests, told.besides) == ((seen("a"),), (seen("b"),))
 
 

@@ -38,6 +38,7 @@ from vrag.agent.limits import Limits
 from vrag.agent.loop import Agent
 from vrag.agent.memory import MemoryOptions
 from vrag.agent.policy import Message, Picture, Role, Text
+from vrag.agent.react import React
 from vrag.agent.toolcalls import ToolNode, render_call
 from vrag.agent.vimrag import Vimrag
 from vrag.agent.vrag import Vrag
@@ -58,6 +59,7 @@ PASSAGES = {name for name in NAMES if "passage" in name}
 METHODS: dict[str, Method] = {
     "vrag": Vrag(),
     "vimrag": Vimrag(),
+    "react": React(),
     "vimrag with crops": Vimrag(memory=MemoryOptions(crop_nodes=True)),
 }
 PAGE, PASSAGE = CHANNELS[0], next(channel for channel in CHANNELS if channel.name == "passage")

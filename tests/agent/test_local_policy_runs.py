@@ -19,6 +19,8 @@ from vrag.agent.loop import Agent
 from vrag.agent.policies.local import LocalOptions, LocalPolicy, open_local
 from vrag.agent.policies.writing import Writing
 from vrag.agent.policy import Delta, Reply
+from vrag.agent.rag import Rag
+from vrag.agent.react import React
 from vrag.agent.vimrag import Vimrag
 from vrag.agent.vrag import Vrag
 from vrag.testing import tiny_corpus
@@ -72,7 +74,7 @@ class TestManyRuns:
 
 
 class TestWithTheAgents:
-    @pytest.mark.parametrize("method", [Vrag(), Vimrag()], ids=lambda method: method.name)
+    @pytest.mark.parametrize("method", [Vrag(), Vimrag(), Rag(), React()], ids=lambda method: method.name)
     def test_nonsense_ends_in_order_and_is_accounted_for(self, checkpoints: Path, method: Method) -> None:
         policy = open_local(str(checkpoints / "qwen2_5_vl"), options=LocalOptions(max_tokens=30))
         agent = Agent(policy, Environment(tiny_corpus(), policy.profile), method, Limits(steps=2))

@@ -18,7 +18,7 @@ from vrag.cases.rows import read_rows
 from vrag.cases.source import literal_list
 from vrag.errors import CaseError, SettingsError
 from vrag.geometry import Box
-from vrag.types import Case, Region
+from vrag.types import AnswerFormat, Case, GoldPage, Region
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -58,7 +58,7 @@ MMDOCIR: dict[str, Any] = {
         }
     ],
 }
-HOTPOTQA = {
+HOTPOTQA: dict[str, Any] = {
     "_id": "5a8b57f25542995d1e6f1371",
     "question": "Were both American?",
     "answer": "yes",
@@ -147,6 +147,24 @@ def test_a_question_of_mmlongbench_without_an_answer_says_so(tmp_path: Path) -> 
     assert (case.query_type, case.reference_page) == ("Unanswerable", ())
 
 
+def test_a_question_without_an_answer_has_no_gold_page_whatever_its_row_says(tmp_path: Path) -> None:
+    row = MMLONGBENCH | {"answer": "Not answerable", "answer_format": "None", "evidence_pages": "[10]"}
+
+    _, (case,) = read(tmp_path / "a.json", [row])
+
+    assert (case.answer_format, case.document_type) == (AnswerFormat.NONE, "Research report")
+    assert case.reference_page == ()
+
+
+def test_slidevqa_may_have_no_gold_page_and_may_say_what_reasoning_it_takes(tmp_path: Path) -> None:
+    rows = [SLIDEVQA | {"evidence_pages": None}, SLIDEVQA | {"qa_id": "13", "reasoning_type": "Numerical"}]
+
+    _, cases = read(tmp_path / "a.json", rows)
+
+    assert [case.reference_page for case in cases] == [(), (1, 20)]
+    assert [case.query_type for case in cases] == ["Single-Hop", "Numerical"]
+
+
 @pytest.mark.parametrize(
     "text",
     [
@@ -189,6 +207,7 @@ def test_mmdocir_counts_pages_from_0_and_its_boxes_become_fractions(tmp_path: Pa
         source_type=("Figure",),
         query_type="Multi-Hop",
         regions=(Region(5, Box.unit(0.1, 0.1, 0.5, 1.0)),),
+        document_type="News",
     )
 
 
@@ -212,11 +231,13 @@ def test_a_box_that_cannot_be_placed_is_refused(tmp_path: Path, layout: object) 
         read(tmp_path / "a.json", [MMDOCIR | {"questions": [question]}])
 
 
-def test_hotpotqa_names_its_first_supporting_article(tmp_path: Path) -> None:
-    _, (case,) = read(tmp_path / "a.json", [HOTPOTQA])
+def test_hotpotqa_names_its_supporting_articles_each_once(tmp_path: Path) -> None:
+    facts = [*HOTPOTQA["supporting_facts"], ["Scott Derrickson", 1]]
+    _, (case,) = read(tmp_path / "a.json", [HOTPOTQA | {"supporting_facts": facts}])
 
     assert (case.uid, case.file_name) == ("5a8b57f25542995d1e6f1371", "Scott Derrickson")
     assert (case.query_type, case.reference_page) == ("Multi-Hop", ())
+    assert case.gold == (GoldPage("Scott Derrickson"), GoldPage("Ed Wood"))
 
 
 def test_the_parquet_of_hotpotqa_reads_as_its_json(tmp_path: Path) -> None:
@@ -238,6 +259,24 @@ def test_squad_gives_the_first_answer_and_tells_what_has_none(tmp_path: Path) ->
         ("Not answerable", "Unanswerable"),
     ]
     assert {case.file_name for case in cases} == {"Normandy"}
+
+
+def test_squad_gives_other_right_answers_each_once_and_never_a_plausible_one(tmp_path: Path) -> None:
+    article = copy.deepcopy(SQUAD)
+    one, other = article["paragraphs"][0]["qas"]
+    one["answers"] = [{"text": text} for text in ("Normans", "the Normans", "Normans", "")]
+    other["plausible_answers"] = [{"text": "the Normans", "answer_start": 0}]
+
+    _, cases = read(tmp_path / "a.json", {"data": [article]})
+
+    assert [case.references for case in cases] == [("Normans", "the Normans"), ("Not answerable",)]
+
+
+def test_a_test_set_without_answers_is_no_set_of_questions_that_have_none(tmp_path: Path) -> None:
+    hidden = {"context": "c", "qas": [{"id": "1", "question": "?"}]}
+
+    with pytest.raises(CaseError, match="'answers' is no list"):
+        read(tmp_path / "a.json", {"data": [{"title": "Normandy", "paragraphs": [hidden]}]})
 
 
 def test_the_parquet_of_squad_reads_as_its_json(tmp_path: Path) -> None:
@@ -347,6 +386,23 @@ def test_an_answer_that_is_not_a_number_is_missing_and_no_answer(tmp_path: Path,
 
     with pytest.raises(CaseError, match="row 1"):
         list(open_cases(tmp_path / "a.json")[1])
+
+
+@pytest.mark.parametrize("row", ["dataset", "slidevqa"])
+def test_an_answer_that_is_larger_than_any_float_is_a_number_all_the_same(tmp_path: Path, row: str) -> None:
+    rows: dict[str, Mapping[str, object]] = {
+        "dataset": {
+            "uid": 1,
+            "query": "?",
+            "reference_answer": 10**400,
+            "meta_info": {"file_name": "a.pdf"},
+        },
+        "slidevqa": SLIDEVQA | {"answer": 10**400},
+    }
+
+    _, (case,) = read(tmp_path / "a.json", [rows[row]])
+
+    assert case.reference_answer == str(10**400)
 
 
 @pytest.mark.parametrize("name", ["missing.json", "missing.parquet", "folder.json"])

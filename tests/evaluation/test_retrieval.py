@@ -1,12 +1,13 @@
 from __future__ import annotations
 
-from dataclasses import FrozenInstanceError, dataclass
+from dataclasses import FrozenInstanceError, dataclass, field, replace
 from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 
 from vrag.evaluation.retrieval import DEPTH, evaluate_retrieval
-from vrag.types import Case, Document, DocumentStatus, Hit, ItemKind, item_id
+from vrag.geometry import Box
+from vrag.types import Case, Clip, Document, DocumentStatus, GoldPage, Hit, Item, ItemKind, Region, item_id
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 
     from vrag.corpus.video import Frame
     from vrag.geometry import Size
-    from vrag.types import Item, Query
+    from vrag.types import Query
 
 
 class Found(NamedTuple):
@@ -30,13 +31,16 @@ class TableSearcher:
 
     table: Mapping[str, Sequence[Found]]
     version: str = "1"
+    clips: Mapping[str, tuple[float, float]] = field(default_factory=dict[str, "tuple[float, float]"])
+    """When the clips that are items happen."""
 
     def search(self, queries: Sequence[Query], top_k: int) -> list[list[Hit]]:
         assert top_k == DEPTH
         return [[_hit(rank, found) for rank, found in enumerate(self.table[q.text], 1)] for q in queries]
 
     def item(self, id: str) -> Item:
-        raise NotImplementedError
+        clip = Clip("", *self.clips[id])
+        return Item(id=id, document=id, document_name="", kind=ItemKind.CLIP, ordinal=1, size=None, clip=clip)
 
     def image(self, id: str, *, least: Size | None = None) -> Image:
         raise NotImplementedError
@@ -87,8 +91,8 @@ def test_measures_are_means_over_the_questions_that_have_a_gold_page() -> None:
 def test_the_json_has_the_keys_that_are_promised() -> None:
     report = evaluate_retrieval([case("one", "a.pdf", 2)], TableSearcher({"one": []}), DOCUMENTS)
     assert list(report.as_dict()) == [
-        *("ndcg@5", "ndcg@10", "recall@1", "recall@3", "recall@5", "recall@10", "mrr"),
-        *("questions", "pages", "seconds", "skipped", "missing"),
+        *("ndcg@5", "ndcg@10", "recall@1", "recall@3", "recall@5", "recall@10", "mrr", "document_recall@10"),
+        *("questions", "pages", "seconds", "skipped", "missing", "groups"),
     ]
     assert report.as_dict()["questions"] == 1
 
@@ -139,3 +143,92 @@ def test_a_report_does_not_change() -> None:
     report = evaluate_retrieval([], TableSearcher({}), DOCUMENTS)
     with pytest.raises(FrozenInstanceError):
         report.skipped = 3  # pyright: ignore[reportAttributeAccessIssue]
+
+
+class TestGradedGold:
+    CASE = replace(case("one", "a.pdf"), gold=(GoldPage("a.pdf", 1, 2), GoldPage("b.pdf", 2, 1)))
+
+    def test_a_better_page_earlier_earns_more(self) -> None:
+        """Grades 1, 2 where 2, 1 is best: (1 + 2 / log2 3) / (2 + 1 / log2 3)."""
+        searcher = TableSearcher({"one": [Found("b", 2), Found("a", 1)]})
+        report = evaluate_retrieval([self.CASE], searcher, DOCUMENTS)
+        assert report.measures["ndcg@10"] == pytest.approx(2.26186 / 2.63093, abs=1e-5)
+        assert report.measures["recall@1"] == 1 / 2
+
+    def test_pages_take_up_the_places_of_their_documents(self) -> None:
+        pages = [Found("a", at) for at in range(10)]
+        searcher = TableSearcher({"one": [*pages, Found("b", 1)]})
+        assert evaluate_retrieval([self.CASE], searcher, DOCUMENTS).measures["document_recall@10"] == 1 / 2
+        searcher = TableSearcher({"one": [*pages[1:], Found("b", 1)]})
+        assert evaluate_retrieval([self.CASE], searcher, DOCUMENTS).measures["document_recall@10"] == 1
+
+    def test_all_gold_documents_that_are_missing_are_named(self) -> None:
+        missing = replace(self.CASE, gold=(*self.CASE.gold, GoldPage("z.pdf", 1)))
+        report = evaluate_retrieval([missing], TableSearcher({"one": []}), DOCUMENTS)
+        assert report.missing == ("z.pdf",)
+
+    def test_a_passage_of_a_document_that_is_gold_as_a_whole_is_gold(self) -> None:
+        whole = replace(self.CASE, gold=(GoldPage("a.pdf"), GoldPage("b.pdf")))
+        found = [Found("a", 7, ItemKind.PASSAGE), Found("a", 8, ItemKind.PASSAGE), Found("b", 1)]
+        report = evaluate_retrieval([whole], TableSearcher({"one": found}), DOCUMENTS)
+        assert report.measures["recall@1"] == 1 / 2
+        assert report.measures["recall@3"] == 1
+        # the second passage of the same document takes up a place: (1 + 1 / log2 4) / (1 + 1 / log2 3)
+        assert report.measures["ndcg@10"] == pytest.approx(1.5 / 1.63093, abs=1e-5)
+
+
+class TestVideos:
+    CASE = replace(case("one", "a.pdf"), spans=((10.0, 20.0), (60.0, 70.0)))
+
+    def test_a_gold_stretch_is_found_by_the_first_clip_that_overlaps_it(self) -> None:
+        found = [Found("a", at, ItemKind.CLIP) for at in (1, 2, 3)]
+        clips = {"a-1": (0.0, 10.0), "a-2": (10.0, 15.0), "a-3": (15.0, 30.0)}
+        searcher = TableSearcher({"one": found}, clips=clips)
+        measures = evaluate_retrieval([self.CASE], searcher, DOCUMENTS).measures
+        assert measures["recall@10"] == 1 / 2
+        assert measures["mrr"] == 1 / 2
+        assert measures["document_recall@10"] == 1
+
+    def test_clips_of_other_videos_are_not_opened(self) -> None:
+        searcher = TableSearcher({"one": [Found("b", 1, ItemKind.CLIP)]})
+        assert evaluate_retrieval([self.CASE], searcher, DOCUMENTS).measures["recall@10"] == 0
+
+
+class TestRegions:
+    CASE = replace(case("one", "a.pdf", 1), regions=(Region(1, Box.unit(0, 0, 1, 0.5)),))
+    SEARCHER = TableSearcher({"one": [Found("a", 1)]})
+
+    def test_without_boxes_they_are_not_measured(self) -> None:
+        report = evaluate_retrieval([self.CASE], self.SEARCHER, DOCUMENTS)
+        assert not [name for name in report.measures if name.startswith("region")]
+
+    def test_are_measured_where_hits_are_located(self) -> None:
+        def left(query: str, hits: Sequence[Hit]) -> list[Region]:
+            assert query == "one"
+            return [Region(hit.ordinal, Box.unit(0, 0, 0.5, 1), hit.document_name) for hit in hits]
+
+        report = evaluate_retrieval([self.CASE], self.SEARCHER, DOCUMENTS, locate=left)
+        assert report.measures["region_recall@1"] == 0.5
+
+    def test_count_under_all_names_of_the_document(self) -> None:
+        documents = [document("a", "x.pdf"), document("a", "a.pdf")]
+        asked = replace(self.CASE, file_name="x.pdf")
+        report = evaluate_retrieval(
+            [asked], self.SEARCHER, documents, locate=lambda _, __: [Region(1, Box.unit(0, 0, 1, 1), "a.pdf")]
+        )
+        assert report.measures["region_recall@1"] == 1
+
+
+def test_groups_tell_their_own_means() -> None:
+    cases = [
+        replace(case("one", "a.pdf", 1), source_type=("Table", "Chart"), benchmark="m"),
+        replace(case("two", "a.pdf", 2), source_type=("Table",), benchmark="m"),
+    ]
+    searcher = TableSearcher({"one": [Found("a", 1)], "two": [Found("a", 1)]})
+    groups = evaluate_retrieval(cases, searcher, DOCUMENTS).groups
+    assert groups.keys() == {"benchmark", "source_type"}
+    sources = groups["source_type"]
+    assert {label: (one["questions"], one["recall@1"]) for label, one in sources.items()} == {
+        "Chart": (1, 1.0),
+        "Table": (2, 0.5),
+    }

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vrag.rl.axes import axis_of, short
+from vrag.view.axes import axis_of, short
 from vrag.rl.metrics import Metrics
 from vrag.rl.panels import Curve, Group, Panel, Sheet, sheet_svg
 from vrag.rl.plots import GROUPS, Training, curves_svg, measure_of, measures_of, running_mean, window_of

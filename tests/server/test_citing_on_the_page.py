@@ -39,7 +39,13 @@ def test_the_page_cites_what_the_other_doors_cite(tmp_path: Path) -> None:
     sides = [None, *((0.0, 0.0, width, 1.0) for width in (0.5, 0.98, 0.99, 0.995, 1.0))]
     told = [
         RunSettings(agent=agent, policy="p", profile="qwen2.5-vl", reselect=reselect)
-        for agent, reselect in (("vrag", False), ("vrag", True), ("vimrag", False))
+        for agent, reselect in (
+            ("vrag", False),
+            ("vrag", True),
+            ("vimrag", False),
+            ("rag", False),
+            ("react", True),
+        )
     ]
     cases = [
         (settings, [seen("a", first), seen("b", second), seen("a", second), seen("c", (0.0, 0.0, 1.0, 1.0))])

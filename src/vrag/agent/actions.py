@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cache
 from typing import Generic, TypeVar
@@ -36,12 +36,13 @@ ABSTENTION = "Not answerable"
 
 NAME = re.compile(r"[a-z][a-z0-9_]{0,31}")
 """What an action of others may be called."""
+_OURS = ("search", "bbox", "answer")
 _SELECT = "evidence"
 
 
 @cache
 def _tag(names: frozenset[str]) -> re.Pattern[str]:
-    words = "|".join(["think", "search", "bbox", "answer", *sorted(names)])
+    words = "|".join(["think", *_OURS, *sorted(names)])
     return re.compile(rf"<(?P<close>/?)(?P<name>{words})\b(?P<rest>[^<>]*)>", re.IGNORECASE)
 
 
@@ -156,7 +157,7 @@ class Invalid:
     """One sentence the model can act on."""
 
 
-RESERVED = frozenset({"think", "search", "bbox", "answer", _SELECT, "passage", "tool_call"})
+RESERVED = frozenset({"think", *_OURS, _SELECT, "passage", "tool_call"})
 """Names that no action of others may bear."""
 
 Action = Search | Crop | Answer | Extend | Select
@@ -210,7 +211,13 @@ def _number(side: float) -> str:
     return repr(int(side)) if side == int(side) and abs(side) < 1e15 else repr(float(side))
 
 
-def parse(reply: str, names: frozenset[str] = frozenset(), *, selecting: bool = False) -> Turn[Action]:
+def parse(
+    reply: str,
+    names: frozenset[str] = frozenset(),
+    *,
+    selecting: bool = False,
+    without: frozenset[str] = frozenset(),
+) -> Turn[Action]:
     """Takes any text apart; never raises.
 
     The first complete action tag outside think blocks is the action. A reply that starts in the
@@ -220,11 +227,15 @@ def parse(reply: str, names: frozenset[str] = frozenset(), *, selecting: bool = 
         reply: What the model wrote.
         names: Of the actions of others that may be taken.
         selecting: Whether the model was asked which evidence counts.
+        without: Tags of our actions that are none here: `bbox` of an agent that never looks closer. One is
+            `Invalid`, and the reason names those that may be taken.
 
     >>> parse("<think>It needs looking up.</think><search>ferry prices</search>").action
     Search(query='ferry prices')
     >>> parse("no idea").action
     Invalid(reason='The reply contains no complete action.')
+    >>> parse("<bbox>[1, 2, 3, 4]</bbox>", without=frozenset({"bbox"})).action
+    Invalid(reason='There is no bbox here, only: search, answer.')
     """
     tags = list(_tag(names | {_SELECT} if selecting else names).finditer(reply))
     thoughts: list[str] = []
@@ -239,13 +250,20 @@ def parse(reply: str, names: frozenset[str] = frozenset(), *, selecting: bool = 
             continue
         if name != "think":
             if close is not None:
-                return _turn(reply, thoughts, tag, tags[close])
+                turn = _turn(reply, thoughts, tag, tags[close])
+                return replace(turn, action=_absent(name, names, without)) if name in without else turn
             never_closed.add(name)
         elif close is None:
             return Turn(reply[tag.end() :].strip(), Invalid("The think block is never closed."), reply)
         else:
             thoughts.append(reply[tag.end() : tags[close].start()].strip())
     return Turn(_joined(thoughts), Invalid("The reply contains no complete action."), reply)
+
+
+def _absent(name: str, names: frozenset[str], without: frozenset[str]) -> Invalid:
+    """What is said of an action that there is elsewhere."""
+    allowed = [one for one in (*_OURS, *sorted(names)) if one not in without]
+    return Invalid(f"There is no {name} here, only: {', '.join(allowed)}.")
 
 
 def _skip_open_thought(reply: str, tags: list[re.Match[str]], thoughts: list[str]) -> int:

@@ -1,9 +1,9 @@
 """What an answer rests on, told from what the agent looked at besides.
 
 An agent with a graph names the nodes that led to its answer, and one that was asked which of its evidence
-counts has named that: then all evidence is meant. VRAG otherwise reports everything that it was shown, the
-last closer look first. There the closer looks are what the answer rests on, or the first page when it never
-looked closer.
+counts has named that: then all evidence is meant. The others report everything that they were shown, the
+last closer look first. There the closer looks are what the answer rests on, or the first page when there was
+none.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def citations(evidence: Iterable[Evidence], settings: RunSettings, *, answered: 
         answered: Whether there is an answer; else it is where the agent looked, and all of it is told.
     """
     distinct = _first_of_each(evidence, lambda one: (one.item, one.box, one.seconds))
-    if not answered or settings.agent != "vrag" or settings.reselect:
+    if not answered or settings.agent == "vimrag" or settings.reselect:
         return Citations(distinct, ())
     closer = tuple(one for one in distinct if one.box is not None and not is_whole(one.box))
     rests = closer or distinct[:1]

@@ -85,7 +85,7 @@ class RunSettings(_Frozen):
     """All that a replay needs to know beside the replies."""
 
     agent: str
-    """Name of the method: `vrag` or `vimrag`."""
+    """Name of the method: `vrag`, `vimrag`, `rag` or `react`."""
     policy: str
     profile: str
     own_profile: Profile | None = None
@@ -94,7 +94,7 @@ class RunSettings(_Frozen):
     prices: Prices = Field(default_factory=Prices)
     environment: EnvironmentOptions = Field(default_factory=EnvironmentOptions)
     memory: MemoryOptions | None = None
-    """Of VimRAG; None for VRAG."""
+    """Of VimRAG; None for the others."""
     actions: tuple[str, ...] = ()
     """Names of the actions of others that it may take."""
     instruction: str | None = None

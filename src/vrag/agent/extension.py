@@ -70,7 +70,7 @@ class Extension(Protocol):
 
     @property
     def name(self) -> str:
-        """Lower-case letters, digits and underscores: a tag in VRAG, a tool in VimRAG."""
+        """Lower-case letters, digits and underscores: a tag in VRAG and ReAct, a tool in VimRAG."""
         ...
 
     @property

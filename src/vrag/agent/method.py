@@ -1,4 +1,4 @@
-"""What a way of answering is: VRAG and VimRAG are the two that there are."""
+"""What a way of answering is: VRAG, VimRAG, and the baselines RAG and ReAct are those that there are."""
 
 from __future__ import annotations
 
@@ -55,6 +55,17 @@ class Outcome:
 
 class Episode(Protocol):
     """The state of one run: what was asked, shown and remembered."""
+
+    def prepare(self, record: Record) -> None:
+        """Does what comes before the first model call, and says it as a part of that step. May block.
+
+        Args:
+            record: Where it is said.
+
+        Raises:
+            SearchError, CollectionError: If the search or the collection fails.
+        """
+        ...
 
     def context(self, *, last: bool) -> Context:
         """What the model is told next; what is told once is told the same from then on. Does not block.

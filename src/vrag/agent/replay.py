@@ -28,6 +28,8 @@ from vrag.agent.extension import load_extensions
 from vrag.agent.loop import Agent
 from vrag.agent.memory import MemoryOptions
 from vrag.agent.policy import Delta, Reply, Retry, Sampled, Tokens
+from vrag.agent.rag import Rag
+from vrag.agent.react import React
 from vrag.agent.vimrag import Vimrag
 from vrag.agent.vrag import Vrag
 from vrag.errors import ContextTooLong, ModelError, RunError
@@ -181,6 +183,10 @@ def method_of(settings: RunSettings) -> Method:
     if settings.agent == "vimrag":
         memory = settings.memory or MemoryOptions()
         return Vimrag(instruction=settings.instruction, reselect=settings.reselect, memory=memory)
+    if settings.agent == "rag":
+        return Rag(instruction=settings.instruction)
+    if settings.agent == "react":
+        return React(instruction=settings.instruction, reselect=settings.reselect)
     raise RunError(f"There is no agent {settings.agent!r} here.", "Upgrade vrag to replay it.")
 
 

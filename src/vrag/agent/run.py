@@ -169,6 +169,8 @@ class Run:
     async def _turn(self, episode: Episode) -> AsyncGenerator[Event | Outcome, None]:
         """One model call and what comes of it; sets `stop` when it was the last."""
         began = time.perf_counter()
+        if not self.record.step:
+            await self._prepare(episode)
         more = self.record.step + 1 < self.agent.bounds.steps
         context = episode.context(last=not more)
         if not self.spent.allows(self.agent.bounds, self._tokens(context.pictures)):
@@ -197,6 +199,12 @@ class Run:
             yield event
         yield outcome
         self.stop = _stop_after(outcome, turn, reply, more)
+
+    async def _prepare(self, episode: Episode) -> None:
+        """What comes before the first call is told as a part of it, also where no budget is left for that."""
+        self.record.step = 1
+        await self._meanwhile(aside(lambda: episode.prepare(self.record)))
+        self.record.step = 0
 
     async def _reply(self, context: Context, call: Incoming) -> AsyncGenerator[Event, None]:
         """Asks the policy; what it says is added to `call`.

@@ -137,6 +137,9 @@ class VimragEpisode:
         self.graph = Graph.of(question.text)
         self.results = Results(self.environment, self.options)
 
+    def prepare(self, record: Record) -> None:
+        """Nothing: the model says what is searched."""
+
     def context(self, *, last: bool) -> Context:
         """Instruction, graph and memory, and what came since; see `Episode`."""
         if self.pending:

@@ -40,7 +40,7 @@ _MOST_ITEMS = 10
 _MOST_TOKENS = 4096
 """Visual tokens that they may take together."""
 
-__all__ = ["Vrag", "VragEpisode"]
+__all__ = ["Vrag", "VragEpisode", "opening"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,15 +69,29 @@ class Vrag:
 
     def begin(self, environment: Environment, question: str | Question) -> VragEpisode:
         """A new run: nothing searched, nothing shown but what came with the question; see `Method`."""
-        usages = "".join(
-            "\n" + prompt("extension.md", name=extension.name, usage=extension.usage)
-            for extension in environment.extensions.values()
-        )
-        profile = environment.profile
-        own = self.instruction or profile.instruction
-        instruction = worded(own, profile.prompt, actions=usages, profile=profile)
-        asked = told(Question.of(question), environment)
-        return VragEpisode(environment, self.reselect, pending=[Text(instruction), *asked])
+        own = self.instruction or environment.profile.instruction
+        pending = opening(own, environment.profile.prompt, environment, question)
+        return VragEpisode(environment, self.reselect, pending)
+
+
+def opening(own: str | None, file: str, environment: Environment, question: str | Question) -> list[Part]:
+    """How a conversation begins: the instruction with the actions of others, and the question.
+
+    Args:
+        own: The user's wording of the instruction, or the checkpoint's; None for ours.
+        file: The prompt file with ours.
+        environment: It has the actions of others, and the profile.
+        question: What is asked.
+
+    Raises:
+        ValueError: If the question is empty.
+    """
+    usages = "".join(
+        "\n" + prompt("extension.md", name=extension.name, usage=extension.usage)
+        for extension in environment.extensions.values()
+    )
+    instruction = worded(own, file, actions=usages, profile=environment.profile)
+    return [Text(instruction), *told(Question.of(question), environment)]
 
 
 @dataclass(slots=True)
@@ -103,6 +117,9 @@ class VragEpisode:
     """Whether the model is being asked which evidence counts."""
     chosen: tuple[Seen, ...] | None = None
     """What it said counts; None where it was not asked, or did not say."""
+
+    def prepare(self, record: Record) -> None:
+        """Nothing: the model says what is searched."""
 
     def context(self, *, last: bool) -> Context:
         """The conversation so far; see `Episode`."""
@@ -191,16 +208,23 @@ class VragEpisode:
                     raise Refused(action.reason)  # noqa: TRY301 - like what is found to be wrong later
         except Refused as error:
             reason = self.environment.material(record.refuse(str(error)))
-            boxes = box_words(self.environment.profile)
-            self.pending = [Text(prompt("invalid.md", reason=reason, **boxes))]
+            self.pending = [Text(self._refusal(reason))]
             return Outcome(refused=True)
         return Outcome()
+
+    def _refusal(self, reason: str) -> str:
+        """What the model is told where its reply was not carried out."""
+        return prompt("invalid.md", reason=reason, **box_words(self.environment.profile))
+
+    def _nothing_new(self) -> str:
+        """What it is told where a search found only what was shown before."""
+        return prompt("nothing_new.md")
 
     def _search(self, query: str, record: Record) -> None:
         found = self.environment.search(query)
         shown, damaged = self._first_new([hit.item for hit in found], self.environment.options.show)
         record.tell(SearchReturned, hits=tuple(found), damaged=tuple(damaged))
-        nothing = prompt("nothing_new.md" if found else "nothing_found.md")
+        nothing = self._nothing_new() if found else prompt("nothing_found.md")
         self.pending = self._tell(shown, record) or [Text(nothing)]
 
     def _extend(self, action: Extend, record: Record) -> None:

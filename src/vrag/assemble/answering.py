@@ -16,8 +16,10 @@ from vrag.agent.limits import Limits, Prices
 from vrag.agent.loop import Agent
 from vrag.agent.memory import MemoryOptions, Propagation
 from vrag.agent.policies.chat import ChatPolicy
-from vrag.agent.policies.extractive import ExtractivePolicy
+from vrag.agent.policies.extractive import ExtractivePolicy, ExtractiveReader
 from vrag.agent.policies.extractive_graph import ExtractiveGraphPolicy
+from vrag.agent.rag import Rag
+from vrag.agent.react import React
 from vrag.agent.toolschemas import schemas
 from vrag.agent.vimrag import Vimrag
 from vrag.agent.vrag import Vrag
@@ -35,10 +37,11 @@ if TYPE_CHECKING:
     from vrag.agent.policy import Policy
     from vrag.profiles import Profile
     from vrag.search.engine import Searcher
-    from vrag.settings import Settings
+    from vrag.settings import AgentName, Settings
 
 
 __all__ = [
+    "HITS",
     "LOCAL",
     "USUAL_PROFILE",
     "agent_of",
@@ -54,7 +57,8 @@ __all__ = [
 log = logging.getLogger("vrag")
 LOCAL = "local:"
 """What the name of a model begins with that is a checkpoint in this process."""
-VRAG_HITS, VIMRAG_HITS = 10, 3
+HITS: Mapping[AgentName, int] = {"vrag": 10, "vimrag": 3, "rag": 3, "react": 10}
+"""Hits of a search, by agent, where nothing else is said."""
 _INSTRUCTION_BYTES = 1_000_000
 """Of a file with an instruction, at most."""
 _chats: WeakValueDictionary[tuple[object, ...], OpenAIChat] = WeakValueDictionary()
@@ -108,7 +112,7 @@ def open_environment(
         ActionError: If an action of others cannot be loaded.
     """
     options = EnvironmentOptions(
-        hits=settings.hits or (VIMRAG_HITS if settings.agent == "vimrag" else VRAG_HITS),
+        hits=settings.hits or HITS[settings.agent],
         show=settings.show,
         padding=settings.padding,
         documents=documents,
@@ -155,16 +159,26 @@ def open_method(settings: Settings) -> Method:
         SettingsError: If the file with the instruction cannot be read.
     """
     own = _instruction(settings)
-    if settings.agent == "vrag":
-        return Vrag(instruction=own, reselect=settings.reselect)
-    memory = MemoryOptions(
+    match settings.agent:
+        case "vrag":
+            return Vrag(instruction=own, reselect=settings.reselect)
+        case "react":
+            return React(instruction=own, reselect=settings.reselect)
+        case "rag":
+            return Rag(instruction=own)
+        case "vimrag":
+            return Vimrag(instruction=own, reselect=settings.reselect, memory=_memory(settings))
+
+
+def _memory(settings: Settings) -> MemoryOptions:
+    """How VimRAG shares out its memory."""
+    return MemoryOptions(
         tokens=settings.memory_tokens,
         fresh_tokens=settings.fresh_tokens,
         items=settings.memory_items,
         propagation=Propagation(settings.memory_rule),
         crop_nodes=settings.crop_nodes,
     )
-    return Vimrag(instruction=own, reselect=settings.reselect, memory=memory)
 
 
 def open_policy(settings: Settings, environment: Environment) -> Policy:
@@ -182,9 +196,21 @@ def open_policy(settings: Settings, environment: Environment) -> Policy:
         return ChatPolicy(open_chat(settings), chat_options(settings, profile, environment.extensions))
     if settings.base_url and settings.base_url != os.environ.get("OPENAI_BASE_URL"):
         raise SettingsError(f"Which model of {base_of(settings.base_url)}?", "Name one: --model, VRAG_MODEL.")
-    if settings.agent == "vimrag":
-        return ExtractiveGraphPolicy(environment.searcher, profile, crops=settings.crop_nodes)
-    return ExtractivePolicy(environment.searcher, profile)
+    return _offline(settings, environment)
+
+
+def _offline(settings: Settings, environment: Environment) -> Policy:
+    """The policy without a model that speaks as the agent does."""
+    searcher, profile = environment.searcher, environment.profile
+    match settings.agent:
+        case "vrag":
+            return ExtractivePolicy(searcher, profile)
+        case "react":
+            return ExtractivePolicy(searcher, profile, crops=False)
+        case "rag":
+            return ExtractiveReader(searcher, profile)
+        case "vimrag":
+            return ExtractiveGraphPolicy(searcher, profile, crops=settings.crop_nodes)
 
 
 def open_chat(settings: Settings) -> OpenAIChat:

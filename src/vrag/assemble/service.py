@@ -8,10 +8,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from vrag import __version__
+from vrag.agent.rag import Rag
+from vrag.agent.react import React
 from vrag.agent.runs import RunStore
 from vrag.agent.vimrag import Vimrag
 from vrag.agent.vrag import Vrag
-from vrag.assemble.answering import LOCAL, VIMRAG_HITS, VRAG_HITS, open_agent
+from vrag.assemble.answering import HITS, LOCAL, open_agent
 from vrag.assemble.shelf import Shelf
 from vrag.assemble.workbench import run_store
 from vrag.corpus.convert import CONVERTERS
@@ -41,10 +43,12 @@ OFFLINE = "Offline: quotes, does not read"
 _KEPT = 64
 """Agents that are remembered: building one reads settings and finds actions of others."""
 _AGENTS = (
-    AgentChoice(name="vrag", title="VRAG: one conversation", steps=Vrag().steps, hits=VRAG_HITS),
+    AgentChoice(name="vrag", title="VRAG: one conversation", steps=Vrag().steps, hits=HITS["vrag"]),
     AgentChoice(
-        name="vimrag", title="VimRAG: a graph that remembers", steps=Vimrag().steps, hits=VIMRAG_HITS
+        name="vimrag", title="VimRAG: a graph that remembers", steps=Vimrag().steps, hits=HITS["vimrag"]
     ),
+    AgentChoice(name="rag", title="RAG: one search, one answer", steps=Rag().steps, hits=HITS["rag"]),
+    AgentChoice(name="react", title="ReAct: search alone", steps=React().steps, hits=HITS["react"]),
 )
 
 

@@ -136,7 +136,9 @@ def _as_text(value: object) -> object:
 
     What is not a number ("NaN", as some write what is missing) is no text either.
     """
-    if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value):
+    if isinstance(value, int) and not isinstance(value, bool):
+        return str(value)  # however large: one that no float can hold is a number too
+    if isinstance(value, float) and math.isfinite(value):
         return str(value)
     if isinstance(value, list):
         parts = cast("list[object]", value)

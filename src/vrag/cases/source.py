@@ -64,7 +64,7 @@ def text_of(row: Mapping[str, Any], *names: str) -> str:
 
 def _is_number(value: float) -> bool:
     """Neither a truth value nor "not a number", as some write what is missing."""
-    return not isinstance(value, bool) and math.isfinite(value)
+    return not isinstance(value, bool) and (isinstance(value, int) or math.isfinite(value))
 
 
 def any_list(value: object) -> list[Any]:

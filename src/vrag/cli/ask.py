@@ -72,6 +72,7 @@ def ask(
     whole collection when none is named. Without a model the offline policy searches, crops and
     quotes, and abstains when it finds nothing to stand behind: no key, no network. With one, the
     agent reasons over what it sees: `vrag` in one conversation, `vimrag` with a graph that remembers.
+    `rag` (one search, one answer) and `react` (search alone) are baselines to compare them with.
 
     Exit status: 0 answered, 3 abstained, 2 wrong use, 1 failed, 130 stopped.
 

@@ -84,7 +84,9 @@ RankBy = typer.Option(
     None, "--ranking", help="Rank by `lexical`, `vector` or `auto`: both.", show_default="VRAG_RANKING"
 )
 Agent = typer.Option(
-    None, help="`vrag`, or `vimrag`: with a memory graph.", show_default="VRAG_AGENT, or vrag"
+    None,
+    help="`vrag`; `vimrag`, with a memory graph; or a baseline: `rag`, `react`.",
+    show_default="VRAG_AGENT, or vrag",
 )
 Model = typer.Option(
     None,

@@ -7,6 +7,9 @@ from pathlib import Path
 import typer
 
 from vrag.cli.answers import answers
+from vrag.cli.benchmark_report import compare, report
+from vrag.cli.benchmark_run import run
+from vrag.cli.benchmarking import benchmark_list, prepare
 from vrag.cli.display import (
     Collection,
     Device,
@@ -53,20 +56,21 @@ def retrieval(
     Example: vrag eval retrieval rag_dataset.json --docs pdf/
     """
     from vrag.assemble import documents_under, open_for_adding, open_workbench
+    from vrag.evaluation.gold import has_gold
     from vrag.evaluation.retrieval import evaluate_retrieval
     from vrag.index.build import add
 
     cases = read_questions(dataset)
-    report = load_settings(collection=collection, ocr=ocr, embedder=embedder, device=device, ranking=ranking)
-    opened, options, model = open_for_adding(report)
+    asked = load_settings(collection=collection, ocr=ocr, embedder=embedder, device=device, ranking=ranking)
+    opened, options, model = open_for_adding(asked)
     with add_progress() as progress:
         done = add(opened, docs, options, embedder=model, progress=progress)
     tell_report(done, quiet_when_unchanged=True)
-    bench = open_workbench(report.settings.model_copy(update={"collections": ()}), model)
+    bench = open_workbench(asked.settings.model_copy(update={"collections": ()}), model)
     documents = documents_under(opened, docs)
     if not documents:
         raise nothing_read(docs)
-    if not any(case.reference_page for case in cases):
+    if not any(map(has_gold, cases)):
         raise CaseError(f"No question in {dataset} has a gold page.", "Nothing can be measured without.")
     result = evaluate_retrieval(cases, bench.searcher, documents)
     if as_json:
@@ -80,3 +84,8 @@ def retrieval(
 
 
 app.command("answers")(answers)
+app.command("list")(benchmark_list)
+app.command("prepare")(prepare)
+app.command("run")(run)
+app.command("report")(report)
+app.command("compare")(compare)

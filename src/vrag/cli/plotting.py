@@ -71,9 +71,9 @@ def _values(trainings: Sequence[Training]) -> dict[str, dict[str, dict[str, floa
 
 def _rows(trainings: Sequence[Training]) -> list[list[str]]:
     """A row for each measure: the last value of each training."""
-    from vrag.rl.axes import short
     from vrag.rl.metrics import latest
     from vrag.rl.plots import measures_of
+    from vrag.view.axes import short
 
     ends = [latest(training.records) for training in trainings]
     steps = [max((record.step for record in training.records), default=0) for training in trainings]

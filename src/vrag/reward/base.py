@@ -31,6 +31,8 @@ class Reward:
     is 0 by the gate, has False; None where there is no verdict."""
     why: str = ""
     """Why it is missing, or 0 whatever its parts are; for people."""
+    said: str = ""
+    """The judge's words on the answer, where there is a verdict."""
 
     @property
     def missing(self) -> bool:
@@ -38,12 +40,13 @@ class Reward:
         return self.total is None
 
     def as_dict(self) -> dict[str, Any]:
-        """What is kept of it as JSON: `total`, `parts`, `correct`, `why`."""
+        """What is kept of it as JSON: `total`, `parts`, `correct`, `why`, `said`."""
         return {
             "total": self.total,
             "parts": dict(self.parts),
             "correct": self.correct,
             "why": self.why,
+            "said": self.said,
         }
 
 

@@ -151,12 +151,12 @@ class CompositeReward:
         weights = self.weights.by_part
         counted = {name: parts[name] for name, weight in weights.items() if weight > 0}
         lacking = [name for name, value in counted.items() if value is None]
-        correct = None if verdict is None else verdict.correct
+        correct, said = (None, "") if verdict is None else (verdict.correct, verdict.why)
         if lacking:
             reason = why or f"The part {lacking[0]} could not be had."
-            return Reward(total=None, parts=parts, correct=correct, why=reason)
+            return Reward(total=None, parts=parts, correct=correct, why=reason, said=said)
         total = math.fsum(weights[name] * (value or 0.0) for name, value in counted.items())
-        return Reward(total=min(1.0, total), parts=parts, correct=correct, why=why)
+        return Reward(total=min(1.0, total), parts=parts, correct=correct, why=why, said=said)
 
 
 @dataclass(frozen=True, slots=True)

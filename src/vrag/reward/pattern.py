@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from vrag.agent.actions import Flag
     from vrag.agent.trajectory import Step, Trajectory
 
-__all__ = ["answer_of", "pattern_reward", "searched"]
+__all__ = ["answer_of", "pattern_reward", "searched", "searches"]
 
 
 def pattern_reward(run: Trajectory, *, tolerated: AbstractSet[Flag] = frozenset()) -> float:
@@ -35,7 +35,7 @@ def pattern_reward(run: Trajectory, *, tolerated: AbstractSet[Flag] = frozenset(
 
 def searched(run: Trajectory) -> bool:
     """Whether a search was carried out: found nothing counts, refused does not."""
-    return any(map(_searches, run.steps))
+    return any(map(searches, run.steps))
 
 
 def answer_of(run: Trajectory) -> str | None:
@@ -46,6 +46,9 @@ def answer_of(run: Trajectory) -> str | None:
     return ABSTENTION if run.stop_reason is StopReason.ABSTAINED else run.answer
 
 
-def _searches(step: Step) -> bool:
-    """An action of others has a query as well; what the graph refuses was announced before."""
+def searches(step: Step) -> bool:
+    """Whether a search was carried out in this step.
+
+    An action of others has a query as well; what the graph refuses was announced before.
+    """
     return step.query is not None and step.action is None and step.invalid is None

@@ -9,10 +9,13 @@ from vrag.metrics import ndcg
 from vrag.types import ItemKind
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from vrag.agent.events import ImageShown
     from vrag.agent.trajectory import Trajectory
     from vrag.types import Case
 
-__all__ = ["pages_looked_at", "retrieval_reward"]
+__all__ = ["clips_known", "images_looked_at", "pages_looked_at", "retrieval_reward"]
 
 
 def retrieval_reward(case: Case, run: Trajectory) -> float:
@@ -35,13 +38,17 @@ def pages_looked_at(run: Trajectory) -> tuple[tuple[str, int], ...]:
     Crops, passages, clips and frames are no pages: they match none, and take up no place. That a picture
     of VRAG is one of a clip, its search says, or the evidence.
     """
-    clips = _clips(run)
-    shown = (image for step in run.steps for image in step.shown)
-    pages = (one for one in shown if not one.crop and one.seconds is None and one.item not in clips)
+    clips = clips_known(run)
+    pages = (one for one in images_looked_at(run) if one.seconds is None and one.item not in clips)
     return tuple(dict.fromkeys((one.document, one.page) for one in pages))
 
 
-def _clips(run: Trajectory) -> frozenset[str]:
+def images_looked_at(run: Trajectory) -> Iterator[ImageShown]:
+    """All that the model was shown whole, in order: pages, and frames of clips."""
+    return (image for step in run.steps for image in step.shown if not image.crop)
+
+
+def clips_known(run: Trajectory) -> frozenset[str]:
     """Ids of the items that are known to be stretches of videos."""
     found = {hit.item for step in run.steps for hit in step.hits if hit.kind is not ItemKind.PAGE}
     return frozenset(found | {one.item for one in run.evidence if one.kind is not ItemKind.PAGE})

@@ -12,7 +12,7 @@ from functools import cache
 from importlib.resources import files
 from typing import TYPE_CHECKING, TypeAlias
 
-from vrag.rl.axes import Axis, axis_of, short
+from vrag.view.axes import Axis, axis_of, short
 from vrag.view.head import css
 from vrag.view.lettering import text_width, wrapped
 from vrag.view.markup import Markup, element, number, printable, stylesheet

@@ -6,7 +6,7 @@ from collections import deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from vrag.rl.axes import short
+from vrag.view.axes import short
 from vrag.rl.metrics import names, series
 from vrag.rl.panels import FEW, Curve, Group, Panel, Sheet, sheet_svg
 

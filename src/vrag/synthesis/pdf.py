@@ -4,12 +4,12 @@
 from __future__ import annotations
 
 import ctypes
-import hashlib
 import io
-import re
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, TypeAlias
+
+from vrag.corpus.binding import timeless
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -65,7 +65,7 @@ def print_pdf(pages: Iterable[tuple[float, float, Sequence[Mark]]]) -> bytes:
         pdf.save(saved)
     finally:
         pdf.close()
-    return _timeless(saved.getvalue())
+    return timeless(saved.getvalue())
 
 
 @lru_cache(maxsize=4096)
@@ -114,14 +114,3 @@ def _draw_fill(fill: Fill) -> PdfHandle:
     raw.FPDFPageObj_SetFillColor(shape, *fill.colour, 255)
     raw.FPDFPath_SetDrawMode(shape, raw.FPDF_FILLMODE_WINDING, False)
     return shape
-
-
-def _timeless(data: bytes) -> bytes:
-    """The file with its creation date blanked and its id made of its content."""
-    data = re.sub(rb"/CreationDate\([^)]*\)", lambda found: b" " * len(found[0]), data)
-    bare = _ID.sub(b"", data)
-    name = hashlib.sha256(bare).hexdigest()[:32].upper().encode()
-    return _ID.sub(b"/ID[<%b><%b>]" % (name, name), data)
-
-
-_ID = re.compile(rb"/ID\[<[0-9A-F]{32}><[0-9A-F]{32}>\]")

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Making", "Table", "method_name", "provenance"]
 
-METHODS = {"vrag": "VRAG", "vimrag": "VimRAG"}
+METHODS = {"vrag": "VRAG", "vimrag": "VimRAG", "rag": "RAG", "react": "ReAct"}
 
 
 def method_name(story: Story) -> str:

@@ -23,8 +23,9 @@ if TYPE_CHECKING:
     from vrag.geometry import Box
     from vrag.profiles import Profile
     from vrag.search.engine import Searcher
+    from vrag.types import Item
 
-__all__ = ["ExtractivePolicy", "Heard", "Offline", "without_tags", "written_box"]
+__all__ = ["ExtractivePolicy", "ExtractiveReader", "Heard", "Offline", "without_tags", "written_box"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +81,8 @@ class ExtractivePolicy(Offline):
 
     looks: int = 3
     """How many pages to look at before deciding."""
+    crops: bool = True
+    """Whether it may look closer; ReAct may not."""
 
     async def reply(
         self,
@@ -100,23 +103,45 @@ class ExtractivePolicy(Offline):
         if not glance.crops and fresh and glance.searches < self.looks and not glance.must_answer:
             return "One page may not be enough; another look at what else was found.", Search(query)
         items = [self.searcher.item(item) for item in glance.items]
-        nearest = best_quote(glance.question, items, threshold=0)
-        if nearest and nearest.box and not glance.crops and not glance.must_answer:
-            return self._look_closer(nearest, glance)
-        quote = best_quote(glance.question, items)
-        if quote is None:
-            return "Nothing on the pages shown answers this well enough to stand behind.", Answer(ABSTENTION)
-        if not quote.literal:
-            return "This takes counting, looking or calculating; words alone do not say it.", Answer(
-                ABSTENTION
-            )
-        return "These words answer it best.", Answer(without_tags(quote.text) or ABSTENTION)
+        if self.crops and not glance.crops and not glance.must_answer:
+            nearest = best_quote(glance.question, items, threshold=0)
+            if nearest and nearest.box:
+                return self._look_closer(nearest, glance)
+        return _quoted(glance.question, items)
 
     def _look_closer(self, quote: Quote, glance: _Glance) -> tuple[str, Action]:
         picture = next(p for p in glance.pictures if p.item == quote.item and not p.crop)
         assert quote.box is not None
         thought = f"Image {picture.number} comes nearest here: {quote.text[:200]}"
         return thought, Crop(written_box(quote.box, picture, self.profile), picture.number)
+
+
+@dataclass(frozen=True, slots=True)
+class ExtractiveReader(Offline):
+    """Quotes the words that answer from what was shown with the question; speaks as RAG does."""
+
+    async def reply(
+        self,
+        history: Sequence[Message],
+        turn: int = 1,  # noqa: ARG002 - the history tells all
+    ) -> AsyncGenerator[Delta | Reply, None]:
+        """Decides from what was shown; the same history gives the same reply."""
+        heard = Heard.of(history)
+        shown = _items_shown([part for message in history for part in message.parts])
+        thought, answer = _quoted(heard.text, [self.searcher.item(item) for item in shown])
+        text = f"<think>{without_tags(heard.remark + thought)}</think>\n{render(answer)}"
+        yield Delta(text)
+        yield Reply(text)
+
+
+def _quoted(question: str, items: Sequence[Item]) -> tuple[str, Answer]:
+    """The words of some items that answer best, or that there are none to stand behind; and a thought."""
+    quote = best_quote(question, items)
+    if quote is None:
+        return "Nothing on the pages shown answers this well enough to stand behind.", Answer(ABSTENTION)
+    if not quote.literal:
+        return "This takes counting, looking or calculating; words alone do not say it.", Answer(ABSTENTION)
+    return "These words answer it best.", Answer(without_tags(quote.text) or ABSTENTION)
 
 
 @dataclass(frozen=True, slots=True)

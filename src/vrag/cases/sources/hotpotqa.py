@@ -18,7 +18,8 @@ __all__ = ["HotpotQa"]
 class HotpotQa:
     """One question a row, of the published JSON or of its parquet.
 
-    A case belongs to one document: that is the first article among the supporting facts.
+    A case belongs to one document: that is the first article among the supporting facts. All of them are
+    gold, by their titles.
     """
 
     name: str = "hotpotqa"
@@ -37,8 +38,9 @@ class HotpotQa:
         Raises:
             CaseError: If a column is missing.
         """
+        titles = _titles(row.get("supporting_facts"))
         meta = {
-            "file_name": _titles(row.get("supporting_facts"))[0],
+            "file_name": titles[0],
             "source_type": ["Text"],
             "query_type": "Multi-Hop",
         }
@@ -48,12 +50,13 @@ class HotpotQa:
                 "query": text_of(row, "question"),
                 "reference_answer": text_of(row, "answer"),
                 "meta_info": meta,
+                "gold": [{"document": title} for title in titles],
             }
         ]
 
 
 def _titles(facts: object) -> list[str]:
-    """Titles of the supporting facts: pairs of title and sentence, or a column of titles.
+    """Titles of the supporting facts, each once: pairs of title and sentence, or a column of titles.
 
     Raises:
         CaseError: If there are none.
@@ -62,7 +65,7 @@ def _titles(facts: object) -> list[str]:
         facts = cast("dict[str, Any]", facts).get("title")
     else:
         facts = [any_list(pair)[0] for pair in any_list(facts) if any_list(pair)]
-    titles = [title for title in any_list(facts) if isinstance(title, str) and title]
+    titles = list(dict.fromkeys(title for title in any_list(facts) if isinstance(title, str) and title))
     if not titles:
         raise CaseError("'supporting_facts' names no article.")
     return titles

@@ -16,7 +16,7 @@ __all__ = ["MmDocIr"]
 
 @dataclass(frozen=True, slots=True)
 class MmDocIr:
-    """A document a row of `annotations.jsonl`, with its questions."""
+    """A document a row of `MMDocIR_annotations.jsonl`, with its questions."""
 
     name: str = "mmdocir"
 
@@ -39,7 +39,9 @@ class MmDocIr:
         for at, question in enumerate(plain_list(row, "questions")):
             if not isinstance(question, dict):
                 raise CaseError(f"questions[{at}] is no object.")
-            yield _case(cast("dict[str, Any]", question), file_name, f"mmdocir-{number}-{at}")
+            made = _case(cast("dict[str, Any]", question), file_name, f"mmdocir-{number}-{at}")
+            made["meta_info"]["document_type"] = row.get("domain")
+            yield made
 
 
 def _case(question: Mapping[str, Any], file_name: str, uid: str) -> dict[str, Any]:

@@ -30,16 +30,22 @@ class MmLongBench:
     def cases(self, row: Mapping[str, Any], number: int) -> Iterable[Mapping[str, Any]]:
         """The question; the rows have no ids, so that the place in the file makes one.
 
+        Seven that cannot be answered have pages all the same: those are no gold.
+
         Raises:
             CaseError: If a column is missing or no list.
         """
         answer = text_of(row, "answer")
         pages = [page for page in literal_list(row, "evidence_pages") if page != 0]
+        if answer == UNANSWERABLE:
+            pages = []
         meta = {
             "file_name": text_of(row, "doc_id"),
             "reference_page": pages,
             "source_type": literal_list(row, "evidence_sources"),
             "query_type": "Unanswerable" if answer == UNANSWERABLE else hops(pages),
+            "document_type": row.get("doc_type"),
+            "answer_format": row.get("answer_format"),
         }
         query = text_of(row, "question")
         return [

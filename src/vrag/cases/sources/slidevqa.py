@@ -31,18 +31,18 @@ class SlideVqa:
         return {"qa_id", "question", "answer", "evidence_pages"} <= row.keys()
 
     def cases(self, row: Mapping[str, Any], number: int) -> Iterable[Mapping[str, Any]]:  # noqa: ARG002
-        """The question.
+        """The question; only the repository's files say what reasoning it takes, the hub's do not.
 
         Raises:
             CaseError: If a page lies outside of the deck, or a column is missing.
         """
-        pages = literal_list(row, "evidence_pages")
+        pages = [] if row.get("evidence_pages") is None else literal_list(row, "evidence_pages")
         if any(not isinstance(page, int) or not 1 <= page <= LAST for page in pages):
             raise CaseError(f"Pages of a deck go from 1 to {LAST}, not {pages!r:.80}.")
         meta = {
             "file_name": f"{text_of(row, 'deck_name')}.pdf",
             "reference_page": pages,
-            "query_type": hops(pages),
+            "query_type": str(row.get("reasoning_type") or hops(pages)),
         }
         return [
             {

@@ -34,7 +34,9 @@ class Squad:
         } <= row.keys()
 
     def cases(self, row: Mapping[str, Any], number: int) -> Iterable[Mapping[str, Any]]:  # noqa: ARG002
-        """The questions about an article; of several right answers, the first.
+        """The questions about an article; of several right answers, the first, then the others that differ.
+
+        `plausible_answers`, of questions that have none, are no answers.
 
         Raises:
             CaseError: If a column is missing.
@@ -51,6 +53,7 @@ class Squad:
                     "source_type": ["Text"],
                     "query_type": "Single-Hop" if answers else "Unanswerable",
                 },
+                "alternatives": answers[1:],
             }
 
 
@@ -68,9 +71,14 @@ def _questions(row: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
 
 
 def _answers(value: object) -> list[str]:
-    """The texts of the answers: a list of objects, or an object of lists."""
+    """The texts of the answers, each once: a list of objects, or an object of lists.
+
+    Raises:
+        CaseError: If it is neither; a hidden test set is no set of questions without answers.
+    """
     if isinstance(value, dict):
         found = any_list(cast("dict[str, Any]", value).get("text"))
     else:
-        found = [cast("dict[str, Any]", row).get("text") for row in any_list(value) if isinstance(row, dict)]
-    return [text for text in found if isinstance(text, str)]
+        rows = plain_list({"answers": value}, "answers")
+        found = [cast("dict[str, Any]", row).get("text") for row in rows if isinstance(row, dict)]
+    return list(dict.fromkeys(text for text in found if isinstance(text, str) and text.strip()))

@@ -21,6 +21,7 @@ from vrag.agent.citing import citations
 from vrag.agent.events import AnswerGiven, RunFailed, StopReason
 from vrag.agent.evidence import Evidence
 from vrag.agent.runs import RunState
+from vrag.settings import AgentName
 
 if TYPE_CHECKING:
     from vrag.agent.outline import Outline
@@ -104,7 +105,7 @@ class RunRequest(_Asked):
     question: Annotated[
         str, StringConstraints(min_length=1, max_length=QUESTION_CHARS), AfterValidator(_not_blank)
     ] = Field(description="What to answer.")
-    agent: Literal["vrag", "vimrag"] | None = Field(default=None, description="Which agent answers.")
+    agent: AgentName | None = Field(default=None, description="Which agent answers.")
     model: str | None = Field(
         default=None, max_length=300, description="One of the models offered; empty for the offline policy."
     )
@@ -225,7 +226,7 @@ class ReportRequest(_Asked):
 class AgentChoice(_Closed):
     """An agent that may be asked."""
 
-    name: Literal["vrag", "vimrag"]
+    name: AgentName
     title: str
     steps: int = Field(description="Model calls at most, where nothing else is said.")
     hits: int = Field(description="Hits of a search, where nothing else is said.")
@@ -251,7 +252,7 @@ class CollectionChoice(_Closed):
 class Defaults(_Closed):
     """What holds where a request says nothing."""
 
-    agent: Literal["vrag", "vimrag"]
+    agent: AgentName
     model: str
     collection: str | None = None
     max_steps: int | None = None

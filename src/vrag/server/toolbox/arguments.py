@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
 from vrag.search.wire import ID_PATTERN, NOT_BLANK
 from vrag.server.runs.wire import MAX_STEPS, QUESTION_CHARS, RUN_ID, Thinking
+from vrag.settings import AgentName
 
 __all__ = ["AskArguments", "CropArguments", "LookArguments", "SearchArguments"]
 
@@ -62,9 +63,10 @@ class AskArguments(_Arguments):
     question: Annotated[str, StringConstraints(max_length=QUESTION_CHARS, pattern=NOT_BLANK)] = Field(
         description="The question, in full: the agent knows nothing of your conversation."
     )
-    agent: Literal["vrag", "vimrag"] | None = Field(
+    agent: AgentName | None = Field(
         default=None,
-        description="vrag looks and crops in one conversation; vimrag keeps a graph of what it saw.",
+        description="vrag looks and crops in one conversation; vimrag keeps a graph of what it saw; "
+        "rag answers from one search; react searches and never crops.",
     )
     model: str | None = Field(
         default=None,

@@ -10,8 +10,8 @@ import { where } from "./wording.js";
  * The evidence of a run that has ended.
  *
  * An agent that was asked which of its evidence counts, and one with a graph, name only what the answer rests on.
- * The other names all that it was shown, the last closer look first: there the closer looks are the evidence, or the
- * first page when it never looked closer, and the rest was looked at besides.
+ * The others name all that they were shown, the last closer look first: there the closer looks are the evidence, or the
+ * first page when there was none, and the rest was looked at besides.
  * @param {State} state
  * @returns {{main: Cited[], besides: Cited[], unused: import("./fold.js").Shown[]}}
  */
@@ -19,7 +19,7 @@ export function cited(state) {
   const evidence = state.answer?.evidence ?? [];
   const all = distinct(evidence);
   const settings = state.started?.settings;
-  const chosen = settings?.agent !== "vrag" || settings?.reselect;
+  const chosen = !settings || settings.agent === "vimrag" || settings.reselect;
   const closer = all.filter(({ evidence: one }) => one.box !== null && !isWhole(one.box));
   const main = chosen ? all : closer.length > 0 ? closer : all.slice(0, 1);
   const known = new Set(main.map((one) => one.evidence.item));

@@ -78,7 +78,7 @@ export function when(value) {
 }
 
 /** Names of the methods. @type {Record<string, string>} */
-export const METHODS = { vrag: "VRAG", vimrag: "VimRAG" };
+export const METHODS = { vrag: "VRAG", vimrag: "VimRAG", rag: "RAG", react: "ReAct" };
 
 /** Policy that quotes without a model. */
 export const OFFLINE = "extractive";

@@ -1,0 +1,72 @@
+"""ReAct with search alone: think, then search or answer, and never look closer (arXiv 2210.03629).
+
+The baseline of the papers of VRAG and VimRAG: VRAG's loop, environment and limits without the crop. What it
+scores less than VRAG is what looking closer is worth.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from vrag.agent.actions import Action, Turn, parse
+from vrag.agent.prompts import prompt
+from vrag.agent.vrag import VragEpisode, opening
+
+if TYPE_CHECKING:
+    from vrag.agent.environment import Environment
+    from vrag.agent.memory import MemoryOptions
+    from vrag.agent.question import Question
+
+__all__ = ["React", "ReactEpisode"]
+
+_WITHOUT = frozenset({"bbox"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class React:
+    """The method: one growing conversation of searches."""
+
+    instruction: str | None = None
+    """The user's own wording, in place of ours."""
+    reselect: bool = False
+    """Whether the model is asked which of its evidence counts before the answer is given."""
+
+    @property
+    def name(self) -> str:
+        """How it is called in run files and on the command line."""
+        return "react"
+
+    @property
+    def steps(self) -> int:
+        """Model calls of a run, where nothing else is said: as many as VRAG has."""
+        return 10
+
+    @property
+    def memory(self) -> MemoryOptions | None:
+        """There is none: everything stays in sight."""
+        return None
+
+    def begin(self, environment: Environment, question: str | Question) -> ReactEpisode:
+        """A new run: nothing searched, nothing shown but what came with the question; see `Method`.
+
+        A checkpoint's own instruction is that of VRAG, and is not used.
+        """
+        pending = opening(self.instruction, "react.md", environment, question)
+        return ReactEpisode(environment, self.reselect, pending)
+
+
+@dataclass(slots=True)
+class ReactEpisode(VragEpisode):
+    """The state of one run: as VRAG's, without crops."""
+
+    def parse(self, reply: str) -> Turn[Action]:
+        """Takes a reply apart; a box is `Invalid`."""
+        names = frozenset(self.environment.extensions)
+        return parse(reply, names, selecting=self.asking, without=_WITHOUT)
+
+    def _refusal(self, reason: str) -> str:
+        return prompt("react_invalid.md", reason=reason)
+
+    def _nothing_new(self) -> str:
+        return prompt("react_nothing_new.md")

@@ -1,0 +1,115 @@
+"""ViDoSeek (arXiv 2502.18017): questions that one page of a whole collection of PDFs answers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, cast
+
+from vrag.cases import SOURCES
+from vrag.evaluation.benchmark import Filed, Hub, Opened
+from vrag.evaluation.benchmarks.intake import gold_by_document, one_split, read_questions, take_in
+from vrag.evaluation.benchmarks.names import Names, filed, need_all, safe_name
+from vrag.evaluation.benchmarks.published import find_all, missing
+from vrag.evaluation.benchmarks.remarks import Remarks
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from pathlib import Path
+
+    from vrag.evaluation.benchmark import DocumentSource
+    from vrag.types import Case
+
+__all__ = ["ViDoSeek"]
+
+SPLITS = {
+    "vidoseek": (
+        "vidoseek.json",
+        "ViDoSeek/rag_dataset.json",
+        "vidoseek/rag_dataset.json",
+        "rag_dataset.json",
+    ),
+    "slidevqa_refined": ("slidevqa_refined.json", "SlideVQA/rag_dataset.json", "slidevqa/rag_dataset.json"),
+}
+"""The file on the hub, and what the code's folder calls it."""
+LABELS = {
+    "single-hop": "Single-Hop",
+    "multi-hop": "Multi-Hop",
+    "text": "Text",
+    "table": "Table",
+    "chart": "Chart",
+    "layout": "Layout",
+    "2d-layout": "Layout",
+}
+"""By how they are spelled in one place or another, in lower case and with hyphens."""
+
+HUB = Hub(
+    repo="autumncc/ViDoSeek",
+    files=("vidoseek.json", "vidoseek_pdf_document.zip"),
+    note="Unpack vidoseek_pdf_document.zip beside vidoseek.json.",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ViDoSeek:
+    """`vidoseek.json` or `rag_dataset.json`, with its PDFs wherever they were unpacked.
+
+    All PDFs that lie beside one that is asked about are documents: a question is asked of the collection.
+    """
+
+    name: str = "vidoseek"
+    title: str = "ViDoSeek (arXiv 2502.18017)"
+    about: str = "one page in a collection of PDFs: text, tables, charts, layout"
+    licence: str = "Apache-2.0; its refined SlideVQA under NTT's agreement; the documents are their owners'"
+    hub: Hub = HUB
+    measures: tuple[str, ...] = ("accuracy", "recall@1", "recall@5", "recall@10", "mrr", "ndcg@5")
+
+    def open(self, folder: Path, split: str | None = None) -> Opened:
+        """Finds questions and PDFs.
+
+        Args:
+            folder: The download, or a data folder of the authors' code.
+            split: `vidoseek`, or `slidevqa_refined`, which comes with it.
+
+        Raises:
+            CaseError: If they are missing, or a row is not as published.
+        """
+        wanted = one_split(split, *SPLITS)
+        paths = find_all(folder, *SPLITS[wanted])
+        if not paths:
+            raise missing(folder, " or ".join(SPLITS[wanted][::3]), self.hub)
+        remarks = Remarks()
+        prefix = self.name if wanted == self.name else f"{self.name}-{wanted}"
+        cases = take_in(_read(paths[:1], remarks), prefix, self.name, remarks)
+        documents = gold_by_document(cases)
+        files = Names(find_all(folder, "*.[pP][dD][fF]"))
+        need_all(documents, files, folder, self.hub)
+        return Opened(cases, _collection(list(documents), files, remarks), remarks.notes)
+
+
+def _read(paths: list[Path], remarks: Remarks) -> Iterator[Case]:
+    for _, row, cases in read_questions(paths, SOURCES["vidoseek"]):
+        for case in cases:
+            pages = cast("Mapping[str, Any]", row["meta_info"]).get("reference_page")
+            if isinstance(pages, list) and 0 in pages:
+                remarks.count("questions had a gold page 0, which does not exist and was left out", case.uid)
+            if not case.reference_page:
+                remarks.count("questions have no gold page and count for answers only", case.uid)
+            kinds = tuple(_label(kind) for kind in case.source_type)
+            yield replace(case, source_type=kinds, query_type=_label(case.query_type))
+
+
+def _label(text: str) -> str:
+    return LABELS.get(text.strip().lower().replace("_", "-").replace(" ", "-"), text)
+
+
+def _collection(names: list[str], files: Names, remarks: Remarks) -> Iterator[DocumentSource]:
+    """The documents of names, and those in the same folders."""
+    asked = list(filed(names, files))
+    yield from asked
+    folders = {one.path.parent for one in asked}
+    for path in files.without(names):
+        if path.parent in folders:
+            remarks.count("PDFs that no question names were taken, to be told from", path.name)
+            yield Filed(safe_name(path.name), path)
+        else:
+            remarks.count("PDFs in other folders were left out", path.name)

@@ -1,0 +1,120 @@
+"""Whether the evidence of an answer stands where the answer does: its boxes against gold boxes."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import TYPE_CHECKING
+
+from vrag.cases import gold_pages
+from vrag.evaluation.measures.areas import overlap
+from vrag.geometry import Box
+from vrag.types import ItemKind
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Set as AbstractSet
+
+    from vrag.agent.evidence import Evidence
+    from vrag.agent.trajectory import Trajectory
+    from vrag.evaluation.names import Names
+    from vrag.types import Case
+
+__all__ = ["GROUNDING", "grounding"]
+
+GROUNDING: Mapping[str, str] = {
+    "evidence_page": "the first evidence is on a gold page",
+    "centre": "a box of the evidence covers the centre of a gold box",
+    "iou": "intersection over union of evidence and gold, the best",
+    "box_area": "share of its page that the first box of the evidence takes up",
+}
+"""The names, and what each is, for people."""
+
+_Page = tuple[str, int]
+_WHOLE = Box.unit(0, 0, 1, 1)
+
+
+def grounding(case: Case, run: Trajectory, names: Names) -> dict[str, float]:
+    """How well the evidence of an answer points at what is gold.
+
+    - Only answers with evidence that has a box: abstentions show where the agent looked, and what was not
+      answered stands nowhere. A picture shown whole is a box too, of the whole page.
+    - `evidence_page` is of cases with gold pages or boxes, the others of cases with gold boxes.
+    - Boxes are compared with those on the same page of the same bytes, whatever the file is called. Clips
+      and passages are not pages.
+    - `centre` is the converse of the pointing game (Zhang et al. 2018, IJCV 126:1084), which asks whether a
+      point lies in the gold box. A box of the whole page covers every centre: read it beside `iou` and
+      `box_area`.
+    - `iou` is the best of any page: of one box or all of the evidence there together, and one gold box or
+      all of them together, so that a table may be one box or a box for each of its rows, and boxes that
+      several annotators drew of the same thing are no fault of the answer's.
+
+    Args:
+        case: Its gold.
+        run: Its evidence.
+        names: Of the documents that were searched.
+    """
+    shown = [one for one in run.evidence if one.kind is ItemKind.PAGE and one.box is not None]
+    gold = _gold_boxes(case)
+    named = {name for name, _ in gold_pages(case) | gold.keys()}
+    if run.answer is None or not shown or not named:
+        return {}
+    known = names.distinct(named)
+    evidence = [(_page(one, named, names), _box(one)) for one in shown]
+    pages = {(known[name], page) for name, page in gold_pages(case) | gold.keys()}
+    first, box = evidence[0]
+    found = {"evidence_page": float(first in pages)}
+    if not gold:
+        return found
+    return found | _against(evidence, _renamed(gold, known)) | {"box_area": box.intersect(_WHOLE).area}
+
+
+def _gold_boxes(case: Case) -> dict[_Page, list[Box]]:
+    boxes: defaultdict[_Page, list[Box]] = defaultdict(list)
+    for region in case.regions:
+        boxes[region.document or case.file_name, region.page].append(region.box)
+    return boxes
+
+
+def _renamed(boxes: Mapping[_Page, Sequence[Box]], known: Mapping[str, str]) -> dict[_Page, list[Box]]:
+    """With one name for the same bytes."""
+    merged: defaultdict[_Page, list[Box]] = defaultdict(list)
+    for (name, page), those in boxes.items():
+        merged[known[name], page].extend(those)
+    return merged
+
+
+def _page(one: Evidence, wanted: AbstractSet[str], names: Names) -> _Page:
+    """Under the name that the gold has for its document; under its id where it has none."""
+    return names.among(wanted, one.document_id, one.document) or one.document_id, one.page
+
+
+def _box(one: Evidence) -> Box:
+    return Box.unit(*(one.box or _WHOLE.as_tuple()))
+
+
+def _against(evidence: Sequence[tuple[_Page, Box]], gold: Mapping[_Page, Sequence[Box]]) -> dict[str, float]:
+    """`centre` and `iou` over the pages that have both."""
+    shown = {page: [box for on, box in evidence if on == page] for page, _ in evidence}
+    both = [(boxes, gold[page]) for page, boxes in shown.items() if page in gold]
+    return {
+        "centre": float(any(_covers(boxes, those) for boxes, those in both)),
+        "iou": max((_best_iou(boxes, those) for boxes, those in both), default=0.0),
+    }
+
+
+def _covers(boxes: Iterable[Box], gold: Sequence[Box]) -> bool:
+    return any(box.covers(*one.center) for box in boxes for one in gold)
+
+
+def _best_iou(boxes: Sequence[Box], gold: Sequence[Box]) -> float:
+    return max(_iou(one, other) for one in _choices(boxes) for other in _choices(gold))
+
+
+def _choices(boxes: Sequence[Box]) -> list[Sequence[Box]]:
+    """Each box alone, and all together."""
+    return [*([box] for box in boxes), boxes]
+
+
+def _iou(one: Sequence[Box], other: Sequence[Box]) -> float:
+    common, united = overlap(one, other)
+    return common / united if united > 0 else 0.0

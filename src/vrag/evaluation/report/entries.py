@@ -1,0 +1,268 @@
+"""The list of cases of a report: each question with what came of it, in one run or in two."""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from vrag.agent.trajectory import Trajectory
+from vrag.errors import VragError
+from vrag.evaluation.record import Outcome
+from vrag.evaluation.report.walk import cut, walk_of
+from vrag.view.wording import STOPS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+    from pathlib import Path
+
+    from PIL.Image import Image
+
+    from vrag.agent.events import ImageShown
+    from vrag.agent.evidence import BoxSides
+    from vrag.agent.runs import RunStore
+    from vrag.evaluation.record import Place, Record, Subject
+    from vrag.evaluation.report.thumbnails import Thumbnails
+    from vrag.evaluation.report.walk import Stride
+
+__all__ = ["Box", "Entry", "Gallery", "Side", "Sight", "cell_of", "entries_of", "pairs_of"]
+
+_RUN = re.compile(r"[0-9a-f-]{1,40}")
+_HASH = re.compile(r"[0-9a-f]{64}")
+_FIGURES = 4
+"""Pages of a case that are shown: those of evidence, then those of gold."""
+_ANSWER, _WHY = 4000, 1200
+"""Characters of an answer and of a reason after which they are cut."""
+_STOPS = {str(reason): name for reason, (name, _) in STOPS.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """What one run made of a question."""
+
+    record: Record
+    walk: tuple[Stride, ...] = ()
+    """Its steps; none where the run could not be read."""
+
+    def as_dict(self) -> dict[str, Any]:
+        """What the page is made of."""
+        record = self.record
+        known = record.run is not None and _RUN.fullmatch(record.run) is not None
+        return {
+            "outcome": record.outcome.value,
+            "why": cut(record.why, _WHY),
+            "judge": record.judge,
+            "answer": None if record.answer is None else cut(record.answer, _ANSWER),
+            "stop": _STOPS.get(record.stop or "", record.stop or ""),
+            "run": record.run if known else None,
+            "measures": {
+                name: round(value, 6) for name, value in record.measures.items() if math.isfinite(value)
+            },
+            "steps": [stride.as_dict() for stride in self.walk],
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Box:
+    """A rectangle over a page."""
+
+    kind: str
+    """`a` or `b`: predicted by that run; `gold`."""
+    sides: BoxSides
+    """Fractions of the page."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sight:
+    """A page of a case, with what was predicted on it and what is gold."""
+
+    document: str
+    page: int
+    picture: int | None
+    """Number of its picture; None where there is none."""
+    boxes: tuple[Box, ...]
+    whole: tuple[str, ...] = ()
+    """Who names the page as a whole, without a rectangle; as the kinds of boxes."""
+
+    def as_dict(self) -> dict[str, Any]:
+        """What the page is made of."""
+        return {
+            "document": self.document,
+            "page": self.page,
+            "picture": self.picture,
+            "boxes": [[box.kind, *(round(side, 4) for side in box.sides)] for box in self.boxes],
+            "whole": self.whole,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A question of the list."""
+
+    sides: tuple[Side, ...]
+    """One of an evaluation, two of a comparison: A and B."""
+    sights: tuple[Sight, ...]
+
+    @property
+    def subject(self) -> Subject:
+        """The question."""
+        return self.sides[0].record.subject
+
+    @property
+    def cell(self) -> str | None:
+        """What both made of it; None of a single run, or without two verdicts."""
+        return cell_of(*(side.record.outcome for side in self.sides)) if len(self.sides) == 2 else None
+
+    def as_dict(self) -> dict[str, Any]:
+        """What the page is made of."""
+        subject, sample = self.subject, self.sides[0].record.sample
+        return {
+            "id": f"{subject.benchmark}/{subject.uid}" + (f"/{sample}" if sample else ""),
+            "question": cut(subject.question, _ANSWER),
+            "gold": [cut(reference, _WHY) for reference in subject.references[:12]],
+            "answerable": subject.answerable,
+            "document": subject.document,
+            "benchmark": subject.benchmark,
+            "source_type": subject.source_type,
+            "query_type": subject.query_type,
+            "document_type": subject.document_type,
+            "cell": self.cell,
+            "sides": [side.as_dict() for side in self.sides],
+            "sights": [sight.as_dict() for sight in self.sights],
+        }
+
+
+def cell_of(a: Outcome, b: Outcome) -> str | None:
+    """What two runs made of a question: `both`, `a`, `b` or `neither` right; None without two verdicts."""
+    if Outcome.UNJUDGED in {a, b}:
+        return None
+    if a is Outcome.RIGHT:
+        return "both" if b is Outcome.RIGHT else "a"
+    return "b" if b is Outcome.RIGHT else "neither"
+
+
+@dataclass
+class Gallery:
+    """Where steps and pictures come from."""
+
+    thumbnails: Thumbnails
+    page_image: Callable[[str, int], Image | None] | None = None
+    """Gives the picture of a page of a document; asked for what no run was shown."""
+    _shown: dict[tuple[str, int], Callable[[], Image]] = field(
+        default_factory=dict[tuple[str, int], "Callable[[], Image]"]
+    )
+
+    def walk(self, record: Record, runs: RunStore | None) -> tuple[Stride, ...]:
+        """The steps of a run; none where it is not there or damaged. Remembers what pages look like."""
+        if runs is None or record.run is None:
+            return ()
+        try:
+            stored = runs.read(record.run)
+            run = Trajectory.of(stored.events)
+        except (VragError, OSError, ValueError):
+            return ()
+        remembers = stored.started.settings.memory is not None
+        for shown in (shown for step in run.steps for shown in step.shown):
+            if not shown.crop and shown.seconds is None and _HASH.fullmatch(shown.sha256):
+                margin = _content(shown) if remembers else None
+                read = partial(_opened, stored.file(shown.sha256), margin)
+                self._shown.setdefault((shown.document, shown.page), read)
+        return walk_of(run)
+
+    def picture(self, document: str, page: int) -> int | None:
+        """Number of the picture of a page; None where there is none."""
+        return self.thumbnails.number(document, page, partial(self._read, document, page))
+
+    def _read(self, document: str, page: int) -> Image | None:
+        shown = self._shown.get((document, page))
+        if shown is not None:
+            return shown()
+        return self.page_image(document, page) if self.page_image is not None else None
+
+
+def entries_of(records: Sequence[Record], gallery: Gallery, runs: RunStore | None) -> tuple[Entry, ...]:
+    """The list of one evaluation, in the order of its records."""
+    return _entries([(record,) for record in records], gallery, (runs,))
+
+
+def pairs_of(
+    a: Sequence[Record],
+    b: Sequence[Record],
+    gallery: Gallery,
+    runs: tuple[RunStore | None, RunStore | None],
+) -> tuple[Entry, ...]:
+    """The list of a comparison: the questions that both have, in the order of A."""
+    others = {record.key: record for record in b}
+    return _entries([(record, others[record.key]) for record in a if record.key in others], gallery, runs)
+
+
+def _entries(
+    rows: Sequence[tuple[Record, ...]], gallery: Gallery, stores: Sequence[RunStore | None]
+) -> tuple[Entry, ...]:
+    sides = [
+        tuple(Side(record, gallery.walk(record, store)) for record, store in zip(row, stores, strict=True))
+        for row in rows
+    ]
+    sights = [_sights(row) for row in rows]
+    for rank in range(_FIGURES):  # the first page of every case before the second of any: room may run out
+        for found in sights:
+            if rank < len(found):
+                found[rank] = _pictured(found[rank], gallery)
+    return tuple(Entry(row, tuple(found)) for row, found in zip(sides, sights, strict=True))
+
+
+def _pictured(sight: Sight, gallery: Gallery) -> Sight:
+    number = gallery.picture(sight.document, sight.page)
+    return Sight(sight.document, sight.page, number, sight.boxes, sight.whole)
+
+
+def _sights(row: tuple[Record, ...]) -> list[Sight]:
+    """The pages of a case without their pictures: the first of the evidence, those of gold, all others."""
+    evidence = [(kind, one) for kind, record in zip("ab", row, strict=False) for one in record.evidence]
+    first = [(kind, record.evidence[0]) for kind, record in zip("ab", row, strict=False) if record.evidence]
+    gold = [("gold", one) for one in row[0].subject.gold]
+    pages: dict[tuple[str, int], list[tuple[str, Place]]] = {
+        (one.document, one.page): [] for _, one in (*first, *gold, *evidence)
+    }
+    for kind, one in (*evidence, *gold):
+        pages[one.document, one.page].append((kind, one))
+    return [_sight(key, found) for key, found in pages.items()][:_FIGURES]
+
+
+def _sight(key: tuple[str, int], found: Iterable[tuple[str, Place]]) -> Sight:
+    boxes: list[Box] = []
+    whole: dict[str, None] = {}
+    for kind, place in found:
+        if place.box is None or not all(map(math.isfinite, place.box)):
+            whole[kind] = None
+        else:
+            boxes.append(Box(kind, _within(place.box)))
+    return Sight(*key, None, tuple(dict.fromkeys(boxes)), tuple(whole))
+
+
+def _within(box: BoxSides) -> BoxSides:
+    x1, y1, x2, y2 = (min(max(side, 0.0), 1.0) for side in box)
+    return min(x1, x2), min(y1, y2), max(x1, x2), max(y1, y2)
+
+
+def _opened(path: Path, margin: tuple[int, int] | None) -> Image:
+    """A picture that a model was shown.
+
+    Args:
+        path: Its file.
+        margin: Width and height, in pixels, of what is no margin; None where there is none.
+    """
+    from PIL import Image
+
+    with Image.open(path, formats=("JPEG",)) as image:
+        image.load()
+        return image.copy() if margin is None else image.crop((0, 0, margin[0], margin[1]))
+
+
+def _content(shown: ImageShown) -> tuple[int, int] | None:
+    """Memory never enlarges pages: one that is smaller than its picture stands in its left upper corner."""
+    width, height = shown.region[2] - shown.region[0], shown.region[3] - shown.region[1]
+    fits = 1 <= width <= shown.width and 1 <= height <= shown.height
+    return (round(width), round(height)) if fits else None

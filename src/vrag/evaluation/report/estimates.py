@@ -1,0 +1,234 @@
+"""What a report tells of a whole evaluation: means with their intervals, and how many questions went how."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+from vrag.evaluation.record import Outcome
+from vrag.view.wording import count
+
+__all__ = [
+    "Difference",
+    "Estimate",
+    "Group",
+    "Grouping",
+    "Overview",
+    "differences_of",
+    "grouped_differences_of",
+    "overview_of",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """A mean over questions, with an interval of 95 %."""
+
+    mean: float
+    low: float | None = None
+    """Lower end; None where there is no interval."""
+    high: float | None = None
+    n: int = 0
+    """Runs it was measured on."""
+    few: bool = False
+    """Whether the documents were too few for the interval to say much about others."""
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Questions that have something in common."""
+
+    name: str
+    n: int
+    """Runs of them, unjudged and failed ones among them."""
+    outcomes: Mapping[str, int]
+    """How many went how, by the values of `Outcome`."""
+    measures: Mapping[str, Estimate]
+
+
+@dataclass(frozen=True, slots=True)
+class Grouping:
+    """All groups by one property; a question may be in several."""
+
+    name: str
+    """Of the property: `source_type`, `benchmark` …"""
+    groups: tuple[Group, ...]
+
+    def parts(self, n: int) -> bool:
+        """Whether it tells `n` runs apart: some group has fewer."""
+        return any(group.n < n for group in self.groups)
+
+
+@dataclass(frozen=True, slots=True)
+class Overview:
+    """An evaluation in numbers."""
+
+    n: int
+    """Runs."""
+    outcomes: Mapping[str, int]
+    measures: Mapping[str, Estimate]
+    questions: int = 0
+    """Different ones; 0 where that is not known."""
+    documents: int = 0
+    """Different ones that were asked about; 0 where that is not known."""
+    groupings: tuple[Grouping, ...] = ()
+    more: Mapping[str, Mapping[str, float | None]] = field(
+        default_factory=dict[str, Mapping[str, float | None]]
+    )
+    """Other numbers under a heading, such as percentiles; None where one is undefined."""
+
+    @property
+    def told(self) -> str:
+        """How much it is, in words."""
+        questions = self.questions or self.n
+        told = count(questions, "question")
+        if self.documents:
+            told += f" about {count(self.documents, 'document')}"
+        return told if self.n == questions else f"{told}, {count(self.n, 'run')}"
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """B less A in one measure, over questions that both have."""
+
+    a: float
+    b: float
+    difference: float
+    n: int
+    low: float | None = None
+    """Lower end of the interval of 95 % of the difference."""
+    high: float | None = None
+    p: float | None = None
+    """Of the paired test; None where there was none."""
+    adjusted: float | None = None
+    """The same, corrected for all measures that were looked at; None where it need not be."""
+    wins: int | None = None
+    """Questions on which B has more."""
+    losses: int | None = None
+    left_out: int = 0
+    """Questions that one of them has no value of."""
+    remark: str = ""
+
+    @property
+    def sure(self) -> bool:
+        """Whether it is significant at .05, corrected where it has to be."""
+        p = self.p if self.adjusted is None else self.adjusted
+        return p is not None and p < 0.05
+
+
+def overview_of(summary: Mapping[str, Any]) -> Overview:
+    """The numbers of a summary, from its JSON; what is missing or no number is left out.
+
+    Args:
+        summary: With `outcomes`, `measures` and `groups`, as the summary of an evaluation writes them.
+    """
+    outcomes = _counts(summary.get("outcomes"))
+    groups = _mapping(summary.get("groups"))
+    return Overview(
+        n=_count(summary, sum(outcomes.values())),
+        outcomes=outcomes,
+        measures=_estimates(summary.get("measures")),
+        questions=int(_number(summary, "questions") or 0),
+        documents=int(_number(summary, "documents") or 0),
+        groupings=tuple(Grouping(name, _groups(part)) for name, part in groups.items()),
+        more={
+            name: numbers
+            for name, part in summary.items()
+            if name not in {"outcomes", "measures", "groups"} and (numbers := _numbers(part))
+        },
+    )
+
+
+def differences_of(measures: object) -> dict[str, Difference]:
+    """Differences by measure, from the JSON of a comparison: its `measures`, or those of a group."""
+    found = {name: _difference(_mapping(row)) for name, row in _rows(measures)}
+    return {name: row for name, row in found.items() if row is not None}
+
+
+def grouped_differences_of(groups: object) -> dict[str, dict[str, dict[str, Difference]]]:
+    """The same by kind of group and label, from the `groups` of a comparison."""
+    return {
+        kind: {label: differences_of(measures) for label, measures in _rows(labels)}
+        for kind, labels in _rows(groups)
+    }
+
+
+def _difference(row: Mapping[str, Any]) -> Difference | None:
+    a, b = _number(row, "a"), _number(row, "b")
+    if a is None or b is None:
+        return None
+    difference = _number(row, "difference")
+    wins, losses = _number(row, "wins"), _number(row, "losses")
+    remark = row.get("remark")
+    return Difference(
+        a=a,
+        b=b,
+        difference=b - a if difference is None else difference,
+        n=_count(row, 0),
+        low=_number(row, "low"),
+        high=_number(row, "high"),
+        p=_number(row, "p"),
+        adjusted=_number(row, "adjusted"),
+        wins=None if wins is None else int(wins),
+        losses=None if losses is None else int(losses),
+        left_out=int(_number(row, "left_out") or 0),
+        remark=remark if isinstance(remark, str) else "",
+    )
+
+
+def _groups(value: object) -> tuple[Group, ...]:
+    return tuple(_group(name, _mapping(part)) for name, part in _rows(value))
+
+
+def _group(name: str, part: Mapping[str, Any]) -> Group:
+    outcomes = _counts(part.get("outcomes"))
+    return Group(name, _count(part, sum(outcomes.values())), outcomes, _estimates(part.get("measures")))
+
+
+def _estimates(value: object) -> dict[str, Estimate]:
+    found = {name: _estimate(part) for name, part in _rows(value)}
+    return {name: estimate for name, estimate in found.items() if estimate is not None}
+
+
+def _estimate(value: object) -> Estimate | None:
+    part = _mapping(value) or {"mean": value}
+    mean = _number(part, "mean", "value")
+    if mean is None:
+        return None
+    few = part.get("few") is True
+    return Estimate(mean, _number(part, "low"), _number(part, "high"), _count(part, 0), few)
+
+
+def _counts(value: object) -> dict[str, int]:
+    """By outcome, in the order in which outcomes are told."""
+    given = {str(name): int(found) for name, found in _mapping(value).items() if isinstance(found, int)}
+    return {one.value: given[one.value] for one in Outcome if one.value in given}
+
+
+def _count(part: Mapping[str, Any], usual: int) -> int:
+    found = _number(part, "n", "records", "questions", "pairs")
+    return usual if found is None else int(found)
+
+
+def _numbers(value: object) -> dict[str, float | None]:
+    part = _mapping(value)
+    return {name: _number(part, name) for name, one in part.items() if one is None or _is_number(one)}
+
+
+def _number(part: Mapping[str, Any], *names: str) -> float | None:
+    """The first of these that is a number."""
+    return next((float(part[name]) for name in names if _is_number(part.get(name))), None)
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def _mapping(value: object) -> Mapping[str, Any]:
+    return cast("Mapping[str, Any]", value) if isinstance(value, Mapping) else {}
+
+
+def _rows(value: object) -> list[tuple[str, Any]]:
+    return [(str(name), part) for name, part in _mapping(value).items()]

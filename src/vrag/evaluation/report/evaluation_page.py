@@ -1,0 +1,244 @@
+"""An evaluation as one page of HTML that stands alone."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from vrag.evaluation.report.drawings import histogram, interval_drawing
+from vrag.evaluation.report.naming import (
+    FILTERS,
+    families,
+    grouping_name,
+    interval_text,
+    is_share,
+    label_of,
+    more_name,
+    more_text,
+    value_text,
+)
+from vrag.evaluation.report.parts import (
+    Links,
+    cases_data,
+    cases_section,
+    foot,
+    gaps,
+    masthead,
+    navigation,
+    outcomes_bar,
+    scrolled,
+    settings_section,
+)
+from vrag.evaluation.report.shell import shell
+from vrag.view.markup import Child, Markup, element
+from vrag.view.wording import count
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from vrag.evaluation.report.estimates import Estimate, Group, Grouping, Overview
+    from vrag.evaluation.report.page import ReportPage
+
+__all__ = ["headline", "html_of"]
+
+_DRAWN = (
+    "ndcg@10",
+    "turns",
+    "seconds",
+    "completion_tokens",
+    "prompt_tokens",
+    "visual_tokens",
+    "iou",
+)
+"""Measures whose values are drawn, in order."""
+_MOST_DRAWN = 6
+_SCALE = "0 – 1"
+"""Head of the column of drawings."""
+
+
+def html_of(page: ReportPage) -> str:
+    """The page of an evaluation."""
+    links = Links()
+    overview = page.overview
+    sections = {
+        "Result": _result(overview, links),
+        "Measures": _measures(overview),
+        "Groups": _groups(overview, links),
+        "Spread": _spread(page),
+        "Settings": settings_section(page.facts, page.notes),
+        "Cases": cases_section(len(page.entries), page.thumbnails.left),
+    }
+    written = {name: section for name, section in sections.items() if section is not None}
+    body = (
+        masthead("Evaluation", page.title, overview.told, page.made),
+        navigation(written),
+        element("main", written.values()),
+        foot(),
+    )
+    data = cases_data(page.entries, page.thumbnails, links, ("",), (page.runs,))
+    return shell(page.title, body, data)
+
+
+def headline(measures: Mapping[str, Estimate]) -> list[str]:
+    """The first measures of each family: what is told first."""
+    named = families(measures)
+    firsts = [told[0] for told in named.values() if is_share(told[0])]
+    return [*firsts, *(name for name in ("turns", "seconds", "cost") if name in measures)][:8]
+
+
+def _result(overview: Overview, links: Links) -> Markup:
+    figures = (_figure(name, overview.measures[name]) for name in headline(overview.measures))
+    return element(
+        "section",
+        element("h2", "Result"),
+        outcomes_bar(overview.outcomes, links),
+        gaps(overview.outcomes),
+        element("dl", figures, class_="figures"),
+        id="result",
+    )
+
+
+def _figure(name: str, estimate: Estimate) -> Markup:
+    told = interval_text(name, estimate)
+    return element(
+        "div",
+        element("dt", label_of(name)),
+        element("dd", value_text(name, estimate.mean)),
+        element("dd", told or count(estimate.n, "question"), class_="between"),
+    )
+
+
+def _measures(overview: Overview) -> Markup | None:
+    if not overview.measures:
+        return None
+    tables = (
+        (element("h3", family), scrolled(_family(names, overview.measures), family))
+        for family, names in families(overview.measures).items()
+    )
+    more = (_more(name, numbers) for name, numbers in overview.more.items())
+    return element(
+        "section",
+        element("h2", "Measures", element("span", _told(overview), class_="aside")),
+        element("div", (element("div", part) for part in (*tables, *more)), class_="families"),
+        id="measures",
+    )
+
+
+def _told(overview: Overview) -> str:
+    told = "means, with intervals of 95 % over documents"
+    few = any(estimate.few for estimate in overview.measures.values())
+    return f"{told}; * of few documents, it says little about others" if few else told
+
+
+def _family(names: Sequence[str], measures: Mapping[str, Estimate]) -> Markup:
+    shares = any(is_share(name) for name in names)
+    heads = ("Measure", "Mean", *((_SCALE,) if shares else ()), "95 %", "n")
+    rows = (
+        element(
+            "tr",
+            element("th", label_of(name), scope="row"),
+            element("td", value_text(name, measures[name].mean), class_="n"),
+            element("td", _interval(name, measures[name])) if shares else None,
+            element("td", interval_text(name, measures[name]), class_="n soft"),
+            element("td", f"{measures[name].n:,}", class_="n soft"),
+        )
+        for name in names
+    )
+    return element("table", element("thead", element("tr", map(_head, heads))), element("tbody", rows))
+
+
+def _head(name: str) -> Markup:
+    return element("th", name, scope="col", class_="n" if name in {"Mean", "95 %", "n"} else None)
+
+
+def _interval(name: str, estimate: Estimate) -> Markup:
+    told = f"{label_of(name)}: {value_text(name, estimate.mean)}"
+    between = interval_text(name, estimate)
+    return interval_drawing(estimate, f"{told}, {between}" if between else told)
+
+
+def _more(name: str, numbers: Mapping[str, float | None]) -> Child:
+    rows = (
+        element(
+            "tr", element("th", label_of(one), scope="row"), element("td", more_text(name, value), class_="n")
+        )
+        for one, value in numbers.items()
+    )
+    title = more_name(name)
+    return element("h3", title), scrolled(element("table", element("tbody", rows)), title)
+
+
+def _groups(overview: Overview, links: Links) -> Markup | None:
+    told = [grouping for grouping in overview.groupings if grouping.parts(overview.n)]
+    if not told:
+        return None
+    return element(
+        "section",
+        element(
+            "h2",
+            "Groups",
+            element("span", "a question may be in several; * of few documents", class_="aside"),
+        ),
+        (_grouping(grouping, overview.measures, links) for grouping in told),
+        id="groups",
+    )
+
+
+def _grouping(grouping: Grouping, measures: Mapping[str, Estimate], links: Links) -> Child:
+    names = [name for name in headline(measures) if is_share(name)]
+    main = names[0] if names else ""
+    heads = (
+        element("th", grouping_name(grouping.name), scope="col"),
+        element("th", "n", scope="col", class_="n"),
+        (element("th", _SCALE, scope="col"), element("th", label_of(main), scope="col")) if main else None,
+        (element("th", label_of(name), scope="col", class_="n") for name in names[1:4]),
+        element("th", "Unjudged", scope="col", class_="n"),
+        element("th", "Failed", scope="col", class_="n"),
+    )
+    rows = (_row(grouping.name, group, main, names[1:4], links) for group in grouping.groups)
+    table = element("table", element("thead", element("tr", heads)), element("tbody", rows), class_="groups")
+    return scrolled(table, grouping_name(grouping.name))
+
+
+def _row(grouping: str, group: Group, main: str, others: Sequence[str], links: Links) -> Markup:
+    linked = grouping in FILTERS and group.name
+    name = links.to(group.name, **{grouping: group.name}) if linked else group.name or "–"
+    return element(
+        "tr",
+        element("th", name, scope="row", dir="auto"),
+        element("td", f"{group.n:,}", class_="n soft"),
+        _main(main, group.measures.get(main)) if main else None,
+        (element("td", _value(other, group.measures.get(other)), class_="n") for other in others),
+        (element("td", f"{group.outcomes.get(one, 0):,}", class_="n soft") for one in ("unjudged", "failed")),
+    )
+
+
+def _main(name: str, estimate: Estimate | None) -> Child:
+    if estimate is None:
+        return element("td", "–"), element("td")
+    between = interval_text(name, estimate)
+    words = element("strong", value_text(name, estimate.mean)), element("small", between)
+    return element("td", _interval(name, estimate)), element("td", words, class_="estimate")
+
+
+def _value(name: str, estimate: Estimate | None) -> str:
+    return value_text(name, estimate.mean if estimate else None)
+
+
+def _spread(page: ReportPage) -> Markup | None:
+    plots = list(_plots(page))[:_MOST_DRAWN]
+    if not plots:
+        return None
+    told = element("span", "how many questions had which value; the line is the median", class_="aside")
+    figures = (element("figure", plot) for plot in plots)
+    return element(
+        "section", element("h2", "Spread", told), element("div", figures, class_="plots"), id="spread"
+    )
+
+
+def _plots(page: ReportPage) -> Iterator[Markup]:
+    measures = [entry.sides[0].record.measures for entry in page.entries]
+    known = {name for found in measures for name in found}
+    for name in _DRAWN if "ndcg@10" in known else ("ndcg@5", *_DRAWN):
+        drawn = histogram(name, [found[name] for found in measures if name in found])
+        if drawn is not None:
+            yield drawn

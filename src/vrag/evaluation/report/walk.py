@@ -1,0 +1,93 @@
+"""What an agent did, step by step, in the few words that a list of cases has room for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from vrag.view.wording import count, moment, place
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from vrag.agent.events import ImageShown
+    from vrag.agent.trajectory import Step, Trajectory
+
+__all__ = ["THOUGHT", "Act", "Stride", "walk_of"]
+
+THOUGHT = 2000
+"""Characters of a thought after which it is cut: the run has all of it."""
+_SHOWN = 12
+"""Pictures of a step that are named; the others are counted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Act:
+    """One thing that a step did."""
+
+    kind: str
+    """`search`, `crop`, `tool`, `fault` or `answer`."""
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Stride:
+    """One step."""
+
+    number: int
+    thought: str
+    acts: tuple[Act, ...]
+    seen: tuple[str, ...]
+    """What the model was shown: document and page."""
+
+    def as_dict(self) -> dict[str, Any]:
+        """What the page is made of."""
+        return {
+            "n": self.number,
+            "thought": self.thought,
+            "acts": [[act.kind, act.text] for act in self.acts],
+            "seen": self.seen,
+        }
+
+
+def walk_of(run: Trajectory) -> tuple[Stride, ...]:
+    """The steps of a run; its last one answers, where there is an answer."""
+    strides = [_stride(step) for step in run.steps]
+    if strides and run.answer is not None:
+        last = strides[-1]
+        answer = Act("answer", cut(run.answer))
+        strides[-1] = Stride(last.number, last.thought, (*last.acts, answer), last.seen)
+    return tuple(strides)
+
+
+def cut(text: str, most: int = THOUGHT) -> str:
+    """Text of bounded length."""
+    return text if len(text) <= most else f"{text[: most - 1].rstrip()}…"
+
+
+def _stride(step: Step) -> Stride:
+    return Stride(step.number, cut(step.thought or ""), tuple(_acts(step)), _seen(step.shown))
+
+
+def _acts(step: Step) -> Iterable[Act]:
+    if step.action is not None:
+        yield Act("tool", cut(f"{step.action}: {step.query or ''}"))
+    elif step.query is not None:
+        yield Act("search", cut(step.query))
+        if not step.hits and not step.shown:
+            yield Act("fault", "Nothing was found.")
+    if step.crop is not None:
+        yield Act("crop", place(step.crop))
+    if step.invalid is not None:
+        yield Act("fault", cut(step.invalid))
+
+
+def _seen(shown: tuple[ImageShown, ...]) -> tuple[str, ...]:
+    named = tuple(dict.fromkeys(_name(one) for one in shown))
+    more = len(named) - _SHOWN
+    return named if more <= 0 else (*named[:_SHOWN], f"and {count(more, 'picture')} more")
+
+
+def _name(shown: ImageShown) -> str:
+    where = f"page {shown.page}" if shown.seconds is None else moment(shown.seconds)
+    return f"{shown.document}, {where}{', closer' if shown.crop else ''}"

@@ -1,0 +1,151 @@
+"""Runs of a benchmark → records, in a folder that reports and comparisons read.
+
+The folder is a campaign (`vrag.rollouts.campaign`): a run is on disk before it counts, and what is there is
+not made again. Records are made anew of the runs each time, in the order of the questions, so that a run that
+was killed and gone on with tells the same as one that was not::
+
+    conditions.json     what was run: written with the records
+    records.jsonl       a line for each question and sample
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from vrag.errors import RunError
+from vrag.evaluation.preparing import Part
+from vrag.evaluation.record import Record
+from vrag.evaluation.recording import needs_verdict
+from vrag.journal import read_lines, write_lines, write_whole
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterable, Callable, Iterable
+    from pathlib import Path
+
+    from vrag.reward.base import Reward, Scorer
+    from vrag.rollouts.rollout import Rollout
+
+__all__ = ["Conditions", "Evaluation", "read_evaluation", "record_rollouts", "write_evaluation"]
+
+CONDITIONS, RECORDS = "conditions.json", "records.jsonl"
+SCHEMA_VERSION = 1
+
+
+class Conditions(BaseModel):
+    """What was run, so that others can run it again."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    schema_version: int = SCHEMA_VERSION
+    version: str
+    """Of this package."""
+    benchmarks: tuple[Part, ...]
+    cases: str
+    """SHA-256 of the questions, as they were prepared: another revision of a data set has another one."""
+    samples: int
+    """Runs of each question."""
+    judge: str
+    """Who says what is right: `rules`, or a model and its prompt."""
+    made_with: dict[str, Any]
+    """Agent, policy, limits, sampling and collection, as the campaign holds them."""
+    stopped: bool = False
+    """Whether questions are left that were not asked."""
+    retrieval: dict[str, float] = {}
+    """Pages and seconds of the search by the question, where it was measured."""
+
+
+class Evaluation(BaseModel):
+    """A run of a benchmark that was recorded."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    conditions: Conditions
+    records: tuple[Record, ...]
+    """In the order of the questions, then of the samples."""
+
+
+async def record_rollouts(
+    rollouts: AsyncIterable[Rollout],
+    scorer: Scorer,
+    record: Callable[[Rollout, Reward | None], Record],
+    *,
+    concurrency: int = 32,
+    progress: Callable[[Record], None] = lambda _: None,
+) -> dict[tuple[str, int], Record]:
+    """Judges runs as they come, in whatever order; a slow judge does not hold up the next run.
+
+    Args:
+        rollouts: The runs.
+        scorer: Says what is right, where it takes somebody to say so; see `needs_verdict`.
+        record: What is kept of a run and its verdict.
+        concurrency: Runs that are judged at once, at most.
+        progress: Is told of each record.
+
+    Returns:
+        The records by uid and sample.
+
+    Raises:
+        Exception: What taking a run raised; the runs before it were recorded.
+    """
+    records: dict[tuple[str, int], Record] = {}
+    places = asyncio.Semaphore(concurrency)
+
+    async def work(rollout: Rollout) -> None:
+        case, reward = rollout.attempt.case, None
+        try:
+            if needs_verdict(case, rollout):
+                reward = await scorer.score(case, rollout.trajectory)
+        finally:
+            places.release()
+        records[case.uid, rollout.attempt.sample] = made = record(rollout, reward)
+        progress(made)
+
+    try:
+        async with asyncio.TaskGroup() as group:
+            async for rollout in rollouts:
+                await places.acquire()
+                group.create_task(work(rollout))
+    except ExceptionGroup as faults:  # of the runs: whoever scores says of itself what is missing
+        raise faults.exceptions[0] from None
+    return records
+
+
+def write_evaluation(folder: Path, conditions: Conditions, records: Iterable[Record]) -> Evaluation:
+    """Writes what was run and its records; the old ones stand until the new ones are on disk.
+
+    Raises:
+        RunError: If the disk refuses.
+    """
+    done = Evaluation(conditions=conditions, records=tuple(records))
+    try:
+        write_lines(folder / RECORDS, [record.model_dump_json().encode() for record in done.records])
+        write_whole(folder / CONDITIONS, (conditions.model_dump_json(indent=2) + "\n").encode())
+    except OSError as error:
+        raise RunError(
+            f"Records cannot be written to {folder}: {error.strerror or error}.",
+            "Make room; the same command goes on from the runs that are there.",
+        ) from error
+    return done
+
+
+def read_evaluation(folder: Path) -> Evaluation:
+    """What was run and its records.
+
+    Raises:
+        RunError: If there is none in the folder, or it is damaged.
+    """
+    hint = "Make it again of its runs: vrag eval run, with the same folder."
+    try:
+        conditions = Conditions.model_validate_json((folder / CONDITIONS).read_bytes())
+        lines = read_lines(folder / RECORDS)
+        return Evaluation(
+            conditions=conditions, records=tuple(Record.model_validate_json(line) for line in lines)
+        )
+    except FileNotFoundError as error:
+        raise RunError(f"{folder} holds no evaluation.", "Make one: vrag eval run.") from error
+    except (OSError, ValidationError) as error:
+        told = str(error).split("\n", 1)[0].rstrip(".")
+        raise RunError(f"The evaluation in {folder} cannot be read: {told}.", hint) from error

@@ -1,0 +1,136 @@
+"""A data set of one's own: its questions, its PDFs, its pictures of pages."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from document_sets import pages_of, picture, taken, write_files, write_json
+
+from vrag.errors import CaseError
+from vrag.evaluation.benchmark import Filed
+from vrag.evaluation.benchmarks.dataset import DatasetJson
+from vrag.types import AnswerFormat
+
+REAL = Path(__file__).resolve().parents[4] / "shared" / "data" / "mmlongbench-dev"
+
+
+def example(name: str = "report.pdf", answer: str = "Seven", **meta: object) -> dict[str, Any]:
+    return {
+        "uid": f"{name}_0",
+        "query": "How many?",
+        "reference_answer": answer,
+        "meta_info": {"file_name": name, "reference_page": [2], **meta},
+        "regions": [{"page": 2, "box": [0.1, 0.2, 0.5, 0.5]}],
+    }
+
+
+def own(folder: Path, *examples: dict[str, Any]) -> Path:
+    write_json(folder / "rag_dataset.json", {"examples": list(examples)})
+    return folder
+
+
+def drawn(folder: Path, *names: str) -> dict[str, bytes]:
+    """Pictures in `img/`."""
+    (folder / "img").mkdir(parents=True, exist_ok=True)
+    made = {name: picture(number * 10) for number, name in enumerate(names)}
+    for name, data in made.items():
+        (folder / "img" / name).write_bytes(data)
+    return made
+
+
+def test_everything_in_pdf_is_a_document_asked_about_or_not(tmp_path: Path) -> None:
+    write_files(tmp_path / "pdf", "report.pdf", "other.pdf", "Thumbs.db", ".hidden.pdf", "deep/er.pdf")
+    write_files(tmp_path, "elsewhere.pdf")
+
+    cases, documents = taken(DatasetJson().open(own(tmp_path, example())))
+
+    assert (cases[0].uid, cases[0].benchmark) == ("dataset-report.pdf_0", "dataset")
+    assert documents == [
+        Filed("report.pdf", tmp_path / "pdf" / "report.pdf"),
+        Filed("er.pdf", tmp_path / "pdf" / "deep" / "er.pdf"),
+        Filed("other.pdf", tmp_path / "pdf" / "other.pdf"),
+    ]
+
+
+def test_a_folder_above_that_is_called_pdf_does_not_matter(tmp_path: Path) -> None:
+    folder = own(tmp_path / "pdf" / "img", example())
+    write_files(folder, "pdf/report.pdf", "notes.txt")
+
+    assert [one.name for one in taken(DatasetJson().open(folder))[1]] == ["report.pdf"]
+
+
+def test_pictures_of_pages_become_the_document_they_are_of(tmp_path: Path) -> None:
+    shown = drawn(tmp_path, "report_1.jpg", "report_3.jpg", "plan_1.png", "plan_2.jpeg", "cat_2024.jpg")
+
+    opened = DatasetJson().open(own(tmp_path, example()))
+    _, documents = taken(opened)
+
+    assert [one.name for one in documents] == ["plan.pdf", "report.pdf", "cat_2024.jpg"]
+    assert pages_of(documents[0]) == [shown["plan_1.png"], shown["plan_2.jpeg"]]
+    assert pages_of(documents[1]) == [shown["report_1.jpg"], None, shown["report_3.jpg"]]
+    assert any("report.pdf, page 2" in note for note in opened.notes)
+
+
+def test_pictures_of_the_pages_of_a_pdf_are_not_there_twice(tmp_path: Path) -> None:
+    write_files(tmp_path / "pdf", "report.pdf")
+    drawn(tmp_path, "report_1.jpg", "report_2.jpg")
+
+    assert [one.name for one in taken(DatasetJson().open(own(tmp_path, example())))[1]] == ["report.pdf"]
+
+
+def test_a_picture_that_is_asked_about_is_a_document_of_its_own(tmp_path: Path) -> None:
+    drawn(tmp_path, "cat_1.jpg", "cat_2.jpg")
+
+    _, documents = taken(DatasetJson().open(own(tmp_path, example("cat_1.jpg"))))
+
+    assert documents == [Filed(name, tmp_path / "img" / name) for name in ("cat_1.jpg", "cat_2.jpg")]
+
+
+def test_what_cannot_be_answered_has_no_gold(tmp_path: Path) -> None:
+    write_files(tmp_path / "pdf", "report.pdf")
+    row = example(answer="Not answerable", answer_format="None", doc_type="Guidebook")
+
+    opened = DatasetJson().open(own(tmp_path, row))
+    (case,) = opened.cases
+
+    assert (case.reference_page, case.regions) == ((), ())
+    assert (case.answer_format, case.document_type) == (AnswerFormat.NONE, "Guidebook")
+    assert len(opened.notes) == 1
+
+
+def test_a_name_that_no_file_can_have_everywhere_is_made_one(tmp_path: Path) -> None:
+    write_files(tmp_path / "pdf", "report.pdf", "What: now?.pdf")
+
+    assert [one.name for one in taken(DatasetJson().open(own(tmp_path, example())))[1]] == [
+        "report.pdf",
+        "What_ now_.pdf",
+    ]
+
+
+def test_missing_documents_and_questions_are_named(tmp_path: Path) -> None:
+    with pytest.raises(CaseError, match=r"no rag_dataset\.json"):
+        DatasetJson().open(tmp_path)
+    with pytest.raises(CaseError, match=r"1 of the 1 documents.*report\.pdf.*pdf/ or img/"):
+        DatasetJson().open(own(tmp_path, example()))
+
+
+@pytest.mark.parametrize(
+    "region", [{"document": "../a.pdf", "page": 1, "box": [0, 0, 1, 1]}, {"page": 1, "box": [0, 0, 9, 1]}]
+)
+def test_a_row_that_is_no_case_is_named(tmp_path: Path, region: dict[str, Any]) -> None:
+    with pytest.raises(CaseError, match="row 1"):
+        DatasetJson().open(own(tmp_path, example() | {"regions": [region]}))
+
+
+@pytest.mark.skipif(not REAL.is_dir(), reason="the data set for development is not here")
+def test_real_questions_and_pdfs_are_found_in_full() -> None:
+    opened = DatasetJson().open(REAL)
+    cases, documents = taken(opened)
+
+    assert (len(cases), len(documents)) == (159, 20)
+    assert sum(case.answer_format is AnswerFormat.NONE for case in cases) == 29
+    assert all(case.document_type for case in cases)
+    assert not any(case.reference_page for case in cases if case.answer_format is AnswerFormat.NONE)
+    assert {case.file_name for case in cases} == {source.name for source in documents}

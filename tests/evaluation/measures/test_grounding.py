@@ -1,0 +1,122 @@
+"""Evidence against gold regions; every expected number is worked out beside it."""
+
+from __future__ import annotations
+
+import pytest
+from shown_runs import FERRY, HARBOUR, case, document, evidence, region, run
+
+from vrag.agent.events import StopReason
+from vrag.evaluation.measures.grounding import GROUNDING, grounding
+from vrag.evaluation.names import Names
+from vrag.types import ItemKind, Region
+
+NAMES = Names.of([*document(FERRY, "ferry.pdf", "copy.pdf"), *document(HARBOUR, "harbour.pdf")])
+QUARTER = region(3, 0.0, 0.0, 0.5, 0.5)
+
+
+def measured(
+    *cites: tuple[int, tuple[float, float, float, float]], gold: tuple[Region, ...] = (QUARTER,)
+) -> dict[str, float]:
+    return grounding(case(3, regions=gold), run(cites=tuple(evidence(*one) for one in cites)), NAMES)
+
+
+def test_the_gold_box_itself() -> None:
+    assert measured((3, (0.0, 0.0, 0.5, 0.5))) == {
+        "evidence_page": 1.0,
+        "centre": 1.0,
+        "iou": 1.0,
+        "box_area": 0.25,
+    }
+
+
+def test_every_measure_has_words() -> None:
+    assert GROUNDING.keys() == measured((3, (0, 0, 1, 1))).keys()
+
+
+@pytest.mark.parametrize(
+    ("box", "centre", "iou"),
+    [
+        ((0.0, 0.0, 1.0, 1.0), 1.0, 0.25),  # the whole page covers every centre: 0.25 / 1
+        ((0.2, 0.2, 0.6, 0.6), 1.0, 0.09 / 0.32),  # 0.3² in common, 0.25 + 0.16 - 0.09 together
+        ((0.3, 0.0, 0.5, 0.5), 0.0, 0.1 / 0.25),  # inside, but beside the centre (0.25, 0.25)
+        ((0.5, 0.5, 1.0, 1.0), 0.0, 0.0),  # touches at a corner
+    ],
+)
+def test_one_box_on_the_page(box: tuple[float, float, float, float], centre: float, iou: float) -> None:
+    found = measured((3, box))
+    assert found["centre"] == centre
+    assert found["iou"] == pytest.approx(iou)
+    assert found["evidence_page"] == 1
+
+
+def test_boxes_of_other_pages_are_never_compared() -> None:
+    found = measured((2, (0.0, 0.0, 0.5, 0.5)), (3, (0.5, 0.5, 1.0, 1.0)))
+    assert found == {"evidence_page": 0.0, "centre": 0.0, "iou": 0.0, "box_area": 0.25}
+
+
+def test_boxes_of_other_documents_are_never_compared() -> None:
+    cited = evidence(3, (0.0, 0.0, 0.5, 0.5), id=HARBOUR, name="harbour.pdf")
+    found = grounding(case(3, regions=(QUARTER,)), run(cites=(cited,)), NAMES)
+    assert (found["evidence_page"], found["centre"], found["iou"]) == (0, 0, 0)
+
+
+def test_the_same_bytes_count_whatever_they_are_called() -> None:
+    cited = evidence(3, (0.0, 0.0, 0.5, 0.5), name="copy.pdf")
+    assert grounding(case(3, regions=(QUARTER,)), run(cites=(cited,)), NAMES)["iou"] == 1
+    unknown = grounding(case(3, regions=(QUARTER,)), run(cites=(cited,)), Names())
+    assert unknown["iou"] == unknown["evidence_page"] == 0
+
+
+def test_a_region_may_be_in_another_document_than_that_of_the_case() -> None:
+    gold = (region(1, 0.0, 0.0, 0.5, 0.5, "harbour.pdf"),)
+    cited = evidence(1, (0.0, 0.0, 0.5, 0.5), id=HARBOUR, name="harbour.pdf")
+    found = grounding(case(3, regions=gold), run(cites=(cited,)), NAMES)
+    assert (found["evidence_page"], found["iou"]) == (1, 1)
+
+
+def test_one_box_around_the_rows_of_a_table_is_compared_with_all_of_them() -> None:
+    rows = (region(3, 0.0, 0.0, 1.0, 0.25), region(3, 0.0, 0.25, 1.0, 0.5))
+    assert measured((3, (0.0, 0.0, 1.0, 0.5)), gold=rows)["iou"] == 1
+
+
+def test_several_boxes_are_compared_with_one_gold_box_together() -> None:
+    halves = ((3, (0.0, 0.0, 0.25, 0.5)), (3, (0.25, 0.0, 0.5, 0.5)))
+    found = measured(*halves)
+    assert found["iou"] == 1
+    assert found["box_area"] == 0.125
+
+
+def test_the_page_beside_a_crop_of_it_costs_nothing() -> None:
+    assert measured((3, (0.0, 0.0, 1.0, 1.0)), (3, (0.0, 0.0, 0.5, 0.5)))["iou"] == 1
+
+
+def test_the_centre_of_any_gold_box_counts() -> None:
+    gold = (QUARTER, region(3, 0.8, 0.8, 1.0, 1.0))
+    assert measured((3, (0.85, 0.85, 0.95, 0.95)), gold=gold)["centre"] == 1
+
+
+def test_a_gold_box_without_an_area_has_a_centre() -> None:
+    line = (region(3, 0.2, 0.1, 0.2, 0.3),)
+    found = measured((3, (0.0, 0.0, 0.5, 0.5)), gold=line)
+    assert (found["centre"], found["iou"]) == (1, 0)
+
+
+def test_without_gold_boxes_only_the_page_is_measured() -> None:
+    assert measured((3, (0.0, 0.0, 0.5, 0.5)), gold=()) == {"evidence_page": 1.0}
+
+
+def test_without_gold_nothing_is_measured() -> None:
+    assert grounding(case(), run(cites=(evidence(3),)), NAMES) == {}
+
+
+@pytest.mark.parametrize(("kind", "box"), [(ItemKind.PASSAGE, None), (ItemKind.CLIP, (0.0, 0.0, 1.0, 1.0))])
+def test_what_is_no_page_is_not_measured(
+    kind: ItemKind, box: tuple[float, float, float, float] | None
+) -> None:
+    cited = evidence(3, box, kind=kind)
+    assert grounding(case(3, regions=(QUARTER,)), run(cites=(cited,)), NAMES) == {}
+
+
+def test_what_an_abstention_looked_at_is_not_measured() -> None:
+    looked = run(cites=(evidence(3),), answer=None, stop=StopReason.ABSTAINED)
+    assert grounding(case(3, regions=(QUARTER,)), looked, NAMES) == {}

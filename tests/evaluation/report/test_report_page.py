@@ -1,0 +1,248 @@
+"""The report of an evaluation: what it tells, hides nothing of, and lets nobody else say."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import re
+from html.parser import HTMLParser
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from reported import FOUND, GOLD, QUERY, THOUGHT, page_image, record, records, store_with_run, subject
+
+from vrag.evaluation.record import Outcome
+from vrag.evaluation.report import ReportPage, Thumbnails, report_page
+from vrag.evaluation.report.shell import embedded
+from vrag.evaluation.summary import summarise
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from vrag.evaluation.record import Record
+
+HOSTILE = (
+    "\"'></title></script></style><script>document.title='PWNED'</script><img src=x onerror=alert(1)>"
+    "<!-- \x00\x1b\u202e\ud800 ${1} {{1}} javascript:alert(1) "
+)
+
+
+def report(told: Sequence[Record], **given: Any) -> ReportPage:  # noqa: ANN401 - as of `report_page`
+    return report_page("Ferries", told, summarise(told, resamples=50).as_dict(), made=0.0, **given)
+
+
+class Elements(HTMLParser):
+    """Tags of a page, and what its scripts hold."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.scripts: list[str] = []
+        self.words = ""
+        self.inside = ""
+        self.feed(html)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.inside = tag
+        self.tags.append((tag, dict(attrs)))
+
+    def handle_endtag(self, tag: str) -> None:
+        self.inside = ""
+
+    def handle_data(self, data: str) -> None:
+        if self.inside == "script":
+            self.scripts.append(data)
+        elif self.inside != "style":
+            self.words += data
+
+    @property
+    def data(self) -> dict[str, Any]:
+        return json.loads(self.scripts[0])
+
+
+def test_counts_of_unjudged_and_failed_are_told_even_when_there_are_none() -> None:
+    for told in (records(), records()[:1]):
+        page = report(told)
+        words = Elements(page.html).words
+        for outcome in Outcome:
+            count = sum(one.outcome is outcome for one in told)
+            assert re.search(rf"{outcome.value.capitalize()}\s*{count}\s*\d+ %", words)
+            assert f"**{count}** {outcome.value}" in page.markdown
+
+
+def test_what_is_missing_from_the_numbers_is_said_in_a_sentence() -> None:
+    words = Elements(report(records()).html).words
+    assert "1 question has no verdict" in words
+    assert "1 run broke off. They count as wrong." in words
+    assert "no verdict" not in Elements(report(records()[:1]).html).words
+
+
+def test_numbers_of_the_summary_stand_on_the_page_and_in_markdown() -> None:
+    page = report(records(), facts={"Model": "qwen", "Seeds": "0"}, notes=("One was mended.",))
+    for text in (Elements(page.html).words, page.markdown):
+        assert "0.250" in text  # accuracy: one of four with a verdict
+        for fact in ("qwen", "Seeds", "One was mended.", "Token F1", "Plan"):
+            assert fact in text
+
+
+def test_its_json_has_the_summary_as_it_was_given_and_every_record() -> None:
+    told = records()
+    summary = summarise(told, resamples=50).as_dict()
+    written = json.loads(json.dumps(report(told, facts={"Model": "qwen"}).as_dict()))
+    assert written["summary"] == json.loads(json.dumps(summary))
+    assert [type(told[0]).model_validate(one) for one in written["records"]] == told
+    assert written["settings"] == {"Model": "qwen"}
+
+
+def test_a_case_has_its_steps_its_page_and_both_rectangles(tmp_path: Path) -> None:
+    store, run = store_with_run(tmp_path)
+    page = report([record("c1", run=run)], store=store)
+    entry = Elements(page.html).data["entries"][0]
+    first, last = entry["sides"][0]["steps"]
+    assert first["thought"] == THOUGHT
+    assert first["acts"] == [["search", QUERY]]
+    assert first["seen"] == ["ferry.pdf, page 1"]
+    assert last["acts"] == [["answer", "48,200"]]
+    (sight,) = entry["sights"]
+    assert sight["boxes"] == [["a", *FOUND], ["gold", *GOLD]]
+    assert sight["picture"] == 0  # as the run showed it: nobody was asked for a picture
+    assert entry["sides"][0]["run"] == run
+    assert entry["sides"][0]["why"] == "It is right."
+
+
+def test_a_case_without_a_run_that_can_be_read_is_listed_all_the_same(tmp_path: Path) -> None:
+    store, run = store_with_run(tmp_path)
+    (tmp_path / run / "events.jsonl").write_bytes(b"nothing\n")
+    told = [record("c1", run=run), record("c2", run="../../etc/passwd"), record("c3", run="0" * 12)]
+    entries = Elements(report(told, store=store).html).data["entries"]
+    assert [entry["sides"][0]["steps"] for entry in entries] == [[], [], []]
+    assert [entry["sides"][0]["run"] for entry in entries] == [run, None, "0" * 12]
+
+
+def test_a_page_is_in_the_file_once_however_many_cases_show_it() -> None:
+    told = [record(f"c{number}") for number in range(20)]
+    data = Elements(report(told, page_image=page_image).html).data
+    assert len(data["pictures"]) == 1
+    assert {entry["sights"][0]["picture"] for entry in data["entries"]} == {0}
+
+
+def place(page: int) -> dict[str, Any]:
+    return {"document": "ferry.pdf", "page": page, "box": GOLD}
+
+
+def test_pictures_take_no_more_room_than_they_may_and_first_pages_come_first() -> None:
+    told = [
+        record(f"c{n}", subject=subject(f"c{n}", gold=(place(n), place(n + 100))), evidence=())
+        for n in range(1, 9)
+    ]
+    whole = report(told, page_image=page_image)
+    room = whole.thumbnails.bytes * 5 // 8
+    page = report(told, page_image=page_image, thumbnails=Thumbnails(most_bytes=room))
+    assert 0 < page.thumbnails.bytes <= room
+    assert page.thumbnails.left > 0
+    assert "left out, to bound the size" in page.html
+    sights = [entry.sights for entry in page.entries]
+    assert [one[0].picture is None for one in sights] == [n == 10 for n in range(1, 9)]
+    assert any(one[1].picture is None for one in sights)
+    assert len(page.html) < len(whole.html)
+
+
+def test_without_pictures_none_is_asked_for() -> None:
+    def refuse(document: str, page: int) -> None:
+        pytest.fail("nobody wants a picture")
+
+    page = report(records(), page_image=refuse, thumbnails=Thumbnails(most_bytes=0))
+    assert Elements(page.html).data["pictures"] == []
+
+
+def test_hostile_text_stays_text_wherever_it_comes_from() -> None:
+    text = HOSTILE.encode("utf-8", "replace").decode()
+    told = [
+        record(
+            f"{text}{n}",
+            why=text,
+            judge=text,
+            answer=text,
+            stop=text,
+            run=text,
+            measures={text: 0.5, "f1": 0.1},
+            subject=subject(
+                text + str(n),
+                text,
+                references=(text,),
+                document=text,
+                document_type=text + str(n),
+                query_type=text,
+                source_type=(text,),
+                benchmark=text,
+                gold=({"document": text, "page": 1, "box": None},),
+            ),
+        )
+        for n in range(2)
+    ]
+    page = report(told, facts={text: text}, notes=(text,), page_image=page_image)
+    plain = Elements(report([record("a"), record("b")], page_image=page_image).html)
+    elements = Elements(page.html)
+    assert len(elements.scripts) == 2
+    assert elements.scripts[1] == plain.scripts[1]
+    assert elements.data["entries"][0]["question"] == text
+    kinds = {tag for tag, _ in elements.tags}
+    assert kinds <= {tag for tag, _ in plain.tags} | {"a", "ul", "dl"}
+    assert not [name for _, given in elements.tags for name in given if name.startswith("on")]
+    assert not re.search(r"(?<!\\)<", page.markdown)
+
+
+def test_only_the_script_of_the_page_may_run_and_nothing_be_fetched() -> None:
+    elements = Elements(report(records()).html)
+    (policy,) = [given["content"] for _, given in elements.tags if given.get("http-equiv")]
+    digest = base64.b64encode(hashlib.sha256(elements.scripts[1].encode()).digest()).decode()
+    assert policy is not None
+    assert f"script-src 'sha256-{digest}';" in policy
+    assert policy.startswith("default-src 'none';")
+    assert "unsafe-eval" not in policy
+    links = [given.get("href") or given.get("src") for _, given in elements.tags]
+    assert all(link.startswith(("#", "data:image/")) for link in links if link)
+
+
+def test_the_script_writes_no_markup() -> None:
+    script = Elements(report(records()).html).scripts[1]
+    for word in ("innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval(", "Function("):
+        assert word not in script
+
+
+def test_numbers_that_json_has_not_are_left_out() -> None:
+    told = [record("c1", measures={"f1": float("nan"), "iou": float("inf"), "em": 1.0})]
+    assert Elements(report(told).html).data["entries"][0]["sides"][0]["measures"] == {"em": 1.0}
+    with pytest.raises(ValueError, match="JSON"):
+        embedded({"a": float("nan")})
+
+
+def test_links_of_groups_name_filters_that_the_list_has() -> None:
+    elements = Elements(report(records()).html)
+    shown = [given["href"] for tag, given in elements.tags if tag == "a" and "show-" in (given["href"] or "")]
+    filters = elements.data["links"]
+    assert {int((link or "").removeprefix("#show-")) for link in shown} == set(range(len(filters)))
+    assert {"outcome": "wrong"} in filters
+    assert {"document_type": "Plan"} in filters
+
+
+def test_no_records_are_a_report_too() -> None:
+    page = report([])
+    assert Elements(page.html).data["entries"] == []
+    assert "**0** failed" in page.markdown
+
+
+def test_anything_odd_in_a_summary_is_left_out() -> None:
+    odd: dict[str, Any] = {
+        "measures": {"f1": {"mean": "x"}, "em": {"mean": 0.5, "low": None}, "anls": None},
+        "groups": {"benchmark": {"a": None, "b": {"measures": []}}, "x": 3},
+        "outcomes": {"right": "2", "wrong": 3, "other": 4},
+        "seconds": {"p50": float("nan")},
+    }
+    page = report_page("", records(), odd)
+    assert list(page.overview.measures) == ["em"]
+    assert page.overview.outcomes["wrong"] == 3
+    assert page.html
+    assert page.markdown

@@ -1,0 +1,168 @@
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+
+from vrag.errors import CaseError
+from vrag.evaluation.pairing import document_of, pair, value
+from vrag.evaluation.record import Outcome, Place, Record, Subject
+
+
+def subject(uid: str = "1", benchmark: str = "set", **more: object) -> Subject:
+    told: dict[str, object] = {
+        "benchmark": benchmark,
+        "uid": uid,
+        "question": f"{uid}?",
+        "references": ("yes",),
+        "answerable": True,
+        "document": "a.pdf",
+    }
+    return Subject.model_validate(told | more)
+
+
+def record(uid: str = "1", outcome: Outcome = Outcome.RIGHT, **more: object) -> Record:
+    told: dict[str, object] = {"subject": subject(uid), "outcome": outcome, "measures": {}}
+    told |= {"judge": "rules", "answer": "yes"}
+    return Record.model_validate(told | more)
+
+
+# Which belong together
+
+
+def test_questions_are_paired_by_benchmark_uid_and_sample_in_any_order() -> None:
+    other = Record(subject=subject("1", "other"), outcome=Outcome.WRONG, measures={})
+    first = [record("1"), record("2"), record("2", sample=1), other]
+    second = [other, record("2", Outcome.WRONG, sample=1), record("1"), record("3")]
+    found = pair(first, second)
+    assert [one.key for one in found.pairs] == [("other", "1", 0), ("set", "1", 0), ("set", "2", 1)]
+    assert [one.b.outcome for one in found.pairs] == [Outcome.WRONG, Outcome.RIGHT, Outcome.WRONG]
+    assert found.pairs[2].question == ("set", "2")
+    assert found.only_a == (("set", "2", 0),)
+    assert found.only_b == (("set", "3", 0),)
+    assert pair(reversed(first), reversed(second)) == found
+
+
+def test_pairs_without_a_verdict_in_either_run_are_told() -> None:
+    first = [record("1", Outcome.UNJUDGED), record("2"), record("3"), record("4", Outcome.FAILED)]
+    second = [record("1"), record("2", Outcome.UNJUDGED), record("3"), record("4", Outcome.ABSTAINED)]
+    assert [one.key[1] for one in pair(first, second).unjudged] == ["1", "2"]
+
+
+# What is refused
+
+
+@pytest.mark.parametrize(
+    ("field", "other"),
+    [
+        ("question", "2?"),
+        ("references", ("no",)),
+        ("answerable", False),
+        ("document", "b.pdf"),
+        ("gold", (Place(document="a.pdf", page=1, box=None),)),
+    ],
+)
+def test_one_key_for_two_questions_is_refused(field: str, other: object) -> None:
+    with pytest.raises(CaseError, match=rf"'1' of set is not the same in both runs: {field} differ") as error:
+        pair([record()], [record(subject=subject().model_copy(update={field: other}))])
+    assert error.value.hint
+
+
+def test_labels_that_group_questions_may_differ() -> None:
+    again = record(subject=subject(document_type="Report", source_type=("Table",), query_type="Multi-Hop"))
+    assert len(pair([record()], [again]).pairs) == 1
+
+
+def test_runs_without_a_common_question_are_refused() -> None:
+    for first, second in (([record("1")], [record("2")]), ([], [record("1")]), ([], [])):
+        with pytest.raises(CaseError, match="no question in common"):
+            pair(first, second)
+
+
+def test_a_key_that_comes_twice_is_refused() -> None:
+    with pytest.raises(CaseError, match="second run has '1' of set, sample 2 twice"):
+        pair([record()], [record(sample=2), record(sample=2)])
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "said"),
+    [("qwen", "gpt", "by qwen in the first run and by gpt"), ("rules", "gpt", "by rules in the first run")],
+)
+def test_answers_that_were_judged_by_others_are_refused(first: str, second: str, said: str) -> None:
+    one, other = record(judge=first), record(outcome=Outcome.WRONG, judge=second)
+    with pytest.raises(CaseError, match=said) as error:
+        pair([one], [other])
+    assert "again" in error.value.hint
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"outcome": Outcome.ABSTAINED, "judge": "rules", "answer": None},
+        {"outcome": Outcome.RIGHT, "judge": "rules", "answer": None},  # abstained, as it should
+        {"outcome": Outcome.FAILED, "judge": "", "answer": None},
+        {"outcome": Outcome.UNJUDGED, "judge": ""},
+    ],
+)
+def test_what_no_model_had_to_judge_does_not_tell_who_judges(more: dict[str, Any]) -> None:
+    judged = [record("1", judge="qwen"), record("2", judge="qwen")]
+    assert len(pair(judged, [record("1", judge="qwen"), record("2", **more)]).pairs) == 2
+    assert len(pair(judged[:1], [record("1", **more)]).pairs) == 1
+
+
+def test_each_benchmark_may_have_its_own_judge_and_rules_beside_a_model() -> None:
+    other = record(subject=subject("1", "other"), judge="rules")
+    first = [record("1", judge="qwen"), record("2", judge="rules"), other]
+    second = [record("1", judge="rules"), record("2", judge="qwen"), other]
+    assert len(pair(first, second).pairs) == 3
+
+
+# What a question counts
+
+
+@pytest.mark.parametrize(
+    ("outcome", "counts"),
+    [
+        (Outcome.RIGHT, 1.0),
+        (Outcome.WRONG, 0.0),
+        (Outcome.ABSTAINED, 0.0),
+        (Outcome.FAILED, 0.0),
+        (Outcome.UNJUDGED, None),
+    ],
+)
+def test_accuracy_is_of_the_outcome_whatever_else_was_written(outcome: Outcome, counts: float | None) -> None:
+    assert value(record(outcome=outcome, measures={"accuracy": 0.5}), "accuracy") == counts
+
+
+@pytest.mark.parametrize(
+    ("measure", "counts"),
+    [
+        ("f1", 0.0),
+        ("hotpotqa/f1", 0.0),
+        ("seen_recall", 0.0),
+        ("ndcg@5", None),
+        ("iou", None),
+        ("turns", None),
+    ],
+)
+def test_a_run_that_broke_off_has_earned_nothing_and_cost_what_is_known(
+    measure: str, counts: float | None
+) -> None:
+    assert value(record(outcome=Outcome.FAILED), measure) == counts
+    assert value(record(outcome=Outcome.WRONG), measure) is None
+    assert value(record(outcome=Outcome.FAILED, measures={measure: 0.25}), measure) == 0.25
+
+
+def test_what_is_no_number_is_not_measured() -> None:
+    assert value(record(measures={"f1": math.nan}), "f1") is None
+    assert value(record(measures={"f1": math.inf}), "f1") is None
+    assert value(record(measures={"turns": -1e300}), "turns") is None
+
+
+def test_a_question_is_drawn_with_its_document_and_alone_without_one() -> None:
+    assert document_of(subject("1")) == document_of(subject("2"))
+    assert document_of(subject("1")) != document_of(subject("1", "other"))
+    lone = [document_of(subject(uid, document="")) for uid in "12"]
+    assert lone[0] != lone[1]
+    assert document_of(subject("a.pdf", document="")) != document_of(subject("1"))

@@ -1,0 +1,165 @@
+"""Benchmarks become one folder: whole or not at all, with names that cannot be mistaken."""
+
+from __future__ import annotations
+
+import io
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+import pypdfium2 as pdfium
+import pytest
+from PIL import Image
+
+from vrag.errors import CaseError
+from vrag.evaluation.benchmark import DocumentSource, Filed, Hub, Opened, Paged, Textual
+from vrag.evaluation.preparing import prepare, read_prepared
+from vrag.geometry import Box
+from vrag.types import AnswerFormat, Case, GoldPage, Region
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from pathlib import Path
+
+
+def case(uid: str, file_name: str = "a.txt", **more: object) -> Case:
+    return Case(uid=uid, query="Who?", reference_answer="Orla", file_name=file_name, **more)  # pyright: ignore[reportArgumentType]
+
+
+@dataclass(frozen=True)
+class Small:
+    """A benchmark of what a test needs."""
+
+    found_cases: Iterable[Case]
+    found: Iterable[DocumentSource]
+    name: str = "small"
+    title: str = "Small"
+    about: str = "a test"
+    licence: str = "none"
+    measures: tuple[str, ...] = ("em",)
+    hub: Hub = field(default_factory=lambda: Hub(repo="nobody/small"))
+
+    def open(self, folder: Path, split: str | None = None) -> Opened:
+        notes: list[str] = []
+
+        def documents() -> Iterator[DocumentSource]:
+            yield from self.found
+            notes.append("One was dropped.")
+
+        return Opened(self.found_cases, documents(), notes)
+
+
+def test_cases_documents_and_notes_come_back(tmp_path: Path) -> None:
+    (tmp_path / "film.mp4").write_bytes(b"frames")
+    whole = case(
+        "1",
+        gold=(GoldPage("b.txt"), GoldPage("a.txt", 2, 2)),
+        regions=(Region(1, Box.unit(0, 0, 0.5, 0.5), "b.txt"),),
+        spans=((1.0, 2.0),),
+        alternatives=("O.",),
+        answer_format=AnswerFormat.TEXT,
+        document_type="letter",
+    )
+    small = Small(
+        [whole], [Textual("a.txt", "é"), Textual("b.txt", "b"), Filed("film.mp4", tmp_path / "film.mp4")]
+    )
+    told: list[str] = []
+    made = prepare([(small, tmp_path, None)], tmp_path / "out", tell=told.append)
+    again = read_prepared(tmp_path / "out")
+    assert again == made
+    (read,) = again.cases()
+    assert read == replace(whole, benchmark="small")
+    assert told == ["a.txt", "b.txt", "film.mp4"]
+    assert again.parts[0].notes == ("One was dropped.",)
+    assert (again.parts[0].cases, again.parts[0].documents) == (1, 3)
+    assert (again.documents / "a.txt").read_text("utf-8") == "é"
+    assert (again.documents / "film.mp4").read_bytes() == b"frames"
+
+
+def test_pictures_of_pages_become_a_pdf(tmp_path: Path) -> None:
+    saved = io.BytesIO()
+    Image.new("RGB", (80, 60), "red").save(saved, "JPEG")
+    small = Small([case("1", "deck.pdf")], [Paged("deck.pdf", lambda: iter([saved.getvalue(), None]))])
+    made = prepare([(small, tmp_path, None)], tmp_path / "out")
+    pdf = pdfium.PdfDocument(made.documents / "deck.pdf")
+    assert len(pdf) == 2
+    pdf.close()
+
+
+def test_two_documents_of_one_name_are_told_apart_and_cases_follow(tmp_path: Path) -> None:
+    region = Region(1, Box.unit(0, 0, 1, 1), "a.txt")
+    first = Small([case("1")], [Textual("a.txt", "one")], name="first")
+    second = Small(
+        [case("2", "A.txt", gold=(GoldPage("A.txt"),), regions=(region,))],
+        [Textual("A.txt", "two")],
+        name="second",
+    )
+    made = prepare([(first, tmp_path, None), (second, tmp_path, None)], tmp_path / "out")
+    one, two = made.cases()
+    assert (made.documents / one.file_name).read_text() == "one"
+    assert (made.documents / two.file_name).read_text() == "two"
+    assert two.file_name == two.gold[0].document == "A--second.txt"
+    assert len(list(made.documents.iterdir())) == 2
+
+
+def test_the_same_document_twice_is_there_once(tmp_path: Path) -> None:
+    parts = [Small([case(name)], [Textual("a.txt", "same")], name=name) for name in ("first", "second")]
+    made = prepare([(part, tmp_path, None) for part in parts], tmp_path / "out")
+    assert [path.name for path in made.documents.iterdir()] == ["a.txt"]
+    assert [one.file_name for one in made.cases()] == ["a.txt", "a.txt"]
+
+
+def test_a_limit_takes_the_first_cases_and_all_documents(tmp_path: Path) -> None:
+    small = Small([case(str(n)) for n in range(5)], [Textual("a.txt", ""), Textual("b.txt", "")])
+    made = prepare([(small, tmp_path, None)], tmp_path / "out", limit=2)
+    assert [one.uid for one in made.cases()] == ["0", "1"]
+    assert len(list(made.documents.iterdir())) == 2
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["../a.txt", "/a.txt", "a\\b.txt", ".a.txt", "", " ", "a\n.txt", "x" * 201, "a:b.txt", "nul\0.txt"],
+)
+def test_a_name_that_leaves_its_folder_is_refused(name: str, tmp_path: Path) -> None:
+    with pytest.raises(CaseError, match="cannot be a file"):
+        prepare([(Small([case("1")], [Textual(name, "")]), tmp_path, None)], tmp_path / "out")
+    assert not list(tmp_path.rglob("a.txt"))
+
+
+def test_what_was_not_prepared_to_its_end_is_refused_and_made_anew(tmp_path: Path) -> None:
+    def broken() -> Iterator[bytes]:
+        yield b"no picture"
+
+    out = tmp_path / "out"
+    with pytest.raises(CaseError, match=r"deck\.pdf cannot be made: Page 1"):
+        prepare(
+            [(Small([case("1")], [Textual("z.txt", ""), Paged("deck.pdf", broken)]), tmp_path, None)], out
+        )
+    with pytest.raises(CaseError, match="no prepared benchmark"):
+        read_prepared(out)
+    prepare([(Small([case("1")], [Textual("a.txt", "")]), tmp_path, None)], out)
+    assert [path.name for path in read_prepared(out).documents.iterdir()] == ["a.txt"]
+
+
+def test_a_folder_with_something_else_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "letters.txt").write_text("dear")
+    with pytest.raises(CaseError, match="something else"):
+        prepare([(Small([case("1")], []), tmp_path, None)], tmp_path)
+    assert (tmp_path / "letters.txt").read_text() == "dear"
+
+
+def test_no_cases_equal_uids_and_a_benchmark_named_twice_are_refused(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    with pytest.raises(CaseError, match="holds no questions of Small"):
+        prepare([(Small([], []), tmp_path, None)], out)
+    with pytest.raises(CaseError, match="the uid 1"):
+        prepare([(Small([case("1"), case("1")], []), tmp_path, None)], out)
+    with pytest.raises(CaseError, match="named twice"):
+        prepare([(Small([case("1")], []), tmp_path, None)] * 2, out)
+
+
+@pytest.mark.parametrize("data", [b"", b"{}", b"\xff", b'{"schema_version": 2, "parts": []}'])
+def test_damage_is_told(data: bytes, tmp_path: Path) -> None:
+    (tmp_path / "benchmark.json").write_bytes(data)
+    with pytest.raises(CaseError) as told:
+        read_prepared(tmp_path)
+    assert told.value.hint

@@ -1,0 +1,212 @@
+"""Records become results; every expected number is worked out beside it."""
+
+from __future__ import annotations
+
+import json
+import math
+
+import pytest
+
+from vrag.evaluation.record import Outcome, Record, Subject
+from vrag.evaluation.summary import Figures, mmlongbench_f1, percentiles, summarise
+
+FEW = 40
+"""Draws of an interval: enough for tests of other things."""
+
+
+def record(
+    uid: str,
+    outcome: Outcome = Outcome.RIGHT,
+    *,
+    answerable: bool = True,
+    stop: str | None = "answered",
+    document: str = "a.pdf",
+    benchmark: str = "small",
+    sources: tuple[str, ...] = (),
+    query_type: str = "",
+    **measures: float,
+) -> Record:
+    return Record(
+        subject=Subject(
+            benchmark=benchmark,
+            uid=uid,
+            question="?",
+            references=("9",),
+            answerable=answerable,
+            document=document,
+            source_type=sources,
+            query_type=query_type,
+        ),
+        outcome=outcome,
+        stop=stop,
+        measures=measures,
+    )
+
+
+def figures(*records: Record) -> Figures:
+    return summarise(records, resamples=FEW).overall
+
+
+def means(*records: Record) -> dict[str, tuple[float, int]]:
+    return {name: (one.mean, one.n) for name, one in figures(*records).measures.items()}
+
+
+def test_what_is_unjudged_is_not_wrong_and_what_failed_is() -> None:
+    found = figures(*(record(outcome.value, outcome) for outcome in Outcome))
+    assert found.measures["accuracy"].mean == 1 / 4
+    assert found.measures["accuracy"].n == 4
+    assert found.outcomes == dict.fromkeys(Outcome, 1)
+    assert found.records == found.questions == 5
+
+
+def test_without_a_verdict_there_is_no_accuracy() -> None:
+    assert "accuracy" not in means(record("a", Outcome.UNJUDGED))
+
+
+def test_means_are_over_those_that_have_the_measure() -> None:
+    found = means(record("a", iou=0.2, turns=3.0), record("b", iou=0.4), record("c", turns=5.0))
+    assert found["iou"] == (pytest.approx(0.3), 2)
+    assert found["turns"] == (4.0, 2)
+
+
+def test_what_is_no_number_is_not_measured() -> None:
+    assert means(record("a", iou=math.nan), record("b", iou=0.5))["iou"] == (0.5, 1)
+    assert "iou" not in means(record("a", iou=math.inf))
+
+
+def test_abstention() -> None:
+    """4 answerable, 1 abstained; 3 not, 2 abstained, 1 answered."""
+    records = [
+        *(record(f"a{at}") for at in range(3)),
+        record("a3", Outcome.ABSTAINED, stop="abstained"),
+        *(record(f"u{at}", stop="abstained", answerable=False) for at in range(2)),
+        record("u2", Outcome.WRONG, answerable=False),
+    ]
+    found = means(*records)
+    assert found["abstention_precision"] == (2 / 3, 3)
+    assert found["abstention_recall"] == (2 / 3, 3)
+    assert found["false_abstention"] == (1 / 4, 4)
+    assert found["accuracy"] == (5 / 7, 7)
+
+
+def test_a_failed_run_did_not_abstain() -> None:
+    found = means(record("u", Outcome.FAILED, stop=None, answerable=False))
+    assert found["abstention_recall"] == (0.0, 1)
+    assert "abstention_precision" not in found
+    assert "false_abstention" not in found
+
+
+def test_mmlongbench_by_the_published_scorer() -> None:
+    """Scores 1, .6, 0 of answerable ones, of which the last abstained; of others 1 (abstained), 0, .93.
+
+    Worked with the published scorer: accuracy .588333…, recall 1.6 / 3, precision 1.6 / 4, F1 .457142857.
+    """
+    records = [
+        record("a", mmlongbench=1.0),
+        record("b", Outcome.WRONG, mmlongbench=0.6, document="b.pdf"),
+        record("c", Outcome.ABSTAINED, stop="abstained", mmlongbench=0.0),
+        record("d", stop="abstained", answerable=False, mmlongbench=1.0),
+        record("e", Outcome.WRONG, answerable=False, mmlongbench=0.0, document="b.pdf"),
+        record("f", answerable=False, mmlongbench=0.93),
+    ]
+    found = figures(*records, record("g", document="c.pdf")).measures
+    assert found["mmlongbench"].mean == pytest.approx(0.588333, abs=1e-6)
+    assert found["mmlongbench/f1"].mean == pytest.approx(0.457142857)
+    assert found["mmlongbench/f1"].n == 6
+    assert mmlongbench_f1(records) == found["mmlongbench/f1"].mean
+    assert found["mmlongbench/f1"].low is not None
+
+
+def test_mmlongbench_is_not_measured_on_others() -> None:
+    assert mmlongbench_f1([record("a")]) is None
+    assert "mmlongbench/f1" not in means(record("a"))
+
+
+def test_mmlongbench_is_0_where_nothing_can_be_divided() -> None:
+    assert mmlongbench_f1([record("a", answerable=False, stop="abstained", mmlongbench=1.0)]) == 0
+
+
+def test_a_question_counts_in_each_of_its_source_types() -> None:
+    records = [
+        record("a", sources=("Table", "Chart")),
+        record("b", Outcome.WRONG, sources=("Table", "Table")),
+        record("c"),
+    ]
+    groups = summarise(records, resamples=FEW).groups
+    assert groups.keys() == {"benchmark", "source_type", "answerable"}
+    assert {label: one.records for label, one in groups["source_type"].items()} == {"Chart": 1, "Table": 2}
+    assert groups["source_type"]["Table"].measures["accuracy"].mean == 1 / 2
+
+
+def test_groups_by_everything_else() -> None:
+    records = [
+        record("a", query_type="Single-Hop", benchmark="one"),
+        record("b", Outcome.WRONG, query_type="Multi-Hop", benchmark="two", answerable=False),
+    ]
+    groups = summarise(records, resamples=FEW).groups
+    assert {kind: list(those) for kind, those in groups.items()} == {
+        "benchmark": ["one", "two"],
+        "query_type": ["Multi-Hop", "Single-Hop"],
+        "answerable": ["answerable", "not answerable"],
+    }
+    assert groups["answerable"]["not answerable"].measures["accuracy"].mean == 0
+
+
+def test_samples_and_documents_are_told_apart() -> None:
+    twice = record("a").model_copy(update={"sample": 1})
+    found = figures(record("a"), twice, record("b"), record("a", benchmark="other"))
+    assert (found.records, found.questions, found.documents) == (4, 3, 2)
+
+
+def test_percentiles_of_seconds() -> None:
+    found = figures(*(record(str(at), seconds=float(at)) for at in range(101)))
+    assert found.seconds == {"p50": 50.0, "p90": 90.0, "p95": 95.0, "p99": 99.0}
+    assert percentiles([]) == {}
+
+
+def test_intervals_are_over_documents() -> None:
+    """Two documents, one all right and one all wrong: whatever is drawn, the mean is 0, a half or 1."""
+    records = [record(f"{name}{at}", outcome, document=name) for name, outcome in OUTCOMES for at in range(9)]
+    found = summarise(records).overall.measures["accuracy"]
+    assert (found.mean, found.low, found.high, found.few) == (0.5, 0.0, 1.0, True)
+
+
+OUTCOMES = (("a.pdf", Outcome.RIGHT), ("b.pdf", Outcome.WRONG))
+
+
+def test_counts_have_intervals_beyond_1() -> None:
+    records = [record(str(at), document=f"{at}.pdf", turns=float(at)) for at in range(1, 9)]
+    found = figures(*records).measures["turns"]
+    assert found.low is not None
+    assert found.high is not None
+    assert 1 < found.low < 4.5 < found.high < 8
+
+
+def test_a_count_is_no_share_though_it_is_below_1() -> None:
+    """Of one document Wilson's interval would tell something of a share."""
+    found = figures(record("a", seconds=0.5, iou=0.5)).measures
+    assert found["iou"].low is not None
+    assert found["seconds"].low is None
+
+
+def test_a_share_beyond_1_is_reported_as_it_is() -> None:
+    records = [record(str(at), document=f"{at}.pdf", strange=float(at)) for at in range(5)]
+    assert figures(*records).measures["strange"].mean == 2
+
+
+def test_the_order_of_records_does_not_matter() -> None:
+    records = [record(str(at), document=f"{at % 3}.pdf", iou=at / 10, sources=("Table",)) for at in range(9)]
+    assert summarise(records, resamples=FEW).as_dict() == summarise(records[::-1], resamples=FEW).as_dict()
+
+
+def test_no_records_have_no_results() -> None:
+    found = summarise([]).as_dict()
+    assert found["measures"] == found["groups"] == found["seconds"] == {}
+    assert found["records"] == 0
+
+
+def test_is_json_of_the_promised_shape() -> None:
+    found = json.loads(json.dumps(summarise([record("a", iou=0.5)], resamples=FEW).as_dict()))
+    assert found["outcomes"] == {"right": 1, "wrong": 0, "abstained": 0, "unjudged": 0, "failed": 0}
+    assert found["measures"]["iou"].keys() == {"mean", "n", "low", "high", "few"}
+    assert found["groups"]["benchmark"]["small"]["measures"]["iou"]["mean"] == 0.5
