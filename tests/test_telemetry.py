@@ -22,6 +22,7 @@ from vrag.agent.events import (
     ActionReturned,
     AnswerGiven,
     Event,
+    ImageShown,
     InvalidAction,
     ModelRetried,
     RunStarted,
@@ -31,6 +32,7 @@ from vrag.agent.events import (
 )
 from vrag.agent.limits import Limits
 from vrag.agent.loop import Agent
+from vrag.agent.rag import Rag
 from vrag.agent.vrag import Vrag
 from vrag.errors import ModelError, SearchError
 from vrag.profiles import PROFILES
@@ -308,3 +310,10 @@ def test_names_are_those_of_the_installed_conventions() -> None:
     assert {value for name, value in vars(GenAi).items() if name.isupper()} <= known
     general: Any = importlib.import_module("opentelemetry.semconv.attributes.error_attributes")
     assert Error.TYPE == general.ERROR_TYPE
+
+
+def test_a_search_before_the_call_ends_with_it_and_is_not_blamed_for_the_reply() -> None:
+    events = list(Agent(ScriptedPolicy(("no action",)), ENVIRONMENT, Rag()).stream(f"{SECRET} ferry"))
+    (search,) = named(folded(*events), "execute_tool search")
+    assert search.end_time == ns(max(event.ts for event in events if isinstance(event, ImageShown)))
+    assert search.status.is_unset

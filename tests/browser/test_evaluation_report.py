@@ -171,6 +171,10 @@ def test_cells_of_a_comparison_are_filters(tmp_path: Path, visit: Opener) -> Non
     expect(page.locator(".detail")).to_contain_text(FERRY)
     page.get_by_role("button", name=re.compile("^Neither")).click()
     rows(page, 1)
+    page.get_by_role("button", name="They differ 1").click()
+    rows(page, 1)
+    page.get_by_role("button", name="All 3").click()
+    rows(page, 3)
     check_no_sideways(page)
 
 

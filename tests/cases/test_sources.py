@@ -477,3 +477,8 @@ def test_real_questions_are_read_in_full(name: str) -> None:
     assert len(cases) == 159
     assert sum(case.query_type == "Unanswerable" for case in cases) == 29
     assert sum(len(case.regions) for case in cases) == 240
+
+
+def test_a_list_of_what_no_list_may_hold_is_refused() -> None:
+    with pytest.raises(CaseError, match="is no list"):
+        literal_list({"pages": "[{[]: 1}]"}, "pages")

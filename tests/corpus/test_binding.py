@@ -1,3 +1,4 @@
+# pyright: reportUnknownMemberType=false
 """Pictures of pages become a PDF that draws them as they were."""
 
 from __future__ import annotations

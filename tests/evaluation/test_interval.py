@@ -90,6 +90,17 @@ def test_the_quantiles_are_those_of_the_whole_distribution_of_draws() -> None:
     assert (found.low, found.high) == pytest.approx((min(every), max(every)))
 
 
+def test_the_quantiles_are_expanded_as_documents_are_few() -> None:
+    # Six documents: Φ(-√1.2 · 2.570582) = 0.00243, where 2.5 % would be too narrow.
+    values = [0.0, 0.1, 0.2, 0.4, 0.7, 1.0]
+    every = np.stack(np.meshgrid(*[values] * 6)).reshape(6, -1).mean(axis=0)
+    found = mean_interval(values, range(6), resamples=100_000)
+    assert found is not None
+    expected = np.quantile(every, [0.00243, 1 - 0.00243])
+    assert (found.low, found.high) == pytest.approx(tuple(expected), abs=0.004)
+    assert np.quantile(every, 0.00508) - expected[0] > 0.01  # that of Student's distribution alone
+
+
 def test_many_documents_give_the_interval_of_the_normal_distribution() -> None:
     values = [float(at % 2) for at in range(400)]
     found = mean_interval(values, range(400), resamples=20_000)
@@ -165,7 +176,7 @@ def test_a_ratio_is_taken_anew_of_every_draw() -> None:
 
 
 def test_draws_of_which_a_statistic_is_undefined_are_left_out() -> None:
-    records = [("a", 1.0), ("b", math.nan), ("c", 0.0)]
+    records = [("a", 0.75), ("b", math.nan), ("c", 0.25)]
 
     def known(sample: Sequence[tuple[str, float]]) -> float | None:
         values = [value for _, value in sample if not math.isnan(value)]
@@ -173,7 +184,7 @@ def test_draws_of_which_a_statistic_is_undefined_are_left_out() -> None:
 
     found = interval(records, known, lambda one: one[0], resamples=200)
     assert found is not None
-    assert (found.low, found.high, found.documents) == (0.0, 1.0, 3)
+    assert (found.low, found.high, found.documents) == (0.25, 0.75, 3)
 
 
 def test_the_seed_and_the_number_of_draws_are_what_was_asked() -> None:

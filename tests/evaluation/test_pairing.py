@@ -116,6 +116,7 @@ def test_each_benchmark_may_have_its_own_judge_and_rules_beside_a_model() -> Non
     first = [record("1", judge="qwen"), record("2", judge="rules"), other]
     second = [record("1", judge="rules"), record("2", judge="qwen"), other]
     assert len(pair(first, second).pairs) == 3
+    assert len(pair(first[:2], [record("1", judge="qwen"), record("2", judge="qwen")]).pairs) == 2
 
 
 # What a question counts

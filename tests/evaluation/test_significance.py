@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from vrag.evaluation.significance import FEWEST, detectable, holm, mcnemar, sign_flip
+from vrag.evaluation.significance import FEWEST, Significance, detectable, holm, mcnemar, sign_flip
 
 WHOLE = st.lists(st.integers(-3, 3).map(float), max_size=9)
 GRADED = st.lists(st.floats(-1, 1, allow_subnormal=False), max_size=9)
@@ -51,6 +51,14 @@ def test_whole_multiples_are_told_exactly_whatever_they_are_multiples_of(step: f
     found = sign_flip(differences)
     assert found.p == pytest.approx(brute(differences), abs=1e-12)
     assert found.exact
+
+
+def test_sums_of_documents_are_told_exactly_though_no_document_differs_by_one() -> None:
+    sums = [2.0, 3.0, -2.0, 3.0, 5.0, 2.0, -3.0, 2.0, 3.0, 2.0, -2.0, 3.0, 5.0, 3.0, 2.0, -3.0]
+    documents = [document for document, total in enumerate(sums) for _ in range(int(abs(total)))]
+    rights = [math.copysign(1.0, sums[document]) for document in documents]
+    found = sign_flip(rights, documents)
+    assert (found.p, found.exact) == (pytest.approx(brute(sums), abs=1e-12), True)
 
 
 def test_of_right_and_wrong_it_is_mcnemars_test() -> None:
@@ -106,7 +114,11 @@ def test_drawn_signs_come_near_the_count_of_all() -> None:
     assert not found.exact
     assert found.p == pytest.approx(sign_flip(counted).p, abs=0.01)
     assert sign_flip(drawn, seed=1).p != found.p
-    assert sign_flip(drawn, draws=10).p >= 0.5 / 11
+
+
+def test_the_signs_found_count_half_as_one_of_those_drawn() -> None:
+    differences = [1 + at / 100 for at in range(60)]
+    assert sign_flip(differences, draws=99) == Significance(0.5 / 100, 60, exact=False)
 
 
 # What does not change it

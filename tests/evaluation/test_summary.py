@@ -8,6 +8,7 @@ import math
 import pytest
 
 from vrag.evaluation.record import Outcome, Record, Subject
+from vrag.evaluation.rules.mmlongbench import overall
 from vrag.evaluation.summary import Figures, mmlongbench_f1, percentiles, summarise
 
 FEW = 40
@@ -210,3 +211,18 @@ def test_is_json_of_the_promised_shape() -> None:
     assert found["outcomes"] == {"right": 1, "wrong": 0, "abstained": 0, "unjudged": 0, "failed": 0}
     assert found["measures"]["iou"].keys() == {"mean", "n", "low", "high", "few"}
     assert found["groups"]["benchmark"]["small"]["measures"]["iou"]["mean"] == 0.5
+
+
+def test_the_f1_is_that_of_the_published_rule() -> None:
+    marks = [
+        (True, 1.0, True),
+        (True, 0.6, True),
+        (True, 0.0, False),
+        (False, 1.0, False),
+        (False, 0.0, True),
+    ]
+    records = [
+        record(str(n), answerable=answerable, stop="answered" if said else "abstained", mmlongbench=score)
+        for n, (answerable, score, said) in enumerate(marks)
+    ]
+    assert mmlongbench_f1(records) == pytest.approx(overall(marks).f1)

@@ -298,10 +298,12 @@ def run_of_number(number: int) -> Trajectory:
 def test_a_reward_is_json() -> None:
     import json
 
-    reward = scored(CompositeReward(ToldJudge()), run_of(image(2)), 2)
+    judge = ToldJudge(Verdict(correct=True, why="told"))
+    reward = scored(CompositeReward(judge), run_of(image(2)), 2)
     assert json.loads(json.dumps(reward.as_dict())) == {
         "total": pytest.approx(1),
         "parts": {"retrieval": 1, "answer": 1, "pattern": 1},
         "correct": True,
         "why": "",
+        "said": "told",
     }

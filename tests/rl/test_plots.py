@@ -12,10 +12,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vrag.view.axes import axis_of, short
 from vrag.rl.metrics import Metrics
 from vrag.rl.panels import Curve, Group, Panel, Sheet, sheet_svg
 from vrag.rl.plots import GROUPS, Training, curves_svg, measure_of, measures_of, running_mean, window_of
+from vrag.view.axes import axis_of, short
 
 SVG = "{http://www.w3.org/2000/svg}"
 numbers = st.floats(allow_nan=False, allow_infinity=False, width=32)

@@ -94,7 +94,7 @@ def literal_list(row: Mapping[str, Any], name: str) -> list[Any]:
     if isinstance(value, str) and len(value) <= LONGEST_LITERAL:
         try:
             value = literal_eval(value.strip())
-        except (ValueError, SyntaxError, RecursionError, MemoryError) as error:
+        except (ValueError, TypeError, SyntaxError, RecursionError, MemoryError) as error:
             raise CaseError(f"{name!r} is no list: {row[name]!r:.80}.") from error
     if not isinstance(value, list):
         raise CaseError(f"{name!r} is no list.")

@@ -28,7 +28,7 @@ __all__ = ["compare", "report", "tell_report_of", "write_report"]
 
 RUNS = "runs"
 SHOWN = ("accuracy", "em", "f1", "anls", "mmlongbench", "recall@5", "ndcg@5", "seen_recall", "centre", "iou")
-"""Measures that the terminal shows; the report has all of them."""
+"""Measures that the terminal shows and comparisons compare; the report has all of them."""
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,7 @@ def compare(
     one, other = read_evaluation(a), read_evaluation(b)
     for warning in _differences(one.conditions, other.conditions):
         warn(warning)
-    made = make(one.records, other.records, names=(str(a), str(b)))
+    made = make(one.records, other.records, names=(str(a), str(b)), measures=SHOWN)
     files = _write_comparison(made, (one, other), (a, b), out) if out else ()
     if as_json:
         emit_json({"files": list(map(str, files)), **made.as_dict()})
@@ -214,35 +214,43 @@ def _differences(a: Conditions, b: Conditions) -> list[str]:
     told: list[str] = []
     if a.cases != b.cases:
         told.append("The two were asked questions of other preparations; those with equal ids are compared.")
-    if a.judge != b.judge:
-        told.append(f"Other judges said what is right: {a.judge} and {b.judge}.")
     if a.stopped or b.stopped:
         told.append("One was stopped before all questions were asked.")
     return told
 
 
 def _tell_comparison(made: Comparison) -> None:
+    """Prints the differences, what they rest on, and what was left out."""
     facts = made.as_dict()
-    rows: list[tuple[str, ...]] = []
-    for name, one in facts["measures"].items():
-        if name in SHOWN:
-            low, high = one.get("low"), one.get("high")
-            spread = "" if low is None or high is None else f"{low:+.3f} – {high:+.3f}"
-            p = "–" if one.get("p") is None else f"{one['p']:.3f}"
-            rows.append(
-                (
-                    name,
-                    f"{one['a']:.3f}",
-                    f"{one['b']:.3f}",
-                    f"{one['difference']:+.3f}",
-                    spread,
-                    p,
-                    str(one["n"]),
-                )
-            )
-    show_table(["measure", "A", "B", "B − A", "95 %", "p", "n"], rows)
-    cells = facts["cells"]
+    show_table(
+        ["measure", "A", "B", "B − A", "95 %", "p", "n"],
+        (_difference(name, one) for name, one in facts["measures"].items()),
+    )
+    for remark in dict.fromkeys(one["remark"] for one in facts["measures"].values() if one.get("remark")):
+        say(remark)
+    cells = {name: len(keys) for name, keys in facts["cells"].items()}
     say(
-        f"Both right {len(cells['both'])}, only A {len(cells['only_a'])}, "
-        f"only B {len(cells['only_b'])}, neither {len(cells['neither'])}."
+        f"Both right {cells['both']}, only A {cells['only_a']}, "
+        f"only B {cells['only_b']}, neither {cells['neither']}."
+    )
+    for name, what in (("only_a", "only A has"), ("only_b", "only B has"), ("unjudged", "have no verdict")):
+        if facts[name]:
+            warn(f"{len(facts[name])} questions {what}; they are left out.")
+    if facts["bracket"]:
+        worst = (facts["bracket"][side]["difference"] for side in ("worst_for_b", "worst_for_a"))
+        say("With the verdicts that are missing, accuracy would differ by {:+.3f} to {:+.3f}.".format(*worst))
+
+
+def _difference(name: str, one: Mapping[str, Any]) -> tuple[str, ...]:
+    """A row; p is corrected for the number of measures in all but the first."""
+    low, high, adjusted = one.get("low"), one.get("high"), one.get("adjusted")
+    p = one.get("p") if adjusted is None else adjusted
+    return (
+        name,
+        f"{one['a']:.3f}",
+        f"{one['b']:.3f}",
+        f"{one['difference']:+.3f}",
+        "" if low is None or high is None else f"{low:+.3f} – {high:+.3f}",
+        "–" if p is None else f"{p:.3f}",
+        str(one["n"]),
     )

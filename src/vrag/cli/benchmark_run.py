@@ -343,8 +343,10 @@ class _Recorder:
 def _scores(case: Case, answer: str | None) -> dict[str, float]:
     """What the published rules say: those that fit any answer, and that of the benchmark."""
     from vrag.evaluation.rules import RULES
+    from vrag.types import AnswerFormat
 
-    names = dict.fromkeys(("squad", "anls", case.benchmark))
+    formatted = "mmlongbench" if case.answer_format is not AnswerFormat.UNKNOWN else ""
+    names = dict.fromkeys(("squad", "anls", formatted, case.benchmark))
     told = (RULES[name](case, answer) for name in names if name in RULES)
     return {name: value for measures in told for name, value in measures.items()}
 

@@ -13,7 +13,7 @@ import typer
 from vrag.cli.display import Agent, Collections, Json, emit_json, plain, progress_line, say, warn
 from vrag.cli.questions import read_questions
 from vrag.cli.stopping import GOES_ON, stoppable
-from vrag.errors import CaseError
+from vrag.errors import CaseError, SettingsError
 from vrag.settings import load_settings
 
 if TYPE_CHECKING:
@@ -61,6 +61,8 @@ def demonstrate(
     from vrag.rollouts.campaign import open_campaign
 
     settings = load_settings(agent=agent, collections=collections or None, hits=hits).settings
+    if settings.agent not in {"vrag", "vimrag"}:
+        raise SettingsError(f"{settings.agent} is not demonstrated.", "Known: vrag, vimrag.")
     cases = read_questions(dataset)
     skills = {"searching": searching, "reading": reading, "detours": detours}
     script = _Script(settings, cases, skills, seed, model)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from vrag.evaluation.interval import DIFFERENCE, FEW, RESAMPLES, Interval, mean_interval
-from vrag.evaluation.measures.conduct import CONDUCT
+from vrag.evaluation.measures.conduct import COUNTS
 from vrag.evaluation.pairing import document_of, value
 from vrag.evaluation.significance import Significance, detectable, sign_flip
 
@@ -17,10 +17,6 @@ if TYPE_CHECKING:
     from vrag.evaluation.pairing import Pair
 
 __all__ = ["Contrast", "Scored", "contrast", "scored"]
-
-_SHARES = frozenset({"answered", "abstained", "invalid"})
-_AMOUNTS = CONDUCT.keys() - _SHARES
-"""Measures that have no greatest value."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +124,7 @@ def contrast(
     """How two runs differ in one measure. The other way round it is the same with the signs turned.
 
     Args:
-        measure: Its name; what of `measures.conduct` is no share has no limits, all else is between 0 and 1
+        measure: Its name; what `measures.conduct` counts has no limits, all else is between 0 and 1
             unless its differences say otherwise.
         given: What each question counts, at least one.
         left_out: How many questions could not be given.
@@ -171,7 +167,7 @@ def contrast(
 
 
 def _limits(measure: str, differences: Sequence[float]) -> tuple[float, float] | None:
-    bounded = measure not in _AMOUNTS and max(map(abs, differences)) <= 1
+    bounded = measure not in COUNTS and max(map(abs, differences)) <= 1
     return DIFFERENCE if bounded else None
 
 

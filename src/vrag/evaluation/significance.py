@@ -35,6 +35,8 @@ _ENUMERATED = 14
 """Differing units up to which all signs are gone through."""
 _WHOLE = 10_000
 """Sum of whole differences up to which the distribution of their sums is computed."""
+_STEPS = 12
+"""Into how many equal steps the smallest difference may fall, of which the others are multiples too."""
 _ROUNDING = 1e-9
 """Share of the greatest difference, or of their sum, that may be rounding."""
 _AT_ONCE = 1 << 22
@@ -72,12 +74,13 @@ def sign_flip(
     """Tests whether the differences sum to 0 but for chance; p is that of both signs of the sum.
 
     Exact where all differences are as great (on right and wrong this is McNemar's test, see `mcnemar`),
-    where they are whole multiples of the smallest, and where 14 or fewer differ; else signs are drawn.
+    where they are whole multiples of something (so are documents' sums of right and wrong), and where 14 or
+    fewer differ; else signs are drawn.
     Neither the order of the differences nor which setting is the first changes the result: signs are drawn
     by a seed made from the differences without their signs.
 
     Args:
-        differences: First setting less second, of each question, shape (n,).
+        differences: One setting less the other, of each question, shape (n,).
         units: What keeps its sign together, shape (n,): documents ask whether the difference holds on
             others, questions whether it is one at all. None: each difference on its own.
         draws: How many signs are drawn.
@@ -98,9 +101,9 @@ def sign_flip(
         return Significance(1.0, 0, exact=True)
     if sizes[-1] - sizes[0] <= _ROUNDING * sizes[-1]:
         return Significance(_binomial(len(sizes), round(observed / float(sizes[-1]))), len(sizes), exact=True)
-    whole = _whole(sizes)
-    if whole is not None:
-        p = _counted(whole, round(observed / float(sizes[0])))
+    step = _step(sizes)
+    if step is not None:
+        p = _counted(np.rint(sizes / step).astype(np.int64), round(observed / step))
         return Significance(p, len(sizes), exact=True)
     if len(sizes) <= _ENUMERATED:
         return Significance(_enumerated(sizes, observed), len(sizes), exact=True)
@@ -209,13 +212,16 @@ def _binomial(units: int, observed: int) -> float:
     return (2 * farther + ways) / 2**units
 
 
-def _whole(sizes: NDArray[np.float64]) -> NDArray[np.int64] | None:
-    """The sizes as multiples of the smallest, if they are that and few enough to count all sums."""
-    multiples = sizes / sizes[0]
-    if multiples.sum() > _WHOLE:
-        return None
-    near = np.rint(multiples)
-    return near.astype(np.int64) if np.allclose(multiples, near, rtol=0, atol=_ROUNDING) else None
+def _step(sizes: NDArray[np.float64]) -> float | None:
+    """What all sizes are whole multiples of, if there is such a thing and all sums can be counted."""
+    for parts in range(1, _STEPS + 1):
+        step = float(sizes[0]) / parts
+        multiples = sizes / step
+        if multiples.sum() > _WHOLE:
+            return None
+        if np.allclose(multiples, np.rint(multiples), rtol=0, atol=_ROUNDING):
+            return step
+    return None
 
 
 def _counted(sizes: NDArray[np.int64], observed: int) -> float:

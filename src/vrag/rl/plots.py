@@ -6,9 +6,9 @@ from collections import deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from vrag.view.axes import short
 from vrag.rl.metrics import names, series
 from vrag.rl.panels import FEW, Curve, Group, Panel, Sheet, sheet_svg
+from vrag.view.axes import short
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

@@ -32,6 +32,7 @@ from vrag.agent.events import (
     SearchRequested,
     SearchReturned,
     StopReason,
+    ThoughtDelta,
     UsageReported,
 )
 from vrag.agent.trajectory import Usage
@@ -150,6 +151,9 @@ class _Run:
         """Whether the run is over with this event."""
         if event.step > self._counted.steps:
             self._begin_call(event.step)
+        if self._tool is not None and isinstance(event, ThoughtDelta | ModelRetried | ModelCalled):
+            self._tool.close(self._last, None)  # RAG searches before it asks
+            self._tool = None
         match event:
             case ModelCalled() | ModelRetried() | UsageReported():
                 self._called(event)

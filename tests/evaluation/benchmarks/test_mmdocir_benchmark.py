@@ -105,12 +105,13 @@ def test_what_is_odd_in_the_file_is_kept_or_mended_and_told(tmp_path: Path) -> N
         question(page_id=[10], layout_mapping=[layout(page=9)]),
         question(layout_mapping=[layout(bbox=(0, 396, 612, 800))]),  # out of the page
         question(page_id=[22, 23]),  # 23 pages
+        question(page_id=[22], layout_mapping=[layout(page=22)]),
     )
 
     opened = MMDocIR().open(published(tmp_path, rows))
     cases, _ = taken(opened)
 
-    assert [len(case.regions) for case in cases] == [1, 1, 1, 1, 1]
+    assert [len(case.regions) for case in cases] == [1, 1, 1, 1, 1, 1]
     assert cases[1].reference_answer == ""
     assert (cases[2].reference_page, cases[2].regions[0].page) == ((11,), 10)
     assert cases[3].regions[0].box == Box.unit(0, 0.5, 1, 1)

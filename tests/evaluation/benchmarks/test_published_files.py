@@ -40,6 +40,7 @@ def test_the_first_pattern_that_any_file_has_counts(tmp_path: Path) -> None:
     assert find_all(tmp_path, "deep/b.json") == [tmp_path / "deep/b.json"]
     assert find_all(tmp_path / "deep", "deep/b.json") == [tmp_path / "deep/b.json"]
     assert find_all(tmp_path, "c.json") == []
+    assert find_all(tmp_path / "deep", "d*.json", "de*/b.json") == [tmp_path / "deep/b.json"]
 
 
 def test_hidden_files_and_those_of_archives_are_passed_over(tmp_path: Path) -> None:

@@ -47,7 +47,12 @@ def test_rows_in_order_are_read_once(table: Path, monkeypatch: pytest.MonkeyPatc
     reader = RowReader(["id"])
     opened: list[Spot] = []
     batches = reader._batches  # pyright: ignore[reportPrivateUsage]
-    monkeypatch.setattr(reader, "_batches", lambda spot: (opened.append(spot), batches(spot))[1])
+
+    def counted(spot: Spot) -> object:
+        opened.append(spot)
+        return batches(spot)
+
+    monkeypatch.setattr(reader, "_batches", counted)
 
     for spot, _ in table_rows([table], ["id"]):
         reader.read(spot)

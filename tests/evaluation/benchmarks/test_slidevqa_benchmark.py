@@ -192,6 +192,17 @@ def test_pictures_that_were_fetched_are_in_the_order_of_their_addresses(tmp_path
     assert "1 folders of pictures that no question is about were left out." in opened.notes
 
 
+def test_the_order_is_that_of_addresses_and_not_of_names(tmp_path: Path) -> None:
+    urls = [f"https://image.example.com/x/{name}.jpg?cb=1" for name in ("b%20c", "gone", "a-1-638")]
+    repository(tmp_path, asked() | {"image_urls": urls})
+    for name, shade in (("b c.jpg", 50), ("a-1-638.jpg", 100), ("more-2-638.jpg", 150)):
+        put(tmp_path, name, picture(shade))
+
+    (document,) = taken(SlideVQA().open(tmp_path))[1]
+
+    assert pages_of(document) == [picture(50), None, picture(100)]
+
+
 def test_without_addresses_the_numbers_in_the_names_are_the_pages(tmp_path: Path) -> None:
     repository(tmp_path, asked())
     shown = {number: picture(number) for number in (1, 2, 10)}

@@ -98,6 +98,14 @@ def test_the_set_that_people_labelled_says_no_language_and_is_english(tmp_path: 
         ViDoReV2().open(folder, "french")
 
 
+def test_an_answer_that_stands_beside_several_pages_is_one_answer(tmp_path: Path) -> None:
+    qrels = [relevant(0, at) for at in range(3)]
+
+    (case,) = ViDoReV2().open(published(tmp_path, [query(0)], qrels)).cases
+
+    assert case.references == ("Seven",)
+
+
 def test_a_query_without_an_answer_counts_for_retrieval_only(tmp_path: Path) -> None:
     opened = ViDoReV2().open(published(tmp_path, [query(0)], [relevant(0, 2, None), relevant(0, 1, " ")]))
 

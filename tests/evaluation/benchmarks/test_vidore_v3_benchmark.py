@@ -159,10 +159,23 @@ def test_a_query_has_graded_pages_from_1_and_boxes_as_fractions(tmp_path: Path) 
     assert graded_pages(cases[0]) == {("annual.pdf", 2): 2, ("guide.pdf", 1): 1}
 
 
+def test_the_document_of_a_query_is_that_of_its_most_relevant_page(tmp_path: Path) -> None:
+    qrels = [relevant(0, 0), relevant(0, 2, 2), relevant(0, 1)]
+
+    (case,) = ViDoReV3().open(published(tmp_path, [query(0)], qrels)).cases
+
+    assert case.file_name == "guide.pdf"
+    assert [(gold.document, gold.page) for gold in case.gold] == [
+        ("guide.pdf", 1),
+        ("annual.pdf", 1),
+        ("annual.pdf", 2),
+    ]
+
+
 def test_the_whole_corpus_is_searched_and_its_pages_come_in_order(tmp_path: Path) -> None:
     opened = ViDoReV3().open(published(tmp_path, [query(0)], [relevant(0, 0)], PAGES[::-1]))
 
-    _, documents = taken(opened)
+    documents = list(opened.documents)  # also before the cases
 
     assert {one.name: pages_of(one) for one in documents} == {
         "annual.pdf": ANNUAL,

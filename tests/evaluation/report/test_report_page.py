@@ -10,10 +10,12 @@ from html.parser import HTMLParser
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from PIL import Image
 from reported import FOUND, GOLD, QUERY, THOUGHT, page_image, record, records, store_with_run, subject
 
 from vrag.evaluation.record import Outcome
 from vrag.evaluation.report import ReportPage, Thumbnails, report_page
+from vrag.evaluation.report.entries import opened
 from vrag.evaluation.report.shell import embedded
 from vrag.evaluation.summary import summarise
 
@@ -226,6 +228,27 @@ def test_links_of_groups_name_filters_that_the_list_has() -> None:
     assert {int((link or "").removeprefix("#show-")) for link in shown} == set(range(len(filters)))
     assert {"outcome": "wrong"} in filters
     assert {"document_type": "Plan"} in filters
+
+
+def test_a_property_is_told_only_where_it_tells_questions_apart() -> None:
+    page = report(records())
+    assert "By document type" in page.markdown
+    assert "By benchmark" not in page.markdown
+    assert "Benchmark" not in Elements(page.html).words
+
+
+def test_a_summary_without_outcomes_hides_none() -> None:
+    page = report_page("", [], {})
+    assert "**0** unjudged · **0** failed" in page.markdown
+    assert re.search(r"Unjudged\s*0", Elements(page.html).words)
+
+
+def test_a_page_that_memory_put_into_a_larger_picture_is_shown_without_its_margin(tmp_path: Path) -> None:
+    picture = Image.new("RGB", (100, 80), "white")
+    picture.paste("red", (0, 0, 60, 40))
+    picture.save(tmp_path / "shown.jpg", quality=95)
+    assert opened(tmp_path / "shown.jpg", (60, 40)).size == (60, 40)
+    assert opened(tmp_path / "shown.jpg", None).size == (100, 80)
 
 
 def test_no_records_are_a_report_too() -> None:

@@ -261,6 +261,22 @@ def test_lvbench_tells_both_readings() -> None:
 
 
 @pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("The two dogs.", "2 dogs"),
+        ("twenty-one", "twentyone"),
+        ("one hundred", "1 100"),
+        ("$1,000.50.", "1000.50"),
+        ("The", "the"),  # alone, an article is a word
+        (" ? ", "?"),
+        ("?!", ""),
+    ],
+)
+def test_words_of_webqa_by_hand(text: str, words: str) -> None:
+    assert " ".join(web_words(text)) == words
+
+
+@pytest.mark.parametrize(
     ("kind", "reference", "answer", "value"),
     [
         # three of four words of the reference, whatever else is said

@@ -92,11 +92,13 @@ class Tables:
     """Of its queries; filled by `queries`."""
 
     def index(self) -> None:
-        """Looks where every page is.
+        """Looks where every page is, once.
 
         Raises:
             CaseError: If a page has no id or number, or the files are not as published.
         """
+        if self.pages:
+            return
         ids = (self.columns.document, self.columns.number)
         counts: dict[str, int] = defaultdict(int)
         taken: set[tuple[str, int]] = set()
@@ -174,6 +176,7 @@ class Tables:
 
     def documents(self) -> Iterator[Paged]:
         """The documents of the corpus: all are searched, whether a query is about them or not."""
+        self.index()
         spots: dict[str, dict[int, Spot]] = defaultdict(dict)
         for page in self.pages.values():
             spots[page.document][page.number] = page.spot

@@ -47,7 +47,7 @@ class MMDocIR:
     name: str = "mmdocir"
     title: str = "MMDocIR (arXiv 2501.08828)"
     about: str = "pages and layout boxes of long PDFs"
-    licence: str = "CC BY-NC 4.0 in the repository, Apache-2.0 on the hub; the documents are their owners'"
+    licence: str = "CC BY-NC 4.0, though the hub says Apache-2.0; the documents are their owners'"
     hub: Hub = HUB
     measures: tuple[str, ...] = (
         "recall@1",

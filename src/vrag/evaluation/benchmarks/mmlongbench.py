@@ -45,7 +45,7 @@ class MMLongBench:
     about: str = "long PDFs: evidence across pages, unanswerable questions"
     licence: str = "CC BY-NC 4.0, for research; the documents are their owners'"
     hub: Hub = HUB
-    measures: tuple[str, ...] = ("mmlongbench",)
+    measures: tuple[str, ...] = ("mmlongbench", "mmlongbench/f1")
 
     def open(self, folder: Path, split: str | None = None) -> Opened:
         """Finds questions and PDFs.

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from contextlib import contextmanager
 from dataclasses import replace
-from fnmatch import fnmatchcase
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -28,7 +27,7 @@ def find_all(folder: Path, *patterns: str) -> list[Path]:
 
     Args:
         folder: Names in it that begin with a dot are passed over; links to files are files.
-        patterns: With `*`; `a/b.json` fits a file `b.json` in a folder `a`, which may be `folder`.
+        patterns: `a/b*.json` fits a file `b1.json` in a folder `a`, which may be `folder`.
 
     Returns:
         In order; none if there are none.
@@ -40,7 +39,7 @@ def find_all(folder: Path, *patterns: str) -> list[Path]:
         raise CaseError(f"{folder} is no folder.", "Name the folder that the files were downloaded into.")
     paths = sorted(_files(folder.absolute()))
     for pattern in patterns:
-        fitting = (path for path in paths if fnmatchcase(path.as_posix(), f"*/{pattern}"))
+        fitting = (path for path in paths if path.match(pattern))
         if found := [path for path in fitting if path.is_file()]:  # a pipe would be waited for
             return found
     return []

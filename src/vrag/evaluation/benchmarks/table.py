@@ -58,8 +58,8 @@ class RowReader:
     """Reads rows by their place, one in memory at a time.
 
     Where pictures were written with a dictionary, as much of a row group is in memory as it holds of them:
-    the file cannot be read otherwise. Rows that are taken in the order of their places are read once; it remembers where it stopped. Safe for
-    several threads.
+    the file cannot be read otherwise. Rows that are taken in the order of their places are read once; it
+    remembers where it stopped. Safe for several threads.
     """
 
     def __init__(self, columns: Sequence[str], optional: Sequence[str] = ()) -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+from vrag.metrics import coverage
 
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from vrag.geometry import Box
     from vrag.types import Region
 
 __all__ = ["REGIONS", "region_measures", "region_recall"]
@@ -22,12 +24,7 @@ def region_measures(offered: Sequence[Region], gold: Sequence[Region]) -> dict[s
 
 
 def region_recall(offered: Sequence[Region], gold: Sequence[Region], k: int) -> float:
-    """Share of the gold area that the first `k` regions cover, 0 to 1.
-
-    MMDocIR (Dong et al. 2025, arXiv 2501.08828), whose script sums the area common to each pair of a region
-    and a gold one on the same page, over the area of all gold regions. There a question can earn more than
-    1, as what overlaps counts twice; here that is cut to 1. And there areas are in square points; here a
-    page is 1, whatever its size.
+    """`vrag.metrics.coverage` of the first `k` regions: share of the gold area that they cover, 0 to 1.
 
     Args:
         offered: Best first, each with the name of its document.
@@ -40,11 +37,8 @@ def region_recall(offered: Sequence[Region], gold: Sequence[Region], k: int) -> 
     >>> region_recall([Region(1, Box.unit(0, 0.25, 1, 1), "a.pdf")], gold, 1)
     0.5
     """
-    area = math.fsum(one.box.area for one in gold)
-    common = math.fsum(
-        region.box.intersect(one.box).area
-        for region in offered[:k]
-        for one in gold
-        if (region.document, region.page) == (one.document, one.page)
-    )
-    return min(1.0, common / area) if area > 0 else 0.0
+    return coverage(_placed(offered[:k]), _placed(gold))
+
+
+def _placed(regions: Iterable[Region]) -> Iterator[tuple[tuple[str, int], Box]]:
+    return (((region.document, region.page), region.box) for region in regions)

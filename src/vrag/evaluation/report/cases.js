@@ -34,7 +34,7 @@
 
   // What each filter looks at: all values of a case.
   const FACETS = {
-    cell: (entry) => [entry.cell || "open"],
+    cell: (entry) => [entry.cell || "open", ...(["a", "b"].includes(entry.cell) ? ["differ"] : [])],
     outcome: (entry) => [entry.sides[0].outcome],
     a: (entry) => [entry.sides[0].outcome],
     b: (entry) => [entry.sides[entry.sides.length - 1].outcome],
@@ -133,9 +133,9 @@
 
   const drawChips = () => {
     const found = counted(main);
-    const all = [...found.values()].reduce((sum, one) => sum + one, 0);
+    const all = data.entries.filter((entry, index) => fits(entry, index, main)).length;
     const options = two
-      ? [...Object.keys(CELLS).map((key) => [CELLS[key], key, CELL_MOODS[key]]), ["No two verdicts", "open", "fair"]]
+      ? [...Object.keys(CELLS).map((key) => [CELLS[key], key, CELL_MOODS[key]]), ["They differ", "differ", ""], ["No two verdicts", "open", "fair"]]
       : OUTCOMES.map((key) => [name(key), key, MOODS[key]]);
     const focused = [...chips.children].indexOf(document.activeElement);
     chips.replaceChildren(
@@ -174,7 +174,7 @@
   // ---- a case ------------------------------------------------------------------------------------------
   const badge = (side, label = "") => make("span", { class: `badge ${MOODS[side.outcome] || ""}` },
     label ? `${label} ` : "", name(side.outcome));
-  const answer = (side) => side.answer === null ? "–" : side.answer;
+  const answer = (side) => side.answer === null ? side.stop.toLowerCase() || "no answer" : side.answer;
 
   const row = (index) => {
     const entry = data.entries[index];
@@ -196,7 +196,7 @@
       pair("Answer", side.answer === null ? make("span", { class: "aside" }, side.stop || "none") : said("span", side.answer, "text")),
       pair("Outcome", badge(side), side.judge ? make("small", {}, " by ", said("bdi", side.judge)) : null,
         side.why ? said("p", side.why, "why") : null),
-      side.stop ? pair("Ended", said("span", side.stop)) : null,
+      side.stop && side.answer !== null ? pair("Ended", said("span", side.stop)) : null,
       side.run ? pair("Run", run(side, at)) : null,
     ));
   const run = (side, at) => {

@@ -11,6 +11,7 @@ from vrag.evaluation.report.drawings import difference_drawing, scatter, shares_
 from vrag.evaluation.report.naming import (
     CELLS,
     FILTERS,
+    described,
     families,
     grouping_name,
     is_share,
@@ -197,9 +198,10 @@ def _table(
         first: Head of the first column.
         label: What stands in the first column of a row.
     """
-    columns = (first, "n", "A", "B", _SCALE, "B less A", "95 %", "p", "B more", "A more")
+    columns = (first, "n", "A", "B", _SCALE, "B less A", "p", "95 %", "B more", "A more")
     head = (
-        element("th", name, scope="col", class_=None if name in {first, _SCALE} else "n") for name in columns
+        element("th", name, scope="col", class_={first: None, _SCALE: "drawn"}.get(name, "n"))
+        for name in columns
     )
     body = (
         _row(label(name), measure, one, _reach(measure, rows, heads))
@@ -227,13 +229,13 @@ def _row(label: Child, measure: str, one: Difference, reach: float) -> Markup:
     p = p_text(one.p if one.adjusted is None else one.adjusted)
     return element(
         "tr",
-        element("th", label, scope="row", title=one.remark or None, dir="auto"),
+        element("th", label, scope="row", title=one.remark or described(measure) or None, dir="auto"),
         element("td", f"{one.n:,}", class_="n soft"),
         (element("td", value_text(measure, value), class_="n") for value in (one.a, one.b)),
-        element("td", drawn, class_="sure" if one.sure else None),
+        element("td", drawn, class_="drawn sure" if one.sure else "drawn"),
         element("td", element("strong", difference) if one.sure else difference, class_="n"),
-        element("td", between, class_="n soft"),
         element("td", element("strong", p) if one.sure else p, class_="n"),
+        element("td", between, class_="n soft"),
         (
             element("td", "–" if value is None else f"{value:,}", class_="n soft")
             for value in (one.wins, one.losses)
@@ -301,7 +303,9 @@ def _settings(page: ComparisonPage) -> Markup:
         )
         for name in names
     )
-    table = element("table", element("thead", element("tr", heads)), element("tbody", rows), class_="groups")
+    table = element(
+        "table", element("thead", element("tr", heads)), element("tbody", rows), class_="groups ran"
+    )
     told = element("span", "what differs is set in bold", class_="aside")
     return element(
         "section",

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from vrag.evaluation.report.thumbnails import Thumbnails
     from vrag.evaluation.report.walk import Stride
 
-__all__ = ["Box", "Entry", "Gallery", "Side", "Sight", "cell_of", "entries_of", "pairs_of"]
+__all__ = ["Box", "Entry", "Gallery", "Side", "Sight", "cell_of", "entries_of", "opened", "pairs_of"]
 
 _RUN = re.compile(r"[0-9a-f-]{1,40}")
 _HASH = re.compile(r"[0-9a-f]{64}")
@@ -167,7 +167,7 @@ class Gallery:
         for shown in (shown for step in run.steps for shown in step.shown):
             if not shown.crop and shown.seconds is None and _HASH.fullmatch(shown.sha256):
                 margin = _content(shown) if remembers else None
-                read = partial(_opened, stored.file(shown.sha256), margin)
+                read = partial(opened, stored.file(shown.sha256), margin)
                 self._shown.setdefault((shown.document, shown.page), read)
         return walk_of(run)
 
@@ -247,7 +247,7 @@ def _within(box: BoxSides) -> BoxSides:
     return min(x1, x2), min(y1, y2), max(x1, x2), max(y1, y2)
 
 
-def _opened(path: Path, margin: tuple[int, int] | None) -> Image:
+def opened(path: Path, margin: tuple[int, int] | None) -> Image:
     """A picture that a model was shown.
 
     Args:

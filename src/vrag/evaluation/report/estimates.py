@@ -202,9 +202,9 @@ def _estimate(value: object) -> Estimate | None:
 
 
 def _counts(value: object) -> dict[str, int]:
-    """By outcome, in the order in which outcomes are told."""
-    given = {str(name): int(found) for name, found in _mapping(value).items() if isinstance(found, int)}
-    return {one.value: given[one.value] for one in Outcome if one.value in given}
+    """Of every outcome, none left out, in the order in which they are told."""
+    given = {name: int(found) for name, found in _rows(value) if _is_number(found)}
+    return {one.value: given.get(one.value, 0) for one in Outcome}
 
 
 def _count(part: Mapping[str, Any], usual: int) -> int:

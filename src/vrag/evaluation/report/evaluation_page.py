@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from vrag.evaluation.report.drawings import histogram, interval_drawing
 from vrag.evaluation.report.naming import (
     FILTERS,
+    described,
     families,
     grouping_name,
     interval_text,
@@ -135,9 +136,9 @@ def _family(names: Sequence[str], measures: Mapping[str, Estimate]) -> Markup:
     rows = (
         element(
             "tr",
-            element("th", label_of(name), scope="row"),
+            element("th", label_of(name), scope="row", title=described(name) or None),
             element("td", value_text(name, measures[name].mean), class_="n"),
-            element("td", _interval(name, measures[name])) if shares else None,
+            element("td", _interval(name, measures[name]), class_="drawn") if shares else None,
             element("td", interval_text(name, measures[name]), class_="n soft"),
             element("td", f"{measures[name].n:,}", class_="n soft"),
         )
@@ -147,7 +148,7 @@ def _family(names: Sequence[str], measures: Mapping[str, Estimate]) -> Markup:
 
 
 def _head(name: str) -> Markup:
-    return element("th", name, scope="col", class_="n" if name in {"Mean", "95 %", "n"} else None)
+    return element("th", name, scope="col", class_={_SCALE: "drawn", "Measure": None}.get(name, "n"))
 
 
 def _interval(name: str, estimate: Estimate) -> Markup:
@@ -189,7 +190,9 @@ def _grouping(grouping: Grouping, measures: Mapping[str, Estimate], links: Links
     heads = (
         element("th", grouping_name(grouping.name), scope="col"),
         element("th", "n", scope="col", class_="n"),
-        (element("th", _SCALE, scope="col"), element("th", label_of(main), scope="col")) if main else None,
+        (element("th", _SCALE, scope="col", class_="drawn"), element("th", label_of(main), scope="col"))
+        if main
+        else None,
         (element("th", label_of(name), scope="col", class_="n") for name in names[1:4]),
         element("th", "Unjudged", scope="col", class_="n"),
         element("th", "Failed", scope="col", class_="n"),
@@ -214,10 +217,10 @@ def _row(grouping: str, group: Group, main: str, others: Sequence[str], links: L
 
 def _main(name: str, estimate: Estimate | None) -> Child:
     if estimate is None:
-        return element("td", "–"), element("td")
+        return element("td", class_="drawn"), element("td", "–")
     between = interval_text(name, estimate)
     words = element("strong", value_text(name, estimate.mean)), element("small", between)
-    return element("td", _interval(name, estimate)), element("td", words, class_="estimate")
+    return element("td", _interval(name, estimate), class_="drawn"), element("td", words, class_="estimate")
 
 
 def _value(name: str, estimate: Estimate | None) -> str:

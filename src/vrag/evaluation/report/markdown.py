@@ -47,10 +47,8 @@ def markdown_of(page: ReportPage) -> str:
 
 
 def outcomes_line(outcomes: Mapping[str, int]) -> str:
-    """How many went how; those without a verdict and those that failed are told even when there are none."""
-    counts = {"unjudged": 0, "failed": 0} | dict(outcomes)
-    told = [*outcomes, *(name for name in counts if name not in outcomes)]
-    return " · ".join(f"**{counts[name]:,}** {name}" for name in told)
+    """How many went how, those without a verdict and those that failed among them."""
+    return " · ".join(f"**{found:,}** {name}" for name, found in outcomes.items())
 
 
 def facts_block(facts: Mapping[str, str], notes: Sequence[str]) -> Iterator[str]:

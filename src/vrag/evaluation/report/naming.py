@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from vrag.evaluation.measures.conduct import CONDUCT, COUNTS
+from vrag.evaluation.measures.grounding import GROUNDING
+from vrag.evaluation.measures.looking import LOOKING
 from vrag.evaluation.record import Outcome
 from vrag.view.wording import amount, money, seconds
 
@@ -17,6 +20,7 @@ __all__ = [
     "FAMILIES",
     "FILTERS",
     "MOODS",
+    "described",
     "families",
     "grouping_name",
     "interval_text",
@@ -50,7 +54,7 @@ FAMILIES = {
     ),
     "What the agent looked at": ("seen_recall", "seen_ndcg"),
     "Grounding": ("evidence_page", "centre", "iou", "box_area"),
-    "Abstention": ("abstention_precision", "abstention_recall", "false_abstention"),
+    "Abstention": ("abstention_recall", "abstention_precision", "false_abstention"),
     "Conduct": ("answered", "abstained", "invalid"),
     "Cost of a question": (
         *("turns", "searches", "crops", "prompt_tokens", "completion_tokens", "visual_tokens", "pixels"),
@@ -60,7 +64,7 @@ FAMILIES = {
 """Measures that are told together; those of no family are told with the answers."""
 FILTERS = frozenset({"benchmark", "source_type", "query_type", "document_type"})
 """Properties that the list of cases can be narrowed by."""
-_COSTS = frozenset(FAMILIES["Cost of a question"])
+_TOLD = {**CONDUCT, **GROUNDING, **LOOKING}
 _LABELS = {
     "p50": "Half take at most",
     "p90": "90 % take at most",
@@ -115,7 +119,13 @@ def grouping_name(name: str) -> str:
 
 def is_share(name: str) -> bool:
     """Whether a measure lies between 0 and 1."""
-    return name not in _COSTS
+    return name not in COUNTS
+
+
+def described(name: str) -> str:
+    """What a measure is, in a few words; empty where its name says it."""
+    told = _TOLD.get(name, "")
+    return told[:1].upper() + told[1:]
 
 
 def families(names: Iterable[str]) -> dict[str, list[str]]:
@@ -139,7 +149,7 @@ def value_text(name: str, value: float | None) -> str:
         return seconds(value)
     if name == "cost":
         return money(value)
-    if name in _COSTS:
+    if name in COUNTS:
         return amount(value) if value >= 100 else f"{value:.1f}"
     return f"{value:.3f}"
 

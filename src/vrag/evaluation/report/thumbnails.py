@@ -20,9 +20,9 @@ __all__ = ["Thumbnails"]
 class Thumbnails:
     """The pictures of a report, as they are gathered."""
 
-    side: int = 760
+    side: int = 720
     """Longest side, in pixels; what is smaller is not enlarged."""
-    quality: int = 72
+    quality: int = 60
     """Of the JPEG files, 1 to 95."""
     most_bytes: int = 24_000_000
     """Of all of them together, as they stand in the page; 0 for none at all."""

@@ -91,7 +91,7 @@ def clean(text: str) -> str:
     closed, end, rest = text.lower().strip().rpartition(")")  # else a long run of "(" takes minutes
     bare = (_PARENTHESIS.sub("", closed + end) + rest).strip()
     bare = _QUOTE.sub("", bare).strip()
-    return bare.lstrip("$").strip().rstrip("%").strip()
+    return bare.lstrip("$").rstrip("%").strip()
 
 
 def verbatim(gold: str) -> bool:
@@ -117,8 +117,7 @@ def likeness(gold: str, answer: str) -> float:
     longer = max(len(gold.upper()), len(answer.upper()))
     if not longer:
         return 1.0
-    like = 1.0 - edits(gold, answer, most=_THRESHOLD * longer) / longer
-    return like if like > _THRESHOLD else 0.0
+    return max(0.0, 1.0 - edits(gold, answer, most=_THRESHOLD * longer) / longer)
 
 
 def _mark_integer(gold: str, answer: str) -> float:
