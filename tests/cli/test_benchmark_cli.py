@@ -183,14 +183,36 @@ def test_two_runs_are_compared_question_by_question(prepared: Path, tmp_path: Pa
         "comparison.json",
         "comparison.md",
     }
+    one = f"One={tmp_path / 'a'}"
+    table = invoked("table", one, str(tmp_path / "b"), "--by", "document_type", "--markdown")
+    assert table.stdout.splitlines()[0] == "|  | letter | all |"
+    assert table.stdout.splitlines()[2:] == ["| One | **50.0** | **50.0** |", "| b | 25.0 | 25.0 |"]
+    assert invoked("table", str(tmp_path / "a"), str(tmp_path / "a")).exit_code == 2
     told = json.loads(invoked("compare", str(tmp_path / "a"), str(tmp_path / "a"), "--json").stdout)
     assert told["measures"]["accuracy"]["p"] == 1
 
 
+def test_documents_of_an_earlier_preparation_are_told(tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        folder = tmp_path / name
+        (folder / "pdf").mkdir(parents=True)
+        (folder / "pdf" / f"{name}.md").write_text(f"The ferry of harbour {name}.\n")
+        row = {"uid": name, "query": "Where?", "reference_answer": name}
+        rows = {"examples": [row | {"meta_info": {"file_name": f"{name}.md"}}]}
+        (folder / "rag_dataset.json").write_text(json.dumps(rows))
+        assert invoked("prepare", f"dataset={folder}", "--out", str(tmp_path / "out")).exit_code == 0
+        done = run(tmp_path / "out", tmp_path / f"runs_{name}", None)
+        assert done.exit_code == 0, done.output
+        assert ("1 documents of the collection are of no question here" in " ".join(done.output.split())) is (
+            name == "two"
+        )
+
+
 def test_wrong_use_is_told(prepared: Path, tmp_path: Path) -> None:
-    assert invoked("prepare", "dataset", "--out", str(tmp_path / "x")).exit_code == 2
+    assert invoked("prepare", "=folder", "--out", str(tmp_path / "x")).exit_code == 2
     cases: list[tuple[type[VragError], tuple[str, ...]]] = [
         (SettingsError, ("prepare", "nothing=.", "--out", str(tmp_path / "x"))),
+        (CaseError, ("prepare", "dataset", "--out", str(tmp_path / "x"))),
         (CaseError, ("prepare", f"squad={tmp_path}", "--out", str(tmp_path / "x"))),
         (CaseError, ("run", str(tmp_path), "--out", str(tmp_path / "x"))),
         (RunError, ("report", str(tmp_path))),

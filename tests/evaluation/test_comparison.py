@@ -323,3 +323,14 @@ def test_settings_that_differ_by_30_points_are_told_apart() -> None:
     assert (
         sum(one.interval is not None and one.interval.low <= truth <= one.interval.high for one in found) >= 6
     )
+
+
+def test_samples_of_a_question_make_no_interval_of_a_difference_narrower() -> None:
+    def runs(samples: int) -> list[Record]:
+        return [record(at, RIGHT, sample=sample) for at in range(3) for sample in range(samples)]
+
+    def sides(samples: int) -> tuple[float, float]:
+        told = compare(runs(samples), runs(samples), measures=["accuracy"]).as_dict()["measures"]["accuracy"]
+        return told["low"], told["high"]
+
+    assert sides(9) == sides(1) != (0, 0)

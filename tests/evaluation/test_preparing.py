@@ -147,6 +147,42 @@ def test_a_folder_with_something_else_is_left_alone(tmp_path: Path) -> None:
     assert (tmp_path / "letters.txt").read_text() == "dear"
 
 
+def test_documents_that_nobody_prepared_are_left_alone(tmp_path: Path) -> None:
+    letter = tmp_path / "documents" / "letter.txt"
+    letter.parent.mkdir()
+    letter.write_text("dear")
+    with pytest.raises(CaseError, match="something else"):
+        prepare([(Small([case("1")], []), tmp_path, None)], tmp_path)
+    assert letter.read_text() == "dear"
+
+
+@pytest.mark.parametrize("left", [".cases.json.0123abcd.part", ".benchmark.json.0123abcd"])
+def test_what_a_kill_leaves_is_taken_away(left: str, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    small = Small([case("1")], [Textual("a.txt", "")])
+    prepare([(small, tmp_path, None)], out)
+    (out / left).write_text("half")
+    prepare([(small, tmp_path, None)], out)
+    assert {path.name for path in out.iterdir()} == {
+        ".preparing",
+        "benchmark.json",
+        "cases.json",
+        "documents",
+    }
+
+
+def test_two_processes_do_not_prepare_one_folder(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+
+    def meanwhile(_: str) -> None:
+        with pytest.raises(CaseError, match="Another process"):
+            prepare([(Small([case("2")], []), tmp_path, None)], out)
+
+    small = Small([case("1")], [Textual("a.txt", "")])
+    prepare([(small, tmp_path, None)], out, tell=meanwhile)
+    assert [one.uid for one in read_prepared(out).cases()] == ["1"]
+
+
 def test_no_cases_equal_uids_and_a_benchmark_named_twice_are_refused(tmp_path: Path) -> None:
     out = tmp_path / "out"
     with pytest.raises(CaseError, match="holds no questions of Small"):

@@ -52,6 +52,15 @@ def means(*records: Record) -> dict[str, tuple[float, int]]:
     return {name: (one.mean, one.n) for name, one in figures(*records).measures.items()}
 
 
+def test_samples_of_a_question_make_no_interval_narrower() -> None:
+    once = [record("1", Outcome.RIGHT, em=1.0), record("2", Outcome.WRONG, em=1.0)]
+    often = [one.model_copy(update={"sample": sample}) for one in once for sample in range(9)]
+    for name in ("accuracy", "em"):
+        one, many = figures(*once).measures[name], figures(*often).measures[name]
+        assert (one.low, one.high) == (many.low, many.high)
+        assert (one.n, many.n) == (2, 18)
+
+
 def test_what_is_unjudged_is_not_wrong_and_what_failed_is() -> None:
     found = figures(*(record(outcome.value, outcome) for outcome in Outcome))
     assert found.measures["accuracy"].mean == 1 / 4

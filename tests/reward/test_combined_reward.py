@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -307,3 +307,32 @@ def test_a_reward_is_json() -> None:
         "why": "",
         "said": "told",
     }
+
+
+@dataclass(frozen=True)
+class OneAnswer:
+    """Takes one reference for right, and keeps which it was asked about."""
+
+    right: str
+    asked: list[str] = field(default_factory=list[str])
+    identity: str = "one"
+
+    async def judge(self, question: str, reference: str, answer: str) -> Verdict:
+        self.asked.append(reference)
+        return Verdict(correct=reference == self.right, why=reference)
+
+    async def aclose(self) -> None:
+        """Holds nothing."""
+
+
+@pytest.mark.parametrize(
+    ("right", "asked", "said"),
+    [("a", ["a"], "a"), ("c", ["a", "b", "c"], "c"), ("x", ["a", "b", "c"], "a")],
+)
+def test_any_right_answer_counts_and_no_more_is_asked_than_it_takes(
+    right: str, asked: list[str], said: str
+) -> None:
+    judge = OneAnswer(right)
+    of = replace(case(2), reference_answer="a", alternatives=("b", "c", "b"))
+    reward = asyncio.run(CompositeReward(judge).score(of, vrag_run(SEARCH, ANSWER)))
+    assert (judge.asked, reward.said, reward.correct) == (asked, said, right != "x")

@@ -61,8 +61,8 @@ class TestChunks:
         whole, wanted = gradients(opened(family), Scoring(entropies=entropies))
         for size in (1, 5):
             parts, found = gradients(opened(family), Scoring(logit_tokens=size, entropies=entropies))
-            assert torch().allclose(parts.logprobs, whole.logprobs, rtol=0, atol=2e-6)
-            assert torch().allclose(parts.entropies, whole.entropies, rtol=0, atol=2e-6)
+            assert torch().allclose(parts.logprobs, whole.logprobs, rtol=0, atol=5e-6)
+            assert torch().allclose(parts.entropies, whole.entropies, rtol=0, atol=5e-6)
             assert found.keys() == wanted.keys()
             for name, grad in found.items():
                 assert torch().allclose(grad, wanted[name], rtol=1e-4, atol=2e-5), name

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from vrag.evaluation.report import ComparisonPage, ReportPage
     from vrag.evaluation.running import Conditions, Evaluation
 
-__all__ = ["compare", "report", "tell_report_of", "write_report"]
+__all__ = ["Written", "compare", "report", "table", "tell_report_of", "write_report"]
 
 RUNS = "runs"
 SHOWN = ("accuracy", "em", "f1", "anls", "mmlongbench", "recall@5", "ndcg@5", "seen_recall", "centre", "iou")
@@ -89,6 +89,44 @@ def compare(
     _tell_files(files)
 
 
+def table(
+    folders: list[Path] = typer.Argument(..., metavar="[NAME=]FOLDER…", help="Folders of `vrag eval run`."),
+    by: str = typer.Option(
+        "benchmark", help="Columns: benchmark, or within each query_type, source_type, document_type."
+    ),
+    measure: str = typer.Option("accuracy", help="What is told; the report of a run names all measures."),
+    markdown: bool = typer.Option(
+        False, "--markdown", help="Print Markdown, the best of each column in bold."
+    ),
+    as_json: bool = Json,
+) -> None:
+    """Lay out several runs in a table, as papers do: a row for each, columns by kind of question.
+
+    Examples of use:
+
+      vrag eval table RAG=rag ReAct=react VRAG=vrag VimRAG=vimrag --by query_type --markdown
+    """
+    from vrag.evaluation.layout import lay_out
+    from vrag.evaluation.running import read_evaluation
+
+    named = [_named(word) for word in map(str, folders)]
+    if len({name for name, _ in named}) < len(named):
+        raise typer.BadParameter("Two runs have the same name: NAME=FOLDER tells them apart.")
+    made = lay_out({name: read_evaluation(path).records for name, path in named}, by=by, measure=measure)
+    if as_json:
+        emit_json(made.as_dict())
+    elif markdown:
+        typer.echo(made.markdown)
+    else:
+        show_table(["", *made.heads], ((name, *map(made.told, row)) for name, row in made.rows.items()))
+
+
+def _named(word: str) -> tuple[str, Path]:
+    name, equals, folder = word.partition("=")
+    path = Path(folder if equals else word).expanduser()
+    return (name if equals and name else path.name or word), path
+
+
 def write_report(done: Evaluation, folder: Path, bench: Workbench | None = None) -> Written:
     """Writes the report of an evaluation into its folder.
 
@@ -116,6 +154,9 @@ def write_report(done: Evaluation, folder: Path, bench: Workbench | None = None)
 
 def tell_report_of(written: Written) -> None:
     """Prints the headline of a report, and where it is."""
+    if not written.summary["records"]:
+        say("No question was asked yet.")
+        return
     rows: list[tuple[str, ...]] = []
     for name in SHOWN:
         if found := written.summary["measures"].get(name):
@@ -143,7 +184,7 @@ def _facts(conditions: Conditions) -> dict[str, str]:
         "profile": made.get("profile"),
         "judge": conditions.judge,
         "runs of a question": conditions.samples,
-        "steps at most": limits.get("max_steps"),
+        "steps at most": limits.get("steps"),
         "collection": made.get("collection"),
         "questions": f"SHA-256 {conditions.cases[:16]}…",
         "licence": "; ".join(dict.fromkeys(part.licence for part in conditions.benchmarks)),
@@ -204,8 +245,11 @@ def _write(page: ReportPage | ComparisonPage, folder: Path, stem: str) -> tuple[
         "md": page.markdown,
         "json": json.dumps(page.as_dict(), ensure_ascii=False, indent=1) + "\n",
     }
-    for suffix, text in texts.items():
-        write_file(str(folder / f"{stem}.{suffix}"), text.encode())
+    try:
+        for suffix, text in texts.items():
+            write_file(str(folder / f"{stem}.{suffix}"), text.encode())
+    except RunError as error:
+        raise RunError(error.message, "Make room, or mend the rights of the folder.") from error
     return tuple(folder / f"{stem}.{suffix}" for suffix in texts)
 
 
@@ -214,6 +258,10 @@ def _differences(a: Conditions, b: Conditions) -> list[str]:
     told: list[str] = []
     if a.cases != b.cases:
         told.append("The two were asked questions of other preparations; those with equal ids are compared.")
+    if a.samples != b.samples:
+        told.append(
+            f"Questions were asked {a.samples} and {b.samples} times; the samples of both are compared."
+        )
     if a.stopped or b.stopped:
         told.append("One was stopped before all questions were asked.")
     return told
@@ -227,7 +275,8 @@ def _tell_comparison(made: Comparison) -> None:
         (_difference(name, one) for name, one in facts["measures"].items()),
     )
     for remark in dict.fromkeys(one["remark"] for one in facts["measures"].values() if one.get("remark")):
-        say(remark)
+        about = [name for name, one in facts["measures"].items() if one.get("remark") == remark]
+        say(f"{', '.join(about)}: {remark}.")
     cells = {name: len(keys) for name, keys in facts["cells"].items()}
     say(
         f"Both right {cells['both']}, only A {cells['only_a']}, "
@@ -235,7 +284,7 @@ def _tell_comparison(made: Comparison) -> None:
     )
     for name, what in (("only_a", "only A has"), ("only_b", "only B has"), ("unjudged", "have no verdict")):
         if facts[name]:
-            warn(f"{len(facts[name])} questions {what}; they are left out.")
+            warn(f"{len(facts[name])} runs of questions {what}; they are left out.")
     if facts["bracket"]:
         worst = (facts["bracket"][side]["difference"] for side in ("worst_for_b", "worst_for_a"))
         say("With the verdicts that are missing, accuracy would differ by {:+.3f} to {:+.3f}.".format(*worst))

@@ -147,7 +147,16 @@ def _indexed(report: SettingsReport, prepared: Prepared) -> Workbench:
     with add_progress() as progress:
         done = add(opened, [prepared.documents], options, embedder=model, progress=progress)
     tell_report(done, quiet_when_unchanged=True)
-    return open_workbench(report.settings.model_copy(update={"collections": ()}), model)
+    bench = open_workbench(report.settings.model_copy(update={"collections": ()}), model)
+    if others := _others(bench, prepared):
+        warn(f"{others} documents of the collection are of no question here, and are searched as well.")
+    return bench
+
+
+def _others(bench: Workbench, prepared: Prepared) -> int:
+    """How many documents that can be found are not of the benchmark, such as those of an earlier one."""
+    names = {path.name for path in prepared.documents.iterdir()}
+    return sum(document.items > 0 and document.name not in names for document in bench.documents)
 
 
 @dataclass(kw_only=True)
@@ -188,7 +197,11 @@ class _Job:
 
         searcher = BlankSearcher(bench.searcher) if self.blank else bench.searcher
         agent = open_agent(self.settings, GatheredSearcher(searcher))
-        conditions = {**made_with(self.settings, agent, searcher), "cases": self.digest}
+        conditions = {
+            **made_with(self.settings, agent, searcher),
+            "cases": self.digest,
+            "deadline": self.seconds,
+        }
         with open_campaign(self.out, conditions) as campaign, progress_line(quiet=self.quiet) as tell:
             found = self._found(bench)
             recorder = _Recorder(self, Names.of(bench.documents), found)

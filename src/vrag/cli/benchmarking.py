@@ -37,12 +37,14 @@ def benchmark_list(
         _tell(found[0])
     else:
         show_table(["name", "asks", "licence"], ([one.name, one.about, one.licence] for one in found))
-        say("More of one: vrag eval list NAME. Then: vrag eval prepare NAME=FOLDER --out PREPARED.")
+        say("More of one: vrag eval list NAME. Then: vrag eval prepare NAME[=FOLDER] --out PREPARED.")
 
 
 def prepare(
     benchmarks: list[str] = typer.Argument(
-        ..., metavar="NAME[:SPLIT]=FOLDER…", help="Benchmarks with the folders of their files, as downloaded."
+        ...,
+        metavar="NAME[:SPLIT][=FOLDER]…",
+        help="Benchmarks with the folders of their files, as downloaded; without one, fetched from the hub.",
     ),
     out: Path = typer.Option(..., "--out", "-o", help="Folder to make."),
     limit: int | None = typer.Option(
@@ -53,9 +55,12 @@ def prepare(
     """Make a folder of questions and documents out of benchmarks as they were published.
 
     Several become one corpus, searched together, as the papers do. Page numbers are mended, broken rows
-    dropped, and what was done is told and kept in benchmark.json.
+    dropped, and what was done is told and kept in benchmark.json. Without a folder the files are fetched from
+    the Hugging Face hub into its cache, which takes the extra `models`.
 
     Examples of use:
+
+      vrag eval prepare mmlongbench --out mmlongbench
 
       vrag eval prepare mmlongbench=MMLongBench-Doc --out mmlongbench
 
@@ -64,6 +69,8 @@ def prepare(
     from vrag.evaluation.preparing import prepare as make
 
     asked = [_asked(word) for word in benchmarks]
+    with stoppable("What was fetched is kept; the same command goes on from there."):
+        found = [(one, folder or _fetched(one, quiet=as_json), split) for one, folder, split in asked]
     count = 0
     with (
         stoppable(f"{out} is not whole; the same command makes it anew."),
@@ -75,7 +82,7 @@ def prepare(
             count += 1
             tell(f"{count} documents · {plain(name, 60)}")
 
-        made = make(asked, out, limit=limit, tell=progress)
+        made = make(found, out, limit=limit, tell=progress)
     if as_json:
         emit_json({"folder": str(out), "benchmarks": [part.model_dump(mode="json") for part in made.parts]})
         return
@@ -86,14 +93,28 @@ def prepare(
     say(f"Ask them: vrag eval run {plain(str(out))} --out results")
 
 
-def _asked(word: str) -> tuple[Benchmark, Path, str | None]:
+def _asked(word: str) -> tuple[Benchmark, Path | None, str | None]:
+    """A benchmark, its folder, its split; without a folder it can be fetched."""
     from vrag.evaluation.benchmarks import benchmark_named
+    from vrag.evaluation.fetching import hub_repository
 
     told, equals, folder = word.partition("=")
-    if not equals or not told or not folder:
-        raise typer.BadParameter(f"{word!r} is not NAME=FOLDER.", param_hint="NAME=FOLDER")
     name, _, split = told.partition(":")
-    return benchmark_named(name), Path(folder).expanduser(), split or None
+    if not name or (equals and not folder):
+        raise typer.BadParameter(f"{word!r} is neither NAME nor NAME=FOLDER.", param_hint="NAME=FOLDER")
+    benchmark = benchmark_named(name)
+    if not equals:
+        hub_repository(benchmark, split or None)  # before anything of another one is fetched
+    return benchmark, Path(folder).expanduser() if equals else None, split or None
+
+
+def _fetched(benchmark: Benchmark, *, quiet: bool) -> Path:
+    from vrag.evaluation.fetching import fetch
+
+    folder = fetch(benchmark)
+    if not quiet:
+        say(f"Fetched {benchmark.hub.repo}: {plain(str(folder))}")
+    return folder
 
 
 def _facts(benchmark: Benchmark) -> dict[str, Any]:
@@ -111,6 +132,8 @@ def _facts(benchmark: Benchmark) -> dict[str, Any]:
 
 
 def _tell(benchmark: Benchmark) -> None:
+    from vrag.evaluation.fetching import is_on_hub
+
     hub = benchmark.hub
     say((benchmark.name, "bold"), f"  {benchmark.title}")
     rows = [
@@ -122,4 +145,6 @@ def _tell(benchmark: Benchmark) -> None:
         ("measures", ", ".join(benchmark.measures)),
     ]
     show_table(["", ""], rows)
-    say(f"Then: vrag eval prepare {benchmark.name}=FOLDER --out PREPARED")
+    if is_on_hub(benchmark):
+        say(f"Fetched from there: vrag eval prepare {benchmark.name} --out PREPARED")
+    say(f"From a folder: vrag eval prepare {benchmark.name}=FOLDER --out PREPARED")

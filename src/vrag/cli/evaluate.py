@@ -7,7 +7,7 @@ from pathlib import Path
 import typer
 
 from vrag.cli.answers import answers
-from vrag.cli.benchmark_report import compare, report
+from vrag.cli.benchmark_report import compare, report, table
 from vrag.cli.benchmark_run import run
 from vrag.cli.benchmarking import benchmark_list, prepare
 from vrag.cli.display import (
@@ -89,3 +89,4 @@ app.command("prepare")(prepare)
 app.command("run")(run)
 app.command("report")(report)
 app.command("compare")(compare)
+app.command("table")(table)

@@ -22,6 +22,8 @@ class Hub:
     """Of the Hugging Face hub, a data set; or an address, where it is on none."""
     files: tuple[str, ...] = ()
     """Patterns of the files that are read; none: all."""
+    splits: tuple[str, ...] = ()
+    """Splits whose files those are; none: all splits."""
     note: str = ""
     """What else has to be done: agree to terms, unpack, fetch videos; a sentence."""
 
@@ -67,6 +69,8 @@ class Opened:
     """Those that cases ask about, and those that the benchmark has to distract from them."""
     notes: list[str] = field(default_factory=list[str])
     """What was dropped or mended, in sentences; whole when both have been read."""
+    title: str = ""
+    """How these files are called; empty for the title of the benchmark."""
 
 
 class Benchmark(Protocol):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from vrag.evaluation.interval import DIFFERENCE, FEW, RESAMPLES, Interval, mean_interval
@@ -151,6 +152,7 @@ def contrast(
         interval=_interval(
             differences,
             documents if count > 1 else questions,
+            len(set(questions)),
             _limits(measure, differences),
             resamples=resamples,
             seed=seed,
@@ -174,6 +176,7 @@ def _limits(measure: str, differences: Sequence[float]) -> tuple[float, float] |
 def _interval(
     differences: Sequence[float],
     units: Sequence[tuple[str, ...]],
+    questions: int,
     limits: tuple[float, float] | None,
     *,
     resamples: int,
@@ -181,9 +184,10 @@ def _interval(
     documents: int,
 ) -> Interval | None:
     """Drawn of the differences and of their opposites: halfway, neither run is the first by chance."""
-    up = mean_interval(differences, units, limits=limits, resamples=resamples, seed=seed)
-    opposite = [-difference for difference in differences]
-    down = mean_interval(opposite, units, limits=limits, resamples=resamples, seed=seed)
+    drawn = partial(
+        mean_interval, documents=units, questions=questions, limits=limits, resamples=resamples, seed=seed
+    )
+    up, down = drawn(differences), drawn([-difference for difference in differences])
     if up is None or down is None:
         return None
     low, high = (up.low - down.high) / 2, (up.high - down.low) / 2

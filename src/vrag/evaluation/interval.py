@@ -132,6 +132,7 @@ def mean_interval(
     values: Sequence[float],
     documents: Sequence[Hashable],
     *,
+    questions: int | None = None,
     limits: tuple[float, float] | None = SHARE,
     resamples: int = RESAMPLES,
     seed: int = 0,
@@ -150,6 +151,8 @@ def mean_interval(
     Args:
         values: One for each question, shape (n,).
         documents: What each is about, shape (n,); any values that can be told apart.
+        questions: How many different questions the values are of; None where each is of another. Several
+            samples of a question tell no more about other questions than one.
         limits: The least and the greatest a value can be; None where there are no limits.
         resamples: How many draws.
         seed: Of the draws.
@@ -167,13 +170,14 @@ def mean_interval(
     _check(values, documents, limits)
     if not values:
         return None
+    cases = len(values) if questions is None else questions
     clusters = _clusters(list(zip(documents, values, strict=True)), lambda one: one[0])
     if min(values) == max(values):
-        return _unseen(values[0], len(values), len(clusters), limits)
+        return _unseen(values[0], cases, len(clusters), limits)
     pairs = np.array([(math.fsum(value for _, value in one), len(one)) for one in clusters], np.float64)
     drawn = _means(pairs, resamples, seed) if len(clusters) > 1 else np.empty(0)
     mean = math.fsum(values) / len(values)
-    return _expanded(drawn, len(clusters), limits) or _scaled_wilson(mean, len(values), len(clusters), limits)
+    return _expanded(drawn, len(clusters), limits) or _scaled_wilson(mean, cases, len(clusters), limits)
 
 
 def wilson(share: float, cases: int) -> tuple[float, float]:

@@ -5,6 +5,7 @@
     benchmark.json      which benchmarks, their licences, what was dropped or mended; written last
     cases.json          their questions, in the dataset JSON
     documents/          their documents, of all benchmarks together
+    .preparing          held by the one process that prepares
 
 Several benchmarks become one corpus, as the papers do. Where two have a document of the same name, the later
 one's is renamed, in its cases as well; the same bytes under the same name are there once.
@@ -26,7 +27,7 @@ from vrag.cases import open_cases, write_cases
 from vrag.corpus.binding import bind_pages
 from vrag.errors import CaseError, VragError
 from vrag.evaluation.benchmark import Filed, Paged, Textual
-from vrag.journal import write_whole
+from vrag.journal import one_writer, write_whole
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -37,6 +38,8 @@ if TYPE_CHECKING:
 __all__ = ["CASES", "DOCUMENTS", "Part", "Prepared", "prepare", "read_prepared"]
 
 ABOUT, CASES, DOCUMENTS = "benchmark.json", "cases.json", "documents"
+LOCK = ".preparing"
+"""Held by the one process that prepares; what else is in a folder that has it is ours."""
 SCHEMA_VERSION = 1
 LONGEST_NAME = 200
 """Bytes of a file name."""
@@ -171,7 +174,11 @@ def prepare(
     if twice := next((name for name in names if names.count(name) > 1), None):
         raise CaseError(f"{twice} is named twice.", "Prepare splits of one benchmark apart.")
     try:
-        return _prepare(opened, out, limit, tell)
+        _check_ours(out)
+        out.mkdir(parents=True, exist_ok=True)
+        busy = CaseError(f"Another process prepares {out}.", "Wait for it, or name another folder.")
+        with one_writer(out / LOCK, busy):
+            return _prepare(opened, out, limit, tell)
     except OSError as error:
         raise CaseError(
             f"{out} cannot be written: {error.strerror or error}.", "Make room, or name another folder."
@@ -198,7 +205,7 @@ def _prepare(
         parts.append(
             Part(
                 name=benchmark.name,
-                title=benchmark.title,
+                title=found.title or benchmark.title,
                 licence=benchmark.licence,
                 source=str(folder),
                 split=split,
@@ -232,14 +239,29 @@ def read_prepared(folder: Path) -> Prepared:
     return Prepared(folder, told.parts)
 
 
-def _clear(out: Path) -> None:
-    """Takes away what an earlier start left; refuses to touch anything else."""
+def _check_ours(out: Path) -> None:
+    """Refuses a folder with something else in it.
+
+    Documents in a folder that nobody prepared, or began to, are somebody's own.
+    """
     there = {path.name for path in out.iterdir()} if out.is_dir() else set[str]()
-    if there - {ABOUT, CASES, DOCUMENTS, "collection"}:
+    known = (
+        {ABOUT, CASES, DOCUMENTS, LOCK, "collection", *_torn(out)} if there & {ABOUT, LOCK} else set[str]()
+    )
+    if there - known:
         raise CaseError(f"{out} holds something else.", "Name another folder.")
-    (out / ABOUT).unlink(missing_ok=True)
+
+
+def _torn(out: Path) -> list[str]:
+    """Files that a kill left unfinished."""
+    return [path.name for name in (ABOUT, CASES) for path in out.glob(f".{name}.*")]
+
+
+def _clear(out: Path) -> None:
+    """Takes away what an earlier start left."""
+    for name in (ABOUT, *_torn(out)):
+        (out / name).unlink(missing_ok=True)
     shutil.rmtree(out / DOCUMENTS, ignore_errors=True)
-    out.mkdir(parents=True, exist_ok=True)
 
 
 def _checked(name: str, benchmark: str) -> str:

@@ -48,7 +48,7 @@ class Conditions(BaseModel):
     samples: int
     """Runs of each question."""
     judge: str
-    """Who says what is right: `rules`, or a model and its prompt."""
+    """Who says what is right: `rules`, or a model."""
     made_with: dict[str, Any]
     """Agent, policy, limits, sampling and collection, as the campaign holds them."""
     stopped: bool = False

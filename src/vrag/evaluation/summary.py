@@ -221,6 +221,7 @@ def _mean(pairs: Sequence[tuple[Record, float]], name: str, resamples: int, seed
     found = mean_interval(
         values,
         [document_of(record.subject) for record, _ in pairs],
+        questions=len({(record.subject.benchmark, record.subject.uid) for record, _ in pairs}),
         limits=SHARE if inside else None,
         resamples=resamples,
         seed=seed,

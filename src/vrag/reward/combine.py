@@ -139,9 +139,18 @@ class CompositeReward:
         if not case.reference_answer.strip():
             return None, f"The case {case.uid} has no reference answer."
         try:
-            return await self.judge.judge(case.query, case.reference_answer, answer), ""
+            return await self._best(case, answer), ""
         except JudgeError as error:
             return None, str(error)
+
+    async def _best(self, case: Case, answer: str) -> Verdict:
+        """The verdict by the usual answer; where that is wrong, by others that are as right, one by one."""
+        first = verdict = await self.judge.judge(case.query, case.reference_answer, answer)
+        for reference in dict.fromkeys(case.alternatives):
+            if verdict.correct:
+                return verdict
+            verdict = await self.judge.judge(case.query, reference, answer)
+        return verdict if verdict.correct else first
 
     def _value(self, verdict: Verdict) -> float:
         graded = self.graded and verdict.score is not None

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from document_sets import pages_of, picture, taken, write_files, write_json
+from document_sets import pages_of, picture, taken, write_files, write_json, write_lines, write_table
 
 from vrag.errors import CaseError
 from vrag.evaluation.benchmark import Filed
@@ -109,11 +109,72 @@ def test_a_name_that_no_file_can_have_everywhere_is_made_one(tmp_path: Path) -> 
     ]
 
 
-def test_missing_documents_and_questions_are_named(tmp_path: Path) -> None:
-    with pytest.raises(CaseError, match=r"no rag_dataset\.json"):
+@pytest.mark.parametrize("name", ["questions.json", "Fragen.jsonl", "q.ndjson", "q.parquet"])
+def test_one_file_of_questions_at_the_top_has_its_documents_anywhere_below(tmp_path: Path, name: str) -> None:
+    write_files(tmp_path, "deep/er/report.pdf", "other.txt", "deep/data.json", ".hidden.json")
+    if name.endswith("parquet"):
+        write_table(tmp_path / name, [example()], None)
+    elif name.endswith(".json"):
+        write_json(tmp_path / name, [example()])
+    else:
+        write_lines(tmp_path / name, [example()])
+
+    opened = DatasetJson().open(tmp_path)
+    cases, documents = taken(opened)
+
+    assert [(case.uid, case.reference_page) for case in cases] == [("dataset-report.pdf_0", (2,))]
+    assert documents == [
+        Filed("report.pdf", tmp_path / "deep" / "er" / "report.pdf"),
+        Filed("data.json", tmp_path / "deep" / "data.json"),
+        Filed("other.txt", tmp_path / "other.txt"),
+    ]
+    assert opened.title == f"{tmp_path.name}: your own questions"
+
+
+def test_a_file_that_is_called_as_ours_goes_first(tmp_path: Path) -> None:
+    write_files(own(tmp_path, example()), "pdf/report.pdf", "elsewhere.pdf")
+    write_json(tmp_path / "questions.json", ["not read"])
+
+    assert [one.name for one in taken(DatasetJson().open(tmp_path))[1]] == ["report.pdf"]
+
+
+def test_pages_as_pictures_are_found_anywhere_as_well(tmp_path: Path) -> None:
+    shown = drawn(tmp_path / "scans", "report_1.jpg", "report_2.jpg")
+    write_json(tmp_path / "questions.json", {"examples": [example()]})
+
+    (document,) = taken(DatasetJson().open(tmp_path))[1]
+
+    assert (document.name, pages_of(document)) == ("report.pdf", list(shown.values()))
+
+
+@pytest.mark.parametrize("made", [".preparing", "benchmark.json", "conditions.json", "records.jsonl"])
+def test_what_was_made_of_the_folder_is_not_asked_about(tmp_path: Path, made: str) -> None:
+    write_files(tmp_path, "report.pdf", f"out/{made}", "out/documents/report.pdf", "out/report.html")
+    write_json(tmp_path / "questions.json", [example()])
+
+    documents = taken(DatasetJson().open(tmp_path))[1]
+
+    assert documents == [Filed("report.pdf", tmp_path / "report.pdf")]
+
+
+def test_files_that_may_all_be_questions_are_named(tmp_path: Path) -> None:
+    for name in ("a.json", "b.jsonl"):
+        write_json(tmp_path / name, [])
+    with pytest.raises(CaseError, match=r"2 files that may be questions: 'a.json', 'b.jsonl'.*right one"):
         DatasetJson().open(tmp_path)
-    with pytest.raises(CaseError, match=r"1 of the 1 documents.*report\.pdf.*pdf/ or img/"):
+
+
+def test_missing_documents_and_questions_are_named(tmp_path: Path) -> None:
+    write_json(tmp_path / "deep" / "questions.json", [example()])
+    with pytest.raises(CaseError, match=r"no rag_dataset\.json, nor.*It holds.*pdf/ or img/.*anywhere below"):
+        DatasetJson().open(tmp_path)
+    with pytest.raises(
+        CaseError, match=r"1 of the 1 documents.*report\.pdf.*Put them.*pdf/ or img/"
+    ) as refused:
         DatasetJson().open(own(tmp_path, example()))
+    assert "Get" not in str(refused.value)
+    with pytest.raises(CaseError, match=r"1 of the 1 documents.*report\.pdf"):
+        DatasetJson().open(tmp_path / "deep")
 
 
 @pytest.mark.parametrize(

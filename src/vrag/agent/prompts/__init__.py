@@ -56,10 +56,14 @@ def worded(own: str | None, file: str, *, actions: str, profile: Profile) -> str
     return filled if placed or not actions else f"{filled.rstrip()}\n{actions}"
 
 
-def texts() -> list[str]:
-    """All prompt files as they stand, in the order of their names: what a vocabulary has to cover."""
+def texts(*, without: tuple[str, ...] = ()) -> list[str]:
+    """The prompt files as they stand, in the order of their names: what a vocabulary has to cover.
+
+    Args:
+        without: Beginnings of the names of those to leave out.
+    """
     names = sorted(file.name for file in files(__name__).iterdir() if file.name.endswith(".md"))
-    return [_template(__name__, name).template for name in names]
+    return [_template(__name__, name).template for name in names if not name.startswith(without)]
 
 
 @cache

@@ -1,21 +1,23 @@
-"""A data set of one's own, in the JSON of the seeds: `rag_dataset.json` beside `pdf/` or `img/`."""
+"""A data set of one's own, in the JSON of the seeds: a file of questions, with the documents beside it."""
 
 from __future__ import annotations
 
 import re
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from vrag.cases import SOURCES
+from vrag.errors import CaseError
 from vrag.evaluation.benchmark import Filed, Hub, Opened
 from vrag.evaluation.benchmarks.intake import gold_by_document, one_split, read_questions, take_in
-from vrag.evaluation.benchmarks.names import Names, filed, need_all, safe_name
+from vrag.evaluation.benchmarks.names import SHOWN, Names, filed, need_all, safe_name
 from vrag.evaluation.benchmarks.pictures import with_pages
-from vrag.evaluation.benchmarks.published import find_all, missing
+from vrag.evaluation.benchmarks.published import find_all
 from vrag.evaluation.benchmarks.remarks import Remarks
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Generator, Iterator, Mapping
     from pathlib import Path
 
     from vrag.evaluation.benchmark import DocumentSource
@@ -26,18 +28,28 @@ FOLDERS = ("pdf", "img")
 _PAGE = re.compile(r"(.+)_(\d{1,5})\.(?:jpe?g|png)", re.IGNORECASE | re.DOTALL)
 """How the reference names pictures of pages: `<stem>_<page from 1>.jpg`."""
 
-HUB = Hub(repo="your own folder", note="It holds rag_dataset.json, and pdf/ or img/ beside it.")
+LAYOUT = (
+    "It holds rag_dataset.json with pdf/ or img/ beside it; or one file of questions (.json, .jsonl, "
+    ".parquet) at its top, and the documents anywhere below."
+)
+HUB = Hub(repo="your own folder", note=LAYOUT)
+QUESTIONS, KINDS = "rag_dataset.json", frozenset({".json", ".jsonl", ".ndjson", ".parquet"})
+MADE = (".preparing", "benchmark.json", "conditions.json", "records.jsonl")
+"""Folders below that hold one of these were made by `vrag eval`: nothing in them is a document."""
 
 
 @dataclass(frozen=True, slots=True)
 class DatasetJson:
-    """`rag_dataset.json` with the collection it is asked of: everything in `pdf/` and `img/`.
+    """A file of questions with the collection it is asked of.
+
+    That is `rag_dataset.json`, and everything in `pdf/` and `img/` beside it. Where no file is called so, the
+    one file of questions at the top of the folder, and everything below that can be read.
 
     Pictures that are called `<stem>_<page>.jpg` are the pages of `<stem>.pdf`, where that is not in `pdf/`.
     """
 
     name: str = "dataset"
-    title: str = "A data set of your own, as rag_dataset.json"
+    title: str = "A data set of your own"
     about: str = "your own questions"
     licence: str = "your own"
     hub: Hub = HUB
@@ -50,18 +62,50 @@ class DatasetJson:
             CaseError: If they are missing, or a row is no case.
         """
         one_split(split, "test")
-        paths = find_all(folder, "rag_dataset.json")
-        if not paths:
-            raise missing(folder, "rag_dataset.json", self.hub)
+        questions = _questions(folder)
         remarks = Remarks()
-        read = (case for _, _, made in read_questions(paths[:1], SOURCES["dataset"]) for case in made)
+        read = (case for _, _, made in read_questions([questions], SOURCES["dataset"]) for case in made)
         cases = take_in(read, self.name, self.name, remarks)
-        beside = paths[0].parent
-        files = Names(path for name in FOLDERS for path in _readable(beside / name))
+        files = Names(_beside(questions))
         wanted = gold_by_document(cases)
         pages = _pages(files, wanted)
-        need_all((name for name in wanted if name not in pages), files, beside, self.hub)
-        return Opened(cases, _documents(wanted, files, pages, remarks), remarks.notes)
+        with _own_hint():
+            need_all((name for name in wanted if name not in pages), files, questions.parent, self.hub)
+        documents = _documents(wanted, files, pages, remarks)
+        return Opened(cases, documents, remarks.notes, _title(folder))
+
+
+def _questions(folder: Path) -> Path:
+    """The file of questions.
+
+    Raises:
+        CaseError: If there is none, or it cannot be told which one it is.
+    """
+    found = find_all(folder, "*")
+    if named := next((path for path in found if path.name == QUESTIONS), None):
+        return named
+    top = folder.absolute()
+    tops = [path for path in found if path.parent == top and path.suffix.lower() in KINDS]
+    if len(tops) == 1:
+        return tops[0]
+    if not tops:
+        raise CaseError(f"{folder} holds no {QUESTIONS}, nor another file of questions at its top.", LAYOUT)
+    names = ", ".join(f"{path.name!r:.80}" for path in tops[:SHOWN]) + (", …" if len(tops) > SHOWN else "")
+    raise CaseError(
+        f"{folder} holds no {QUESTIONS}, and {len(tops)} files that may be questions: {names}.",
+        f"Call the right one {QUESTIONS}, beside pdf/ or img/; or leave one file of these kinds at the top.",
+    )
+
+
+def _beside(questions: Path) -> list[Path]:
+    """The files of documents that are asked about."""
+    if questions.name == QUESTIONS:
+        return [path for name in FOLDERS for path in _readable(questions.parent / name)]
+    readable = _readable(questions.parent)
+    above = {questions.parent, *questions.parent.parents}
+    below = {folder for path in readable for folder in path.parents} - above
+    made = {folder for folder in below if any((folder / name).exists() for name in MADE)}
+    return [path for path in readable if path != questions and made.isdisjoint(path.parents)]
 
 
 def _readable(folder: Path) -> list[Path]:
@@ -71,6 +115,20 @@ def _readable(folder: Path) -> list[Path]:
     if not folder.is_dir():
         return []
     return [path for path in find_all(folder, "*") if path.suffix.lower() in CONVERTERS]
+
+
+@contextmanager
+def _own_hint() -> Generator[None]:
+    """Documents of one's own cannot be got anywhere: their places are told in the hint."""
+    try:
+        yield
+    except CaseError as error:
+        raise CaseError(error.message, f"Put them there under these names. {LAYOUT}") from error
+
+
+def _title(folder: Path) -> str:
+    name = "".join(sign for sign in folder.absolute().name if sign.isprintable())
+    return f"{name}: your own questions" if name else ""
 
 
 def _pages(files: Names, wanted: Mapping[str, set[int]]) -> dict[str, dict[int, Path]]:

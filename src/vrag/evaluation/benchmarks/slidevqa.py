@@ -40,6 +40,7 @@ _NUMBERED = re.compile(r"-(\d{1,4})-\d+\.\w+$")
 HUB = Hub(
     repo="NTT-hil-insight/SlideVQA",
     files=("data/test-*.parquet",),
+    splits=("test",),
     note="Agree to the terms there first.",
 )
 

@@ -34,6 +34,7 @@ SPLITS = {
 HUB = Hub(
     repo="rajpurkar/squad_v2",
     files=("squad_v2/validation-*.parquet",),
+    splits=("dev-v2.0",),
     note="Or dev-v2.0.json of https://rajpurkar.github.io/SQuAD-explorer.",
 )
 

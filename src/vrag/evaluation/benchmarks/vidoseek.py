@@ -45,6 +45,7 @@ LABELS = {
 HUB = Hub(
     repo="autumncc/ViDoSeek",
     files=("vidoseek.json", "vidoseek_pdf_document.zip"),
+    splits=("vidoseek",),
     note="Unpack vidoseek_pdf_document.zip beside vidoseek.json.",
 )
 

@@ -39,6 +39,8 @@ _PLACES = re.compile(r"\$\w+")
 _LEAST = 8
 """Characters of a piece of a prompt, at least, that is a token of its own."""
 _HEADS = 4
+_UNTAUGHT = ("rag", "react")
+"""Beginnings of the names of prompts of agents that nobody trains: their pieces would only enlarge it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,7 +136,7 @@ def _pieces() -> list[str]:
 
     Pieces of the grammar, the instructions, and what prompts hold between their places to fill in.
     """
-    between = (piece for text in texts() for piece in _PLACES.split(text))
+    between = (piece for text in texts(without=_UNTAUGHT) for piece in _PLACES.split(text))
     ours = {piece for piece in between if len(piece) >= _LEAST}
     return [*_lines("pieces.json"), *_lines("instructions.json"), *sorted(ours)]
 

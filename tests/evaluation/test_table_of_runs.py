@@ -1,0 +1,74 @@
+"""Runs side by side: what stands in which cell."""
+
+from __future__ import annotations
+
+import pytest
+
+from vrag.errors import CaseError
+from vrag.evaluation.layout import ALL, Cell, lay_out
+from vrag.evaluation.record import Outcome, Record, Subject
+
+
+def record(uid: str, outcome: str, benchmark: str = "a", kind: str = "single", **measures: float) -> Record:
+    subject = Subject(
+        benchmark=benchmark,
+        uid=uid,
+        question="?",
+        references=("x",),
+        answerable=True,
+        document="d.pdf",
+        query_type=kind,
+        source_type=("Text", "Table") if uid == "both" else ("Text",),
+    )
+    return Record(subject=subject, outcome=Outcome(outcome), measures=measures)
+
+
+GOOD = [record("1", "right"), record("2", "right", kind="multi"), record("3", "wrong", "b")]
+POOR = [record("1", "failed"), record("2", "right", kind="multi"), record("3", "unjudged", "b")]
+
+
+def test_each_cell_is_the_mean_of_its_questions() -> None:
+    made = lay_out({"good": GOOD, "poor": POOR})
+    assert made.columns == (("a", ""), ("b", ""), (ALL, ""))
+    assert made.rows["good"] == (Cell(1.0, 2), Cell(0.0, 1), Cell(2 / 3, 3))
+    assert made.rows["poor"] == (Cell(0.5, 2), Cell(None, 0), Cell(0.5, 2)), (
+        "unjudged is left out, failed is 0"
+    )
+
+
+def test_columns_within_a_benchmark() -> None:
+    made = lay_out({"good": GOOD}, by="query_type")
+    assert made.columns == (("a", "multi"), ("a", "single"), ("b", "single"), (ALL, ""))
+    assert made.heads == ("a multi", "a single", "b single", "all")
+    made = lay_out({"x": [record("both", "right"), record("1", "wrong")]}, by="source_type")
+    assert made.columns == (("a", "Table"), ("a", "Text"), (ALL, ""))
+    assert made.heads == ("Table", "Text", "all"), "one benchmark need not be named"
+    assert made.rows["x"] == (Cell(1.0, 1), Cell(0.5, 2), Cell(0.5, 2)), "in both columns, once in all"
+
+
+def test_a_run_without_a_benchmark_has_an_empty_cell() -> None:
+    made = lay_out({"good": GOOD, "part": GOOD[:1]})
+    assert made.rows["part"][1] == Cell(None, 0)
+    assert "| – |" in made.markdown
+
+
+def test_markdown_is_in_percent_with_the_best_in_bold() -> None:
+    lines = lay_out({"good": GOOD, "a|b": POOR}).markdown.splitlines()
+    assert lines[0] == "|  | a | b | all |"
+    assert lines[2] == "| good | **100.0** | **0.0** | **66.7** |"
+    assert lines[3] == "| a\\|b | 50.0 | – | 50.0 |"
+
+
+def test_amounts_are_told_as_they_are_and_no_best() -> None:
+    made = lay_out(
+        {"x": [record("1", "right", turns=4.0)], "y": [record("1", "right", turns=2.0)]}, measure="turns"
+    )
+    assert made.markdown.splitlines()[2:] == ["| x | 4.0 | 4.0 |", "| y | 2.0 | 2.0 |"]
+
+
+def test_unknown_columns_and_measures_are_refused() -> None:
+    with pytest.raises(CaseError, match="no columns by 'colour'") as told:
+        lay_out({"x": GOOD}, by="colour")
+    assert "query_type" in (told.value.hint or "")
+    with pytest.raises(CaseError, match="has the measure iou"):
+        lay_out({"x": GOOD}, measure="iou")
