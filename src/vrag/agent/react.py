@@ -11,11 +11,10 @@ from typing import TYPE_CHECKING
 
 from vrag.agent.actions import Action, Turn, parse
 from vrag.agent.prompts import prompt
-from vrag.agent.vrag import VragEpisode, opening
+from vrag.agent.vrag import Vrag, VragEpisode, opening
 
 if TYPE_CHECKING:
     from vrag.agent.environment import Environment
-    from vrag.agent.memory import MemoryOptions
     from vrag.agent.question import Question
 
 __all__ = ["React", "ReactEpisode"]
@@ -24,28 +23,13 @@ _WITHOUT = frozenset({"bbox"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class React:
-    """The method: one growing conversation of searches."""
-
-    instruction: str | None = None
-    """The user's own wording, in place of ours."""
-    reselect: bool = False
-    """Whether the model is asked which of its evidence counts before the answer is given."""
+class React(Vrag):
+    """The method: one growing conversation of searches; options and limits are those of VRAG."""
 
     @property
     def name(self) -> str:
         """How it is called in run files and on the command line."""
         return "react"
-
-    @property
-    def steps(self) -> int:
-        """Model calls of a run, where nothing else is said: as many as VRAG has."""
-        return 10
-
-    @property
-    def memory(self) -> MemoryOptions | None:
-        """There is none: everything stays in sight."""
-        return None
 
     def begin(self, environment: Environment, question: str | Question) -> ReactEpisode:
         """A new run: nothing searched, nothing shown but what came with the question; see `Method`.

@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 
 __all__ = ["made_with", "open_judge", "open_scorer"]
 
+VERDICTS = "verdicts.sqlite"
+"""What a judge that is a model said of the runs of a folder."""
+
 
 def made_with(settings: Settings, agent: Agent, searcher: Searcher) -> dict[str, Any]:
     """What runs are made with, as JSON by name: those of other values do not belong into one folder.
@@ -47,13 +50,15 @@ def made_with(settings: Settings, agent: Agent, searcher: Searcher) -> dict[str,
     return {**made, "checkpoint": checkpoint_digest(find_checkpoint(settings.model.removeprefix(LOCAL)))}
 
 
-def open_judge(settings: Settings, *, exact: bool = False) -> Judge:
+def open_judge(settings: Settings, *, exact: bool = False, beside: Path | None = None) -> Judge:
     """Who says whether an answer is right: the model that the settings name, or rules.
 
     Args:
         settings: Name the model and its server.
         exact: Whether rules take an answer for right only if it is the reference word for word: a small
             vocabulary has words that differ in a letter.
+        beside: The folder of the runs that are judged: a model's verdicts are kept there, where the settings
+            name no other place.
 
     Raises:
         SettingsError: If a model is named and no server, or its key does not go there.
@@ -70,7 +75,8 @@ def open_judge(settings: Settings, *, exact: bool = False) -> Judge:
         "model_key": SecretStr(settings.key("judge_key") or ""),
     }
     chat = open_chat(settings.model_copy(update=asked).withholding({}))
-    cache = Path(settings.judge_cache).expanduser() if settings.judge_cache else None
+    own = None if beside is None else beside / VERDICTS
+    cache = Path(settings.judge_cache).expanduser() if settings.judge_cache else own
     return CachedJudge(EndpointJudge(chat), cache)
 
 
@@ -80,6 +86,7 @@ def open_scorer(
     parts: Sequence[str] = (),
     *,
     exact: bool = False,
+    beside: Path | None = None,
 ) -> CompositeReward:
     """What a run earns: VRAG's composite reward, or VimRAG's outcome.
 
@@ -88,11 +95,12 @@ def open_scorer(
         weights: Of the parts; None for what is usual for the agent.
         parts: Names of parts of installed packages, measured even without a weight.
         exact: See `open_judge`.
+        beside: See `open_judge`.
 
     Raises:
         SettingsError: If the settings do not fit each other, or a part is not installed.
     """
-    judge = open_judge(settings, exact=exact)
+    judge = open_judge(settings, exact=exact, beside=beside)
     extras = load_parts([*parts, *(weights.extras if weights else ())])
     if weights is None and settings.agent == "vimrag":
         return OutcomeReward(judge, extras=extras)

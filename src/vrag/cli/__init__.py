@@ -10,8 +10,8 @@ if TYPE_CHECKING:
 
 __all__ = ["app", "main"]
 
-STOPPED = 130
-"""Exit status after Ctrl-C, as shells have it."""
+DONE, FAILED, STOPPED = 0, 1, 130
+"""Exit statuses; the last after Ctrl-C, as shells have it."""
 
 
 def main() -> None:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from vrag.cli import DONE, FAILED, STOPPED
 from vrag.cli.asking import MaxSteps, TopK
 from vrag.cli.display import (
     Agent,
@@ -45,10 +46,6 @@ if TYPE_CHECKING:
     from vrag.types import Case
 
 __all__ = ["answers"]
-
-DONE, FAILED, STOPPED = 0, 1, 130
-VERDICTS = "verdicts.sqlite"
-"""Beside runs that are kept, where no other place is named: what a judge that is a model said of them."""
 
 
 def answers(
@@ -154,20 +151,13 @@ class _Job:
             else open_campaign(self.runs, made_with(self.settings, agent, searcher))
         )
         with kept as campaign, progress_line() as tell:
-            scorer = open_scorer(self._judged, exact=self.exact)
+            scorer = open_scorer(self.settings, exact=self.exact, beside=self.runs)
             return asyncio.run(self._report(agent, scorer, campaign, tell))
 
     def facts(self, report: AnswerReport) -> dict[str, object]:
         """The report for machines."""
         kept = {} if self.runs is None else {"runs": str(self.runs), "before": self.before}
         return {**report.as_dict(), "stopped": self.stopped, **kept}
-
-    @property
-    def _judged(self) -> Settings:
-        """The settings of the judge: where runs are kept, so are verdicts."""
-        if self.runs is None or self.settings.judge_cache:
-            return self.settings
-        return self.settings.model_copy(update={"judge_cache": str(self.runs / VERDICTS)})
 
     async def _report(
         self,

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from vrag.cli import DONE, FAILED, STOPPED
 from vrag.cli.asking import MaxSteps, TopK
 from vrag.cli.benchmark_report import Written, tell_report_of, write_report
 from vrag.cli.display import (
@@ -50,10 +51,6 @@ if TYPE_CHECKING:
     from vrag.types import Case
 
 __all__ = ["run"]
-
-DONE, FAILED, STOPPED = 0, 1, 130
-VERDICTS = "verdicts.sqlite"
-"""Beside the runs, where no other place is named: what a judge that is a model said of them."""
 
 
 def run(
@@ -205,7 +202,7 @@ class _Job:
         with open_campaign(self.out, conditions) as campaign, progress_line(quiet=self.quiet) as tell:
             found = self._found(bench)
             recorder = _Recorder(self, Names.of(bench.documents), found)
-            scorer = CompositeReward(open_judge(self._judged, exact=self.exact), gate=False)
+            scorer = CompositeReward(open_judge(self.settings, exact=self.exact, beside=self.out), gate=False)
             asyncio.run(self._work(agent, scorer, campaign, recorder, tell))
             ordered = [self.made[key] for key in self._keys() if key in self.made]
             return write_evaluation(self.out, self._conditions(conditions), ordered)
@@ -230,13 +227,6 @@ class _Job:
         """What was measured, for machines."""
         told = {"folder": str(self.out), "before": self.before, "stopped": self.stopped}
         return {**told, "files": list(map(str, written.files)), **written.summary}
-
-    @property
-    def _judged(self) -> Settings:
-        """The settings of the judge: verdicts are kept beside the runs."""
-        if self.settings.judge_cache:
-            return self.settings
-        return self.settings.model_copy(update={"judge_cache": str(self.out / VERDICTS)})
 
     def _attempts(self) -> Iterator[Attempt]:
         from vrag.rollouts.rollout import Attempt

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from vrag.cli import DONE, FAILED, STOPPED
 from vrag.cli.asking import ImageRoot, MaxSteps, TopK
 from vrag.cli.display import (
     Agent,
@@ -46,7 +47,6 @@ if TYPE_CHECKING:
 
 __all__ = ["rollout"]
 
-DONE, FAILED, STOPPED = 0, 1, 130
 LEAST_IN_A_ROW, IN_A_ROW = 8, 2
 """Failures in a row at which it is given up: at least so many, and so many times the concurrency."""
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
+from vrag.cli import DONE, FAILED, STOPPED
 from vrag.cli.display import err, plain, warn
 from vrag.errors import VragError
 
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Done", "ask_all"]
 
-DONE, FAILED, STOPPED = 0, 1, 130
 SHOWN = 70
 """Characters of a question in a line of progress."""
 

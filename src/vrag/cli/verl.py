@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from vrag.cli import STOPPED
 from vrag.cli.display import Json
 from vrag.cli.doctor import tell_checks
 from vrag.errors import MissingExtra, SettingsError, TrainingError
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
 
 __all__ = ["doctor", "run_to_its_end", "verl"]
 
-STOPPED = 130
 
 SearchServer = typer.Option("http://127.0.0.1:8001", "--search-url", help="Search server for the rollouts.")
 JudgeUrl = typer.Option(
