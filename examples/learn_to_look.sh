@@ -35,16 +35,20 @@ say "4. The skill: reinforcement, by what is found and what is answered"
 "${vrag[@]}" train plot trained --out curves.svg
 
 say "5. Held-out documents: before, after, and with blank pictures"
-asked=(eval answers corpus/held_out.json --collection collection --exact --max-steps 3)
-"${vrag[@]}" "${asked[@]}" --model local:taught/model --out before.json
-"${vrag[@]}" "${asked[@]}" --model local:trained/model --out after.json
-"${vrag[@]}" "${asked[@]}" --model local:trained/model --out blank.json --blank
+asked=(eval run corpus/held_out.json --collection collection --exact --max-steps 3)
+"${vrag[@]}" "${asked[@]}" --model local:taught/model --out before
+"${vrag[@]}" "${asked[@]}" --model local:trained/model --out after
+"${vrag[@]}" "${asked[@]}" --model local:trained/model --out blank --blank
+"${vrag[@]}" eval table before after blank
+"${vrag[@]}" eval compare before after --out comparison
 
 say "6. A question that it could not answer before"
 question=$(python3 - <<'PY'
 import json
-right = {name: {a["question"]: a["reward"]["correct"] for a in json.load(open(f"{name}.json"))["answers"]}
-         for name in ("before", "after", "blank")}
+right = {}
+for name in ("before", "after", "blank"):
+    records = map(json.loads, open(f"{name}/records.jsonl"))
+    right[name] = {one["subject"]["question"]: one["outcome"] == "right" for one in records}
 order = sorted(right["after"], key=lambda q: (right["before"][q], not right["after"][q], right["blank"][q]))
 print(order[0])
 PY

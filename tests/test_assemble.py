@@ -26,6 +26,7 @@ from vrag.assemble import (
     open_agent,
     open_chat,
     open_client,
+    open_extractor,
     open_for_adding,
     open_judge,
     open_profile,
@@ -368,6 +369,17 @@ class TestTraining:
         (asked,) = seen
         assert (asked.model, asked.base_url) == ("gpt-9", "http://judge.invalid/v1")
         assert asked.key("model_key") == "secret-of-the-judge"
+
+    def test_short_answers_are_made_by_the_model_of_the_judge_and_by_nobody_else(
+        self, tmp_path: Path
+    ) -> None:
+        named = load_settings(judge_model="gpt-9", judge_url="http://judge.invalid/v1").settings
+        assert open_extractor(named, beside=tmp_path).identity.startswith("gpt-9:")
+        assert open_judge(named, beside=tmp_path).identity.startswith("endpoint:gpt-9:")
+        assert [path.name for path in tmp_path.iterdir()] == ["verdicts.sqlite"]
+        with pytest.raises(SettingsError, match="none is named") as told:
+            open_extractor(load_settings().settings, beside=tmp_path)
+        assert "VRAG_JUDGE_MODEL" in (told.value.hint or "")
 
     def test_the_reward_is_that_of_the_agent(self) -> None:
         linear, graph = (open_scorer(load_settings(agent=agent).settings) for agent in ("vrag", "vimrag"))

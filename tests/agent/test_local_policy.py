@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import importlib
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -174,6 +175,14 @@ class TestSampling:
 
         assert drawn(1) == drawn(1)
         assert len({drawn(1), drawn(2), drawn(None), drawn(None)}) == 4
+
+    def test_with_another_seed_the_same_weights_draw_another_reply(self, checkpoints: Path) -> None:
+        options = LocalOptions(max_tokens=12, temperature=1.0)
+        policy = open_local(str(checkpoints / "qwen2_5_vl"), options=options)
+        one, other = (ask(policy.seeded(seed), "revenue?").text for seed in (1, 2))
+        again = open_local(str(checkpoints / "qwen2_5_vl"), options=replace(options, seed=1))
+        assert one == ask(again, "revenue?").text != other
+        assert policy.options.seed is None
 
     def test_the_global_generator_is_left_alone(self, checkpoints: Path) -> None:
         torch: Any = importlib.import_module("torch")

@@ -147,11 +147,6 @@ def test_without_a_model_the_offline_policy_is_rolled_out(desk: Path, tmp_path: 
     assert "token ids" not in result.output
 
 
-def test_a_local_model_with_a_seed_would_say_the_same_each_time(desk: Path, tmp_path: Path) -> None:
-    more = ("--model", "local:nowhere", "--seed", "1")
-    assert "every rollout" in str(invoke(desk, tmp_path / "out", None, *more).exception)
-
-
 def test_no_questions_are_refused(desk: Path, tmp_path: Path) -> None:
     (tmp_path / "none.json").write_text('{"examples": []}')
     result = CliRunner().invoke(app, ["rollout", str(tmp_path / "none.json"), "--out", str(tmp_path / "out")])

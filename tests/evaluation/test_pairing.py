@@ -119,6 +119,34 @@ def test_each_benchmark_may_have_its_own_judge_and_rules_beside_a_model() -> Non
     assert len(pair(first[:2], [record("1", judge="qwen"), record("2", judge="qwen")]).pairs) == 2
 
 
+def test_judges_of_one_name_that_judge_otherwise_are_refused() -> None:
+    first, second = [record(judge="qwen")], [record(outcome=Outcome.WRONG, judge="qwen")]
+    with pytest.raises(
+        CaseError, match="by endpoint:qwen:1 in the first run and by endpoint:qwen:2"
+    ) as error:
+        pair(first, second, judges=("endpoint:qwen:1", "endpoint:qwen:2"))
+    assert "again" in error.value.hint
+    with pytest.raises(CaseError, match=r"rules-2:0\.5"):
+        pair([record()], [record()], judges=("rules-2:0.5", "rules-3:0.5"))
+
+
+@pytest.mark.parametrize("judges", [("one", "one"), ("", "one"), ("one", ""), ("", "")])
+def test_the_same_judge_is_taken_and_one_that_was_not_kept(judges: tuple[str, str]) -> None:
+    assert len(pair([record(judge="qwen")], [record(judge="qwen")], judges=judges).pairs) == 1
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"outcome": Outcome.WRONG, "judge": "", "answer": "It was answered, though there is no answer."},
+        {"outcome": Outcome.ABSTAINED, "judge": "", "answer": None},
+        {"outcome": Outcome.UNJUDGED, "judge": ""},
+    ],
+)
+def test_how_a_judge_judges_does_not_matter_where_nobody_judged(more: dict[str, Any]) -> None:
+    assert len(pair([record()], [record("1", **more)], judges=("one", "other")).pairs) == 1
+
+
 # What a question counts
 
 

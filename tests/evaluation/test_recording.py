@@ -27,8 +27,8 @@ from vrag.agent.vimrag import Vimrag
 from vrag.agent.vrag import Vrag
 from vrag.cases import UNANSWERABLE
 from vrag.evaluation.names import Names
-from vrag.evaluation.record import Outcome, Record
-from vrag.evaluation.recording import needs_verdict, record_of, ruling
+from vrag.evaluation.record import Extraction, Outcome, Record
+from vrag.evaluation.recording import needs_extraction, needs_verdict, record_of, ruling
 from vrag.geometry import Box
 from vrag.profiles import PROFILES
 from vrag.reward import Reward
@@ -267,6 +267,63 @@ class TestRecords:
         )
         passage = PassageShown(**common(2), item=item_id("a" * 64, 1), document="a.txt", page=1)
         assert record(rollout(passage, case=asked), case=asked).measures["seen_recall"] == 0.5
+
+
+EXTRACTED = Extraction(answer="nine", form="integer")
+UNEXTRACTED = Extraction(answer=None, why="The judge a-model gave no short answer.")
+
+
+def with_extraction(extraction: Extraction | None, answer: str = "There are nine of them.") -> Record:
+    return record_of(CASE, 0, rollout(answer=answer), RIGHT, NAMES, rule=told, extraction=extraction)
+
+
+class TestShortAnswers:
+    def test_are_what_a_rule_is_told_and_the_answer_stays_what_was_said(self) -> None:
+        found = with_extraction(EXTRACTED)
+        assert (found.answer, found.extracted) == ("There are nine of them.", EXTRACTED)
+        assert found.measures["em"] == 1.0
+        assert Record.model_validate_json(found.model_dump_json()) == found
+
+    def test_that_could_not_be_had_leave_out_what_rules_measure_and_nothing_else(self) -> None:
+        found, given = with_extraction(UNEXTRACTED), with_extraction(None, "nine")
+        assert found.extracted == UNEXTRACTED
+        assert given.measures.keys() - found.measures.keys() == {"em"}
+        assert found.outcome is Outcome.RIGHT
+
+    def test_are_not_in_records_of_before(self) -> None:
+        line = with_extraction(None, "nine").model_dump(mode="json")
+        del line["extracted"]
+        assert Record.model_validate(line) == with_extraction(None, "nine")
+
+    @pytest.mark.parametrize("case", [CASE, UNKNOWN])
+    def test_can_be_made_of_an_answer_to_whatever_question(self, case: Case) -> None:
+        assert needs_extraction(rollout(case=case))
+
+    @pytest.mark.parametrize(
+        "run",
+        [
+            ABSTAINED,
+            rollout(answer=None, stop=StopReason.OUT_OF_STEPS),
+            rollout(answer=" "),
+            rollout(failure="Deadline: late"),
+            rollout(stop=StopReason.FAULT),
+            made(failure="ChatError: nobody there"),
+        ],
+    )
+    def test_can_be_made_of_nothing_else(self, run: Rollout) -> None:
+        assert not needs_extraction(run)
+
+    def test_say_whether_it_came_to_not_answerable(self) -> None:
+        said = Extraction(answer="Not answerable")
+        assert [one.declined for one in (with_extraction(EXTRACTED), with_extraction(UNEXTRACTED))] == [
+            False
+        ] * 2
+        assert record_of(CASE, 0, rollout(), RIGHT, NAMES, extraction=said).declined
+        assert record(ABSTAINED).declined
+
+
+def test_what_broke_off_earns_nothing_by_a_rule_whatever_it_had_said() -> None:
+    assert record(rollout(stop=StopReason.FAULT), None).measures["em"] == 0
 
 
 def rolled(method: Vrag | Vimrag, *replies: str, case: Case) -> Rollout:

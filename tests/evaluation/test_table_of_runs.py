@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from vrag.errors import CaseError
-from vrag.evaluation.layout import ALL, Cell, lay_out
+from vrag.evaluation.layout import ALL, LAYOUTS, Cell, joined, lay_out, lay_out_as
 from vrag.evaluation.record import Outcome, Record, Subject
 
 
@@ -72,3 +72,69 @@ def test_unknown_columns_and_measures_are_refused() -> None:
     assert "query_type" in (told.value.hint or "")
     with pytest.raises(CaseError, match="has the measure iou"):
         lay_out({"x": GOOD}, measure="iou")
+
+
+def asked(uid: str, outcome: str, query_type: str = "", sources: tuple[str, ...] = ()) -> Record:
+    benchmark = uid.partition("-")[0]
+    subject = Subject(
+        benchmark=benchmark,
+        uid=uid,
+        question="?",
+        references=("x",),
+        answerable=True,
+        document="d.pdf",
+        query_type=query_type,
+        source_type=sources,
+    )
+    return Record(subject=subject, outcome=Outcome(outcome), measures={"turns": 2.0})
+
+
+PAPERS = [
+    asked("slidevqa-1", "right", "Single-hop"),
+    asked("vidoseek-slidevqa_refined-17", "wrong", "Single-Hop"),
+    asked("slidevqa-2", "right", "Multi-hop & Numerical"),
+    asked("vidoseek-0a1b_2", "right", "Single-Hop"),
+    asked("vidoseek-0a1b_3", "wrong", "multi_hop"),
+    asked("mmlongbench-1", "right", sources=("Pure-text (Plain-text)", "Table")),
+    asked("mmlongbench-2", "wrong", sources=("Generalized-text (Layout)",)),
+    asked("mmlongbench-3", "wrong", sources=("Chart",)),
+    asked("mmlongbench-4", "wrong"),
+    asked("squad-1", "right"),
+]
+
+
+def test_the_table_of_vrag() -> None:
+    made = lay_out_as({"x": PAPERS}, LAYOUTS["vrag"])
+    assert made.heads == (
+        *("SlideVQA Single-hop", "SlideVQA Multi-hop", "ViDoSeek Extraction", "ViDoSeek Logic"),
+        *(f"MMLongBench {kind}" for kind in ("Text", "Table", "Chart", "Figure", "Layout")),
+        "Overall",
+    )
+    assert made.rows["x"] == (
+        *(Cell(0.5, 2), Cell(1.0, 1), Cell(1.0, 1), Cell(0.0, 1)),
+        *(Cell(1.0, 1), Cell(1.0, 1), Cell(0.0, 1), Cell(None, 0), Cell(0.0, 1)),
+        Cell(4 / 9, 9),  # without SQuAD's, with that of no kind
+    )
+
+
+def test_the_table_of_vimrag() -> None:
+    everything = [*PAPERS, *(asked(f"{name}-1", "right") for name in ("hotpotqa", "webqa", "lvbench"))]
+    made = lay_out_as({"all": everything, "some": PAPERS}, LAYOUTS["vimrag"])
+    assert made.heads == ("HotpotQA", "SQuAD", "WebQA", "SlideVQA", "MMLongBench", "LVBench", "Overall")
+    whole, some = made.rows["all"], made.rows["some"]
+    assert whole[:4] == (Cell(1.0, 1), Cell(1.0, 1), Cell(1.0, 1), Cell(2 / 3, 3))
+    assert whole[-1] == Cell(7 / 11, 11), "ViDoSeek is not in it"
+    assert some[-1] == Cell(None, 0), "a mean over fewer benchmarks is none to be compared"
+
+
+def test_a_paper_s_table_of_other_questions_is_refused() -> None:
+    with pytest.raises(CaseError, match="SlideVQA, ViDoSeek, MMLongBench"):
+        lay_out_as({"x": GOOD}, LAYOUTS["vrag"])
+    assert lay_out_as({"x": PAPERS}, LAYOUTS["vrag"], measure="turns").rows["x"][0] == Cell(2.0, 2)
+
+
+def test_runs_of_one_name_are_joined_but_not_of_the_same_questions() -> None:
+    made = joined([("x", PAPERS[:4]), ("y", PAPERS), ("x", PAPERS[4:])])
+    assert made == {"x": PAPERS, "y": PAPERS}
+    with pytest.raises(CaseError, match="called x both have slidevqa-1"):
+        joined([("x", PAPERS), ("x", PAPERS[:1])])

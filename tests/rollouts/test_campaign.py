@@ -212,6 +212,24 @@ def test_half_a_line_at_the_end_is_passed_over_and_then_removed(tmp_path: Path) 
     check(tmp_path / "out", 3)
 
 
+def test_files_that_a_killed_writer_left_are_removed_and_no_others(tmp_path: Path) -> None:
+    make(tmp_path / "out", 1)
+    ours = [".records.jsonl.0123abcd", ".campaign.json.89efcdab"]
+    theirs = [
+        ".report.html.0123abcd.part",
+        ".notes.md.20261122",
+        "records.jsonl.0123abcd",
+        ".conditions.json",
+    ]
+    for name in ours + theirs:
+        (tmp_path / "out" / name).write_text("half")
+    make(tmp_path / "out", 2)
+    left = {path.name for path in (tmp_path / "out").iterdir()}
+    assert left.isdisjoint(ours)
+    assert left.issuperset(theirs)
+    check(tmp_path / "out", 2)
+
+
 def test_a_line_that_is_none_says_where(tmp_path: Path) -> None:
     make(tmp_path / "out", 1)
     with (tmp_path / "out" / "rollouts.jsonl").open("ab") as file:

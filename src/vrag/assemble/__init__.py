@@ -22,9 +22,10 @@ from vrag.assemble.answering import (
     open_profile,
 )
 from vrag.assemble.searching import open_client, open_searcher, vector_options
+from vrag.assemble.seeding import agent_by_seed
 from vrag.assemble.service import Agents
 from vrag.assemble.shelf import Shelf
-from vrag.assemble.training import made_with, open_judge, open_scorer
+from vrag.assemble.training import made_with, open_extractor, open_judge, open_scorer
 from vrag.assemble.workbench import Workbench, open_workbench, run_store
 
 __all__ = [
@@ -34,6 +35,7 @@ __all__ = [
     "Agents",
     "Shelf",
     "Workbench",
+    "agent_by_seed",
     "agent_of",
     "chat_options",
     "corpus_options",
@@ -44,6 +46,7 @@ __all__ = [
     "open_chat",
     "open_client",
     "open_environment",
+    "open_extractor",
     "open_for_adding",
     "open_judge",
     "open_marked",

@@ -10,6 +10,7 @@ from pydantic import SecretStr
 from vrag.assemble.answering import LOCAL, open_chat
 from vrag.embed.checkpoint import checkpoint_digest, find_checkpoint
 from vrag.errors import SettingsError
+from vrag.evaluation.extracting import Extractor
 from vrag.reward import CompositeReward, OutcomeReward, Weights
 from vrag.reward.judges.cached import CachedJudge
 from vrag.reward.judges.endpoint import EndpointJudge
@@ -20,14 +21,15 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from vrag.agent.loop import Agent
-    from vrag.reward import Judge
+    from vrag.chat.base import ChatModel
+    from vrag.reward.judge import IdentifiedJudge
     from vrag.search.engine import Searcher
     from vrag.settings import Settings
 
-__all__ = ["made_with", "open_judge", "open_scorer"]
+__all__ = ["made_with", "open_extractor", "open_judge", "open_scorer"]
 
 VERDICTS = "verdicts.sqlite"
-"""What a judge that is a model said of the runs of a folder."""
+"""What a judge that is a model said of the runs of a folder: its verdicts, and short answers."""
 
 
 def made_with(settings: Settings, agent: Agent, searcher: Searcher) -> dict[str, Any]:
@@ -50,7 +52,7 @@ def made_with(settings: Settings, agent: Agent, searcher: Searcher) -> dict[str,
     return {**made, "checkpoint": checkpoint_digest(find_checkpoint(settings.model.removeprefix(LOCAL)))}
 
 
-def open_judge(settings: Settings, *, exact: bool = False, beside: Path | None = None) -> Judge:
+def open_judge(settings: Settings, *, exact: bool = False, beside: Path | None = None) -> IdentifiedJudge:
     """Who says whether an answer is right: the model that the settings name, or rules.
 
     Args:
@@ -65,6 +67,28 @@ def open_judge(settings: Settings, *, exact: bool = False, beside: Path | None =
     """
     if not settings.judge_model:
         return RulesJudge(least=1.0) if exact else RulesJudge()
+    return CachedJudge(EndpointJudge(_judge_model(settings)), _kept_in(settings, beside))
+
+
+def open_extractor(settings: Settings, *, beside: Path | None = None) -> Extractor:
+    """Who makes short answers of long ones for published rules to compare: the judge's model.
+
+    Args:
+        settings: Name the model and its server.
+        beside: As of `open_judge`: short answers are kept in the file of the verdicts.
+
+    Raises:
+        SettingsError: If no model is named, or no server, or its key does not go there.
+    """
+    if not settings.judge_model:
+        raise SettingsError(
+            "Short answers are extracted by the judge's model, and none is named.",
+            "Name it and its server: VRAG_JUDGE_MODEL and VRAG_JUDGE_URL; or take answers as they are given.",
+        )
+    return Extractor(_judge_model(settings), _kept_in(settings, beside))
+
+
+def _judge_model(settings: Settings) -> ChatModel:
     if not settings.judge_url:
         raise SettingsError(
             f"Where is the judge {settings.judge_model}?", "Name its server: --judge-url, VRAG_JUDGE_URL."
@@ -74,10 +98,13 @@ def open_judge(settings: Settings, *, exact: bool = False, beside: Path | None =
         "base_url": settings.judge_url,
         "model_key": SecretStr(settings.key("judge_key") or ""),
     }
-    chat = open_chat(settings.model_copy(update=asked).withholding({}))
+    return open_chat(settings.model_copy(update=asked).withholding({}))
+
+
+def _kept_in(settings: Settings, beside: Path | None) -> Path | None:
+    """The file of what the judge's model said; None where the settings name none, and there is no folder."""
     own = None if beside is None else beside / VERDICTS
-    cache = Path(settings.judge_cache).expanduser() if settings.judge_cache else own
-    return CachedJudge(EndpointJudge(chat), cache)
+    return Path(settings.judge_cache).expanduser() if settings.judge_cache else own
 
 
 def open_scorer(

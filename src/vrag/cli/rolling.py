@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import time
 from collections import Counter
 from contextlib import aclosing
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -32,8 +31,7 @@ from vrag.cli.display import (
 )
 from vrag.cli.paths import tell_absent
 from vrag.cli.questions import read_questions
-from vrag.cli.stopping import GOES_ON
-from vrag.errors import SettingsError
+from vrag.cli.stopping import GOES_ON, hopeless
 from vrag.settings import load_settings
 
 if TYPE_CHECKING:
@@ -46,9 +44,6 @@ if TYPE_CHECKING:
     from vrag.types import Case
 
 __all__ = ["rollout"]
-
-LEAST_IN_A_ROW, IN_A_ROW = 8, 2
-"""Failures in a row at which it is given up: at least so many, and so many times the concurrency."""
 
 
 def rollout(
@@ -220,7 +215,6 @@ class _Job:
         from vrag.rollouts.campaign import open_campaign
         from vrag.rollouts.searching import GatheredSearcher
 
-        self._check_seed()
         bench = open_workbench(self.settings)
         tell_absent(self.cases, bench.documents)
         bench.warm_up()
@@ -248,9 +242,11 @@ class _Job:
     async def _made(
         self, campaign: Campaign, agent: AgentOf, told: _Told, tell: Callable[[str], None]
     ) -> None:
+        from vrag.assemble import agent_by_seed
+
         making = campaign.made(
             campaign.left(self._attempts(), again=self.again),
-            self._agents(agent),
+            agent_by_seed(self.settings, agent),
             concurrency=self.concurrency,
             seconds=self.seconds,
         )
@@ -259,43 +255,13 @@ class _Job:
                 async for entry in entries:
                     told.add(entry)
                     tell(told.line)
-                    if told.in_a_row >= max(LEAST_IN_A_ROW, IN_A_ROW * self.concurrency):
+                    if hopeless(told.in_a_row, self.concurrency):
                         told.given_up = True
                         break
         except asyncio.CancelledError:  # Ctrl-C
             told.stopped = True
         finally:
             await agent.aclose()
-
-    def _check_seed(self) -> None:
-        """Refuses what would make all rollouts of a question the same."""
-        from vrag.assemble import LOCAL
-
-        if self.settings.seed is not None and self.settings.model.startswith(LOCAL) and self.samples > 1:
-            raise SettingsError(
-                "With a seed a local model says the same in every rollout of a question.",
-                "Leave out --seed and VRAG_SEED, or ask for --samples 1.",
-            )
-
-    def _agents(self, agent: AgentOf) -> Callable[[Attempt], AgentOf]:
-        """One for all; where there is a seed, one for each with a seed of its own."""
-        from vrag.assemble import LOCAL, open_policy
-
-        seed, model = self.settings.seed, self.settings.model
-        if seed is None or not model or model.startswith(LOCAL):
-            return lambda _: agent
-
-        def own(attempt: Attempt) -> AgentOf:
-            settings = self.settings.model_copy(update={"seed": _seed(seed, attempt)})
-            return replace(agent, policy=open_policy(settings, agent.environment))
-
-        return own
-
-
-def _seed(seed: int, attempt: Attempt) -> int:
-    """Differs by seed, case and sample: with one seed for all, every rollout of a group would be the same."""
-    said = f"{seed}\n{attempt.case.uid}\n{attempt.sample}".encode()
-    return int.from_bytes(hashlib.sha256(said).digest()[:4]) >> 1
 
 
 def _tell(told: _Told, out: Path) -> None:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import errno
+import glob
 import os
 import secrets
 import sys
+import time
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +24,10 @@ if TYPE_CHECKING:
 __all__ = ["STDOUT", "Inline", "check_out", "format_of", "save_report", "tell_saved", "write_file"]
 
 STDOUT = "-"
+UNFINISHED = ".part"
+"""What the name of a file ends with that is being written."""
+REST_SECONDS = 60.0
+"""Without a change, after which whoever wrote it was killed."""
 SUFFIXES = {".html": Format.HTML, ".htm": Format.HTML, ".md": Format.MARKDOWN, ".markdown": Format.MARKDOWN}
 Inline = typer.Option(
     False, "--inline", help="Markdown: the pictures in the file itself, as data, not in a folder beside it."
@@ -73,7 +80,7 @@ def save_report(report: Report, out: str, format: Format, *, inline: bool) -> di
 
 
 def write_file(out: str, data: bytes) -> dict[str, Any]:
-    """Writes a file whole or not at all, or prints it.
+    """Writes a file whole or not at all, or prints it; what killed writers of it left is taken away.
 
     Raises:
         RunError: If the place cannot be written.
@@ -82,14 +89,26 @@ def write_file(out: str, data: bytes) -> dict[str, Any]:
         sys.stdout.buffer.write(data)
         return {}
     target = named_path(out)
-    unfinished = target.parent / f".{target.name[:200]}.{secrets.token_hex(4)}"
+    beside = f".{target.name[:50]}."  # of four bytes each at most, and a name has 255
+    unfinished = target.parent / f"{beside}{secrets.token_hex(4)}{UNFINISHED}"
     try:
+        _sweep(target.parent, beside)
         unfinished.write_bytes(data)
         unfinished.replace(target)
     except OSError as error:
-        unfinished.unlink(missing_ok=True)
         raise _refused(target, error) from error
+    finally:
+        with suppress(OSError):
+            unfinished.unlink()
     return {"file": str(target), "bytes": len(data)}
+
+
+def _sweep(folder: Path, beside: str) -> None:
+    """Takes away what was left unfinished; another process may be writing what is young."""
+    for rest in folder.glob(f"{glob.escape(beside)}????????{UNFINISHED}"):
+        with suppress(OSError):
+            if time.time() - rest.stat().st_mtime > REST_SECONDS:
+                rest.unlink()
 
 
 def tell_saved(facts: dict[str, Any], reasons: tuple[str, ...]) -> None:

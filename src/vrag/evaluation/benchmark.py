@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     from vrag.types import Case
 
-__all__ = ["Benchmark", "DocumentSource", "Filed", "Hub", "Opened", "Paged", "Textual"]
+__all__ = ["Benchmark", "DocumentSource", "Filed", "Hub", "Opened", "Packed", "Paged", "Textual"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,6 +38,16 @@ class Filed:
 
 
 @dataclass(frozen=True, slots=True)
+class Packed:
+    """A document that lies in an archive."""
+
+    name: str
+    """How cases call it."""
+    pieces: Callable[[], Iterator[bytes]]
+    """Takes its bytes, in pieces. Raises `CaseError` where they are damaged."""
+
+
+@dataclass(frozen=True, slots=True)
 class Paged:
     """A document that was published as pictures of its pages."""
 
@@ -56,7 +66,7 @@ class Textual:
     text: str
 
 
-DocumentSource = Filed | Paged | Textual
+DocumentSource = Filed | Packed | Paged | Textual
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +120,7 @@ class Benchmark(Protocol):
         """Finds the files; reads them while cases and documents are taken.
 
         Args:
-            folder: As they were published or downloaded; archives are unpacked.
+            folder: As they were published or downloaded; documents may lie in zip archives.
             split: One of several; None for the one that results are reported on.
 
         Raises:

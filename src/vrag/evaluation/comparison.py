@@ -119,6 +119,7 @@ def compare(
     b: Iterable[Record],
     *,
     names: tuple[str, str] = ("A", "B"),
+    judges: tuple[str, str] = ("", ""),
     measures: Sequence[str] | None = None,
     by_group: Sequence[str] = (ACCURACY,),
     resamples: int = RESAMPLES,
@@ -133,6 +134,7 @@ def compare(
         a: The first run, in any order.
         b: The second.
         names: What they are called.
+        judges: Identities of who judged each; see `pairing.pair`.
         measures: Those to compare, the headline first; those that no question has in both runs are left out.
             None: accuracy, and all others in the order of the alphabet.
         by_group: Measures that are told by group too.
@@ -142,7 +144,7 @@ def compare(
     Raises:
         CaseError: If the runs cannot be paired (see `pairing.pair`), or have no measure in common.
     """
-    pairing = pair(a, b)
+    pairing = pair(a, b, judges=judges)
     make = partial(_contrasted, resamples=resamples, seed=seed)
     wanted = dict.fromkeys(measures if measures is not None else (ACCURACY, *_measured(pairing.pairs)))
     contrasts = [one for one in (make(pairing.pairs, measure) for measure in wanted) if one]

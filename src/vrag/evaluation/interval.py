@@ -8,37 +8,40 @@ some 80 % of cases where documents differ in how hard they are.
 from __future__ import annotations
 
 import math
-from collections import defaultdict
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import lru_cache
 from statistics import NormalDist
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from vrag.evaluation.bootstrap import draws
+
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Iterable, Sequence
+    from collections.abc import Hashable, Sequence
 
     from numpy.typing import NDArray
 
 __all__ = [
     "DIFFERENCE",
     "FEW",
+    "LEVEL",
     "RESAMPLES",
     "SHARE",
     "Interval",
     "Method",
-    "interval",
+    "Sample",
+    "intervals",
     "mean_interval",
+    "sample_of",
     "student",
     "wilson",
 ]
 
-_LEVEL = 0.95
-_NORMAL = NormalDist().inv_cdf((1 + _LEVEL) / 2)
-_AT_ONCE = 1 << 20
-"""Numbers drawn at once, at most: a bound on memory."""
+LEVEL = 0.95
+"""How sure an interval is."""
+_NORMAL = NormalDist().inv_cdf((1 + LEVEL) / 2)
 
 RESAMPLES = 2_000
 """Draws that an interval is made of."""
@@ -48,8 +51,6 @@ DIFFERENCE = (-1.0, 1.0)
 """Limits of a difference of two such measures."""
 FEW = 6
 """Documents below which an interval, or a test by document, says little."""
-
-_T = TypeVar("_T")
 
 
 class Method(StrEnum):
@@ -87,45 +88,71 @@ class Interval:
         }
 
 
-def interval(
-    records: Iterable[_T],
-    statistic: Callable[[Sequence[_T]], float | None],
-    document: Callable[[_T], Hashable],
-    *,
-    limits: tuple[float, float] | None = SHARE,
-    resamples: int = RESAMPLES,
-    seed: int = 0,
-) -> Interval | None:
-    """The interval of any statistic, by taking it of every draw: a ratio, an F1, a percentile.
+@dataclass(frozen=True, slots=True, eq=False)
+class Sample:
+    """What an interval is taken of: a mean over questions, or another ratio of sums over documents."""
 
-    The quantiles of the draws are expanded (see `mean_interval`). Draws of which the statistic is undefined
-    are left out. For a mean, `mean_interval` is the same and quick.
+    parts: NDArray[np.float64]
+    """Numerator and denominator of each document, shape (documents, 2); for a mean, sum and count."""
+    cases: int
+    """Different questions, for where drawing documents tells nothing."""
+    limits: tuple[float, float] | None
+    """The least and the greatest it can be; None where there are no limits."""
+    only: float | None = None
+    """What all values are, where they are all the same."""
+
+    @property
+    def estimate(self) -> float:
+        """The ratio; 0 without a denominator."""
+        above, below = (math.fsum(column) for column in self.parts.T)
+        return above / below if below else 0.0
+
+
+def sample_of(
+    values: NDArray[np.float64],
+    documents: NDArray[np.intp],
+    *,
+    questions: int | None = None,
+    limits: tuple[float, float] | None = SHARE,
+) -> Sample:
+    """The sample of a mean.
 
     Args:
-        records: What the statistic is of; their order does not matter if it does not to the statistic.
-        statistic: Of a sample; None or NaN where it is undefined, such as a precision of nothing.
-        document: What is drawn together.
-        limits: The least and the greatest the statistic can be; None where it has no limits.
+        values: One for each question, finite and within the limits, shape (n,).
+        documents: What each is about, by number, shape (n,).
+        questions: As of `mean_interval`.
+        limits: As of `mean_interval`.
+    """
+    order = np.argsort(values, kind="stable")  # rounding must not depend on the order of the questions
+    counts = np.bincount(documents)
+    sums = np.zeros(len(counts))
+    np.add.at(sums, documents[order], values[order])
+    same = len(values) > 0 and bool(values[order[0]] == values[order[-1]])
+    return Sample(
+        np.stack([sums, counts.astype(np.float64)], axis=1)[counts > 0],
+        len(values) if questions is None else questions,
+        limits,
+        float(values[0]) if same else None,
+    )
+
+
+def intervals(
+    samples: Sequence[Sample], *, resamples: int = RESAMPLES, seed: int = 0
+) -> list[Interval | None]:
+    """The intervals of many samples, as `mean_interval` takes each: they share the draws, which is quick.
+
+    Args:
+        samples: Each of at least one document.
         resamples: How many draws.
         seed: Of the draws.
-
-    Returns:
-        None where there is nothing to take the statistic of; and where drawing says nothing (one document, or
-        every draw gives the same) of a statistic without limits.
     """
-    given = list(records)
-    estimate = _defined(statistic(given)) if given else None
-    if estimate is None:
-        return None
-    clusters = _clusters(given, document)
-    drawn: list[float] = []
-    if len(clusters) > 1:
-        for picks in np.random.default_rng(seed).integers(0, len(clusters), (resamples, len(clusters))):
-            value = _defined(statistic([record for pick in picks for record in clusters[int(pick)]]))
-            if value is not None:
-                drawn.append(value)
-    found = _expanded(np.asarray(drawn, np.float64), len(clusters), limits)
-    return found or _scaled_wilson(estimate, len(given), len(clusters), limits)
+    varied = [at for at, one in enumerate(samples) if one.only is None and len(one.parts) > 1]
+    drawn = draws([samples[at].parts for at in varied], resamples=resamples, seed=seed)
+    found = {
+        at: _expanded(those, len(samples[at].parts), samples[at].limits)
+        for at, those in zip(varied, drawn, strict=True)
+    }
+    return [found.get(at) or _undrawn(one) for at, one in enumerate(samples)]
 
 
 def mean_interval(
@@ -168,16 +195,14 @@ def mean_interval(
     (0.0, 0.16, 'wilson')
     """
     _check(values, documents, limits)
-    if not values:
-        return None
-    cases = len(values) if questions is None else questions
-    clusters = _clusters(list(zip(documents, values, strict=True)), lambda one: one[0])
-    if min(values) == max(values):
-        return _unseen(values[0], cases, len(clusters), limits)
-    pairs = np.array([(math.fsum(value for _, value in one), len(one)) for one in clusters], np.float64)
-    drawn = _means(pairs, resamples, seed) if len(clusters) > 1 else np.empty(0)
-    mean = math.fsum(values) / len(values)
-    return _expanded(drawn, len(clusters), limits) or _scaled_wilson(mean, cases, len(clusters), limits)
+    places = {name: at for at, name in enumerate(dict.fromkeys(documents))}
+    sample = sample_of(
+        np.asarray(values, np.float64),
+        np.asarray([places[name] for name in documents], np.intp),
+        questions=questions,
+        limits=limits,
+    )
+    return intervals([sample], resamples=resamples, seed=seed)[0] if values else None
 
 
 def wilson(share: float, cases: int) -> tuple[float, float]:
@@ -228,7 +253,7 @@ def student(freedom: int) -> float:
     low, high = 1.9, 13.0
     while high - low > 1e-10:
         middle = (low + high) / 2
-        low, high = (low, middle) if _central(middle, freedom) > _LEVEL else (middle, high)
+        low, high = (low, middle) if _central(middle, freedom) > LEVEL else (middle, high)
     return (low + high) / 2
 
 
@@ -243,32 +268,6 @@ def _central(t: float, freedom: int) -> float:
     return 2 / math.pi * (angle + math.sin(angle) * math.cos(angle) * series)
 
 
-def _clusters(records: Sequence[_T], document: Callable[[_T], Hashable]) -> list[list[_T]]:
-    """Records of each document, the documents in an order that is theirs and not that of the records."""
-    found: defaultdict[Hashable, list[_T]] = defaultdict(list)
-    for record in records:
-        found[document(record)].append(record)
-    return [found[name] for name in sorted(found, key=repr)]
-
-
-def _means(pairs: NDArray[np.float64], resamples: int, seed: int) -> NDArray[np.float64]:
-    """Means of draws; `pairs` has sum and count of each document, shape (G, 2).
-
-    How often documents that are alike are drawn is drawn at once. The kinds stand in the order of their
-    numbers, so that neither the order of the questions nor names of documents change the draws.
-    """
-    draws, documents = np.random.default_rng(seed), len(pairs)
-    kinds, alike = np.unique(pairs, axis=0, return_counts=True)
-    rows = max(1, _AT_ONCE // len(kinds))
-    sums = np.concatenate(
-        [
-            draws.multinomial(documents, alike / documents, min(rows, resamples - at)) @ kinds
-            for at in range(0, resamples, rows)
-        ]
-    )
-    return sums[:, 0] / sums[:, 1]
-
-
 def _expanded(
     drawn: NDArray[np.float64], documents: int, limits: tuple[float, float] | None
 ) -> Interval | None:
@@ -279,6 +278,14 @@ def _expanded(
     low, high = (float(side) for side in np.quantile(drawn, [tail, 1 - tail]))
     least, most = limits or (-math.inf, math.inf)
     return Interval(max(least, low), min(most, high), Method.BOOTSTRAP, documents)
+
+
+def _undrawn(sample: Sample) -> Interval | None:
+    """Where drawing documents tells nothing."""
+    documents = len(sample.parts)
+    if sample.only is not None:
+        return _unseen(sample.only, sample.cases, documents, sample.limits)
+    return _scaled_wilson(sample.estimate, sample.cases, documents, sample.limits)
 
 
 def _scaled_wilson(
@@ -316,7 +323,3 @@ def _check(
     for value in values:
         if not math.isfinite(value) or not least <= value <= most:
             raise ValueError(f"{value} is no value between {least} and {most}")
-
-
-def _defined(value: float | None) -> float | None:
-    return None if value is None or not math.isfinite(value) else value

@@ -1,5 +1,6 @@
 """Several runs side by side, as papers lay out their tables: a row for each, columns by kind of question.
 
+Columns are those that the runs have, or those of a paper's table (`LAYOUTS`), in its order and by its names.
 Shares are in percent, and the last column is the mean over all questions, not over columns: a benchmark with
 more questions weighs more.
 """
@@ -19,12 +20,13 @@ from vrag.view.markdown import inline, table
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from vrag.evaluation.pairing import Key
     from vrag.evaluation.record import Record
 
-__all__ = ["ALL", "Cell", "Layout", "lay_out"]
+__all__ = ["ALL", "LAYOUTS", "OVERALL", "Cell", "Column", "Layout", "joined", "lay_out", "lay_out_as"]
 
-ALL = "all"
-"""The last column."""
+ALL, OVERALL = "all", "Overall"
+"""The last column, and what it is called in papers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +37,75 @@ class Cell:
     """None where nothing could be measured."""
     n: int
     """Questions and samples that it is the mean of."""
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column of a paper's table: questions of a benchmark, or of one kind of them."""
+
+    benchmark: str
+    """What stands above it."""
+    kind: str
+    """What it is called below that; empty where it is of the whole benchmark."""
+    prefixes: tuple[str, ...]
+    """How uids of its benchmark begin; of the prefixes of a table the longest that fits counts."""
+    by: str = ""
+    """One of `GROUPS`, where it is of one kind."""
+    labels: tuple[str, ...] = ()
+    """How the labels of that kind begin, in lower case and with hyphens: spellings of a label differ."""
+
+    def holds(self, record: Record) -> bool:
+        """Whether a question of its benchmark stands in it."""
+        return not self.by or any(
+            _spelled(label).startswith(self.labels) for label in GROUPS[self.by](record.subject)
+        )
+
+
+def _hops(benchmark: str, prefixes: tuple[str, ...], single: str, multi: str) -> tuple[Column, Column]:
+    return (
+        Column(benchmark, single, prefixes, "query_type", (_spelled(single), "single-hop")),
+        Column(benchmark, multi, prefixes, "query_type", (_spelled(multi), "multi-hop")),
+    )
+
+
+def _spelled(label: str) -> str:
+    return "-".join(label.lower().replace("_", " ").split())
+
+
+_SLIDEVQA = ("slidevqa-", "vidoseek-slidevqa_refined-")
+"""As published, and as the authors of ViDoSeek rewrote the questions for whole collections."""
+
+LAYOUTS: Mapping[str, tuple[Column, ...]] = {
+    "vrag": (
+        *_hops("SlideVQA", _SLIDEVQA, "Single-hop", "Multi-hop"),
+        *_hops("ViDoSeek", ("vidoseek-",), "Extraction", "Logic"),
+        *(
+            Column("MMLongBench", kind, ("mmlongbench-",), "source_type", labels)
+            for kind, labels in {
+                "Text": ("pure-text", "text"),
+                "Table": ("table",),
+                "Chart": ("chart",),
+                "Figure": ("figure",),
+                "Layout": ("generalized-text", "layout"),
+            }.items()
+        ),
+    ),
+    "vimrag": tuple(
+        Column(name, "", prefixes)
+        for name, prefixes in {
+            "HotpotQA": ("hotpotqa-",),
+            "SQuAD": ("squad-",),
+            "WebQA": ("webqa-",),
+            "SlideVQA": _SLIDEVQA,
+            "MMLongBench": ("mmlongbench-",),
+            "LVBench": ("lvbench-",),
+        }.items()
+    ),
+}
+"""Tables of papers by name: `vrag` (VRAG-RL, arXiv 2505.22019) and `vimrag` (VimRAG, arXiv 2602.12735: text,
+pictures, documents, videos; without its sets WikiHowQA, SyntheticQA and XVBench). Extraction and Logic are
+what ViDoSeek's files call single-hop and multi-hop. A question with several kinds of evidence stands in the
+column of each; one with none, as what cannot be answered, counts in the last column alone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +162,25 @@ class Layout:
         return f"**{told}**" if shown and cell.mean == best else told
 
 
+def joined(parts: Iterable[tuple[str, Sequence[Record]]]) -> dict[str, list[Record]]:
+    """Records by the name of their run: those of one name belong together, as benchmarks that were run apart.
+
+    Raises:
+        CaseError: If two of one name have the same question.
+    """
+    found: dict[str, dict[Key, Record]] = {}
+    for name, records in parts:
+        held = found.setdefault(name, {})
+        for record in records:
+            if record.key in held:
+                raise CaseError(
+                    f"Two runs that are called {name} both have {record.subject.uid}.",
+                    "Runs of one name are joined: give those of the same questions other names.",
+                )
+            held[record.key] = record
+    return {name: list(held.values()) for name, held in found.items()}
+
+
 def lay_out(
     runs: Mapping[str, Sequence[Record]], *, by: str = "benchmark", measure: str = ACCURACY
 ) -> Layout:
@@ -122,6 +212,47 @@ def lay_out(
             f"None of the runs has the measure {measure}.", "The report of a run names those it has."
         )
     return Layout(measure, columns, rows)
+
+
+def lay_out_as(
+    runs: Mapping[str, Sequence[Record]], columns: Sequence[Column], *, measure: str = ACCURACY
+) -> Layout:
+    """Lays out runs in the columns of a paper's table; the last is over all questions of its benchmarks.
+
+    A column that a run has no question of is empty, and so is its last where it lacks a whole benchmark of
+    the table: a mean over fewer would stand beside means over more.
+
+    Args:
+        runs: Records by the name of their run.
+        columns: Those of the table; see `LAYOUTS`.
+        measure: Which is told.
+
+    Raises:
+        CaseError: If no run has a question of the table with the measure.
+    """
+    heads = (*((column.benchmark, column.kind) for column in columns), (OVERALL, ""))
+    rows = {name: _row(records, columns, measure) for name, records in runs.items()}
+    if not any(cell.n for row in rows.values() for cell in row):
+        wanted = ", ".join(dict.fromkeys(column.benchmark for column in columns))
+        raise CaseError(
+            f"None of the runs has {measure} of a question of {wanted}.", "Name a measure that they have."
+        )
+    return Layout(measure, heads, rows)
+
+
+def _row(records: Sequence[Record], columns: Sequence[Column], measure: str) -> tuple[Cell, ...]:
+    parts: dict[str, list[Record]] = {column.benchmark: [] for column in columns}
+    prefixes = sorted(
+        {(prefix, column.benchmark) for column in columns for prefix in column.prefixes},
+        key=lambda one: -len(one[0]),
+    )
+    for record in records:
+        name = next((name for prefix, name in prefixes if record.subject.uid.startswith(prefix)), None)
+        if name is not None:
+            parts[name].append(record)
+    cells = [_cell(filter(column.holds, parts[column.benchmark]), measure) for column in columns]
+    every = _cell((record for held in parts.values() for record in held), measure)
+    return (*cells, every if all(parts.values()) else Cell(None, 0))
 
 
 def _columns(records: Iterable[Record], by: str) -> dict[tuple[str, str], list[Record]]:

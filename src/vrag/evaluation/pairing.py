@@ -75,13 +75,19 @@ class Pairing:
         return tuple(pair for pair in self.pairs if not pair.judged)
 
 
-def pair(a: Iterable[Record], b: Iterable[Record]) -> Pairing:
+def pair(a: Iterable[Record], b: Iterable[Record], *, judges: tuple[str, str] = ("", "")) -> Pairing:
     """Pairs two runs by benchmark, uid and sample.
+
+    Args:
+        a: The first run.
+        b: The second.
+        judges: Identities of who judged the answers (`Conditions.judge_identity`); empty where that was not
+            kept, and then the names that records have of them are all that is compared.
 
     Raises:
         CaseError: If a run has a key twice; a key means another question, answer or gold page in one run
-            than in the other; the answers of a benchmark were judged by another model; or the runs have no
-            question in common.
+            than in the other; the answers of a benchmark were judged by another model, or by the same under
+            another prompt; or the runs have no question in common.
     """
     first, second = _by_key(a, "first"), _by_key(b, "second")
     pairs = tuple(Pair(first[key], second[key]) for key in sorted(first.keys() & second.keys()))
@@ -92,6 +98,7 @@ def pair(a: Iterable[Record], b: Iterable[Record]) -> Pairing:
     for both in pairs:
         _check_question(both)
     _check_judges(pairs)
+    _check_identities(pairs, *judges)
     return Pairing(
         pairs,
         only_a=tuple(sorted(first.keys() - second.keys())),
@@ -155,6 +162,19 @@ def _check_judges(pairs: Iterable[Pair]) -> None:
                 f" and by {_listed(second)} in the second.",
                 "Judge the answers of one of them again, with the judge of the other.",
             )
+
+
+def _check_identities(pairs: Iterable[Pair], first: str, second: str) -> None:
+    """Judges of one name, told apart by how they judge; rules decide alike what is no answer."""
+    if not first or not second or first == second:
+        return
+    judged = ((one.judge and _answer_judged(one) for one in (both.a, both.b)) for both in pairs)
+    if any(map(all, judged)):
+        raise CaseError(
+            f"Answers were judged by {first} in the first run and by {second} in the second: under the same"
+            " name, but with another prompt, other sampling or other rules.",
+            "Judge the answers of one of them again: vrag eval run with its folder takes the judge of today.",
+        )
 
 
 def _answer_judged(record: Record) -> bool:

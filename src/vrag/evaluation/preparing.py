@@ -26,7 +26,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from vrag.cases import open_cases, write_cases
 from vrag.corpus.binding import bind_pages
 from vrag.errors import CaseError, VragError
-from vrag.evaluation.benchmark import Filed, Paged, Textual
+from vrag.evaluation.benchmark import Filed, Packed, Paged, Textual
 from vrag.journal import one_writer, write_whole
 
 if TYPE_CHECKING:
@@ -286,6 +286,9 @@ def _write(source: DocumentSource, target: Path) -> None:
                 target.write_bytes(bind_pages(source.pages()))
             except VragError as error:
                 raise CaseError(f"{source.name} cannot be made: {error.message}", error.hint) from error
+        case Packed():
+            with target.open("wb") as file:
+                file.writelines(source.pieces())
         case Filed():
             try:
                 os.link(source.path.resolve(), target)

@@ -7,13 +7,15 @@ from typing import TYPE_CHECKING
 
 from pydantic import BaseModel, ConfigDict
 
+from vrag.agent.actions import ABSTENTION
+from vrag.agent.events import StopReason
 from vrag.agent.evidence import BoxSides
 from vrag.cases import UNANSWERABLE, gold_pages
 
 if TYPE_CHECKING:
     from vrag.types import Case
 
-__all__ = ["Outcome", "Place", "Record", "Subject", "subject_of"]
+__all__ = ["Extraction", "Outcome", "Place", "Record", "Subject", "subject_of"]
 
 
 class Outcome(StrEnum):
@@ -44,6 +46,19 @@ class Place(_Frozen):
     """From 1."""
     box: BoxSides | None
     """Fractions of the page; None for the page as a whole, or what has no picture."""
+
+
+class Extraction(_Frozen):
+    """The short answer that a model made of an agent's answer, for rules to compare."""
+
+    answer: str | None
+    """"Not answerable" where the agent said so; None where no short answer could be had: by rules nothing
+    was measured then."""
+    form: str = ""
+    """What the model took it for: `integer`, `float`, `string`, `list`; empty where it did not say. Rules go
+    by what the data set says."""
+    why: str = ""
+    """Why there is none."""
 
 
 class Subject(_Frozen):
@@ -79,6 +94,8 @@ class Record(_Frozen):
     """Who said so: `rules`, or the model."""
     answer: str | None = None
     """None of one that abstained, failed or never answered."""
+    extracted: Extraction | None = None
+    """What was compared by rules in place of `answer`; None where that itself was, or nothing."""
     stop: str | None = None
     """Why the run ended (`StopReason`)."""
     evidence: tuple[Place, ...] = ()
@@ -89,6 +106,12 @@ class Record(_Frozen):
     def key(self) -> tuple[str, str, int]:
         """What records of two runs of one benchmark are paired by."""
         return self.subject.benchmark, self.subject.uid, self.sample
+
+    @property
+    def declined(self) -> bool:
+        """Whether rules compared "Not answerable": it abstained, or that was extracted of its answer."""
+        said = None if self.extracted is None else self.extracted.answer
+        return self.stop == StopReason.ABSTAINED.value or said == ABSTENTION
 
 
 def subject_of(case: Case) -> Subject:

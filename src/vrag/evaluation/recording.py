@@ -18,12 +18,13 @@ if TYPE_CHECKING:
     from vrag.agent.evidence import BoxSides, Evidence
     from vrag.agent.trajectory import Trajectory
     from vrag.evaluation.names import Names
+    from vrag.evaluation.record import Extraction
     from vrag.evaluation.rule import Rule
     from vrag.reward.base import Reward
     from vrag.rollouts.rollout import Rollout
     from vrag.types import Case
 
-__all__ = ["Ruling", "needs_verdict", "record_of", "ruling"]
+__all__ = ["Ruling", "needs_extraction", "needs_verdict", "record_of", "ruling"]
 
 _BROKEN_OFF = frozenset(
     {StopReason.CANCELLED, StopReason.MODEL_ERROR, StopReason.SEARCH_ERROR, StopReason.FAULT, None}
@@ -42,7 +43,7 @@ class Ruling(NamedTuple):
     """Whether the verdict decided it."""
 
 
-def record_of(
+def record_of(  # noqa: PLR0913 - all but the first five may be left out
     case: Case,
     sample: int,
     rollout: Rollout,
@@ -51,6 +52,7 @@ def record_of(
     *,
     judge: str = "",
     rule: Rule | None = None,
+    extraction: Extraction | None = None,
     retrieval: Mapping[str, float] | None = None,
 ) -> Record:
     """What is kept of a run.
@@ -64,13 +66,14 @@ def record_of(
         names: Of the documents that were searched.
         judge: Who gives verdicts: `rules`, or the model.
         rule: Measures the answer by published rules; see `vrag.evaluation.rules`.
+        extraction: The short answer that is measured in place of the run's, where one was asked for; see
+            `needs_extraction`. Where it failed, nothing is measured by rules.
         retrieval: What a search for the question word for word found, as measured by
             `vrag.evaluation.retrieval`.
     """
     run = rollout.trajectory
     found = ruling(case, rollout, reward)
     passages = [event for event in rollout.events if isinstance(event, PassageShown)]
-    answer = None if rollout.failure is not None else answer_of(run)
     return Record(
         subject=subject_of(case),
         sample=sample,
@@ -79,11 +82,12 @@ def record_of(
         why=found.why,
         judge=judge if found.judged else "",
         answer=run.answer,
+        extracted=extraction,
         stop=None if run.stop_reason is None else run.stop_reason.value,
         evidence=tuple(_place(case, one, names) for one in run.evidence),
         measures={
             **(retrieval or {}),
-            **({} if rule is None else rule(case, answer)),
+            **({} if rule is None else _by_rule(rule, case, rollout, extraction)),
             **looking(case, run, names, passages),
             **grounding(case, run, names),
             **conduct(run),
@@ -99,6 +103,15 @@ def needs_verdict(case: Case, rollout: Rollout) -> bool:
     """
     run = rollout.trajectory
     return not _failed(rollout, run) and run.answer is not None and case.reference_answer != UNANSWERABLE
+
+
+def needs_extraction(rollout: Rollout) -> bool:
+    """Whether there is an answer of which a short one can be made.
+
+    Of a run that failed, abstained or never answered there is none, and of an empty one nothing can be made.
+    """
+    run = rollout.trajectory
+    return not _failed(rollout, run) and bool((run.answer or "").strip())
 
 
 def ruling(case: Case, rollout: Rollout, reward: Reward | None) -> Ruling:
@@ -123,6 +136,14 @@ def ruling(case: Case, rollout: Rollout, reward: Reward | None) -> Ruling:
     if unanswerable and not verdict:
         return Ruling(Outcome.WRONG, "It answered, though there is no answer.")
     return _judged(reward)
+
+
+def _by_rule(rule: Rule, case: Case, rollout: Rollout, extraction: Extraction | None) -> Mapping[str, float]:
+    """What a rule measures; nothing where the short answer could not be had, which is none that is wrong."""
+    if extraction is not None:
+        return {} if extraction.answer is None else rule(case, extraction.answer)
+    run = rollout.trajectory
+    return rule(case, None if _failed(rollout, run) else answer_of(run))
 
 
 def _judged(reward: Reward | None) -> Ruling:

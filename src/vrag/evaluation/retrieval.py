@@ -4,21 +4,26 @@ from __future__ import annotations
 
 import math
 import time
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
 from vrag.evaluation.gold import Gold
 from vrag.evaluation.groups import GROUPS, grouped
+from vrag.evaluation.interval import mean_interval
 from vrag.evaluation.measures.ranking import DOCUMENT_RECALL, RANKING, ranking_measures
 from vrag.evaluation.measures.regions import REGIONS, region_measures
 from vrag.evaluation.names import Names
+from vrag.evaluation.pairing import document_of
+from vrag.evaluation.record import subject_of
+from vrag.evaluation.summary import Estimate
 from vrag.types import ItemKind, Query
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 
+    from vrag.evaluation.locating import Locate
     from vrag.search.engine import Searcher
-    from vrag.types import Case, Document, Hit, Region
+    from vrag.types import Case, Document, Hit
 
 __all__ = ["DEPTH", "MEASURES", "QuestionScore", "RetrievalReport", "evaluate_retrieval"]
 
@@ -37,7 +42,7 @@ class QuestionScore:
 
     case: Case
     measures: Mapping[str, float]
-    """A value for each name in `MEASURES`; and `region_recall`, where it could be measured."""
+    """A value for each name in `MEASURES`; and in `REGIONS`, where regions are gold and were offered."""
 
     @property
     def uid(self) -> str:
@@ -67,16 +72,27 @@ class RetrievalReport:
         return dict.fromkeys(MEASURES, 0.0) | _means(self.scores)
 
     @property
+    def estimates(self) -> dict[str, Estimate]:
+        """Means over the questions that have the measure, with intervals over documents; see `interval`."""
+        return _estimates(self.scores)
+
+    @property
     def groups(self) -> dict[str, dict[str, dict[str, float]]]:
         """Means by kind of group and label (`vrag.evaluation.groups`), each with its `questions`."""
-        labels = {kind: _of_case(of) for kind, of in GROUPS.items()}
         return {
             kind: {label: {"questions": len(held), **_means(held)} for label, held in those.items()}
-            for kind, those in grouped(self.scores, labels).items()
+            for kind, those in self._grouped().items()
         }
 
+    def estimates_by(self, kind: str) -> dict[str, dict[str, Estimate]]:
+        """The same as `estimates`, of each group of a kind; see `vrag.evaluation.groups.GROUPS`."""
+        return {label: _estimates(held) for label, held in self._grouped().get(kind, {}).items()}
+
     def as_dict(self) -> dict[str, object]:
-        """For JSON: means, `questions`, `pages`, `seconds`, `skipped`, `missing`, `groups`."""
+        """For JSON: means, `questions`, `pages`, `seconds`, `skipped`, `missing`, `groups`, `estimates`.
+
+        Estimates are told by the name of the measure, each with `mean`, `n`, `low`, `high` and `few`.
+        """
         return {
             **self.measures,
             "questions": len(self.scores),
@@ -85,7 +101,11 @@ class RetrievalReport:
             "skipped": self.skipped,
             "missing": list(self.missing),
             "groups": self.groups,
+            "estimates": {name: asdict(estimate) for name, estimate in self.estimates.items()},
         }
+
+    def _grouped(self) -> dict[str, dict[str, list[QuestionScore]]]:
+        return grouped(self.scores, {kind: _of_case(of) for kind, of in GROUPS.items()})
 
 
 def evaluate_retrieval(
@@ -93,7 +113,7 @@ def evaluate_retrieval(
     searcher: Searcher,
     documents: Sequence[Document],
     *,
-    locate: Callable[[str, Sequence[Hit]], Sequence[Region]] | None = None,
+    locate: Locate | None = None,
 ) -> RetrievalReport:
     """Asks every question for which something is gold, word for word, and measures where that stands.
 
@@ -106,8 +126,8 @@ def evaluate_retrieval(
         cases: The questions.
         searcher: What is measured.
         documents: The documents to search in.
-        locate: Question and hits → regions of the hits' pages, best first, each with the name of its
-            document as its hit has it. Hits have no boxes of their own: without it, no regions are measured.
+        locate: Says which parts of the hits to look at, as hits have no boxes of their own; without it, no
+            regions are measured. See `vrag.evaluation.locating`.
 
     Raises:
         SearchError: If a question cannot be searched for.
@@ -161,25 +181,45 @@ def _seconds(hit: Hit, searcher: Searcher) -> tuple[float, float] | None:
     return None if clip is None else (clip.start, clip.end)
 
 
-def _located(
-    case: Case, hits: Sequence[Hit], locate: Callable[[str, Sequence[Hit]], Sequence[Region]], names: Names
-) -> dict[str, float]:
-    """`region_recall` of a question with gold regions, under the names that these have for the documents."""
-    gold = [replace(region, document=region.document or case.file_name) for region in case.regions]
+def _located(case: Case, hits: Sequence[Hit], locate: Locate, names: Names) -> dict[str, float]:
+    """How well regions are found, of a question with gold regions."""
+    gold = [((region.document or case.file_name, region.page), region.box) for region in case.regions]
     if not gold:
         return {}
-    known = names.distinct({region.document for region in gold})
-    called = {hit.document_name: names.among(known.keys(), hit.document, hit.document_name) for hit in hits}
-    offered = [
-        replace(region, document=called.get(region.document) or region.document)
-        for region in locate(case.query, hits)
-    ]
-    return region_measures(offered, [replace(one, document=known[one.document]) for one in gold])
+    known = names.distinct({name for (name, _), _ in gold})
+
+    def page(hit: Hit) -> Hashable:
+        """Under the name that the gold has for its document; what is no page is never gold."""
+        name = names.among(known.keys(), hit.document, hit.document_name)
+        return hit.item if name is None or hit.kind is not ItemKind.PAGE else (name, hit.ordinal)
+
+    offered = [(page(hit), box) for hit, box in locate(case.query, hits)]
+    return region_measures(offered, [((known[name], number), box) for (name, number), box in gold])
+
+
+def _values(scores: Sequence[QuestionScore]) -> dict[str, list[tuple[QuestionScore, float]]]:
+    """What was measured, by name."""
+    found = {name: [(one, one.measures[name]) for one in scores if name in one.measures] for name in _NAMES}
+    return {name: pairs for name, pairs in found.items() if pairs}
 
 
 def _means(scores: Sequence[QuestionScore]) -> dict[str, float]:
-    given = {name: [one.measures[name] for one in scores if name in one.measures] for name in _NAMES}
-    return {name: math.fsum(values) / len(values) for name, values in given.items() if values}
+    return {name: _mean([value for _, value in pairs]) for name, pairs in _values(scores).items()}
+
+
+def _estimates(scores: Sequence[QuestionScore]) -> dict[str, Estimate]:
+    return {name: _estimate(pairs) for name, pairs in _values(scores).items()}
+
+
+def _estimate(pairs: Sequence[tuple[QuestionScore, float]]) -> Estimate:
+    values = [value for _, value in pairs]
+    found = mean_interval(values, [document_of(subject_of(score.case)) for score, _ in pairs])
+    assert found is not None, "there is a value, and it is a share"
+    return Estimate(_mean(values), len(values), found.low, found.high, found.few)
+
+
+def _mean(values: Sequence[float]) -> float:
+    return math.fsum(values) / len(values)
 
 
 _NAMES = (*MEASURES, *REGIONS)

@@ -11,24 +11,26 @@ was killed and gone on with tells the same as one that was not::
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from vrag.errors import RunError
 from vrag.evaluation.preparing import Part
 from vrag.evaluation.record import Record
-from vrag.evaluation.recording import needs_verdict
+from vrag.evaluation.recording import needs_extraction, needs_verdict
 from vrag.journal import read_lines, write_lines, write_whole
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterable, Callable, Iterable
     from pathlib import Path
 
+    from vrag.evaluation.extracting import Extractor
+    from vrag.evaluation.record import Extraction
     from vrag.reward.base import Reward, Scorer
     from vrag.rollouts.rollout import Rollout
 
-__all__ = ["Conditions", "Evaluation", "read_evaluation", "record_rollouts", "write_evaluation"]
+__all__ = ["Conditions", "Evaluation", "Recorder", "read_evaluation", "record_rollouts", "write_evaluation"]
 
 CONDITIONS, RECORDS = "conditions.json", "records.jsonl"
 SCHEMA_VERSION = 1
@@ -49,6 +51,12 @@ class Conditions(BaseModel):
     """Runs of each question."""
     judge: str
     """Who says what is right: `rules`, or a model."""
+    judge_identity: str = ""
+    """The same for machines (`IdentifiedJudge.identity`): a model under another prompt has another one.
+    Empty in files from before it was kept."""
+    extractor: str = ""
+    """Who made short answers of long ones for rules to compare (`Extractor.identity`): a model, and a hash
+    of its prompts; empty where rules compared answers as they were given."""
     made_with: dict[str, Any]
     """Agent, policy, limits, sampling and collection, as the campaign holds them."""
     stopped: bool = False
@@ -67,11 +75,22 @@ class Evaluation(BaseModel):
     """In the order of the questions, then of the samples."""
 
 
+class Recorder(Protocol):
+    """A run, the verdict on its answer and its short answer → what is kept."""
+
+    def __call__(
+        self, rollout: Rollout, reward: Reward | None, extraction: Extraction | None = None, /
+    ) -> Record:
+        """The record; verdict and short answer are None where nobody was asked."""
+        ...
+
+
 async def record_rollouts(
     rollouts: AsyncIterable[Rollout],
     scorer: Scorer,
-    record: Callable[[Rollout, Reward | None], Record],
+    record: Recorder,
     *,
+    extractor: Extractor | None = None,
     concurrency: int = 32,
     progress: Callable[[Record], None] = lambda _: None,
 ) -> dict[tuple[str, int], Record]:
@@ -81,6 +100,8 @@ async def record_rollouts(
         rollouts: The runs.
         scorer: Says what is right, where it takes somebody to say so; see `needs_verdict`.
         record: What is kept of a run and its verdict.
+        extractor: Makes short answers for rules to compare, of what was answered; see `needs_extraction`.
+            None: rules compare answers as they were given.
         concurrency: Runs that are judged at once, at most.
         progress: Is told of each record.
 
@@ -94,13 +115,17 @@ async def record_rollouts(
     places = asyncio.Semaphore(concurrency)
 
     async def work(rollout: Rollout) -> None:
-        case, reward = rollout.attempt.case, None
+        case, reward, extraction = rollout.attempt.case, None, None
         try:
             if needs_verdict(case, rollout):
                 reward = await scorer.score(case, rollout.trajectory)
+            if extractor is not None and needs_extraction(rollout):
+                extraction = await extractor.extract(case.query, rollout.trajectory.answer or "")
         finally:
             places.release()
-        records[case.uid, rollout.attempt.sample] = made = record(rollout, reward)
+        records[case.uid, rollout.attempt.sample] = made = (
+            record(rollout, reward) if extractor is None else record(rollout, reward, extraction)
+        )
         progress(made)
 
     try:

@@ -2,27 +2,35 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from vrag.agent.events import StopReason
+from vrag.evaluation.columns import MMLONGBENCH_F1, Columns
 from vrag.evaluation.groups import ANSWERABLE, GROUPS, grouped
-from vrag.evaluation.interval import RESAMPLES, SHARE, interval, mean_interval
-from vrag.evaluation.measures.conduct import COUNTS
-from vrag.evaluation.pairing import document_of
+from vrag.evaluation.interval import LEVEL, RESAMPLES, intervals
 from vrag.evaluation.record import Outcome
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from vrag.evaluation.interval import Interval
+    from numpy.typing import NDArray
+
+    from vrag.evaluation.interval import Interval, Sample
     from vrag.evaluation.record import Record, Subject
 
-__all__ = ["PERCENTILES", "Estimate", "Figures", "Summary", "mmlongbench_f1", "percentiles", "summarise"]
+__all__ = [
+    "PERCENTILES",
+    "Drawing",
+    "Estimate",
+    "Figures",
+    "Summary",
+    "mmlongbench_f1",
+    "percentiles",
+    "summarise",
+]
 
 PERCENTILES = (50, 90, 95, 99)
 """Of the seconds that questions took, in per cent."""
@@ -71,17 +79,31 @@ class Figures:
 
 
 @dataclass(frozen=True, slots=True)
+class Drawing:
+    """How the intervals were made, so that others can make them again."""
+
+    level: float
+    """How sure they are: 0.95."""
+    resamples: int
+    """Draws of documents."""
+    seed: int
+    """Of the draws."""
+
+
+@dataclass(frozen=True, slots=True)
 class Summary:
     """The results of an evaluation."""
 
     overall: Figures
     groups: Mapping[str, Mapping[str, Figures]]
     """By kind of group and label: `benchmark`, `source_type`, `query_type`, `document_type`, `answerable`."""
+    intervals: Drawing
 
     def as_dict(self) -> dict[str, Any]:
-        """For JSON: the figures of all, and `groups` with those of each."""
+        """For JSON: the figures of all, `intervals`, and `groups` with the figures of each."""
         return {
             **self.overall.as_dict(),
+            "intervals": asdict(self.intervals),
             "groups": {
                 kind: {label: figures.as_dict() for label, figures in those.items()}
                 for kind, those in self.groups.items()
@@ -107,20 +129,21 @@ def summarise(records: Iterable[Record], *, resamples: int = RESAMPLES, seed: in
         seed: Of the draws.
     """
     given = list(records)
-    kinds: dict[str, Callable[[Record], Iterable[str]]] = {
-        **{kind: _of_subject(labels) for kind, labels in GROUPS.items()},
-        "answerable": lambda record: [ANSWERABLE[record.subject.answerable]],
+    kinds: dict[str, Callable[[int], Iterable[str]]] = {
+        **{kind: _of_subject(given, labels) for kind, labels in GROUPS.items()},
+        "answerable": lambda at: [ANSWERABLE[given[at].subject.answerable]],
     }
-    overall = _figures(given, resamples, seed)
+    places = {
+        kind: {label: tuple(held) for label, held in those.items()}
+        for kind, those in grouped(range(len(given)), kinds).items()
+    }
+    everything = tuple(range(len(given)))
+    different = dict.fromkeys((everything, *(held for those in places.values() for held in those.values())))
+    figures = dict(zip(different, _figures(given, list(different), resamples, seed), strict=True))
     return Summary(
-        overall,
-        {
-            kind: {
-                label: overall if len(held) == len(given) else _figures(held, resamples, seed)
-                for label, held in those.items()
-            }
-            for kind, those in grouped(given, kinds).items()
-        },
+        figures[everything],
+        {kind: {label: figures[held] for label, held in those.items()} for kind, those in places.items()},
+        Drawing(LEVEL, resamples, seed),
     )
 
 
@@ -138,27 +161,8 @@ def mmlongbench_f1(records: Sequence[Record]) -> float | None:
     Returns:
         None where no record has it.
     """
-    parts = _f1_parts(records)
-    return _ratio(list(parts.values())) if parts else None
-
-
-def _f1_parts(records: Iterable[Record]) -> dict[tuple[str, str, str], tuple[float, float]]:
-    """Of each document 2 A, and the number of answerable questions and of attempts."""
-    parts: dict[tuple[str, str, str], tuple[float, float]] = {}
-    for record in records:
-        if "mmlongbench" in record.measures:
-            document, answerable = document_of(record.subject), record.subject.answerable
-            earned, counted = parts.get(document, (0.0, 0.0))
-            parts[document] = (
-                earned + 2 * record.measures["mmlongbench"] * answerable,
-                counted + answerable + (not _abstained(record)),
-            )
-    return parts
-
-
-def _ratio(parts: Sequence[tuple[float, float]]) -> float:
-    counted = math.fsum(part[1] for part in parts)
-    return math.fsum(part[0] for part in parts) / counted if counted else 0.0
+    found = Columns.of(records).samples(np.arange(len(records))).get(MMLONGBENCH_F1)
+    return None if found is None else found[1].estimate
 
 
 def percentiles(values: Sequence[float]) -> dict[str, float]:
@@ -173,88 +177,44 @@ def percentiles(values: Sequence[float]) -> dict[str, float]:
     return {f"p{rank}": float(value) for rank, value in zip(PERCENTILES, found, strict=True)}
 
 
-def _figures(records: Sequence[Record], resamples: int, seed: int) -> Figures:
-    subjects = [record.subject for record in records]
-    outcomes = Counter(record.outcome for record in records)
+def _figures(
+    records: Sequence[Record], groups: Sequence[Sequence[int]], resamples: int, seed: int
+) -> list[Figures]:
+    """Of each group, which is told by the places of its records. The intervals of all are drawn together."""
+    columns = Columns.of(records)
+    rows = [np.asarray(group, np.intp) for group in groups]
+    measured = [columns.samples(those) for those in rows]
+    samples = [sample for those in measured for _, sample in those.values()]
+    found = iter(intervals(samples, resamples=resamples, seed=seed))
+    estimates = [
+        {name: _estimate(n, sample, next(found)) for name, (n, sample) in those.items()} for those in measured
+    ]
+    return [_figured(records, columns, *one) for one in zip(rows, estimates, strict=True)]
+
+
+def _figured(
+    records: Sequence[Record],
+    columns: Columns,
+    rows: NDArray[np.intp],
+    measures: Mapping[str, Estimate],
+) -> Figures:
+    outcomes = Counter(records[at].outcome for at in map(int, rows))
     return Figures(
-        records=len(records),
-        questions=len({(one.benchmark, one.uid) for one in subjects}),
-        documents=len(set(map(document_of, subjects))),
+        records=len(rows),
+        questions=len(np.unique(columns.questions[rows])),
+        documents=len(np.unique(columns.documents[rows])),
         outcomes={outcome: outcomes[outcome] for outcome in Outcome},
-        measures=_measures(records, resamples, seed),
-        seconds=percentiles([value for _, value in _values(records, "seconds")]),
+        measures=measures,
+        seconds=percentiles(columns.known("seconds", rows).tolist()),
     )
 
 
-def _measures(records: Sequence[Record], resamples: int, seed: int) -> dict[str, Estimate]:
-    names = sorted({name for record in records for name in record.measures})
-    samples = {**_shares(records), **{name: _values(records, name) for name in names}}
-    estimates = {name: _mean(pairs, name, resamples, seed) for name, pairs in samples.items() if pairs}
-    f1 = _f1(records, resamples, seed)
-    return estimates if f1 is None else {**estimates, "mmlongbench/f1": f1}
+def _estimate(n: int, sample: Sample, found: Interval | None) -> Estimate:
+    ends = (None, None, False) if found is None else (found.low, found.high, found.few)
+    return Estimate(sample.estimate, n, *ends)
 
 
-def _shares(records: Sequence[Record]) -> dict[str, list[tuple[Record, float]]]:
-    """What of the outcomes is a share, as values of the records that it is a share of."""
-    judged = [record for record in records if record.outcome is not Outcome.UNJUDGED]
-    abstained = [record for record in records if _abstained(record)]
-    answerable, not_answerable = (
-        [record for record in records if record.subject.answerable is which] for which in (True, False)
-    )
-    return {
-        "accuracy": [(record, float(record.outcome is Outcome.RIGHT)) for record in judged],
-        "abstention_precision": [(record, float(not record.subject.answerable)) for record in abstained],
-        "abstention_recall": [(record, float(_abstained(record))) for record in not_answerable],
-        "false_abstention": [(record, float(_abstained(record))) for record in answerable],
-    }
-
-
-def _values(records: Sequence[Record], name: str) -> list[tuple[Record, float]]:
-    """The values of a measure that are numbers."""
-    given = [(record, record.measures[name]) for record in records if name in record.measures]
-    return [(record, value) for record, value in given if math.isfinite(value)]
-
-
-def _mean(pairs: Sequence[tuple[Record, float]], name: str, resamples: int, seed: int) -> Estimate:
-    values = [value for _, value in pairs]
-    inside = name not in COUNTS and SHARE[0] <= min(values) <= max(values) <= SHARE[1]
-    found = mean_interval(
-        values,
-        [document_of(record.subject) for record, _ in pairs],
-        questions=len({(record.subject.benchmark, record.subject.uid) for record, _ in pairs}),
-        limits=SHARE if inside else None,
-        resamples=resamples,
-        seed=seed,
-    )
-    return _estimate(math.fsum(values) / len(values), len(values), found)
-
-
-def _f1(records: Sequence[Record], resamples: int, seed: int) -> Estimate | None:
-    """With an interval where documents are several; their sums are drawn, which is the same and quick."""
-    parts = _f1_parts(records)
-    if not parts:
-        return None
-    drawn = list(parts.items())
-    found = None
-    if len(drawn) > 1:
-        found = interval(
-            drawn,
-            lambda those: _ratio([part for _, part in those]),
-            lambda one: one[0],
-            resamples=resamples,
-            seed=seed,
-        )
-    measured = sum("mmlongbench" in record.measures for record in records)
-    return _estimate(_ratio(list(parts.values())), measured, found)
-
-
-def _estimate(mean: float, n: int, found: Interval | None) -> Estimate:
-    return Estimate(mean, n) if found is None else Estimate(mean, n, found.low, found.high, found.few)
-
-
-def _abstained(record: Record) -> bool:
-    return record.stop == StopReason.ABSTAINED.value
-
-
-def _of_subject(labels: Callable[[Subject], Iterable[str]]) -> Callable[[Record], Iterable[str]]:
-    return lambda record: labels(record.subject)
+def _of_subject(
+    records: Sequence[Record], labels: Callable[[Subject], Iterable[str]]
+) -> Callable[[int], Iterable[str]]:
+    return lambda at: labels(records[at].subject)

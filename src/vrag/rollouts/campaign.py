@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import shutil
 from contextlib import ExitStack, aclosing, contextmanager
 from dataclasses import dataclass
@@ -43,6 +44,8 @@ __all__ = ["Campaign", "Entry", "open_campaign", "read_entries", "stored_rollout
 
 MADE_WITH, ROLLOUTS, RUNS, PICTURES, LOCK = "campaign.json", "rollouts.jsonl", "runs", "pictures", "lock"
 SCHEMA_VERSION = 1
+_UNFINISHED = re.compile(r"\.\w+\.jsonl?\.[0-9a-f]{8}")
+"""A file as `vrag.journal.write_whole` names it before it is whole."""
 
 
 class Entry(BaseModel):
@@ -301,7 +304,13 @@ def _entry(line: bytes, number: int, folder: Path) -> Entry:
 
 
 def _sweep(folder: Path, named: set[str]) -> None:
-    """Removes runs that no line names: their process died before it could write one; and their pictures."""
+    """Removes runs that no line names: their process died before it could write one; and their pictures.
+
+    So are files that it died over, of whatever is written whole by the one process that holds the lock.
+    """
+    for path in folder.iterdir():
+        if _UNFINISHED.fullmatch(path.name):
+            path.unlink()
     for directory in (folder / RUNS).iterdir():
         if directory.name not in named:
             shutil.rmtree(directory, ignore_errors=True)

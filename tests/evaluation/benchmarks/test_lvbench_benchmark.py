@@ -96,8 +96,11 @@ def test_without_any_video_it_is_not_opened(tmp_path: Path) -> None:
 def test_videos_that_are_called_by_numbers_are_refused_with_how_to_call_them(tmp_path: Path) -> None:
     opened = LVBench().open(folder_of(tmp_path, video(KEY, asked(1)), films=("videos/00000/00000000.mp4",)))
 
-    with pytest.raises(CaseError, match="None of the 1 videos"):
+    with pytest.raises(CaseError, match=r"None of the 1 videos.*<key>\.mp4.*\.json of video2dataset"):
         list(opened.cases)
+    assert opened.notes[0] == (
+        "1 videos are called by a number, and no .json beside says which: 00000000.mp4."
+    )
 
 
 def test_a_video_that_two_lines_tell_is_one_document(tmp_path: Path) -> None:

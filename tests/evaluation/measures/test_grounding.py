@@ -83,7 +83,35 @@ def test_several_boxes_are_compared_with_one_gold_box_together() -> None:
     halves = ((3, (0.0, 0.0, 0.25, 0.5)), (3, (0.25, 0.0, 0.5, 0.5)))
     found = measured(*halves)
     assert found["iou"] == 1
-    assert found["box_area"] == 0.125
+    assert found["box_area"] == 0.25
+
+
+@pytest.mark.parametrize(
+    ("cites", "area"),
+    [
+        # Two columns of 0.5 by 1 that overlap by 0.25: 0.75 of the page, not 1.
+        (((3, (0.0, 0.0, 0.5, 1.0)), (3, (0.25, 0.0, 0.75, 1.0))), 0.75),
+        # Four quarters, of which the first alone is a quarter, cover the page and every centre.
+        (((3, (0, 0, 0.5, 0.5)), (3, (0.5, 0, 1, 0.5)), (3, (0, 0.5, 0.5, 1)), (3, (0.5, 0.5, 1, 1))), 1.0),
+        # What is on other pages is not compared: small boxes there make no large one smaller.
+        (((2, (0.0, 0.0, 0.1, 0.1)), (3, (0.0, 0.0, 1.0, 1.0)), (4, (0.0, 0.0, 0.1, 0.1))), 1.0),
+        # Nothing is compared: the mean over the pages of the evidence, (0.25 + 0.75) / 2.
+        (((2, (0.0, 0.0, 0.5, 0.5)), (4, (0.0, 0.0, 1.0, 0.75))), 0.5),
+        # What lies beyond the page is none of it.
+        (((3, (0.5, 0.5, 1.5, 1.5)),), 0.25),
+    ],
+)
+def test_the_area_is_what_all_boxes_cover_of_the_pages_that_are_compared(
+    cites: tuple[tuple[int, tuple[float, float, float, float]], ...], area: float
+) -> None:
+    assert measured(*cites)["box_area"] == pytest.approx(area)
+
+
+def test_the_area_is_the_mean_of_the_pages_that_are_compared() -> None:
+    """A half of page 3 and a quarter of page 4."""
+    gold = (QUARTER, region(4, 0.0, 0.0, 0.5, 0.5))
+    found = measured((3, (0.0, 0.0, 1.0, 0.5)), (4, (0.0, 0.0, 0.5, 0.5)), gold=gold)
+    assert found["box_area"] == 0.375
 
 
 def test_the_page_beside_a_crop_of_it_costs_nothing() -> None:

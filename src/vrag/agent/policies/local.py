@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections import deque
-from dataclasses import dataclass
-from functools import partial
+from copy import copy
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -110,9 +111,7 @@ class LocalPolicy:
         self.profile = profile
         self.options = options
         self.name = name
-        self._open = partial(open_checkpoint, folder, profile, device, name)
-        self._network: _Network | None = None
-        self._line = _Line()
+        self._shared = _Shared(partial(open_checkpoint, folder, profile, device, name))
 
     @property
     def sampling(self) -> Mapping[str, float | int | str | bool]:
@@ -121,6 +120,12 @@ class LocalPolicy:
         drawn = {"top_p": options.top_p} | ({} if options.seed is None else {"seed": options.seed})
         shared = {"temperature": options.temperature, "max_tokens": options.max_tokens}
         return shared | (drawn if options.temperature else {})
+
+    def seeded(self, seed: int) -> LocalPolicy:
+        """The same model, in line with this one, that draws by another seed."""
+        other = copy(self)
+        other.options = replace(self.options, seed=seed)
+        return other
 
     async def reply(
         self,
@@ -144,7 +149,7 @@ class LocalPolicy:
             except RuntimeError:  # the loop is closed: nobody listens any more
                 ended.set()
 
-        self._line.join(partial(self._work, tuple(history), tell, ended))
+        self._shared.line.join(partial(self._work, tuple(history), tell, ended))
         try:
             while True:
                 part = await parts.get()
@@ -169,11 +174,26 @@ class LocalPolicy:
         if ended.is_set():
             return
         try:
-            if self._network is None:
-                self._network = _Network(self._open())
-            tell(self._network.write(history, self.options, lambda text: tell(Delta(text)), ended))
+            tell(self._shared.network.write(history, self.options, lambda text: tell(Delta(text)), ended))
         except BaseException as error:  # noqa: BLE001 - raised where the reply is awaited
             tell(error)
+
+
+class _Shared:
+    """The weights, loaded at their first use, and the line before them."""
+
+    def __init__(self, load: Callable[[], Checkpoint]) -> None:
+        self._load = load
+        self.line = _Line()
+
+    @cached_property
+    def network(self) -> _Network:
+        """Asked for by whoever stands first in line.
+
+        Raises:
+            ModelError: If the checkpoint cannot be loaded; it is tried again the next time.
+        """
+        return _Network(self._load())
 
 
 class _Line:

@@ -131,7 +131,7 @@ def _title(folder: Path) -> str:
     return f"{name}: your own questions" if name else ""
 
 
-def _pages(files: Names, wanted: Mapping[str, set[int]]) -> dict[str, dict[int, Path]]:
+def _pages(files: Names[Path], wanted: Mapping[str, set[int]]) -> dict[str, dict[int, Path]]:
     """Documents that are there as pictures of their pages only, by name; their pages from 1.
 
     Photographs have such names as well: pages of a document nobody asks about are those that go from 1 to
@@ -146,7 +146,10 @@ def _pages(files: Names, wanted: Mapping[str, set[int]]) -> dict[str, dict[int, 
 
 
 def _documents(
-    wanted: Mapping[str, set[int]], files: Names, pages: Mapping[str, Mapping[int, Path]], remarks: Remarks
+    wanted: Mapping[str, set[int]],
+    files: Names[Path],
+    pages: Mapping[str, Mapping[int, Path]],
+    remarks: Remarks,
 ) -> Iterator[DocumentSource]:
     yield from filed(wanted, files)
     for name, pictures in pages.items():
@@ -157,7 +160,7 @@ def _documents(
             yield Filed(safe_name(path.name), path)
 
 
-def _shown_otherwise(path: Path, files: Names) -> bool:
+def _shown_otherwise(path: Path, files: Names[Path]) -> bool:
     """Whether a picture is a page of a PDF that is there."""
     name = _PAGE.fullmatch(path.name)
     return name is not None and files.get(f"{name[1]}.pdf") is not None

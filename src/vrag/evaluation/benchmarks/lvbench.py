@@ -5,21 +5,24 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from vrag.cases import case_of
 from vrag.cases.source import any_list, plain_list, text_of
 from vrag.errors import CaseError
-from vrag.evaluation.benchmark import Filed, Hub, Opened
-from vrag.evaluation.benchmarks.names import check_name
+from vrag.evaluation.benchmark import Hub, Opened
+from vrag.evaluation.benchmarks.names import check_name, document
 from vrag.evaluation.benchmarks.published import blamed, choose_split, find_all, missing, objects, told_apart
 from vrag.evaluation.benchmarks.remarks import Remarks
+from vrag.evaluation.benchmarks.videos import SUFFIXES, find_videos
 from vrag.types import AnswerFormat
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
-    from pathlib import Path
 
+    from vrag.evaluation.benchmark import Filed, Packed
+    from vrag.evaluation.benchmarks.archive import Member
     from vrag.types import Case
 
 __all__ = ["LVBench", "stretch"]
@@ -27,13 +30,14 @@ __all__ = ["LVBench", "stretch"]
 HUB = Hub(
     repo="zai-org/LVBench",
     files=("video_info.meta.jsonl",),
-    note="Its videos come from YouTube, or as archives to unpack; each is to be called <key>.mp4.",
+    note=(
+        "Its videos come from YouTube, or as archives; each is to be called <key>.mp4, or by its number, "
+        "with the .json of video2dataset beside it."
+    ),
 )
 SPLITS = {
     "test": ("video_info.meta.jsonl", "data/train-*.parquet", "data/test-*.parquet", "train-*.parquet"),
 }
-SUFFIXES = (".mp4", ".mkv", ".webm", ".m4v", ".mov", ".avi")
-"""Of videos; of one in several forms, the first is taken."""
 _MOMENT = r"(\d{1,3}):(\d{1,2})(?::(\d{1,2}))?"
 _STRETCH = re.compile(rf"{_MOMENT}\s*[-–—~]\s*(?:{_MOMENT}|(end))", re.IGNORECASE)
 _LETTER = re.compile(r"\(?([A-Z])\)?[.:]?", re.IGNORECASE)
@@ -72,53 +76,48 @@ class LVBench:
         """Finds the questions and the videos.
 
         Args:
-            folder: Where they are; the videos at any depth, called by their key.
+            folder: Where they are; the videos at any depth, or in zip archives. See `find_videos`.
             split: There is one, `test`.
 
         Raises:
-            CaseError: If questions or all videos are missing; while reading, if a row is not as published.
+            CaseError: If questions or all videos are missing; while reading, if a row is not as published,
+                or an archive is damaged.
         """
         _, paths = choose_split(folder, SPLITS, split, self.hub)
-        videos = _videos(folder)
-        if not videos:
+        if not any(path.suffix.lower() in {*SUFFIXES, ".zip"} for path in find_all(folder, "*")):
             raise missing(folder, "videos", self.hub)
-        reader = _Reader(paths, videos)
+        reader = _Reader(paths, folder)
         return Opened(told_apart(reader.cases(), reader.remarks), reader.documents(), reader.remarks.notes)
-
-
-def _videos(folder: Path) -> dict[str, Path]:
-    """Videos by their key."""
-    films = [path for path in find_all(folder, "*") if path.suffix.lower() in SUFFIXES]
-    found: dict[str, Path] = {}
-    for path in sorted(films, key=lambda path: SUFFIXES.index(path.suffix.lower())):
-        found.setdefault(path.stem, path)
-    return found
 
 
 @dataclass(frozen=True, slots=True)
 class _Reader:
     paths: Sequence[Path]
-    videos: Mapping[str, Path]
+    folder: Path
     remarks: Remarks = field(default_factory=Remarks)
+    videos: dict[str, Path | Member] = field(default_factory=dict[str, "Path | Member"])
+    """By key; filled when the keys are known."""
 
     def cases(self) -> Iterator[Case]:
+        keys = dict.fromkeys(question.key for question in _questions(self.paths))
+        self.videos.update(find_videos(self.folder, keys, self.remarks))
         there = False
         for question in _questions(self.paths):
             there |= question.key in self.videos
             yield self._case(question)
         if not there:
             raise CaseError(
-                f"None of the {len(self.videos):,} videos is called as the questions call theirs.", HUB.note
+                f"None of the {len(self.videos):,} videos there is one that is asked about.", HUB.note
             )
 
-    def documents(self) -> Iterator[Filed]:
+    def documents(self) -> Iterator[Filed | Packed]:
         keys = dict.fromkeys(question.key for question in _questions(self.paths))
         for key in keys:
             if key in self.videos:
-                yield Filed(self._name(key), self.videos[key])
+                yield document(self._name(key), self.videos[key])
 
     def _name(self, key: str) -> str:
-        return self.videos[key].name if key in self.videos else f"{key}.mp4"
+        return f"{key}{Path(self.videos[key].name).suffix}" if key in self.videos else f"{key}.mp4"
 
     def _case(self, question: _Question) -> Case:
         where, row = question.where, question.row

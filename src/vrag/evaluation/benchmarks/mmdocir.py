@@ -10,7 +10,7 @@ from vrag.cases.source import any_list, text_of
 from vrag.errors import CaseError
 from vrag.evaluation.benchmark import Hub, Opened
 from vrag.evaluation.benchmarks.intake import gold_by_document, one_split, read_questions, take_in
-from vrag.evaluation.benchmarks.names import Names, filed, need_all, pdf_name
+from vrag.evaluation.benchmarks.names import filed, find_documents, need_all, pdf_name
 from vrag.evaluation.benchmarks.pictures import picture_of, with_pages
 from vrag.evaluation.benchmarks.published import find_all, missing
 from vrag.evaluation.benchmarks.remarks import Remarks
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
 __all__ = ["MMDocIR"]
 
-PDFS = "*.[pP][dD][fF]"
 DIGITS = 5
 """Of the number of a page: more are a fault of the file, and as many blank pages are not made."""
 
@@ -71,8 +70,8 @@ class MMDocIR:
         remarks = Remarks()
         cases = take_in(_read(paths[:1], remarks), self.name, self.name, remarks)
         wanted = gold_by_document(cases)
-        files = Names(find_all(folder, PDFS))
         pages = find_all(folder, "MMDocIR_pages.parquet", "MMDocIR_pages/*.parquet")
+        files = find_documents(folder, () if pages else wanted)  # pictures make up for what is not unpacked
         if not pages or all(files.get(name) for name in wanted):
             need_all(wanted, files, folder, self.hub)
             if unused := files.without(wanted):

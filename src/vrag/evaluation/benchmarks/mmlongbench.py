@@ -9,7 +9,7 @@ from vrag.cases import SOURCES
 from vrag.cases.source import UNANSWERABLE, literal_list
 from vrag.evaluation.benchmark import Hub, Opened
 from vrag.evaluation.benchmarks.intake import gold_by_document, one_split, read_questions, take_in
-from vrag.evaluation.benchmarks.names import Names, filed, need_all
+from vrag.evaluation.benchmarks.names import filed, find_documents, need_all
 from vrag.evaluation.benchmarks.published import find_all, missing
 from vrag.evaluation.benchmarks.remarks import Remarks
 
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
 __all__ = ["MMLongBench"]
 
-PDFS = "*.[pP][dD][fF]"
 EDITIONS = {1_091: "the first edition, as on the hub", 1_082: "the edition of the paper"}
 """By their number of questions: the authors took nine out, in the repository and not on the hub."""
 
@@ -60,8 +59,8 @@ class MMLongBench:
         remarks = Remarks()
         cases = take_in(_read(paths[:1], remarks), self.name, self.name, remarks)
         remarks.say(f"{len(cases):,} questions: {EDITIONS.get(len(cases), 'no edition of the authors')}.")
-        files = Names(find_all(folder, PDFS))
         wanted = gold_by_document(cases)
+        files = find_documents(folder, wanted)
         need_all(wanted, files, folder, self.hub)
         if unused := files.without(wanted):
             remarks.say(f"{len(unused):,} PDFs that no question names were left out.")

@@ -4,18 +4,33 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from vrag.errors import CaseError
-from vrag.evaluation.benchmark import Filed
+from vrag.evaluation.benchmark import Filed, Packed
+from vrag.evaluation.benchmarks.archive import Member, members
+from vrag.evaluation.benchmarks.published import find_all
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-    from pathlib import Path
+    from collections.abc import Collection, Iterable, Iterator
 
     from vrag.evaluation.benchmark import Hub
 
-__all__ = ["Names", "check_name", "filed", "need_all", "pdf_name", "safe_name"]
+__all__ = [
+    "PDF",
+    "Names",
+    "check_name",
+    "document",
+    "filed",
+    "find_documents",
+    "need_all",
+    "pdf_name",
+    "safe_name",
+]
+
+PDF = (".pdf",)
+"""How names of PDFs end, in lower case."""
 
 LONGEST_NAME = 200
 """Bytes of a file name."""
@@ -23,40 +38,75 @@ FORBIDDEN = frozenset('/\\:*?"<>|')
 """What file names cannot have on some system."""
 SHOWN = 5
 """Names in a message."""
+OTHER_ARCHIVES = frozenset({".7z", ".001", ".bz2", ".gz", ".rar", ".tar", ".tgz", ".xz", ".z01", ".zst"})
+"""How names of archives end that are not read here."""
+_File = TypeVar("_File", bound="Path | Member")
 
 
-class Names:
+class Names(Generic[_File]):
     """Files by name: as it is spelled, or else in other case or another form of Unicode.
 
     Archives that were packed or unpacked on another system spell names otherwise.
     """
 
-    def __init__(self, paths: Iterable[Path]) -> None:
-        self._paths: dict[str, Path] = {}
-        self._alike: dict[str, Path] = {}
-        for path in paths:
-            if path.is_file():  # pipes are none
-                self._paths.setdefault(path.name, path)
-                self._alike.setdefault(_folded(path.name), path)
+    def __init__(self, files: Iterable[_File]) -> None:
+        self._files: dict[str, _File] = {}
+        self._alike: dict[str, _File] = {}
+        self.add(files)
 
-    def get(self, name: str) -> Path | None:
+    def add(self, files: Iterable[_File]) -> None:
+        """Adds files; those of names that are taken are not."""
+        for file in files:
+            if not isinstance(file, Path) or file.is_file():  # pipes are none
+                self._files.setdefault(file.name, file)
+                self._alike.setdefault(_folded(file.name), file)
+
+    def get(self, name: str) -> _File | None:
         """The file of a name; of several in different folders, the first."""
-        return self._paths.get(name) or self._alike.get(_folded(name))
+        return self._files.get(name) or self._alike.get(_folded(name))
 
-    def without(self, names: Iterable[str]) -> list[Path]:
+    def without(self, names: Iterable[str]) -> list[_File]:
         """The files that none of these names is for."""
         named = {self.get(name) for name in names}
-        return [path for path in self._paths.values() if path not in named]
+        return [file for file in self._files.values() if file not in named]
 
 
-def filed(names: Iterable[str], files: Names) -> Iterator[Filed]:
+def find_documents(
+    folder: Path, wanted: Iterable[str], endings: Collection[str] = PDF, archives: str = "*.zip"
+) -> Names[Path | Member]:
+    """The documents in a folder, however deep; where some that are wanted are missing, in archives as well.
+
+    Args:
+        folder: Where to look.
+        wanted: Their names.
+        endings: Of names of documents, in lower case.
+        archives: Which are opened first; all others after them, as long as any document is missing.
+
+    Raises:
+        CaseError: If an archive is damaged, or may not be read; see `members`.
+    """
+    files = Names[Path | Member](path for path in find_all(folder, "*") if path.suffix.lower() in endings)
+    names = list(wanted)
+    for path in dict.fromkeys(find_all(folder, archives) + find_all(folder, "*.[zZ][iI][pP]")):
+        if all(files.get(name) for name in names):
+            break
+        files.add(members(path, endings))
+    return files
+
+
+def filed(names: Iterable[str], files: Names[_File]) -> Iterator[Filed | Packed]:
     """The documents of names that there is a file for, under those names."""
     for name in names:
-        if path := files.get(name):
-            yield Filed(name, path)
+        if file := files.get(name):
+            yield document(name, file)
 
 
-def need_all(names: Iterable[str], files: Names, folder: Path, hub: Hub) -> None:
+def document(name: str, file: Path | Member) -> Filed | Packed:
+    """The document in a file."""
+    return Filed(name, file) if isinstance(file, Path) else Packed(name, file.pieces)
+
+
+def need_all(names: Iterable[str], files: Names[_File], folder: Path, hub: Hub) -> None:
     """Makes sure that there is a file for every name.
 
     Raises:
@@ -67,8 +117,14 @@ def need_all(names: Iterable[str], files: Names, folder: Path, hub: Hub) -> None
         listed = ", ".join(f"{name:.80}" for name in gone[:SHOWN]) + (", …" if len(gone) > SHOWN else "")
         raise CaseError(
             f"{folder} lacks {len(gone)} of the {len(wanted)} documents that are asked about: {listed}.",
-            f"Get them from {hub.repo}. {hub.note}".strip(),
+            f"{_to_unpack(folder)}Get them from {hub.repo}. {hub.note}".strip(),
         )
+
+
+def _to_unpack(folder: Path) -> str:
+    """What to do about archives that are not read here; empty without any."""
+    packed = [path.name for path in find_all(folder, "*") if path.suffix.lower() in OTHER_ARCHIVES]
+    return f"Archives such as {packed[0]:.80} are not read: unpack them first. " if packed else ""
 
 
 def pdf_name(name: str) -> str:

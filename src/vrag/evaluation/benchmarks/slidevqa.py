@@ -12,7 +12,7 @@ from vrag.cases import SOURCES
 from vrag.cases.source import any_list
 from vrag.evaluation.benchmark import Hub, Opened
 from vrag.evaluation.benchmarks.intake import gold_by_document, read_questions, take_in
-from vrag.evaluation.benchmarks.names import Names, filed
+from vrag.evaluation.benchmarks.names import filed, find_documents
 from vrag.evaluation.benchmarks.pictures import picture_of, with_pages
 from vrag.evaluation.benchmarks.published import choose_split, find_all, missing
 from vrag.evaluation.benchmarks.remarks import Remarks
@@ -149,12 +149,14 @@ class _Downloaded:
         decks: dict[str, dict[str, Path]] = {}
         for path in find_all(folder, "*.[jJ][pP]*[gG]") + find_all(folder, "*.[pP][nN][gG]"):
             decks.setdefault(path.parent.name, {})[path.name] = path
-        files = Names(find_all(folder, "*.[pP][dD][fF]"))
+        pages = {
+            name: _in_order(urls.get(name, []), decks.get(name.removesuffix(".pdf"), {})) for name in wanted
+        }
+        files = find_documents(folder, [name for name, those in pages.items() if not any(those)])
         made: dict[str, DocumentSource] = {}
         for name, gold in wanted.items():
-            pages = _in_order(urls.get(name, []), decks.get(name.removesuffix(".pdf"), {}))
-            if any(pages):
-                made[name] = with_pages(name, _loading(pages), remarks, gold)
+            if any(pages[name]):
+                made[name] = with_pages(name, _loading(pages[name]), remarks, gold)
             else:
                 made.update({one.name: one for one in filed([name], files)})
         if unused := decks.keys() - {name.removesuffix(".pdf") for name in wanted}:

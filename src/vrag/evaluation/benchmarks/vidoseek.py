@@ -6,9 +6,9 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, cast
 
 from vrag.cases import SOURCES
-from vrag.evaluation.benchmark import Filed, Hub, Opened
+from vrag.evaluation.benchmark import Hub, Opened
 from vrag.evaluation.benchmarks.intake import gold_by_document, one_split, read_questions, take_in
-from vrag.evaluation.benchmarks.names import Names, filed, need_all, safe_name
+from vrag.evaluation.benchmarks.names import document, filed, find_documents, need_all, safe_name
 from vrag.evaluation.benchmarks.published import find_all, missing
 from vrag.evaluation.benchmarks.remarks import Remarks
 
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from vrag.evaluation.benchmark import DocumentSource
+    from vrag.evaluation.benchmarks.archive import Member
+    from vrag.evaluation.benchmarks.names import Names
     from vrag.types import Case
 
 __all__ = ["ViDoSeek"]
@@ -31,6 +33,7 @@ SPLITS = {
     "slidevqa_refined": ("slidevqa_refined.json", "SlideVQA/rag_dataset.json", "slidevqa/rag_dataset.json"),
 }
 """The file on the hub, and what the code's folder calls it."""
+ARCHIVES = {"vidoseek": "vidoseek_pdf_document.zip", "slidevqa_refined": "slidevqa_pdf_document.zip"}
 LABELS = {
     "single-hop": "Single-Hop",
     "multi-hop": "Multi-Hop",
@@ -46,13 +49,13 @@ HUB = Hub(
     repo="autumncc/ViDoSeek",
     files=("vidoseek.json", "vidoseek_pdf_document.zip"),
     splits=("vidoseek",),
-    note="Unpack vidoseek_pdf_document.zip beside vidoseek.json.",
+    note="Its PDFs are in vidoseek_pdf_document.zip, which is read as it is, or unpacked.",
 )
 
 
 @dataclass(frozen=True, slots=True)
 class ViDoSeek:
-    """`vidoseek.json` or `rag_dataset.json`, with its PDFs wherever they were unpacked.
+    """`vidoseek.json` or `rag_dataset.json`, with its PDFs: in their archive, or wherever they were unpacked.
 
     All PDFs that lie beside one that is asked about are documents: a question is asked of the collection.
     """
@@ -82,7 +85,7 @@ class ViDoSeek:
         prefix = self.name if wanted == self.name else f"{self.name}-{wanted}"
         cases = take_in(_read(paths[:1], remarks), prefix, self.name, remarks)
         documents = gold_by_document(cases)
-        files = Names(find_all(folder, "*.[pP][dD][fF]"))
+        files = find_documents(folder, documents, archives=ARCHIVES[wanted])
         need_all(documents, files, folder, self.hub)
         return Opened(cases, _collection(list(documents), files, remarks), remarks.notes)
 
@@ -103,14 +106,13 @@ def _label(text: str) -> str:
     return LABELS.get(text.strip().lower().replace("_", "-").replace(" ", "-"), text)
 
 
-def _collection(names: list[str], files: Names, remarks: Remarks) -> Iterator[DocumentSource]:
+def _collection(names: list[str], files: Names[Path | Member], remarks: Remarks) -> Iterator[DocumentSource]:
     """The documents of names, and those in the same folders."""
-    asked = list(filed(names, files))
-    yield from asked
-    folders = {one.path.parent for one in asked}
-    for path in files.without(names):
-        if path.parent in folders:
-            remarks.count("PDFs that no question names were taken, to be told from", path.name)
-            yield Filed(safe_name(path.name), path)
+    yield from filed(names, files)
+    folders = {file.parent for name in names if (file := files.get(name))}
+    for file in files.without(names):
+        if file.parent in folders:
+            remarks.count("PDFs that no question names were taken, to be told from", file.name)
+            yield document(safe_name(file.name), file)
         else:
-            remarks.count("PDFs in other folders were left out", path.name)
+            remarks.count("PDFs in other folders were left out", file.name)

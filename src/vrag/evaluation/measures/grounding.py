@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
@@ -25,7 +26,7 @@ GROUNDING: Mapping[str, str] = {
     "evidence_page": "the first evidence is on a gold page",
     "centre": "a box of the evidence covers the centre of a gold box",
     "iou": "intersection over union of evidence and gold, the best",
-    "box_area": "share of its page that the first box of the evidence takes up",
+    "box_area": "share of a page that the boxes of the evidence cover together, where they are compared",
 }
 """The names, and what each is, for people."""
 
@@ -42,8 +43,11 @@ def grounding(case: Case, run: Trajectory, names: Names) -> dict[str, float]:
     - Boxes are compared with those on the same page of the same bytes, whatever the file is called. Clips
       and passages are not pages.
     - `centre` is the converse of the pointing game (Zhang et al. 2018, IJCV 126:1084), which asks whether a
-      point lies in the gold box. A box of the whole page covers every centre: read it beside `iou` and
-      `box_area`.
+      point lies in the gold box. A box of the whole page covers every centre, and so do several that cover
+      it together: read it beside `iou` and `box_area`.
+    - `box_area` is how likely a point drawn at random would be covered: the share of the page that all boxes
+      of the evidence on it cover together, no area counted twice. It is of the pages on which evidence and
+      gold are compared, the mean where they are several; where there is none, of the pages of the evidence.
     - `iou` is the best of any page: of one box or all of the evidence there together, and one gold box or
       all of them together, so that a table may be one box or a box for each of its rows, and boxes that
       several annotators drew of the same thing are no fault of the answer's.
@@ -61,11 +65,8 @@ def grounding(case: Case, run: Trajectory, names: Names) -> dict[str, float]:
     known = names.distinct(named)
     evidence = [(_page(one, named, names), _box(one)) for one in shown]
     pages = {(known[name], page) for name, page in gold_pages(case) | gold.keys()}
-    first, box = evidence[0]
-    found = {"evidence_page": float(first in pages)}
-    if not gold:
-        return found
-    return found | _against(evidence, _renamed(gold, known)) | {"box_area": box.intersect(_WHOLE).area}
+    found = {"evidence_page": float(evidence[0][0] in pages)}
+    return found | _against(evidence, _renamed(gold, known)) if gold else found
 
 
 def _gold_boxes(case: Case) -> dict[_Page, list[Box]]:
@@ -93,12 +94,14 @@ def _box(one: Evidence) -> Box:
 
 
 def _against(evidence: Sequence[tuple[_Page, Box]], gold: Mapping[_Page, Sequence[Box]]) -> dict[str, float]:
-    """`centre` and `iou` over the pages that have both."""
+    """`centre` and `iou` over the pages that have both, and `box_area`."""
     shown = {page: [box for on, box in evidence if on == page] for page, _ in evidence}
     both = [(boxes, gold[page]) for page, boxes in shown.items() if page in gold]
+    covered = [overlap(boxes, (_WHOLE,))[0] for boxes in ([boxes for boxes, _ in both] or shown.values())]
     return {
         "centre": float(any(_covers(boxes, those) for boxes, those in both)),
         "iou": max((_best_iou(boxes, those) for boxes, those in both), default=0.0),
+        "box_area": math.fsum(covered) / len(covered),
     }
 
 

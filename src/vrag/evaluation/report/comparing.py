@@ -9,10 +9,11 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from vrag import __version__
+from vrag.evaluation.interval import LEVEL
 from vrag.evaluation.report.comparison_markdown import markdown_of
 from vrag.evaluation.report.comparison_page import html_of
 from vrag.evaluation.report.entries import Gallery, pairs_of
-from vrag.evaluation.report.estimates import differences_of, grouped_differences_of
+from vrag.evaluation.report.estimates import differences_of, drawing_of, grouped_differences_of
 from vrag.evaluation.report.naming import signed_text
 from vrag.evaluation.report.thumbnails import Thumbnails
 
@@ -83,6 +84,7 @@ class ComparisonPage:
             "names": list(self.names),
             "settings": [dict(facts) for facts in self.facts],
             "notes": list(self.notes),
+            "intervals": _intervals(self.comparison),
             "comparison": dict(self.comparison),
             "pairs": [
                 [side.record.model_dump(mode="json") for side in entry.sides] for entry in self.entries
@@ -131,7 +133,7 @@ def comparison_page(  # noqa: PLR0913 - all but the first three may be left out
         groups=grouped_differences_of(comparison.get("groups")),
         entries=entries,
         alone=(len(a) - len(entries), len(b) - len(entries)),
-        facts=facts or ({}, {}),
+        facts=_facts(facts or ({}, {}), _intervals(comparison)),
         remarks=tuple(_remarks(comparison, differences)),
         notes=tuple(notes),
         thumbnails=gathered,
@@ -149,6 +151,20 @@ def _remarks(comparison: Mapping[str, Any], differences: Mapping[str, Difference
         told.append(f"With the missing verdicts the difference could lie anywhere from {low} to {high}.")
     headline = next(iter(differences.values()), None)
     return [*told, headline.remark] if headline is not None and headline.remark else told
+
+
+def _intervals(comparison: Mapping[str, Any]) -> dict[str, Any]:
+    """How intervals were made; what is not known of it is not in it."""
+    known = {name: comparison[name] for name in ("resamples", "seed") if name in comparison}
+    return {"level": LEVEL, **known}
+
+
+def _facts(
+    facts: tuple[Mapping[str, str], Mapping[str, str]], intervals: Mapping[str, Any]
+) -> tuple[Mapping[str, str], Mapping[str, str]]:
+    drawn = drawing_of(intervals)
+    told = {"intervals": drawn} if drawn else {}
+    return {**facts[0], **told}, {**facts[1], **told}
 
 
 def _text(part: Mapping[str, Any], name: str, usual: str) -> str:

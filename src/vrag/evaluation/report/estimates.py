@@ -17,6 +17,7 @@ __all__ = [
     "Grouping",
     "Overview",
     "differences_of",
+    "drawing_of",
     "grouped_differences_of",
     "overview_of",
 ]
@@ -136,7 +137,7 @@ def overview_of(summary: Mapping[str, Any]) -> Overview:
         more={
             name: numbers
             for name, part in summary.items()
-            if name not in {"outcomes", "measures", "groups"} and (numbers := _numbers(part))
+            if name not in {"outcomes", "measures", "groups", "intervals"} and (numbers := _numbers(part))
         },
     )
 
@@ -153,6 +154,19 @@ def grouped_differences_of(groups: object) -> dict[str, dict[str, dict[str, Diff
         kind: {label: differences_of(measures) for label, measures in _rows(labels)}
         for kind, labels in _rows(groups)
     }
+
+
+def drawing_of(intervals: object) -> str:
+    """How intervals were made, in words, from their JSON; empty where that was not kept.
+
+    >>> drawing_of({"level": 0.95, "resamples": 2000, "seed": 0})
+    '95 %, by 2,000 draws of documents, seed 0'
+    """
+    part = _mapping(intervals)
+    level, resamples, seed = (_number(part, name) for name in ("level", "resamples", "seed"))
+    if level is None or resamples is None or seed is None:
+        return ""
+    return f"{100 * level:g} %, by {resamples:,.0f} draws of documents, seed {seed:.0f}"
 
 
 def _difference(row: Mapping[str, Any]) -> Difference | None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from vrag import __version__
 from vrag.evaluation.report.entries import Gallery, entries_of
-from vrag.evaluation.report.estimates import Overview, overview_of
+from vrag.evaluation.report.estimates import Overview, drawing_of, overview_of
 from vrag.evaluation.report.evaluation_page import html_of
 from vrag.evaluation.report.markdown import markdown_of
 from vrag.evaluation.report.thumbnails import Thumbnails
@@ -99,12 +99,13 @@ def report_page(  # noqa: PLR0913 - all but the first three may be left out
     """
     gathered = thumbnails or Thumbnails()
     gallery = Gallery(gathered, page_image)
+    drawn = drawing_of(summary.get("intervals"))
     return ReportPage(
         title=" ".join(title.split()) or "Evaluation",
         overview=overview_of(summary),
         summary=summary,
         entries=entries_of(records, gallery, store),
-        facts=dict(facts or {}),
+        facts={**(facts or {}), **({"intervals": drawn} if drawn else {})},
         notes=tuple(notes),
         thumbnails=gathered,
         runs=runs if store is not None else "",

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from vrag.evaluation.rules import anls, hotpotqa, lvbench, mmlongbench, slidevqa, squad, webqa
+from vrag.evaluation.rules import anls, hotpotqa, lvbench, m3docvqa, mmlongbench, slidevqa, squad, webqa
+from vrag.types import AnswerFormat
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from vrag.evaluation.rule import Rule
+    from vrag.types import Case
 
-__all__ = ["RULES"]
+__all__ = ["RULES", "published_measures"]
 
 RULES: Mapping[str, Rule] = {
     "squad": squad.measures,
@@ -21,5 +23,19 @@ RULES: Mapping[str, Rule] = {
     "slidevqa": slidevqa.measures,
     "lvbench": lvbench.measures,
     "webqa": webqa.measures,
+    "m3docvqa": m3docvqa.measures,
 }
 """What each measures, its `measures` say."""
+
+
+def published_measures(case: Case, answer: str | None) -> dict[str, float]:
+    """What the rules measure that fit any answer, and that of the benchmark; MMLongBench-Doc's by formats.
+
+    Args:
+        case: What is right.
+        answer: What was said, short; None where nothing was.
+    """
+    formatted = "mmlongbench" if case.answer_format is not AnswerFormat.UNKNOWN else ""
+    names = dict.fromkeys(("squad", "anls", formatted, case.benchmark))
+    told = (RULES[name](case, answer) for name in names if name in RULES)
+    return {name: value for measures in told for name, value in measures.items()}

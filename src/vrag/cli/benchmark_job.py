@@ -1,0 +1,273 @@
+"""Questions that are asked, judged and measured: the work of `vrag eval run`."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from contextlib import aclosing
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from vrag.cli import DONE, FAILED, STOPPED
+from vrag.cli.display import duration, progress_line
+from vrag.cli.stopping import hopeless
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
+    from pathlib import Path
+
+    from vrag.agent.loop import Agent
+    from vrag.assemble import Workbench
+    from vrag.cli.benchmark_questions import Questions
+    from vrag.evaluation.extracting import Extractor
+    from vrag.evaluation.names import Names
+    from vrag.evaluation.record import Extraction, Record
+    from vrag.evaluation.retrieval import RetrievalReport
+    from vrag.evaluation.running import Conditions, Evaluation
+    from vrag.reward import CompositeReward, Reward
+    from vrag.rollouts.campaign import Campaign
+    from vrag.rollouts.rollout import Attempt, Rollout
+    from vrag.settings import Settings
+    from vrag.types import Case
+
+__all__ = ["Job"]
+
+
+@dataclass(kw_only=True)
+class Job:
+    """Questions that are asked, judged and measured."""
+
+    questions: Questions
+    settings: Settings
+    out: Path
+    samples: int
+    concurrency: int
+    seconds: float | None
+    blank: bool
+    exact: bool
+    extract: bool
+    again: bool
+    quiet: bool
+    before: int = 0
+    """Runs that were there."""
+    stopped: bool = False
+    in_a_row: int = 0
+    """How many of the latest runs failed, with none between that did not."""
+    given_up: bool = False
+    """Whether so many failed that nothing is to be hoped of the others."""
+    begun: float = 0.0
+    """When the first of the others began, in seconds of `time.monotonic`."""
+    made: dict[tuple[str, int], Record] = field(default_factory=dict[tuple[str, int], "Record"])
+
+    def run(self, bench: Workbench) -> Evaluation:
+        """Makes what is left, and records all. Ctrl-C ends it early, with what is done.
+
+        Raises:
+            RunError: If the folder cannot be gone on with.
+            SettingsError: If no model is named that could judge, and one is needed.
+        """
+        from vrag.assemble import made_with, open_agent
+        from vrag.evaluation.blank import BlankSearcher
+        from vrag.evaluation.running import write_evaluation
+        from vrag.rollouts.campaign import open_campaign
+        from vrag.rollouts.searching import GatheredSearcher
+
+        searcher = BlankSearcher(bench.searcher) if self.blank else bench.searcher
+        agent = open_agent(self.settings, GatheredSearcher(searcher))
+        conditions = {
+            **made_with(self.settings, agent, searcher),
+            "cases": self.questions.digest,
+            "deadline": self.seconds,
+        }
+        with open_campaign(self.out, conditions) as campaign, progress_line(quiet=self.quiet) as tell:
+            court, recorder = self._court(), self._recorder(bench)
+            asyncio.run(self._work(agent, court, campaign, recorder, tell))
+            ordered = [self.made[key] for key in self._keys() if key in self.made]
+            return write_evaluation(self.out, self._conditions(conditions, court, recorder), ordered)
+
+    def _court(self) -> _Court:
+        from vrag.assemble import open_extractor, open_judge
+        from vrag.reward import CompositeReward
+
+        judge = open_judge(self.settings, exact=self.exact, beside=self.out)
+        extractor = open_extractor(self.settings, beside=self.out) if self.extract else None
+        return _Court(CompositeReward(judge, gate=False), judge.identity, extractor)
+
+    def _recorder(self, bench: Workbench) -> _Recorder:
+        """Knows how well the search by the question alone finds what is gold."""
+        from vrag.evaluation.locating import WordLocator
+        from vrag.evaluation.names import Names
+        from vrag.evaluation.retrieval import evaluate_retrieval
+
+        locate = WordLocator(bench.searcher)
+        found = evaluate_retrieval(self.cases, bench.searcher, bench.documents, locate=locate)
+        return _Recorder(self, Names.of(bench.documents), found)
+
+    @property
+    def cases(self) -> Sequence[Case]:
+        """What is asked."""
+        return self.questions.cases
+
+    def status(self, done: Evaluation) -> int:
+        """Of the process."""
+        from vrag.evaluation.record import Outcome
+
+        if self.stopped:
+            return STOPPED
+        measured = any(record.outcome not in (Outcome.UNJUDGED, Outcome.FAILED) for record in done.records)
+        return DONE if measured and not self.given_up else FAILED
+
+    def _attempts(self) -> Iterator[Attempt]:
+        from vrag.rollouts.rollout import Attempt
+
+        return (Attempt(case=case, sample=sample) for case in self.cases for sample in range(self.samples))
+
+    def _keys(self) -> Iterator[tuple[str, int]]:
+        return ((attempt.case.uid, attempt.sample) for attempt in self._attempts())
+
+    async def _work(
+        self,
+        agent: Agent,
+        court: _Court,
+        campaign: Campaign,
+        recorder: _Recorder,
+        tell: Callable[[str], None],
+    ) -> None:
+        from vrag.evaluation.running import record_rollouts
+
+        def progress(record: Record) -> None:
+            self.made[record.subject.uid, record.sample] = record
+            tell(self._line)
+
+        try:
+            async with aclosing(self._rollouts(agent, campaign)) as rollouts:
+                await record_rollouts(
+                    rollouts, court.scorer, recorder, extractor=court.extractor, progress=progress
+                )
+        except asyncio.CancelledError:  # Ctrl-C
+            self.stopped = True
+        finally:
+            await agent.aclose()
+            await court.aclose()
+
+    async def _rollouts(self, agent: Agent, campaign: Campaign) -> AsyncGenerator[Rollout, None]:
+        """Those that are kept, then the others, several at once, as they finish."""
+        from vrag.assemble import agent_by_seed
+        from vrag.rollouts.rollout import roll_out
+
+        left = list(campaign.left(self._attempts(), again=self.again))
+        keys = {(attempt.case.uid, attempt.sample) for attempt in left}
+        self.before = len(self.cases) * self.samples - len(left)
+        async with aclosing(_stored(campaign.folder, self.cases, self.samples)) as stored:
+            async for rollout in stored:
+                if (rollout.attempt.case.uid, rollout.attempt.sample) not in keys:
+                    yield rollout
+        self.begun = time.monotonic()
+        own = agent_by_seed(self.settings, agent)
+        rolling = roll_out(left, own, concurrency=self.concurrency, seconds=self.seconds)
+        async with aclosing(rolling) as rollouts:
+            async for rollout in rollouts:
+                await campaign.kept(rollout)
+                yield rollout
+                self.in_a_row = self.in_a_row + 1 if rollout.failure else 0
+                if hopeless(self.in_a_row, self.concurrency):
+                    self.given_up = True
+                    return
+
+    @property
+    def _line(self) -> str:
+        """How far it is."""
+        from vrag.evaluation.record import Outcome
+
+        done, asked = len(self.made), len(self.cases) * self.samples
+        right = sum(record.outcome is Outcome.RIGHT for record in self.made.values())
+        parts = [f"{done}/{asked} runs", f"{right} right"]
+        if (new := done - self.before) > 0:
+            left = (time.monotonic() - self.begun) / new * (asked - done)
+            parts.append(f"{duration(left)} left")
+        return " · ".join(parts)
+
+    def _conditions(self, made_with: dict[str, Any], court: _Court, recorder: _Recorder) -> Conditions:
+        from vrag import __version__
+        from vrag.evaluation.running import Conditions
+
+        return Conditions(
+            version=__version__,
+            benchmarks=self.questions.parts,
+            cases=self.questions.digest,
+            samples=self.samples,
+            judge=self.judge,
+            judge_identity=court.identity,
+            extractor="" if court.extractor is None else court.extractor.identity,
+            made_with=made_with,
+            retrieval={"pages": recorder.found.pages, "seconds": round(recorder.found.seconds, 3)},
+            stopped=self.stopped or len(self.made) < len(self.cases) * self.samples,
+        )
+
+    @property
+    def judge(self) -> str:
+        """Who says what is right."""
+        return self.settings.judge_model or ("rules, word for word" if self.exact else "rules")
+
+
+@dataclass(frozen=True)
+class _Court:
+    """Says what is right."""
+
+    scorer: CompositeReward
+    identity: str
+    """Of the judge: another model, prompt or rule has another one."""
+    extractor: Extractor | None
+    """Makes short answers for rules to compare."""
+
+    async def aclose(self) -> None:
+        """Closes what was asked."""
+        await self.scorer.aclose()
+        if self.extractor is not None:
+            await self.extractor.aclose()
+
+
+@dataclass(frozen=True)
+class _Recorder:
+    """Makes records of runs and what they earned."""
+
+    job: Job
+    names: Names
+    found: RetrievalReport
+    """How well the search by the question alone finds what is gold."""
+
+    @cached_property
+    def _retrieval(self) -> dict[str, dict[str, float]]:
+        return {score.uid: dict(score.measures) for score in self.found.scores}
+
+    def __call__(
+        self, rollout: Rollout, reward: Reward | None, extraction: Extraction | None = None, /
+    ) -> Record:
+        """The record of a run."""
+        from vrag.evaluation.recording import record_of
+        from vrag.evaluation.rules import published_measures
+
+        attempt = rollout.attempt
+        return record_of(
+            attempt.case,
+            attempt.sample,
+            rollout,
+            reward,
+            self.names,
+            judge=self.job.judge,
+            rule=published_measures,
+            extraction=extraction,
+            retrieval=self._retrieval.get(attempt.case.uid, {}),
+        )
+
+
+async def _stored(folder: Path, cases: Sequence[Case], samples: int) -> AsyncGenerator[Rollout, None]:
+    """The runs of a folder that are asked for, one at a time."""
+    from vrag.agent.aside import aside
+    from vrag.rollouts.campaign import stored_rollouts
+
+    stored = stored_rollouts(folder, cases)
+    while (rollout := await aside(lambda: next(stored, None))) is not None:
+        if rollout.attempt.sample < samples:
+            yield rollout

@@ -1,0 +1,109 @@
+"""Parts of pages for a question: the block that answers comes first, and no place is offered twice."""
+
+from __future__ import annotations
+
+from itertools import combinations
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from vrag.agent.reading import best_quote
+from vrag.agent.reading.layout import layout
+from vrag.agent.reading.region import MOST
+from vrag.agent.reading.regions import NEW, RankedRegion, ranked_regions
+from vrag.geometry import Box, Size
+from vrag.testing import page, passage
+from vrag.types import Item, ItemKind, Word
+
+SIZE = Size(1000, 1400)
+FERRY = page(
+    "ferry.pdf",
+    1,
+    "\n".join(
+        [
+            "The Lantern Ferry",
+            *[""] * 8,
+            "The ferry carried 48,200 passengers in 2024",
+            *[""] * 8,
+            "Tickets for children are free",
+        ]
+    ),
+)
+PRICES = page("prices.pdf", 1, "Prices\n\n\n\n\n\n\n\n\n\nA return ticket costs 12 crowns")
+NOTES = passage("notes.md", 1, "The ferry does not run in January. Ice is the reason.")
+SCAN = Item(id="scan-1", document="scan", document_name="scan.pdf", kind=ItemKind.PAGE, ordinal=1, size=SIZE)
+WHOLE = Box.unit(0, 0, 1, 1)
+
+
+def ranked(question: str, *items: Item, most: int = 10) -> list[RankedRegion]:
+    return ranked_regions(question, [layout(item) for item in items], most)
+
+
+def word(item: Item, text: str) -> Box:
+    start = item.text.index(text)
+    return next(word.box for word in item.words if word.start == start)
+
+
+def test_the_block_with_the_words_of_the_question_comes_first() -> None:
+    first, *rest = ranked("How many passengers did the ferry carry in 2024?", FERRY, PRICES)
+    assert first.item == FERRY.id
+    assert first.box.covers(*word(FERRY, "48,200").center)
+    assert all(first.score >= one.score for one in rest)
+    assert [one.score for one in rest] == sorted((one.score for one in rest), reverse=True)
+
+
+def test_a_page_further_down_comes_first_where_it_holds_more_of_the_question() -> None:
+    assert ranked("What does a return ticket cost in crowns?", FERRY, PRICES)[0].item == PRICES.id
+
+
+def test_the_first_lies_where_the_offline_policy_looks() -> None:
+    question = "How many passengers did the ferry carry in 2024?"
+    quote = best_quote(question, [FERRY, PRICES])
+    assert quote is not None
+    assert quote.box is not None
+    first = ranked(question, FERRY, PRICES)[0]
+    assert (first.item, first.box) == (quote.item, quote.box)
+
+
+def test_a_text_without_picture_is_one_region_and_a_page_without_words_is_none() -> None:
+    found = ranked("When does the ferry not run?", SCAN, NOTES)
+    assert [(one.item, one.box) for one in found] == [(NOTES.id, WHOLE)]
+    assert ranked("When does the ferry not run?", SCAN) == []
+    assert ranked("When does the ferry not run?") == []
+
+
+def test_no_more_are_given_than_were_asked_for() -> None:
+    assert len(ranked("ferry", FERRY, PRICES, NOTES)) > 2
+    assert len(ranked("ferry", FERRY, PRICES, NOTES, most=2)) == 2
+    assert ranked("ferry", FERRY, most=0) == []
+
+
+@st.composite
+def pages(draw: st.DrawFn) -> Item:
+    """Words anywhere on a page, in boxes that may overlap."""
+    said = draw(st.lists(st.sampled_from(["ferry", "ticket", "ice", "2024", "pier"]), max_size=12))
+    words, text = list[Word](), ""
+    for one in said:
+        x, y = draw(st.tuples(st.integers(0, 9), st.integers(0, 19)))
+        box = Box.unit(x / 10, y / 20, (x + 1) / 10, (y + 0.5) / 20)
+        words.append(Word(len(text), len(text) + len(one), box))
+        text += one + draw(st.sampled_from([" ", "\n"]))
+    number = draw(st.integers(1, 10**6))
+    return Item(
+        id=f"p-{number}", document="p", document_name="p.pdf", kind=ItemKind.PAGE, ordinal=number, text=text,
+        words=tuple(words), size=SIZE,
+    )  # fmt: skip
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(pages(), max_size=3, unique_by=lambda item: item.id), st.sampled_from(["ferry 2024", "ice?"]))
+def test_regions_lie_on_their_pages_and_are_news(items: list[Item], question: str) -> None:
+    found = ranked(question, *items)
+    assert {one.item for one in found} <= {item.id for item in items if item.words}
+    for one in found:
+        assert WHOLE.intersect(one.box) == one.box
+        assert 0 < one.box.area <= MOST + 1e-9
+    for before, after in combinations(found, 2):
+        assert before.score >= after.score
+        if before.item == after.item:
+            assert after.box.intersect(before.box).area < (1 - NEW) * after.box.area + 1e-12
