@@ -6,7 +6,19 @@ Studies of quality, safety and size are run by themselves: `benchmarks/retrieval
 
 from __future__ import annotations
 
-from benchmarks import crowd, dense, imports, maxsim, ocr, opening, rendering, rollouts, serving, turns
+from benchmarks import (
+    crowd,
+    dense,
+    evaluating,
+    imports,
+    maxsim,
+    ocr,
+    opening,
+    rendering,
+    rollouts,
+    serving,
+    turns,
+)
 from benchmarks.table import keep, show
 
 
@@ -23,6 +35,7 @@ def main() -> None:
         *turns.main(),
         *crowd.main(),
         *rollouts.main(),
+        *evaluating.main(),
     ]
     show(rows)
     keep(rows)
