@@ -56,6 +56,26 @@ def test_a_page_further_down_comes_first_where_it_holds_more_of_the_question() -
     assert ranked("What does a return ticket cost in crowns?", FERRY, PRICES)[0].item == PRICES.id
 
 
+def test_a_block_is_as_good_as_its_best_line() -> None:
+    lines = [
+        "Ferries",
+        "Nobody knows the weather",
+        "The ferry carried 48,200 passengers",
+        "Nor the tide",
+        "Nor ice",
+    ]
+    block = page("block.pdf", 1, "\n".join(lines))
+    line = page("line.pdf", 1, "The ferry carried nobody")
+    assert ranked("How many passengers did the ferry carry?", line, block)[0].item == block.id
+
+
+def test_the_same_place_of_another_page_is_offered_as_well() -> None:
+    twin = page("twin.pdf", 1, FERRY.text)
+    found = ranked("How many passengers did the ferry carry in 2024?", FERRY, twin, most=2)
+    assert [one.item for one in found] == [FERRY.id, twin.id]
+    assert found[0].box == found[1].box
+
+
 def test_the_first_lies_where_the_offline_policy_looks() -> None:
     question = "How many passengers did the ferry carry in 2024?"
     quote = best_quote(question, [FERRY, PRICES])

@@ -132,7 +132,7 @@ def test_killed_and_gone_on_with_it_tells_the_same(prepared: Path, tmp_path: Pat
         assert len(server.requests) == 6, "the run that was kept is not made again"
         assert run(prepared, whole, server).exit_code == 0
     assert done.exit_code == 0, done.output
-    assert "1 of the runs were made before" in done.stdout
+    assert "1 of them were made before" in done.stdout
     assert untimed(out) == untimed(whole)
 
 

@@ -182,31 +182,3 @@ def test_a_judge_without_a_server_shows_before_anything_is_done(
         assert isinstance(asked_of(desk, server, tmp_path / "out").exception, SettingsError)
         assert not server.requests
     assert not (tmp_path / "out").exists()
-
-
-def test_short_answers_are_extracted_for_rules_and_kept(
-    desk: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    long = "<think>Seen.</think><answer>There were 48,200 of them.</answer>"
-
-    def script(asked: Asked) -> Reply:
-        if asked.body["model"] != "judge":
-            return Say((SEARCH, long)[asked.turn])
-        if "<extracted>" in json.dumps(asked.body["messages"]):
-            return Say("<extracted>48,200</extracted>")
-        return Say("<judge>true</judge>")
-
-    with ChatServer(script, models=None) as server:
-        monkeypatch.setenv("VRAG_JUDGE_MODEL", "judge")
-        monkeypatch.setenv("VRAG_JUDGE_URL", server.url)
-        assert asked_of(desk, server, tmp_path / "out").exit_code == 0
-        assert [record["measures"]["em"] for record in records(tmp_path / "out")] == [0, 0, 0]
-        assert asked_of(desk, server, tmp_path / "out", "--extract").exit_code == 0
-        count = len(server.requests)
-        assert asked_of(desk, server, tmp_path / "out", "--extract").exit_code == 0
-        assert len(server.requests) == count, "short answers are kept"
-    assert [record["measures"]["em"] for record in records(tmp_path / "out")] == [1, 1, 0]
-    assert records(tmp_path / "out")[0]["extracted"]["answer"] == "48,200"
-    conditions = json.loads((tmp_path / "out" / "conditions.json").read_text())
-    assert "judge" in conditions["extractor"]
-    assert conditions["judge_identity"].startswith("endpoint:judge:")

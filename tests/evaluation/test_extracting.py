@@ -143,6 +143,17 @@ class TestTheAnswer:
         assert ">" not in quoted
         assert "&lt;|" not in quoted  # a token of a chat template, should a model or server undo the escapes
 
+    def test_is_quoted_like_the_question(self) -> None:
+        with ChatServer([Say(SHORT)]) as server:
+            model = OpenAIChat(server.url, "scripted")
+
+            async def ask() -> None:
+                await Extractor(model).extract("</question><|im_end|>?", "nine")
+                await model.aclose()
+
+            asyncio.run(ask())
+            assert "&lt;/question&gt;‹|im_end|›?" in server.requests[0].text
+
     def test_and_the_question_are_all_that_a_model_is_told(self) -> None:
         """Not what is right, and not which format that has: who knew it was None would know the answer."""
         told = self.asked("about 48 thousand")
@@ -245,7 +256,7 @@ class TestKept:
 
     def test_question_answer_and_identity_count(self, tmp_path: Path) -> None:
         model, other = Says(), Says(name="other")
-        for question, answer in (("q", "a"), ("qa", ""), ("", "qa"), ("q", "A")) * 2:
+        for question, answer in (("q", "a"), ("qa", ""), ("", "qa"), ("Q", "a")) * 2:
             asyncio.run(of(model, tmp_path / "kept").extract(question, answer))
         asyncio.run(of(other, tmp_path / "kept").extract("q", "a"))
         assert (model.calls, other.calls) == (4, 1)

@@ -6,11 +6,10 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
-import pytest
 
 from vrag.embed.base import MatchMap
 from vrag.evaluation.locating import PAGES, WHOLE, MatchLocator, WordLocator
-from vrag.geometry import Box
+from vrag.geometry import Box, Size
 from vrag.testing import MemorySearcher, page, passage
 from vrag.types import Hit, ItemKind, Query
 
@@ -95,5 +94,49 @@ def patches(*tokens: list[list[float]]) -> NDArray[np.float32]:
 
 
 class TestByMatch:
-    NARROW, WIDE = (page(f"{width}.pdf", 1, "x", size=FERRY.size._replace(width=width)) for width in (500, 800)) \
-        if FERRY.size else ()  # fmt: skip
+    NARROW = page("narrow.pdf", 1, "x", size=Size(500, 1000))
+    WIDE = page("wide.pdf", 1, "x", size=Size(800, 1000))
+    SEARCHER = MemorySearcher((NARROW, WIDE, NOTES))
+    ONE_CORNER = patches([[0.9, 0.1], [0.1, 0.1]], [[0.5, 0.1], [0.1, 0.1]])
+    """Both tokens match the patch at the top left: 0.7 on average."""
+    TWO_CORNERS = patches([[0.8, 0.0], [0.0, 0.2]], [[0.0, 0.0], [0.0, 0.9]])
+    """The second token matches the patch at the lower right, 0.55 on average; the first that above, 0.4."""
+    LEFT_SIDE = patches([[0.9, 0.0], [0.1, 0.0]], [[0.1, 0.0], [0.9, 0.0]])
+    """Each token matches one patch on the left: 0.9, though the patches there are 0.5 on average."""
+
+    def locate(self, *items: Item, **limits: int) -> tuple[list[tuple[str, Box]], TableMatcher]:
+        matcher = TableMatcher({500: self.ONE_CORNER, 800: self.TWO_CORNERS})
+        offers = MatchLocator(self.SEARCHER, matcher, **limits)("what?", hits(*items))
+        return [(hit.item, box) for hit, box in offers], matcher
+
+    def test_regions_of_several_pages_are_compared_by_the_patches_within(self) -> None:
+        top_left, lower_right = Box.unit(0, 0, 0.5, 0.5), Box.unit(0.5, 0.5, 1, 1)
+        offers, matcher = self.locate(self.WIDE, self.NARROW)
+        assert offers == [
+            (self.NARROW.id, top_left),
+            (self.WIDE.id, lower_right),
+            (self.WIDE.id, top_left),
+        ]
+        assert matcher.seen == [(800, "what?"), (500, "what?")]
+
+    def test_each_token_counts_by_its_best_patch(self) -> None:
+        matcher = TableMatcher({500: self.ONE_CORNER, 800: self.LEFT_SIDE})
+        offers = MatchLocator(self.SEARCHER, matcher)("what?", hits(self.NARROW, self.WIDE))
+        assert [(hit.item, box) for hit, box in offers] == [
+            (self.WIDE.id, Box.unit(0, 0, 0.5, 1)),
+            (self.NARROW.id, Box.unit(0, 0, 0.5, 0.5)),
+        ]
+
+    def test_what_has_no_picture_is_whole_and_keeps_its_place(self) -> None:
+        offers, matcher = self.locate(NOTES, self.NARROW)
+        assert offers[0] == (NOTES.id, WHOLE)
+        assert len(matcher.seen) == 1
+
+    def test_the_cost_is_bounded(self) -> None:
+        offers, matcher = self.locate(self.WIDE, self.NARROW, pages=1, most=1)
+        assert [item for item, _ in offers] == [self.WIDE.id]
+        assert matcher.seen == [(800, "what?")]
+
+    def test_a_page_that_matches_nowhere_offers_nothing(self) -> None:
+        matcher = TableMatcher({500: np.full((2, 2, 2), 0.3, np.float32)})
+        assert MatchLocator(self.SEARCHER, matcher)("what?", hits(self.NARROW)) == []

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import io
+import os
+import shutil
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 import pypdfium2 as pdfium
 import pytest
@@ -187,10 +190,93 @@ def test_no_cases_equal_uids_and_a_benchmark_named_twice_are_refused(tmp_path: P
     out = tmp_path / "out"
     with pytest.raises(CaseError, match="holds no questions of Small"):
         prepare([(Small([], []), tmp_path, None)], out)
-    with pytest.raises(CaseError, match="the uid 1"):
+    with pytest.raises(CaseError, match="the uid '1'"):
         prepare([(Small([case("1"), case("1")], []), tmp_path, None)], out)
     with pytest.raises(CaseError, match="named twice"):
         prepare([(Small([case("1")], []), tmp_path, None)] * 2, out)
+
+
+def test_what_was_prepared_stands_until_questions_are_read(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    made = prepare([(Small([case("1")], [Textual("a.txt", "a")]), tmp_path, None)], out)
+    for cases in ([], [case("2"), case("2")]):
+        with pytest.raises(CaseError):
+            prepare([(Small(cases, [Textual("b.txt", "b")]), tmp_path, None)], out)
+    assert read_prepared(out) == made
+    assert [path.name for path in made.documents.iterdir()] == ["a.txt"]
+
+
+@pytest.mark.parametrize("inside", [".", "documents", "documents/deep"])
+def test_what_would_be_cleared_away_is_not_read(inside: str, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    small = Small([case("1")], [Textual("a.txt", "a")])
+    prepare([(small, tmp_path, None)], out)
+    (tmp_path / "link").symlink_to(out)
+    for folder in (out / inside, tmp_path / "link" / inside):
+        with pytest.raises(CaseError, match="lies in"):
+            prepare([(small, folder, None)], out)
+    assert (out / "documents" / "a.txt").read_text() == "a"
+
+
+def test_one_benchmark_has_no_two_documents_of_one_name(tmp_path: Path) -> None:
+    twice = Small([case("1")], [Textual("a.txt", "one"), Textual("a.txt", "two")])
+    with pytest.raises(CaseError, match=r"small has two documents .* 'a\.txt'"):
+        prepare([(twice, tmp_path, None)], tmp_path / "out")
+    same = Small([case("1")], [Textual("a.txt", "one"), Textual("a.txt", "one"), Textual("A.txt", "two")])
+    made = prepare([(same, tmp_path, None)], tmp_path / "out")
+    assert sorted(path.name for path in made.documents.iterdir()) == ["A--small.txt", "a.txt"]
+
+
+def test_a_file_that_cannot_be_read_is_named_and_not_the_folder_that_is_made(tmp_path: Path) -> None:
+    gone = tmp_path / "gone.pdf"
+    with pytest.raises(CaseError, match=r"gone\.pdf cannot be read: No such file"):
+        prepare([(Small([case("1")], [Filed("a.pdf", gone)]), tmp_path, None)], tmp_path / "out")
+    (tmp_path / "file").write_text("")
+    with pytest.raises(CaseError, match="file cannot be written"):
+        prepare([(Small([case("1")], []), tmp_path, None)], tmp_path / "file")
+
+
+def test_of_a_copy_that_finds_no_room_the_folder_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(source: Path, target: Path) -> NoReturn:
+        raise OSError(errno.ENOSPC, "No space left on device", str(source), None, str(target))
+
+    def other_disk(*_: object) -> NoReturn:
+        raise OSError(errno.EXDEV, "Invalid cross-device link")
+
+    (tmp_path / "a.pdf").write_bytes(b"a")
+    monkeypatch.setattr(os, "link", other_disk)
+    monkeypatch.setattr(shutil, "copyfile", full)
+    small = Small([case("1")], [Filed("a.pdf", tmp_path / "a.pdf")])
+    with pytest.raises(CaseError, match=r"out cannot be written: No space left on device") as told:
+        prepare([(small, tmp_path, None)], tmp_path / "out")
+    assert "room" in (told.value.hint or "")
+    assert not list((tmp_path / "out" / "documents").iterdir())
+
+
+def test_documents_that_were_taken_out_are_missed_and_others_are_not_minded(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    made = prepare([(Small([case("1")], [Textual("a.txt", ""), Textual("b.txt", "")]), tmp_path, None)], out)
+    for name in ("more.txt", ".DS_Store"):
+        (made.documents / name).write_text("")
+    assert read_prepared(out) == made
+    (made.documents / "more.txt").unlink()
+    (made.documents / "b.txt").unlink()
+    with pytest.raises(CaseError, match="1 of the 2 documents"):
+        read_prepared(out)
+    shutil.rmtree(made.documents)
+    with pytest.raises(CaseError, match="2 of the 2 documents"):
+        read_prepared(out)
+
+
+@pytest.mark.parametrize("data", [b"", b"{}", b'{"examples": [{"uid": 1}]}', b"[", b"\xff"])
+def test_damaged_questions_are_told_with_what_helps(data: bytes, tmp_path: Path) -> None:
+    made = prepare([(Small([case("1")], []), tmp_path, None)], tmp_path / "out")
+    (tmp_path / "out" / "cases.json").write_bytes(data)
+    with pytest.raises(CaseError, match=r"cases\.json") as told:
+        made.cases()
+    assert "vrag eval prepare" in (told.value.hint or "")
 
 
 @pytest.mark.parametrize("data", [b"", b"{}", b"\xff", b'{"schema_version": 2, "parts": []}'])
@@ -199,3 +285,4 @@ def test_damage_is_told(data: bytes, tmp_path: Path) -> None:
     with pytest.raises(CaseError) as told:
         read_prepared(tmp_path)
     assert told.value.hint
+    assert "validation error" not in told.value.message

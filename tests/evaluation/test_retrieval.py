@@ -92,7 +92,7 @@ def test_the_json_has_the_keys_that_are_promised() -> None:
     report = evaluate_retrieval([case("one", "a.pdf", 2)], TableSearcher({"one": []}), DOCUMENTS)
     assert list(report.as_dict()) == [
         *("ndcg@5", "ndcg@10", "recall@1", "recall@3", "recall@5", "recall@10", "mrr", "document_recall@10"),
-        *("questions", "pages", "seconds", "skipped", "missing", "groups"),
+        *("questions", "pages", "seconds", "skipped", "missing", "groups", "estimates"),
     ]
     assert report.as_dict()["questions"] == 1
 
@@ -198,25 +198,73 @@ class TestRegions:
     CASE = replace(case("one", "a.pdf", 1), regions=(Region(1, Box.unit(0, 0, 1, 0.5)),))
     SEARCHER = TableSearcher({"one": [Found("a", 1)]})
 
+    @staticmethod
+    def left(query: str, hits: Sequence[Hit]) -> list[tuple[Hit, Box]]:
+        """The left half of every page."""
+        assert query == "one"
+        return [(hit, Box.unit(0, 0, 0.5, 1)) for hit in hits]
+
     def test_without_boxes_they_are_not_measured(self) -> None:
         report = evaluate_retrieval([self.CASE], self.SEARCHER, DOCUMENTS)
         assert not [name for name in report.measures if name.startswith("region")]
 
     def test_are_measured_where_hits_are_located(self) -> None:
-        def left(query: str, hits: Sequence[Hit]) -> list[Region]:
-            assert query == "one"
-            return [Region(hit.ordinal, Box.unit(0, 0, 0.5, 1), hit.document_name) for hit in hits]
+        measures = evaluate_retrieval([self.CASE], self.SEARCHER, DOCUMENTS, locate=self.left).measures
+        assert (measures["region_recall@1"], measures["region_precision@1"]) == (0.5, 0.5)
 
-        report = evaluate_retrieval([self.CASE], self.SEARCHER, DOCUMENTS, locate=left)
-        assert report.measures["region_recall@1"] == 0.5
+    def test_are_not_measured_of_questions_without_gold_regions(self) -> None:
+        report = evaluate_retrieval([case("one", "a.pdf", 1)], self.SEARCHER, DOCUMENTS, locate=self.left)
+        assert not [name for name in report.measures if name.startswith("region")]
 
     def test_count_under_all_names_of_the_document(self) -> None:
         documents = [document("a", "x.pdf"), document("a", "a.pdf")]
         asked = replace(self.CASE, file_name="x.pdf")
+        report = evaluate_retrieval([asked], self.SEARCHER, documents, locate=self.left)
+        assert report.measures["region_recall@1"] == 0.5
+
+    def test_of_one_page_under_two_names_are_one(self) -> None:
+        documents = [document("a", "x.pdf"), document("a", "a.pdf")]
+        gold = tuple(Region(1, Box.unit(0, 0, 1, 0.5), name) for name in ("x.pdf", "a.pdf"))
         report = evaluate_retrieval(
-            [asked], self.SEARCHER, documents, locate=lambda _, __: [Region(1, Box.unit(0, 0, 1, 1), "a.pdf")]
+            [replace(self.CASE, regions=gold)], self.SEARCHER, documents, locate=self.left
         )
-        assert report.measures["region_recall@1"] == 1
+        assert report.measures["region_recall@1"] == 0.5
+
+    def test_of_other_documents_count_by_their_names(self) -> None:
+        gold = (Region(2, Box.unit(0, 0, 1, 0.5), "b.pdf"),)
+        searcher = TableSearcher({"one": [Found("b", 2), Found("a", 2)]})
+        measures = evaluate_retrieval(
+            [replace(self.CASE, regions=gold)], searcher, DOCUMENTS, locate=self.left
+        ).measures
+        assert measures["region_recall@1"] == 0.5
+        # of the two halves offered, a quarter of a page is gold
+        assert measures["region_precision@5"] == 0.25
+
+    def test_what_is_no_page_covers_nothing_and_takes_up_its_place(self) -> None:
+        found = [Found("a", 1, ItemKind.PASSAGE), Found("a", 1)]
+        measures = evaluate_retrieval(
+            [self.CASE], TableSearcher({"one": found}), DOCUMENTS, locate=self.left
+        ).measures
+        assert measures["region_recall@1"] == 0
+        assert measures["region_recall@5"] == 0.5
+
+
+def test_intervals_are_over_documents() -> None:
+    """Ten questions about each of two documents, one of which is found, are two of a kind and not twenty."""
+    searcher = TableSearcher({f"{name}{at}": [Found("a", 1)] for name in "ab" for at in range(10)})
+    cases = [
+        replace(case(f"{name}{at}", f"{name}.pdf", 1), query_type=name) for name in "ab" for at in range(10)
+    ]
+    report = evaluate_retrieval(cases, searcher, DOCUMENTS)
+    found = report.estimates["recall@1"]
+    assert (found.mean, found.n, found.few) == (0.5, 20, True)
+    assert (found.low, found.high) == (0, 1)
+    assert {label: one["recall@1"].mean for label, one in report.estimates_by("query_type").items()} == {
+        "a": 1,
+        "b": 0,
+    }
+    assert report.estimates_by("source_type") == {}
+    assert evaluate_retrieval([], searcher, DOCUMENTS).estimates == {}
 
 
 def test_groups_tell_their_own_means() -> None:

@@ -1,10 +1,12 @@
-"""The rows of a file, whatever it is: JSON, JSON lines, parquet."""
+"""The rows of a file, whatever it is: JSON, JSON lines, packed by gzip or not, parquet."""
 
 from __future__ import annotations
 
+import gzip
 import importlib
 import json
 import re
+import zlib
 from typing import TYPE_CHECKING, Any, cast
 
 from vrag.errors import CaseError
@@ -19,6 +21,8 @@ BATCH = 1_000
 """Rows of a parquet file in memory at once."""
 PICTURES = re.compile(r"page_\d+")
 """Columns with the pictures of a deck (SlideVQA): gigabytes that no case needs."""
+LONGEST_LINE = 64 * 2**20
+"""Signs of a row in a packed file: what is longer is a fault, or made to fill memory."""
 LISTS = ("examples", "data")
 """Under which names an object holds its rows: in the seeds' JSON, in SQuAD's."""
 
@@ -35,10 +39,12 @@ def read_rows(path: Path) -> Iterator[object]:
                 yield from _parquet(path)
             case ".jsonl" | ".ndjson":
                 yield from _lines(path)
+            case ".gz" if path.stem.lower().endswith((".jsonl", ".ndjson")):
+                yield from _packed_lines(path)
             case ".json" | "":  # without an ending comes what a shell hands over: <(…)
                 yield from _json(path)
             case suffix:
-                raise CaseError(f"{path} ends in {suffix}, not in .json, .jsonl or .parquet.")
+                raise CaseError(f"{path} ends in {suffix}, not in .json, .jsonl, .jsonl.gz or .parquet.")
     except OSError as error:
         raise CaseError(f"{path} cannot be read: {error.strerror or error}.") from error
     except UnicodeDecodeError as error:
@@ -71,6 +77,20 @@ def _within(value: object, path: Path) -> list[object]:
 def _lines(path: Path) -> Iterator[object]:
     with path.open(encoding="utf-8-sig") as file:
         yield from _parsed(file, path)
+
+
+def _packed_lines(path: Path) -> Iterator[object]:
+    def lines() -> Iterator[str]:
+        while line := file.readline(LONGEST_LINE):
+            if len(line) == LONGEST_LINE:
+                raise CaseError(f"{path} has a line of more than {LONGEST_LINE:,} signs.")
+            yield line
+
+    try:
+        with gzip.open(path, "rt", encoding="utf-8-sig") as file:
+            yield from _parsed(lines(), path)
+    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+        raise CaseError(f"{path} is no whole gzip file: {error}.", "Download it again.") from error
 
 
 def _parsed(lines: Iterable[str], path: Path) -> Iterator[object]:

@@ -49,8 +49,8 @@ class Questions:
         return {"collection": named[0] if named else str(self.documents.parent / "collection")}
 
     def bench(self, report: SettingsReport) -> Workbench:
-        """What searches their documents; those of a benchmark are indexed first, if they are not yet."""
-        if self.documents is None:
+        """What searches their documents; those of a benchmark are indexed first, if no server has them."""
+        if self.documents is None or report.settings.search_url:
             return _opened(report, self.cases)
         return _indexed(report, self.documents)
 

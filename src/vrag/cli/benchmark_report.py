@@ -12,6 +12,7 @@ import typer
 from vrag.cli.display import Json, emit_json, file_uri, plain, say, show_table, warn
 from vrag.cli.saving import write_file
 from vrag.errors import RunError
+from vrag.view.wording import count, size
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -21,8 +22,16 @@ if TYPE_CHECKING:
     from vrag.agent.runs import RunStore
     from vrag.assemble import Workbench
     from vrag.evaluation.comparison import Comparison
-    from vrag.evaluation.report import ComparisonPage, ReportPage
-    from vrag.evaluation.running import Conditions, Evaluation
+    from vrag.evaluation.report import ComparisonPage, ReportPage, Thumbnails
+    from vrag.evaluation.running import Evaluation
+
+Pictures = typer.Option(
+    None,
+    "--pictures",
+    metavar="all|evidence|none|SIZE",
+    help="Pictures of pages in the page: all, those of evidence alone, none, or as many as fit into a size.",
+    show_default="24MB",
+)
 
 __all__ = ["Written", "compare", "report", "table", "tell_report_of", "write_report"]
 
@@ -37,19 +46,27 @@ class Written:
 
     files: tuple[Path, ...]
     summary: Mapping[str, Any]
+    left: int = 0
+    """Pictures that there was no room for."""
 
 
 def report(
     folder: Path = typer.Argument(..., help="A folder of `vrag eval run`."),
+    pictures: str | None = Pictures,
     as_json: bool = Json,
 ) -> None:
     """Write the report of an evaluation anew: report.html, report.md and report.json in its folder.
 
-    Example: vrag eval report results
+    Examples of use:
+
+      vrag eval report results
+
+      vrag eval report results --pictures 8MB
     """
     from vrag.evaluation.running import read_evaluation
 
-    written = write_report(read_evaluation(folder), folder)
+    thumbnails = _thumbnails(pictures)
+    written = write_report(read_evaluation(folder), folder, thumbnails=thumbnails)
     if as_json:
         emit_json({"files": list(map(str, written.files)), **written.summary})
     else:
@@ -62,6 +79,7 @@ def compare(
     out: Path | None = typer.Option(
         None, "--out", "-o", help="Folder for the comparison as a page, Markdown, JSON."
     ),
+    pictures: str | None = Pictures,
     as_json: bool = Json,
 ) -> None:
     """Compare two runs of a benchmark, question by question.
@@ -75,22 +93,38 @@ def compare(
       vrag eval compare offline vimrag --out comparison
     """
     from vrag.evaluation.comparison import compare as make
+    from vrag.evaluation.differing import differences
     from vrag.evaluation.running import read_evaluation
 
+    thumbnails = _thumbnails(pictures)
     one, other = read_evaluation(a), read_evaluation(b)
-    for warning in _differences(one.conditions, other.conditions):
+    different = differences(one.conditions, other.conditions)
+    for warning in different:
         warn(warning)
-    made = make(one.records, other.records, names=(str(a), str(b)), measures=SHOWN)
-    files = _write_comparison(made, (one, other), (a, b), out) if out else ()
+    made = make(
+        one.records,
+        other.records,
+        names=(str(a), str(b)),
+        judges=(one.conditions.judge_identity, other.conditions.judge_identity),
+        measures=SHOWN,
+    )
+    files, left = (), 0
+    if out:
+        files, left = _write_comparison(made, (one, other), (a, b), out, different, thumbnails)
     if as_json:
-        emit_json({"files": list(map(str, files)), **made.as_dict()})
+        emit_json({"files": list(map(str, files)), "differences": different, **made.as_dict()})
         return
     _tell_comparison(made)
-    _tell_files(files)
+    _tell_files(files, left)
 
 
 def table(
-    folders: list[Path] = typer.Argument(..., metavar="[NAME=]FOLDER…", help="Folders of `vrag eval run`."),
+    folders: list[Path] = typer.Argument(
+        ..., metavar="[NAME=]FOLDER…", help="Folders of `vrag eval run`; those of one NAME are one row."
+    ),
+    layout: str | None = typer.Option(
+        None, help="Columns as in a paper's table: vrag or vimrag.", show_default="by kind of question"
+    ),
     by: str = typer.Option(
         "benchmark", help="Columns: benchmark, or within each query_type, source_type, document_type."
     ),
@@ -105,14 +139,20 @@ def table(
     Examples of use:
 
       vrag eval table RAG=rag ReAct=react VRAG=vrag VimRAG=vimrag --by query_type --markdown
+
+      vrag eval table RAG=rag VRAG=vrag-slides VRAG=vrag-documents --layout vrag --markdown
     """
-    from vrag.evaluation.layout import lay_out
+    from vrag.evaluation.layout import LAYOUTS, joined, lay_out, lay_out_as
     from vrag.evaluation.running import read_evaluation
 
-    named = [_named(word) for word in map(str, folders)]
-    if len({name for name, _ in named}) < len(named):
-        raise typer.BadParameter("Two runs have the same name: NAME=FOLDER tells them apart.")
-    made = lay_out({name: read_evaluation(path).records for name, path in named}, by=by, measure=measure)
+    if layout is not None and layout not in LAYOUTS:
+        raise typer.BadParameter(f"There is no layout {layout!r}: {', '.join(LAYOUTS)}.")
+    parts = ((name, read_evaluation(path).records) for name, path in _all_named(list(map(str, folders))))
+    runs = joined(parts)
+    if layout is None:
+        made = lay_out(runs, by=by, measure=measure)
+    else:
+        made = lay_out_as(runs, LAYOUTS[layout], measure=measure)
     if as_json:
         emit_json(made.as_dict())
     elif markdown:
@@ -121,35 +161,50 @@ def table(
         show_table(["", *made.heads], ((name, *map(made.told, row)) for name, row in made.rows.items()))
 
 
+def _all_named(words: Sequence[str]) -> list[tuple[str, Path]]:
+    """Runs by the names that they were given; those that nobody named must differ from all others."""
+    named = [_named(word) for word in words]
+    for word, (name, _) in zip(words, named, strict=True):
+        if "=" not in word and sum(other == name for other, _ in named) > 1:
+            raise typer.BadParameter(f"Two runs are called {name}: NAME=FOLDER tells them apart.")
+    return named
+
+
 def _named(word: str) -> tuple[str, Path]:
     name, equals, folder = word.partition("=")
     path = Path(folder if equals else word).expanduser()
     return (name if equals and name else path.name or word), path
 
 
-def write_report(done: Evaluation, folder: Path, bench: Workbench | None = None) -> Written:
+def write_report(
+    done: Evaluation, folder: Path, bench: Workbench | None = None, *, thumbnails: Thumbnails | None = None
+) -> Written:
     """Writes the report of an evaluation into its folder.
 
     Args:
         done: The evaluation.
         folder: Its folder.
         bench: What was searched, for pictures of gold pages that no run was shown.
+        thumbnails: Which pictures go in, and how many bytes of them.
     """
     from vrag.evaluation.report import report_page
+    from vrag.evaluation.report.facts import facts_of, title_of
     from vrag.evaluation.summary import summarise
 
     summary = summarise(done.records).as_dict()
-    titles = ", ".join(part.title for part in done.conditions.benchmarks)
+    parts = done.conditions.benchmarks
     page = report_page(
-        titles,
+        title_of(parts),
         done.records,
         summary,
-        facts=_facts(done.conditions),
-        notes=[note for part in done.conditions.benchmarks for note in part.notes],
+        facts=facts_of(done.conditions),
+        notes=[note for part in parts for note in part.notes],
+        reported={part.name: part.measures for part in parts},
         store=_store(folder),
         page_image=_pages(bench),
+        thumbnails=thumbnails,
     )
-    return Written(_write(page, folder, "report"), summary)
+    return Written(_write(page, folder, "report"), summary, page.thumbnails.left)
 
 
 def tell_report_of(written: Written) -> None:
@@ -166,32 +221,24 @@ def tell_report_of(written: Written) -> None:
     show_table(["measure", "mean", "95 %", "n"], rows)
     told = ", ".join(f"{count} {name}" for name, count in written.summary["outcomes"].items() if count)
     say(f"{told}.")
-    _tell_files(written.files)
+    _tell_files(written.files, written.left)
 
 
-def _tell_files(files: Sequence[Path]) -> None:
+def _tell_files(files: Sequence[Path], left: int) -> None:
     for path in files[:1]:
-        say(("Written", "bold"), f" {plain(file_uri(path.resolve()))}")
+        room = f", {count(left, 'picture')} left out: --pictures all has them" if left else ""
+        told = f" {plain(file_uri(path.resolve()))} ({size(path.stat().st_size)}{room})"
+        say(("Written", "bold"), told)
 
 
-def _facts(conditions: Conditions) -> dict[str, str]:
-    """What was run, in words."""
-    made = conditions.made_with
-    limits: dict[str, Any] = made.get("limits") or {}
-    told = {
-        "agent": made.get("agent"),
-        "model": made.get("policy"),
-        "profile": made.get("profile"),
-        "judge": conditions.judge,
-        "runs of a question": conditions.samples,
-        "steps at most": limits.get("steps"),
-        "collection": made.get("collection"),
-        "questions": f"SHA-256 {conditions.cases[:16]}…",
-        "licence": "; ".join(dict.fromkeys(part.licence for part in conditions.benchmarks)),
-        "vrag": conditions.version,
-        "whole": "no: it was stopped before all questions were asked" if conditions.stopped else "yes",
-    }
-    return {name: str(value) for name, value in told.items() if value not in (None, "")}
+def _thumbnails(wanted: str | None) -> Thumbnails | None:
+    """The pictures that were asked for; None for as many as is usual."""
+    from vrag.evaluation.report.thumbnails import thumbnails_of
+
+    try:
+        return None if wanted is None else thumbnails_of(wanted)
+    except ValueError as error:
+        raise typer.BadParameter(f"--pictures {error}.") from error
 
 
 def _store(folder: Path) -> RunStore | None:
@@ -221,9 +268,16 @@ def _pages(bench: Workbench | None) -> Callable[[str, int], Image | None] | None
 
 
 def _write_comparison(
-    made: Comparison, both: tuple[Evaluation, Evaluation], folders: tuple[Path, Path], out: Path
-) -> tuple[Path, ...]:
+    made: Comparison,
+    both: tuple[Evaluation, Evaluation],
+    folders: tuple[Path, Path],
+    out: Path,
+    different: Sequence[str],
+    thumbnails: Thumbnails | None,
+) -> tuple[tuple[Path, ...], int]:
+    """The files, and how many pictures there was no room for."""
     from vrag.evaluation.report import comparison_page
+    from vrag.evaluation.report.facts import facts_of, title_of
 
     try:
         out.mkdir(parents=True, exist_ok=True)
@@ -233,10 +287,13 @@ def _write_comparison(
         made.as_dict(),
         both[0].records,
         both[1].records,
-        facts=(_facts(both[0].conditions), _facts(both[1].conditions)),
+        title=f"{title_of(both[0].conditions.benchmarks)}: {made.a} and {made.b}",
+        facts=(facts_of(both[0].conditions), facts_of(both[1].conditions)),
+        notes=different,
         stores=(_store(folders[0]), _store(folders[1])),
+        thumbnails=thumbnails,
     )
-    return _write(page, out, "comparison")
+    return _write(page, out, "comparison"), page.thumbnails.left
 
 
 def _write(page: ReportPage | ComparisonPage, folder: Path, stem: str) -> tuple[Path, ...]:
@@ -251,20 +308,6 @@ def _write(page: ReportPage | ComparisonPage, folder: Path, stem: str) -> tuple[
     except RunError as error:
         raise RunError(error.message, "Make room, or mend the rights of the folder.") from error
     return tuple(folder / f"{stem}.{suffix}" for suffix in texts)
-
-
-def _differences(a: Conditions, b: Conditions) -> list[str]:
-    """What makes two runs hard to compare, in sentences."""
-    told: list[str] = []
-    if a.cases != b.cases:
-        told.append("The two were asked questions of other preparations; those with equal ids are compared.")
-    if a.samples != b.samples:
-        told.append(
-            f"Questions were asked {a.samples} and {b.samples} times; the samples of both are compared."
-        )
-    if a.stopped or b.stopped:
-        told.append("One was stopped before all questions were asked.")
-    return told
 
 
 def _tell_comparison(made: Comparison) -> None:

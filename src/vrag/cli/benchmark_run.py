@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from vrag.cli.asking import MaxSteps, TopK
+from vrag.cli.asking import ImageRoot, MaxSteps, TopK
 from vrag.cli.benchmark_job import Job
 from vrag.cli.benchmark_questions import questions_at
 from vrag.cli.benchmark_report import tell_report_of, write_report
@@ -19,6 +19,7 @@ from vrag.cli.display import (
     Json,
     Model,
     RankBy,
+    SearchUrl,
     emit_json,
     plain,
     say,
@@ -44,6 +45,8 @@ def run(
     collections: list[str] | None = typer.Option(
         None, "--collection", "-c", help="Of the documents; repeatable.", show_default="PREPARED/collection"
     ),
+    search_url: str | None = SearchUrl,
+    image_root: str | None = ImageRoot,
     agent: str | None = Agent,
     model: str | None = Model,
     base_url: str | None = BaseUrl,
@@ -98,6 +101,8 @@ def run(
     questions = questions_at(asked, limit)
     report = load_settings(
         **questions.places(collections or ()),
+        search_url=search_url,
+        image_root=image_root,
         agent=agent,
         model=model,
         base_url=base_url,
@@ -153,4 +158,5 @@ def _tell(job: Job, done: Evaluation) -> None:
     if failed := [record for record in done.records if record.outcome is Outcome.FAILED]:
         warn(f"{len(failed)} runs failed and count as wrong, such as: {plain(failed[0].why, 300)}")
         say("Ask those again: the same command with --retry-failed.")
-    say(f"{job.before} of the runs were made before. They lie in {plain(str(job.out))}.")
+    before = f"{job.before} of them were made before. " if job.before else ""
+    say(f"{len(done.records)} runs. {before}They lie in {plain(str(job.out))}.")

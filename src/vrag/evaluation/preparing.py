@@ -13,6 +13,7 @@ one's is renamed, in its cases as well; the same bytes under the same name are t
 
 from __future__ import annotations
 
+import errno
 import filecmp
 import os
 import secrets
@@ -30,7 +31,7 @@ from vrag.evaluation.benchmark import Filed, Packed, Paged, Textual
 from vrag.journal import one_writer, write_whole
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from vrag.evaluation.benchmark import Benchmark, DocumentSource, Opened
     from vrag.types import Case
@@ -43,6 +44,8 @@ LOCK = ".preparing"
 SCHEMA_VERSION = 1
 LONGEST_NAME = 200
 """Bytes of a file name."""
+_NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS})
+ANEW = "Prepare it anew: vrag eval prepare, with the same --out."
 
 
 class Part(BaseModel):
@@ -89,7 +92,10 @@ class Prepared:
         Raises:
             CaseError: If they were damaged.
         """
-        return list(open_cases(self.folder / CASES)[1])
+        try:
+            return list(open_cases(self.folder / CASES)[1])
+        except CaseError as error:
+            raise CaseError(error.message, ANEW) from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +108,8 @@ class _Shelf:
     """By benchmark and the name there: the name here, where it is another."""
     taken: set[str] = field(default_factory=set[str])
     """Names, in lower case: some file systems know no other."""
+    given: set[tuple[str, str]] = field(default_factory=set[tuple[str, str]])
+    """By benchmark: the names there, of what is here."""
 
     def put(self, source: DocumentSource, benchmark: str) -> bool:
         """Writes a document, whole or not at all; one that was written before is left.
@@ -116,6 +124,8 @@ class _Shelf:
             if name.lower() in self.taken:
                 if (self.folder / name).is_file() and filecmp.cmp(beside, self.folder / name, shallow=False):
                     return False
+                if (benchmark, name) in self.given:
+                    raise CaseError(f"{benchmark} has two documents that are called {name!r:.80}.")
                 other = self._free(name, benchmark)
                 self.renamed[benchmark, name] = other
                 name = other
@@ -123,6 +133,7 @@ class _Shelf:
         finally:
             beside.unlink(missing_ok=True)
         self.taken.add(name.lower())
+        self.given.add((benchmark, source.name))
         self.tell(name)
         return True
 
@@ -165,57 +176,69 @@ def prepare(
         tell: Is told of each document.
 
     Raises:
-        CaseError: If files are missing or not as published, or the disk refuses.
+        CaseError: If files are missing or not as published, or the disk refuses. What was prepared there
+            before stands as long as questions are read, and is gone with the first document.
     """
-    opened = [
-        (benchmark, folder, split, benchmark.open(folder, split)) for benchmark, folder, split in benchmarks
-    ]
-    names = [benchmark.name for benchmark, *_ in opened]
+    names = [benchmark.name for benchmark, *_ in benchmarks]
     if twice := next((name for name in names if names.count(name) > 1), None):
         raise CaseError(f"{twice} is named twice.", "Prepare splits of one benchmark apart.")
     try:
         _check_ours(out)
+        _check_apart(out, [folder for _, folder, _ in benchmarks])
         out.mkdir(parents=True, exist_ok=True)
         busy = CaseError(f"Another process prepares {out}.", "Wait for it, or name another folder.")
         with one_writer(out / LOCK, busy):
-            return _prepare(opened, out, limit, tell)
+            read = [_read(*one, limit) for one in benchmarks]
+            _check_uids(case for one in read for case in one.cases)
+            return _prepare(read, out, tell)
     except OSError as error:
-        raise CaseError(
-            f"{out} cannot be written: {error.strerror or error}.", "Make room, or name another folder."
-        ) from error
+        raise _refused(error, out) from error
 
 
-def _prepare(
-    opened: Sequence[tuple[Benchmark, Path, str | None, Opened]],
-    out: Path,
-    limit: int | None,
-    tell: Callable[[str], None],
-) -> Prepared:
+@dataclass(frozen=True, slots=True)
+class _Read:
+    """A benchmark whose questions were read."""
+
+    benchmark: Benchmark
+    folder: Path
+    split: str | None
+    found: Opened
+    cases: list[Case]
+
+    def part(self, documents: int) -> Part:
+        """What is told of it when its documents were taken: then all of its notes are there."""
+        return Part(
+            name=self.benchmark.name,
+            title=self.found.title or self.benchmark.title,
+            licence=self.benchmark.licence,
+            source=str(self.folder),
+            split=self.split,
+            cases=len(self.cases),
+            documents=documents,
+            measures=self.benchmark.measures,
+            notes=tuple(self.found.notes),
+        )
+
+
+def _read(benchmark: Benchmark, folder: Path, split: str | None, limit: int | None) -> _Read:
+    found = benchmark.open(folder, split)
+    cases = list(found.cases)[:limit]
+    if not cases:
+        raise CaseError(f"{folder} holds no questions of {benchmark.title}.", "Is it another split?")
+    return _Read(benchmark, folder, split, found, cases)
+
+
+def _prepare(read: Sequence[_Read], out: Path, tell: Callable[[str], None]) -> Prepared:
     _clear(out)
     shelf = _Shelf(out / DOCUMENTS, tell)
     shelf.folder.mkdir(parents=True)
     cases: list[Case] = []
     parts: list[Part] = []
-    for benchmark, folder, split, found in opened:
-        read = list(found.cases)[:limit]
-        if not read:
-            raise CaseError(f"{folder} holds no questions of {benchmark.title}.", "Is it another split?")
-        documents = sum(shelf.put(source, benchmark.name) for source in found.documents)
-        cases += [shelf.case(case, benchmark.name) for case in read]
-        parts.append(
-            Part(
-                name=benchmark.name,
-                title=found.title or benchmark.title,
-                licence=benchmark.licence,
-                source=str(folder),
-                split=split,
-                cases=len(read),
-                documents=documents,
-                measures=benchmark.measures,
-                notes=tuple(found.notes),
-            )
-        )
-    write_cases(out / CASES, _told_apart(cases))
+    for one in read:
+        name = one.benchmark.name
+        parts.append(one.part(sum(shelf.put(source, name) for source in one.found.documents)))
+        cases += [shelf.case(case, name) for case in one.cases]
+    write_cases(out / CASES, cases)
     about = _About(schema_version=SCHEMA_VERSION, parts=tuple(parts))
     write_whole(out / ABOUT, (about.model_dump_json(indent=2) + "\n").encode())
     return Prepared(out, about.parts)
@@ -225,18 +248,38 @@ def read_prepared(folder: Path) -> Prepared:
     """A folder that was prepared.
 
     Raises:
-        CaseError: If it was not, or not to its end.
+        CaseError: If it was not, or not to its end, or documents were taken out of it since.
     """
-    hint = "Prepare it: vrag eval prepare."
     try:
         told = _About.model_validate_json((folder / ABOUT).read_bytes())
     except FileNotFoundError as error:
-        raise CaseError(f"{folder} is no prepared benchmark.", hint) from error
-    except (OSError, ValidationError) as error:
-        raise CaseError(f"{folder / ABOUT} cannot be read: {_first_line(error)}.", hint) from error
+        raise CaseError(
+            f"{folder} is no prepared benchmark.", "Prepare it to its end: vrag eval prepare."
+        ) from error
+    except OSError as error:
+        raise CaseError(f"{folder / ABOUT} cannot be read: {error.strerror or error}.", ANEW) from error
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_context=False, include_input=False)[0]
+        where = ".".join(map(str, first["loc"]))
+        raise CaseError(
+            f"{folder / ABOUT} is damaged: {where and where + ': '}{first['msg']}.", ANEW
+        ) from error
     if told.schema_version != SCHEMA_VERSION:
-        raise CaseError(f"{folder} was prepared by another version.", hint)
-    return Prepared(folder, told.parts)
+        raise CaseError(f"{folder} was prepared by another version.", ANEW)
+    prepared = Prepared(folder, told.parts)
+    _check_documents(prepared)
+    return prepared
+
+
+def _check_documents(prepared: Prepared) -> None:
+    """Whether as many are there as were prepared: a benchmark that lacks some is another one."""
+    wanted = sum(part.documents for part in prepared.parts)
+    try:
+        there = sum(not path.name.startswith(".") for path in prepared.documents.iterdir())
+    except OSError:
+        there = 0
+    if there < wanted:
+        raise CaseError(f"{wanted - there} of the {wanted} documents of {prepared.folder} are gone.", ANEW)
 
 
 def _check_ours(out: Path) -> None:
@@ -248,8 +291,16 @@ def _check_ours(out: Path) -> None:
     known = (
         {ABOUT, CASES, DOCUMENTS, LOCK, "collection", *_torn(out)} if there & {ABOUT, LOCK} else set[str]()
     )
-    if there - known:
-        raise CaseError(f"{out} holds something else.", "Name another folder.")
+    if others := sorted(there - known):
+        raise CaseError(f"{out} holds something else: {others[0]!r:.80}.", "Name another folder.")
+
+
+def _check_apart(out: Path, folders: Sequence[Path]) -> None:
+    """Refuses to read what would be cleared away."""
+    ours = out.resolve()
+    for folder in folders:
+        if folder.resolve().is_relative_to(ours):
+            raise CaseError(f"{folder} lies in {out}, which is made anew.", "Name another folder.")
 
 
 def _torn(out: Path) -> list[str]:
@@ -296,19 +347,20 @@ def _write(source: DocumentSource, target: Path) -> None:
                 shutil.copyfile(source.path, target)
 
 
-def _told_apart(cases: Sequence[Case]) -> Iterator[Case]:
-    """Cases whose uids differ.
-
-    Raises:
-        CaseError: If two have the same.
-    """
+def _check_uids(cases: Iterable[Case]) -> None:
+    """Refuses two cases of one uid."""
     seen: set[str] = set()
     for case in cases:
         if case.uid in seen:
-            raise CaseError(f"Two questions of {case.benchmark} have the uid {case.uid}.")
+            raise CaseError(f"Two questions have the uid {case.uid!r:.80}.")
         seen.add(case.uid)
-        yield case
 
 
-def _first_line(error: Exception) -> str:
-    return str(error).split("\n", 1)[0].rstrip(".")
+def _refused(error: OSError, out: Path) -> CaseError:
+    """What the system refused: to read a file of others, or to write ours."""
+    named = Path(os.fsdecode(error.filename)) if isinstance(error.filename, str | bytes) else out
+    reason = error.strerror or error
+    theirs = named.is_absolute() and not named.is_relative_to(out.absolute())
+    if theirs and error.errno not in _NO_ROOM:  # of a copy that finds none, the file it is of is named first
+        return CaseError(f"{named} cannot be read: {reason}.", "Mend it, or take it out of the folder.")
+    return CaseError(f"{out} cannot be written: {reason}.", "Make room, or name another folder.")

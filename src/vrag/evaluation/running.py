@@ -78,9 +78,7 @@ class Evaluation(BaseModel):
 class Recorder(Protocol):
     """A run, the verdict on its answer and its short answer → what is kept."""
 
-    def __call__(
-        self, rollout: Rollout, reward: Reward | None, extraction: Extraction | None = None, /
-    ) -> Record:
+    def __call__(self, rollout: Rollout, reward: Reward | None, extraction: Extraction | None, /) -> Record:
         """The record; verdict and short answer are None where nobody was asked."""
         ...
 
@@ -123,9 +121,7 @@ async def record_rollouts(
                 extraction = await extractor.extract(case.query, rollout.trajectory.answer or "")
         finally:
             places.release()
-        records[case.uid, rollout.attempt.sample] = made = (
-            record(rollout, reward) if extractor is None else record(rollout, reward, extraction)
-        )
+        records[case.uid, rollout.attempt.sample] = made = record(rollout, reward, extraction)
         progress(made)
 
     try:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import unicodedata
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from document_sets import write_files
@@ -13,9 +13,6 @@ from hypothesis import strategies as st
 from vrag.errors import CaseError
 from vrag.evaluation.benchmark import Filed, Hub
 from vrag.evaluation.benchmarks.names import Names, check_name, filed, need_all, safe_name
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 @given(name=st.text(max_size=300))
@@ -51,4 +48,4 @@ def test_what_is_missing_is_counted_and_some_of_it_named(tmp_path: Path) -> None
     names = [f"{number}.pdf" for number in range(8)]
 
     with pytest.raises(CaseError, match=r"lacks 8 of the 8 documents.*0\.pdf.*4\.pdf, …\. Get them from a/b"):
-        need_all(names, Names([]), tmp_path, Hub(repo="a/b"))
+        need_all(names, Names[Path]([]), tmp_path, Hub(repo="a/b"))

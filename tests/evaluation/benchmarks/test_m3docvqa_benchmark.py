@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import math
+import zipfile
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from vrag.cases import gold_documents
 from vrag.errors import CaseError
-from vrag.evaluation.benchmark import Filed
+from vrag.evaluation.benchmark import Filed, Packed
 from vrag.evaluation.benchmarks.m3docvqa import M3DocVQA
 from vrag.types import AnswerFormat
 
@@ -74,6 +76,28 @@ def test_all_pdfs_of_the_split_are_documents_and_none_of_another(tmp_path: Path)
         Filed(f"{name}.pdf", tmp_path / "splits" / "pdfs_dev" / f"{name}.pdf")
         for name in (ONE, OTHER, "d" * 32)
     ]
+
+
+def test_what_is_packed_is_read_as_it_is(tmp_path: Path) -> None:
+    """MultiModalQA's repository has its questions in this form."""
+    there = folder_of(tmp_path / "plain", asked("q1", "Mask"))
+    packed = tmp_path / "packed"
+    packed.mkdir()
+    (packed / "MMQA_dev.jsonl.gz").write_bytes(
+        gzip.compress((there / "multimodalqa" / "MMQA_dev.jsonl").read_bytes())
+    )
+    with zipfile.ZipFile(packed / "pdfs_dev.zip", "w") as made:
+        made.writestr(f"{ONE}.pdf", b"%PDF")
+        made.writestr(f"pdfs_dev/{OTHER}.pdf", b"%PDF-1.7")
+
+    opened, plain = M3DocVQA().open(packed), M3DocVQA().open(there)
+
+    assert [*opened.cases] == [*plain.cases]
+    assert [(one.name, b"".join(one.pieces())) for one in opened.documents if isinstance(one, Packed)] == [
+        (f"{ONE}.pdf", b"%PDF"),
+        (f"{OTHER}.pdf", b"%PDF-1.7"),
+    ]
+    assert opened.notes == []
 
 
 def test_a_document_that_is_gold_for_two_parts_is_gold_once(tmp_path: Path) -> None:
@@ -154,10 +178,15 @@ def test_a_line_that_is_not_as_published_is_refused_by_name(tmp_path: Path, line
     assert refused.value.hint
 
 
-def test_questions_that_are_still_packed_are_told_to_be_unpacked(tmp_path: Path) -> None:
-    (tmp_path / "MMQA_dev.jsonl.gz").write_bytes(b"\x1f\x8b")
+def test_packed_questions_that_came_in_part_are_refused(tmp_path: Path) -> None:
+    folder = folder_of(tmp_path, asked("q1", "Mask"))
+    (folder / "multimodalqa" / "MMQA_dev.jsonl").unlink()
+    (folder / "MMQA_dev.jsonl.gz").write_bytes(gzip.compress(json.dumps(asked("q1", "Mask")).encode())[:-9])
 
-    with pytest.raises(CaseError, match=r"no MMQA_dev\.jsonl") as refused:
+    with pytest.raises(CaseError, match=r"MMQA_dev\.jsonl\.gz is no whole gzip file.*Download"):
+        list(M3DocVQA().open(tmp_path).cases)
+
+
+def test_questions_that_are_missing_are_told_where_to_get(tmp_path: Path) -> None:
+    with pytest.raises(CaseError, match=r"no MMQA_dev\.jsonl.*bloomberg/m3docrag"):
         M3DocVQA().open(tmp_path)
-
-    assert "gunzip" in refused.value.hint

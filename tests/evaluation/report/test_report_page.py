@@ -95,7 +95,7 @@ def test_its_json_has_the_summary_as_it_was_given_and_every_record() -> None:
     written = json.loads(json.dumps(report(told, facts={"Model": "qwen"}).as_dict()))
     assert written["summary"] == json.loads(json.dumps(summary))
     assert [type(told[0]).model_validate(one) for one in written["records"]] == told
-    assert written["settings"] == {"Model": "qwen"}
+    assert written["settings"] == {"Model": "qwen", "intervals": "95 %, by 50 draws of documents, seed 0"}
 
 
 def test_a_case_has_its_steps_its_page_and_both_rectangles(tmp_path: Path) -> None:

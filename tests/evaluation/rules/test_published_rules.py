@@ -24,6 +24,7 @@ NAMES = {
     "slidevqa": {"slidevqa/em", "slidevqa/f1"},
     "lvbench": {"lvbench", "lvbench/official"},
     "webqa": {"webqa/acc"},
+    "m3docvqa": {"m3docvqa/em", "m3docvqa/f1"},
 }
 ANSWERS = st.text() | st.text(alphabet="aben oy(),.A5%", max_size=12)
 DOGS = "Who barks?\n(A) A cat\n(B) A dog\n(C) Vitamin C\n(D) Nobody"

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any, cast
 from vrag.cases import case_of
 from vrag.cases.source import plain_list, text_of
 from vrag.errors import CaseError
-from vrag.evaluation.benchmark import Filed, Hub, Opened
-from vrag.evaluation.benchmarks.names import check_name
+from vrag.evaluation.benchmark import Hub, Opened
+from vrag.evaluation.benchmarks.archive import members
+from vrag.evaluation.benchmarks.names import PDF, check_name, document
 from vrag.evaluation.benchmarks.published import blamed, choose_split, find_all, missing, objects, told_apart
 from vrag.evaluation.benchmarks.remarks import Remarks
 from vrag.types import AnswerFormat, GoldPage
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
     from pathlib import Path
 
+    from vrag.evaluation.benchmarks.archive import Member
     from vrag.types import Case
 
 __all__ = ["M3DocVQA"]
@@ -26,17 +28,20 @@ __all__ = ["M3DocVQA"]
 HUB = Hub(
     repo="https://github.com/bloomberg/m3docrag",
     files=("MMQA_dev.jsonl", "pdfs_dev/*.pdf"),
-    note="Its scripts fetch the questions of MultiModalQA, to unpack with gunzip, and print the articles.",
+    note="Its scripts fetch the questions of MultiModalQA and print the articles.",
 )
-SPLITS = {"dev": ("MMQA_dev.jsonl",), "train": ("MMQA_train.jsonl",)}
+SPLITS = {
+    "dev": ("MMQA_dev.jsonl", "MMQA_dev.jsonl.gz"),
+    "train": ("MMQA_train.jsonl", "MMQA_train.jsonl.gz"),
+}
 
 
 @dataclass(frozen=True, slots=True)
 class M3DocVQA:
     """The development set; the test set has no answers. Gold are documents, as no pages are annotated.
 
-    Its authors score answers as sets of spans with words for numbers read (list EM and F1); ours are EM and
-    F1 as in SQuAD, of a list's elements in a row. They count documents among the first k pages.
+    Its authors score answers as lists of spans (`vrag.evaluation.rules.m3docvqa`), and count gold documents
+    among the first k pages, where `document_recall@10` has the first ten documents.
     """
 
     name: str = "m3docvqa"
@@ -44,26 +49,34 @@ class M3DocVQA:
     about: str = "questions over text, tables and pictures of several Wikipedia articles, as PDF"
     licence: str = "not stated (questions); CC BY-SA (articles)"
     hub: Hub = HUB
-    measures: tuple[str, ...] = ("f1", "em", "document_recall@10")
+    measures: tuple[str, ...] = ("m3docvqa/f1", "m3docvqa/em", "document_recall@10")
 
     def open(self, folder: Path, split: str | None = None) -> Opened:
         """Finds questions and PDFs.
 
         Args:
-            folder: Where they are.
+            folder: Where they are; the PDFs in `pdfs_dev/`, or in `pdfs_dev.zip`.
             split: `dev` or `train`; None for the first that is there.
 
         Raises:
-            CaseError: If questions or all PDFs are missing; while reading, if a row is not as published.
+            CaseError: If questions or all PDFs are missing, or the archive is damaged; while reading, if a
+                row is not as published.
         """
         chosen, paths = choose_split(folder, SPLITS, split, self.hub)
-        pdfs = find_all(folder, f"pdfs_{chosen}/*.pdf")
+        pdfs = _pdfs(folder, f"pdfs_{chosen}")
         if not pdfs:
             raise missing(folder, f"pdfs_{chosen}/*.pdf", self.hub)
         remarks = Remarks()
-        there = {path.name: path for path in reversed(pdfs)}
+        there = {file.name: file for file in reversed(pdfs)}
         cases = told_apart(_cases(paths, there, remarks), remarks)
-        return Opened(cases, [Filed(name, there[name]) for name in sorted(there)], remarks.notes)
+        return Opened(cases, [document(name, there[name]) for name in sorted(there)], remarks.notes)
+
+
+def _pdfs(folder: Path, name: str) -> Sequence[Path | Member]:
+    """The PDFs in folders of this name; if there are none, those in an archive of this name."""
+    if found := find_all(folder, f"{name}/*.pdf"):
+        return found
+    return [file for archive in find_all(folder, f"{name}.zip") for file in members(archive, PDF)]
 
 
 def _cases(paths: Sequence[Path], there: Collection[str], remarks: Remarks) -> Iterator[Case]:

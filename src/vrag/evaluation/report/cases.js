@@ -194,6 +194,7 @@
     two ? make("h3", { class: `side-${"ab"[at]}` }, `${"AB"[at]} `, said("small", data.names[at])) : null,
     make("dl", { class: "told" },
       pair("Answer", side.answer === null ? make("span", { class: "aside" }, side.stop || "none") : said("span", side.answer, "text")),
+      side.extracted === null || side.extracted === undefined ? null : pair("Compared by rules", said("span", side.extracted, "text")),
       pair("Outcome", badge(side), side.judge ? make("small", {}, " by ", said("bdi", side.judge)) : null,
         side.why ? said("p", side.why, "why") : null),
       side.stop && side.answer !== null ? pair("Ended", said("span", side.stop)) : null,
@@ -206,6 +207,7 @@
       : make("code", {}, side.run);
   };
 
+  const where = (sight) => `${sight.document}, ${sight.when || `page ${sight.page}`}`;
   const WORDS = { a: two ? "A" : "Predicted", b: "B", gold: "Gold" };
   const overlay = (sight) => {
     const svg = shape("svg", { viewBox: "0 0 1 1", preserveAspectRatio: "none", class: "overlay", "aria-hidden": "true" });
@@ -217,22 +219,22 @@
   };
   const picture = (sight) => {
     const kinds = [...new Set(sight.boxes.map((box) => WORDS[box[0]].toLowerCase()))];
-    const alt = `${sight.document}, page ${sight.page}${kinds.length ? `, with rectangles: ${kinds.join(", ")}` : ""}`;
+    const alt = `${where(sight)}${kinds.length ? `, with rectangles: ${kinds.join(", ")}` : ""}`;
     return make("span", { class: "leaf" }, make("img", { src: data.pictures[sight.picture], alt, decoding: "async" }), overlay(sight));
   };
   const seen = (sight) => {
     const kinds = new Set([...sight.boxes.map((box) => box[0]), ...sight.whole]);
     const marks = ["a", "b", "gold"].filter((kind) => kinds.has(kind)).map((kind) => make("span", { class: `mark ${kind}` },
-      sight.boxes.some((box) => box[0] === kind) ? WORDS[kind] : `${WORDS[kind]}: the page`));
-    const caption = make("figcaption", {}, said("span", `${sight.document}, page ${sight.page}`), make("span", { class: "marks" }, marks));
+      sight.boxes.some((box) => box[0] === kind) || sight.when ? WORDS[kind] : `${WORDS[kind]}: the page`));
+    const caption = make("figcaption", {}, said("span", where(sight)), make("span", { class: "marks" }, marks));
     if (sight.picture === null) {
-      return make("figure", {}, make("div", { class: "absent" }, make("span", {}, `Page ${sight.page}`), "Its picture is not in this report."), caption);
+      return make("figure", {}, make("div", { class: "absent" }, make("span", {}, sight.when || `Page ${sight.page}`), "Its picture is not in this report."), caption);
     }
     return make("figure", {}, make("button", { type: "button", "aria-label": "Enlarge", on: { click: () => enlarge(sight) } }, picture(sight)), caption);
   };
   const large = make("dialog", { class: "large", "aria-label": "A page", on: { click: () => large.close() } });
   const enlarge = (sight) => {
-    large.replaceChildren(picture(sight), make("p", {}, said("bdi", `${sight.document}, page ${sight.page}`), " ", make("button", { type: "button" }, "Close")));
+    large.replaceChildren(picture(sight), make("p", {}, said("bdi", where(sight)), " ", make("button", { type: "button" }, "Close")));
     large.showModal();
   };
 

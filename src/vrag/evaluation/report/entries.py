@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +12,8 @@ from vrag.agent.trajectory import Trajectory
 from vrag.errors import VragError
 from vrag.evaluation.record import Outcome
 from vrag.evaluation.report.walk import cut, walk_of
-from vrag.view.wording import STOPS
+from vrag.types import ItemKind
+from vrag.view.wording import STOPS, moment
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -22,12 +23,12 @@ if TYPE_CHECKING:
 
     from vrag.agent.events import ImageShown
     from vrag.agent.evidence import BoxSides
-    from vrag.agent.runs import RunStore
+    from vrag.agent.runs import RunStore, StoredRun
     from vrag.evaluation.record import Place, Record, Subject
     from vrag.evaluation.report.thumbnails import Thumbnails
     from vrag.evaluation.report.walk import Stride
 
-__all__ = ["Box", "Entry", "Gallery", "Side", "Sight", "cell_of", "entries_of", "opened", "pairs_of"]
+__all__ = ["Box", "Clip", "Entry", "Gallery", "Side", "Sight", "cell_of", "entries_of", "opened", "pairs_of"]
 
 _RUN = re.compile(r"[0-9a-f-]{1,40}")
 _HASH = re.compile(r"[0-9a-f]{64}")
@@ -55,6 +56,7 @@ class Side:
             "why": cut(record.why, _WHY),
             "judge": record.judge,
             "answer": None if record.answer is None else cut(record.answer, _ANSWER),
+            "extracted": _extracted(record),
             "stop": _STOPS.get(record.stop or "", record.stop or ""),
             "run": record.run if known else None,
             "measures": {
@@ -75,22 +77,42 @@ class Box:
 
 
 @dataclass(frozen=True, slots=True)
+class Clip:
+    """A stretch of a video that an answer rests on, and the frame that the model was shown of it."""
+
+    told: str
+    """From when to when."""
+    sha256: str
+    """Of the frame; empty where the run keeps none."""
+    read: Callable[[], Image | None]
+
+
+@dataclass(frozen=True, slots=True)
 class Sight:
-    """A page of a case, with what was predicted on it and what is gold."""
+    """A page of a case, or a clip, with what was predicted on it and what is gold."""
 
     document: str
     page: int
+    """From 1; of a clip its number."""
     picture: int | None
     """Number of its picture; None where there is none."""
     boxes: tuple[Box, ...]
     whole: tuple[str, ...] = ()
     """Who names the page as a whole, without a rectangle; as the kinds of boxes."""
+    clip: Clip | None = None
+    """None of what is no video."""
+
+    @property
+    def predicted(self) -> bool:
+        """Whether evidence of an answer is on it."""
+        return any(kind != "gold" for kind in (*self.whole, *(box.kind for box in self.boxes)))
 
     def as_dict(self) -> dict[str, Any]:
         """What the page is made of."""
         return {
             "document": self.document,
             "page": self.page,
+            "when": None if self.clip is None else self.clip.told,
             "picture": self.picture,
             "boxes": [[box.kind, *(round(side, 4) for side in box.sides)] for box in self.boxes],
             "whole": self.whole,
@@ -153,6 +175,11 @@ class Gallery:
     _shown: dict[tuple[str, int], Callable[[], Image]] = field(
         default_factory=dict[tuple[str, int], "Callable[[], Image]"]
     )
+    _clips: dict[tuple[str, str, int], Clip] = field(default_factory=dict[tuple[str, str, int], Clip])
+    _names: dict[tuple[str, int], tuple[str, int]] = field(
+        default_factory=dict[tuple[str, int], tuple[str, int]]
+    )
+    """Pages by what records call them, where runs call them otherwise."""
 
     def walk(self, record: Record, runs: RunStore | None) -> tuple[Stride, ...]:
         """The steps of a run; none where it is not there or damaged. Remembers what pages look like."""
@@ -164,6 +191,7 @@ class Gallery:
         except (VragError, OSError, ValueError):
             return ()
         remembers = stored.started.settings.memory is not None
+        self._remember_evidence(record, run, stored)
         for shown in (shown for step in run.steps for shown in step.shown):
             if not shown.crop and shown.seconds is None and _HASH.fullmatch(shown.sha256):
                 margin = _content(shown) if remembers else None
@@ -171,12 +199,36 @@ class Gallery:
                 self._shown.setdefault((shown.document, shown.page), read)
         return walk_of(run)
 
-    def picture(self, document: str, page: int) -> int | None:
-        """Number of the picture of a page; None where there is none."""
-        return self.thumbnails.number(document, page, partial(self._read, document, page))
+    def clip(self, record: Record, document: str, page: int) -> Clip | None:
+        """The clip that the evidence of a record names so; None of what is no clip."""
+        return self._clips.get((record.run or "", document, page))
+
+    def pictured(self, sight: Sight) -> Sight:
+        """The same with its picture, where there is one and room for it."""
+        if self.thumbnails.evidence_only and not sight.predicted:
+            return sight
+        place, clip = (sight.document, sight.page), sight.clip
+        key, read = (place, partial(self._read, *place)) if clip is None else (clip.sha256, clip.read)
+        return replace(sight, picture=self.thumbnails.number(key, read))
+
+    def _remember_evidence(self, record: Record, run: Trajectory, stored: StoredRun) -> None:
+        """Frames of clips, and pages under the names that records have for their documents."""
+        whole = {shown.item: shown.sha256 for step in run.steps for shown in step.shown if not shown.crop}
+        for place, one in zip(record.evidence, run.evidence, strict=False):
+            if one.kind is ItemKind.CLIP and one.seconds is not None:
+                frame = (one.crop_sha256 if place.box is None else whole.get(one.item)) or ""
+                read = partial(opened, stored.file(frame), None) if _HASH.fullmatch(frame) else _nothing
+                told = "–".join(dict.fromkeys(map(moment, one.seconds)))
+                self._clips.setdefault(
+                    (record.run or "", place.document, place.page), Clip(told, frame, read)
+                )
+            elif place.document != one.document:
+                self._names[place.document, place.page] = (one.document, one.page)
 
     def _read(self, document: str, page: int) -> Image | None:
-        shown = self._shown.get((document, page))
+        shown = self._shown.get((document, page)) or self._shown.get(
+            self._names.get((document, page), ("", 0))
+        )
         if shown is not None:
             return shown()
         return self.page_image(document, page) if self.page_image is not None else None
@@ -205,20 +257,15 @@ def _entries(
         tuple(Side(record, gallery.walk(record, store)) for record, store in zip(row, stores, strict=True))
         for row in rows
     ]
-    sights = [_sights(row) for row in rows]
+    sights = [_sights(row, gallery) for row in rows]
     for rank in range(_FIGURES):  # the first page of every case before the second of any: room may run out
         for found in sights:
             if rank < len(found):
-                found[rank] = _pictured(found[rank], gallery)
+                found[rank] = gallery.pictured(found[rank])
     return tuple(Entry(row, tuple(found)) for row, found in zip(sides, sights, strict=True))
 
 
-def _pictured(sight: Sight, gallery: Gallery) -> Sight:
-    number = gallery.picture(sight.document, sight.page)
-    return Sight(sight.document, sight.page, number, sight.boxes, sight.whole)
-
-
-def _sights(row: tuple[Record, ...]) -> list[Sight]:
+def _sights(row: tuple[Record, ...], gallery: Gallery) -> list[Sight]:
     """The pages of a case without their pictures: the first of the evidence, those of gold, all others."""
     evidence = [(kind, one) for kind, record in zip("ab", row, strict=False) for one in record.evidence]
     first = [(kind, record.evidence[0]) for kind, record in zip("ab", row, strict=False) if record.evidence]
@@ -228,7 +275,11 @@ def _sights(row: tuple[Record, ...]) -> list[Sight]:
     }
     for kind, one in (*evidence, *gold):
         pages[one.document, one.page].append((kind, one))
-    return [_sight(key, found) for key, found in pages.items()][:_FIGURES]
+    clips = {
+        key: next((clip for record in row if (clip := gallery.clip(record, *key)) is not None), None)
+        for key in pages
+    }
+    return [replace(_sight(key, found), clip=clips[key]) for key, found in pages.items()][:_FIGURES]
 
 
 def _sight(key: tuple[str, int], found: Iterable[tuple[str, Place]]) -> Sight:
@@ -245,6 +296,18 @@ def _sight(key: tuple[str, int], found: Iterable[tuple[str, Place]]) -> Sight:
 def _within(box: BoxSides) -> BoxSides:
     x1, y1, x2, y2 = (min(max(side, 0.0), 1.0) for side in box)
     return min(x1, x2), min(y1, y2), max(x1, x2), max(y1, y2)
+
+
+def _extracted(record: Record) -> str | None:
+    """What rules compared in place of the answer; None where that itself was compared."""
+    found = record.extracted
+    if found is None:
+        return None
+    return cut(f"none: {found.why}" if found.answer is None else found.answer, _ANSWER)
+
+
+def _nothing() -> None:
+    return None
 
 
 def opened(path: Path, margin: tuple[int, int] | None) -> Image:

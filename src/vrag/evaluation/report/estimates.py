@@ -5,10 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from vrag.evaluation.record import Outcome
 from vrag.view.wording import count
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 __all__ = [
     "Difference",
@@ -16,10 +19,12 @@ __all__ = [
     "Group",
     "Grouping",
     "Overview",
+    "benchmarks_of",
     "differences_of",
     "drawing_of",
     "grouped_differences_of",
     "overview_of",
+    "own_measures",
 ]
 
 
@@ -154,6 +159,23 @@ def grouped_differences_of(groups: object) -> dict[str, dict[str, dict[str, Diff
         kind: {label: differences_of(measures) for label, measures in _rows(labels)}
         for kind, labels in _rows(groups)
     }
+
+
+def benchmarks_of(overview: Overview) -> tuple[Group, ...]:
+    """Benchmarks that were asked together; none where there is but one."""
+    found = next((one.groups for one in overview.groupings if one.name == "benchmark"), ())
+    return found if len(found) > 1 else ()
+
+
+def own_measures(group: Group, reported: Mapping[str, Sequence[str]]) -> dict[str, Estimate]:
+    """The measures of a benchmark that its authors report, of those that were measured; without accuracy.
+
+    Args:
+        group: The questions of the benchmark.
+        reported: By benchmark, the names of its authors' measures, their main one first.
+    """
+    names = dict.fromkeys(reported.get(group.name, ()))
+    return {name: group.measures[name] for name in names if name in group.measures and name != "accuracy"}
 
 
 def drawing_of(intervals: object) -> str:

@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from vrag.evaluation.report.drawings import histogram, interval_drawing
+from vrag.evaluation.report.estimates import benchmarks_of, own_measures
 from vrag.evaluation.report.naming import (
     FILTERS,
+    FURTHER,
     described,
     families,
     grouping_name,
@@ -15,6 +17,7 @@ from vrag.evaluation.report.naming import (
     label_of,
     more_name,
     more_text,
+    note_of,
     value_text,
 )
 from vrag.evaluation.report.parts import (
@@ -63,6 +66,7 @@ def html_of(page: ReportPage) -> str:
     sections = {
         "Result": _result(overview, links),
         "Measures": _measures(overview),
+        "Benchmarks": _benchmarks(page, links),
         "Groups": _groups(overview, links),
         "Spread": _spread(page),
         "Settings": settings_section(page.facts, page.notes),
@@ -82,7 +86,7 @@ def html_of(page: ReportPage) -> str:
 def headline(measures: Mapping[str, Estimate]) -> list[str]:
     """The first measures of each family: what is told first."""
     named = families(measures)
-    firsts = [told[0] for told in named.values() if is_share(told[0])]
+    firsts = [told[0] for name, told in named.items() if is_share(told[0]) and name not in FURTHER]
     return [*firsts, *(name for name in ("turns", "seconds", "cost") if name in measures)][:8]
 
 
@@ -112,7 +116,11 @@ def _measures(overview: Overview) -> Markup | None:
     if not overview.measures:
         return None
     tables = (
-        (element("h3", family), scrolled(_family(names, overview.measures), family))
+        (
+            element("h3", family),
+            element("p", note_of(family), class_="about") if note_of(family) else None,
+            scrolled(_family(names, overview.measures), family),
+        )
         for family, names in families(overview.measures).items()
     )
     more = (_more(name, numbers) for name, numbers in overview.more.items())
@@ -168,8 +176,55 @@ def _more(name: str, numbers: Mapping[str, float | None]) -> Child:
     return element("h3", title), scrolled(element("table", element("tbody", rows)), title)
 
 
+def _benchmarks(page: ReportPage, links: Links) -> Markup | None:
+    """Where several were asked together: each by the measures that its authors report."""
+    groups = benchmarks_of(page.overview)
+    if not groups:
+        return None
+    heads = ("Benchmark", "n", _SCALE, "Accuracy", "What its authors report")
+    rows = (
+        element(
+            "tr",
+            element("th", links.to(group.name, benchmark=group.name), scope="row", dir="auto"),
+            element("td", f"{group.n:,}", class_="n soft"),
+            _main("accuracy", group.measures.get("accuracy")),
+            element("td", _reported(own_measures(group, page.reported)), class_="reported"),
+        )
+        for group in groups
+    )
+    table = element(
+        "table",
+        element("thead", element("tr", (_head(name) if name == _SCALE else _named(name) for name in heads))),
+        element("tbody", rows),
+        class_="groups",
+    )
+    told = element("span", "one corpus, searched together", class_="aside")
+    return element(
+        "section", element("h2", "Benchmarks", told), scrolled(table, "Benchmarks"), id="benchmarks"
+    )
+
+
+def _named(name: str) -> Markup:
+    return element("th", name, scope="col", class_="n" if name == "n" else None)
+
+
+def _reported(measures: Mapping[str, Estimate]) -> Child:
+    """Names and values beside each other."""
+    return (
+        tuple(
+            element("span", f"{label_of(name)} ", element("strong", value_text(name, estimate.mean)))
+            for name, estimate in measures.items()
+        )
+        or "–"
+    )
+
+
 def _groups(overview: Overview, links: Links) -> Markup | None:
-    told = [grouping for grouping in overview.groupings if grouping.parts(overview.n)]
+    told = [
+        grouping
+        for grouping in overview.groupings
+        if grouping.parts(overview.n) and grouping.name != "benchmark"
+    ]
     if not told:
         return None
     return element(

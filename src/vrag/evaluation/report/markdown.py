@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from vrag import __version__
+from vrag.evaluation.report.estimates import benchmarks_of, own_measures
 from vrag.evaluation.report.naming import (
     families,
     grouping_name,
@@ -35,10 +36,11 @@ def markdown_of(page: ReportPage) -> str:
         f"{overview.told} · {when(page.made)}",
         outcomes_line(overview.outcomes),
         *_measures(overview),
+        *_benchmarks(page),
         *(
             _grouping(grouping, overview.measures)
             for grouping in overview.groupings
-            if grouping.parts(overview.n)
+            if grouping.parts(overview.n) and grouping.name != "benchmark"
         ),
         *facts_block(page.facts, page.notes),
         f"Written by vrag {__version__}.",
@@ -69,6 +71,27 @@ def _measures(overview: Overview) -> Iterator[str]:
         yield f"## {inline(more_name(name))}"
         rows = ((inline(label_of(one)), more_text(name, value)) for one, value in numbers.items())
         yield table(("", ""), rows)
+
+
+def _benchmarks(page: ReportPage) -> Iterator[str]:
+    """Where several were asked together: each by the measures that its authors report."""
+    groups = benchmarks_of(page.overview)
+    if groups:
+        yield "## Benchmarks"
+        rows = (
+            (
+                inline(group.name),
+                f"{group.n:,}",
+                _told("accuracy", group.measures.get("accuracy")),
+                ", ".join(
+                    f"{inline(label_of(name))} {_told(name, one)}"
+                    for name, one in own_measures(group, page.reported).items()
+                )
+                or "–",
+            )
+            for group in groups
+        )
+        yield table(("Benchmark", "n", "Accuracy", "What its authors report"), rows)
 
 
 def _row(name: str, estimate: Estimate) -> tuple[str, ...]:

@@ -19,6 +19,7 @@ __all__ = [
     "CELLS",
     "FAMILIES",
     "FILTERS",
+    "FURTHER",
     "MOODS",
     "described",
     "families",
@@ -28,6 +29,7 @@ __all__ = [
     "label_of",
     "more_name",
     "more_text",
+    "note_of",
     "p_text",
     "signed_text",
     "value_text",
@@ -48,9 +50,11 @@ FAMILIES = {
         *("accuracy", "em", "f1", "anls", "mmlongbench", "mmlongbench/f1"),
         *("hotpotqa/f1", "slidevqa/em", "slidevqa/f1", "lvbench", "webqa/acc"),
     ),
-    "Search, with the question as it is": (
-        *("ndcg@5", "ndcg@10", "recall@1", "recall@3", "recall@5", "recall@10", "mrr", "document_recall@10"),
+    "Search: pages": ("ndcg@5", "ndcg@10", "recall@1", "recall@3", "recall@5", "recall@10", "mrr"),
+    "Search: documents": ("document_recall@10",),
+    "Search: regions": (
         *("region_recall@1", "region_recall@5", "region_recall@10"),
+        *("region_precision@1", "region_precision@5", "region_precision@10"),
     ),
     "What the agent looked at": ("seen_recall", "seen_ndcg"),
     "Grounding": ("evidence_page", "centre", "iou", "box_area"),
@@ -62,9 +66,28 @@ FAMILIES = {
     ),
 }
 """Measures that are told together; those of no family are told with the answers."""
+FURTHER = frozenset({"Search: documents", "Search: regions", "Conduct"})
+"""Families that the headline leaves to the tables."""
+_NOTES = {
+    "Search: pages": "What a search for the question, word for word, finds of the gold pages.",
+    "Search: documents": "What it finds of the gold documents.",
+    "Search: regions": "Recall: how much of the gold boxes the regions cover that it offers; precision: how "
+    "much of these regions is gold. A page offered whole has all recall: read the two together.",
+    "What the agent looked at": "Gold pages among those that the model was shown.",
+    "Grounding": "Of answers with an evidence box, to questions with a gold box. What covers much of the "
+    "page covers centres by chance: read them together.",
+    "Abstention": "Recall is of questions that cannot be answered, precision of answers that were declined.",
+}
 FILTERS = frozenset({"benchmark", "source_type", "query_type", "document_type"})
 """Properties that the list of cases can be narrowed by."""
-_TOLD = {**CONDUCT, **GROUNDING, **LOOKING}
+_TOLD = {
+    **CONDUCT,
+    **GROUNDING,
+    **LOOKING,
+    "abstention_recall": "of questions that cannot be answered, the share that was declined",
+    "abstention_precision": "of those declined, the share that cannot be answered",
+    "false_abstention": "of questions with an answer, the share that was declined all the same",
+}
 _LABELS = {
     "p50": "Half take at most",
     "p90": "90 % take at most",
@@ -81,7 +104,7 @@ _LABELS = {
     "evidence_page": "First evidence on a gold page",
     "centre": "Box covers a gold centre",
     "iou": "Overlap with gold (IoU)",
-    "box_area": "Area of the box",
+    "box_area": "Share of the page covered",
     "abstention_precision": "Abstention precision",
     "abstention_recall": "Abstention recall",
     "false_abstention": "Abstained though answerable",
@@ -135,6 +158,11 @@ def families(names: Iterable[str]) -> dict[str, list[str]]:
     sorted_in = {family: [name for name in told if name in given] for family, told in FAMILIES.items()}
     sorted_in["Answers"] += [name for name in given if name not in known]
     return {family: told for family, told in sorted_in.items() if told}
+
+
+def note_of(family: str) -> str:
+    """What is to be known of a family of measures; empty where its names say it."""
+    return _NOTES.get(family, "")
 
 
 def value_text(name: str, value: float | None) -> str:

@@ -41,6 +41,8 @@ class ReportPage:
     notes: tuple[str, ...] = ()
     """What was dropped or mended, in sentences."""
     thumbnails: Thumbnails = field(default_factory=Thumbnails)
+    reported: Mapping[str, Sequence[str]] = field(default_factory=dict[str, "Sequence[str]"])
+    """By benchmark, the measures that its authors report, their main one first."""
     runs: str = ""
     """Where the files of runs lie, relative to the page, for links; empty where they are not linked."""
     made: float = 0.0
@@ -76,6 +78,7 @@ def report_page(  # noqa: PLR0913 - all but the first three may be left out
     *,
     facts: Mapping[str, str] | None = None,
     notes: Sequence[str] = (),
+    reported: Mapping[str, Sequence[str]] | None = None,
     store: RunStore | None = None,
     page_image: Callable[[str, int], Image | None] | None = None,
     thumbnails: Thumbnails | None = None,
@@ -90,6 +93,7 @@ def report_page(  # noqa: PLR0913 - all but the first three may be left out
         summary: What the summary of these records writes as JSON.
         facts: What was run, by name.
         notes: What was dropped or mended.
+        reported: By benchmark, the measures that its authors report.
         store: Where the runs lie, for steps and pictures of pages; a run that cannot be read is left out.
         page_image: Gives the picture of a page by file name and number from 1, or None: for pages that no run
             was shown.
@@ -107,6 +111,7 @@ def report_page(  # noqa: PLR0913 - all but the first three may be left out
         entries=entries_of(records, gallery, store),
         facts={**(facts or {}), **({"intervals": drawn} if drawn else {})},
         notes=tuple(notes),
+        reported=dict(reported or {}),
         thumbnails=gathered,
         runs=runs if store is not None else "",
         made=time.time() if made is None else made,

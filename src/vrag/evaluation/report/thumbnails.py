@@ -1,19 +1,27 @@
-"""Small pictures of pages: each page once, however many cases show it, in so many bytes at most."""
+"""Small pictures of pages and frames: each once, however many cases show it, in so many bytes at most."""
 
 from __future__ import annotations
 
 import base64
 import io
+import re
 import warnings
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Hashable
 
     from PIL.Image import Image
 
-__all__ = ["Thumbnails"]
+__all__ = ["Thumbnails", "thumbnails_of"]
+
+ROOM = 24_000_000
+"""Bytes of pictures, as they stand in a page, that a browser opens at once."""
+MOST = 500_000_000
+"""Above which browsers no longer read a page."""
+_SIZE = re.compile(r"(\d{1,9}(?:\.\d{1,3})?)\s*([kmg]?)b?", re.IGNORECASE)
+_UNITS = {"": 1, "k": 1_000, "m": 1_000_000, "g": 1_000_000_000}
 
 
 @dataclass
@@ -24,25 +32,25 @@ class Thumbnails:
     """Longest side, in pixels; what is smaller is not enlarged."""
     quality: int = 60
     """Of the JPEG files, 1 to 95."""
-    most_bytes: int = 24_000_000
+    most_bytes: int = ROOM
     """Of all of them together, as they stand in the page; 0 for none at all."""
+    evidence_only: bool = False
+    """Whether pages without evidence of an answer have no picture."""
     pictures: list[str] = field(default_factory=list[str])
     """Addresses that hold the pictures themselves, by their numbers."""
     left: int = 0
     """Pictures that there was no room for."""
     bytes: int = 0
     """Characters of all addresses."""
-    _numbers: dict[tuple[str, int], int | None] = field(default_factory=dict[tuple[str, int], "int | None"])
+    _numbers: dict[Hashable, int | None] = field(default_factory=dict["Hashable", "int | None"])
 
-    def number(self, document: str, page: int, read: Callable[[], Image | None]) -> int | None:
-        """The number of the picture of a page; None where there is none, or no room.
+    def number(self, key: Hashable, read: Callable[[], Image | None]) -> int | None:
+        """The number of a picture; None where there is none, or no room.
 
         Args:
-            document: File name.
-            page: From 1.
-            read: Gives the picture; asked once for each page that there is a picture of.
+            key: What it shows: a page, or a frame; the same for the same.
+            read: Gives the picture; asked once for each that there is a picture of.
         """
-        key = (document, page)
         if self._numbers.get(key) is None and (key not in self._numbers or self.bytes < self.most_bytes):
             self._numbers[key] = self._kept(read)
         return self._numbers[key]
@@ -60,6 +68,28 @@ class Thumbnails:
         self.bytes += len(address)
         self.pictures.append(address)
         return len(self.pictures) - 1
+
+
+def thumbnails_of(wanted: str) -> Thumbnails:
+    """The pictures that somebody asked for.
+
+    Args:
+        wanted: `all`, `evidence` (pages of evidence alone), `none`, or a size: `8 MB`, `500k`.
+
+    Raises:
+        ValueError: If it is none of these.
+
+    >>> thumbnails_of("8 MB").most_bytes, thumbnails_of("none").most_bytes
+    (8000000, 0)
+    """
+    word = wanted.strip().lower()
+    if word == "evidence":
+        return Thumbnails(evidence_only=True)
+    if word in {"all", "none"}:
+        return Thumbnails(most_bytes=MOST if word == "all" else 0)
+    if (found := _SIZE.fullmatch(word)) is None:
+        raise ValueError(f"{wanted!r} is neither all, evidence nor none, nor a size such as 8MB")
+    return Thumbnails(most_bytes=min(MOST, int(float(found[1]) * _UNITS[found[2]])))
 
 
 def _jpeg(read: Callable[[], Image | None], side: int, quality: int) -> bytes | None:

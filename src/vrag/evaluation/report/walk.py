@@ -15,8 +15,10 @@ if TYPE_CHECKING:
 
 __all__ = ["THOUGHT", "Act", "Stride", "walk_of"]
 
-THOUGHT = 2000
-"""Characters of a thought after which it is cut: the run has all of it."""
+THOUGHT = 10_000
+"""Characters of a thought after which it is cut: the run has all of it. Long ones are folded in the page."""
+_LINE = 2000
+"""Characters of all else after which it is cut."""
 _SHOWN = 12
 """Pictures of a step that are named; the others are counted."""
 
@@ -55,18 +57,18 @@ def walk_of(run: Trajectory) -> tuple[Stride, ...]:
     strides = [_stride(step) for step in run.steps]
     if strides and run.answer is not None:
         last = strides[-1]
-        answer = Act("answer", cut(run.answer))
+        answer = Act("answer", cut(run.answer, THOUGHT))
         strides[-1] = Stride(last.number, last.thought, (*last.acts, answer), last.seen)
     return tuple(strides)
 
 
-def cut(text: str, most: int = THOUGHT) -> str:
+def cut(text: str, most: int = _LINE) -> str:
     """Text of bounded length."""
     return text if len(text) <= most else f"{text[: most - 1].rstrip()}…"
 
 
 def _stride(step: Step) -> Stride:
-    return Stride(step.number, cut(step.thought or ""), tuple(_acts(step)), _seen(step.shown))
+    return Stride(step.number, cut(step.thought or "", THOUGHT), tuple(_acts(step)), _seen(step.shown))
 
 
 def _acts(step: Step) -> Iterable[Act]:

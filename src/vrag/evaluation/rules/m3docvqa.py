@@ -39,7 +39,7 @@ _NUMBERS = (
 
 
 def measures(case: Case, answer: str | None) -> Mapping[str, float]:
-    """`m3docvqa/em`: the same spans in whatever order; `m3docvqa/f1`: over the words of spans that match best.
+    """`m3docvqa/em`: the same spans in whatever order; `m3docvqa/f1`: over the words of those that match.
 
     The right answer is the list of all its spans. What was said is one span, as M3DocRAG has it, whose
     answers are texts; only an answer that is a list in JSON is the list of its elements, as MultiModalQA
@@ -63,7 +63,10 @@ def list_em(said: Sequence[str], meant: Sequence[str]) -> float:
     >>> list_em(["The Hague", "5"], ["five", "Hague"]), list_em(["a cat"], ["cat", "cat"])
     (1.0, 0.0)
     """
-    ours, theirs = [" ".join(span_words(span)) for span in said], [" ".join(span_words(span)) for span in meant]
+    ours, theirs = (
+        [" ".join(span_words(span)) for span in said],
+        [" ".join(span_words(span)) for span in meant],
+    )
     return float(len(ours) == len(theirs) and set(ours) == set(theirs))
 
 
@@ -73,13 +76,17 @@ def list_f1(said: Sequence[str], meant: Sequence[str]) -> float:
     Spans are sets of words. Where a right span has numbers and one that was said has none of them, they
     have nothing in common. Of two without words the F1 is 1.
 
-    >>> list_f1(["red cat"], ["red dog"]), list_f1(["red cat"], ["cat", "dog"]), list_f1(["4 cats"], ["5 cats"])
+    >>> list_f1(["red cat"], ["red dog"]), list_f1(["red cat"], ["cat", "dog"]), list_f1(["4"], ["5"])
     (0.5, 0.33, 0.0)
     """
-    ours, theirs = [frozenset(span_words(span)) for span in said], [frozenset(span_words(span)) for span in meant]
-    matched = best_match([[_f1(span, right) for span in ours] for right in theirs])
+    ours, theirs = (
+        [frozenset(span_words(span)) for span in said],
+        [frozenset(span_words(span)) for span in meant],
+    )
+    scores = [[_f1(span, right) for span in ours] for right in theirs]
     longer = max(len(ours), len(theirs))
-    return round(100 * (sum(matched) / longer)) / 100 if longer else 0.0
+    mean = sum(scores[row][column] for row, column in best_match(scores)) / longer if longer else 0.0
+    return round(100 * mean) / 100
 
 
 def span_words(span: str) -> list[str]:
@@ -114,9 +121,9 @@ def _f1(said: frozenset[str], right: frozenset[str]) -> float:
     numbers = {word for word in right if _is_number(word)}
     if numbers and not numbers & said:
         return 0.0
-    if not said and not right:
-        return 1.0
-    return 2 * len(said & right) / (len(said) + len(right))
+    precision = len(said & right) / len(said) if said else 1.0
+    recall = len(said & right) / len(right) if right else 1.0
+    return 2 * precision * recall / (precision + recall) if precision + recall else 0.0
 
 
 def _spans(text: str) -> list[str]:

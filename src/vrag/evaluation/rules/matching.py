@@ -1,4 +1,4 @@
-"""Which of several things said is meant by which of several things that are right: the best one-to-one match."""
+"""Which of several things said is which of several things that are right: the best one-to-one match."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ if TYPE_CHECKING:
 __all__ = ["best_match"]
 
 
-def best_match(scores: Sequence[Sequence[float]]) -> list[float]:
-    """The scores of the pairs of a one-to-one match whose sum is the greatest.
+def best_match(scores: Sequence[Sequence[float]]) -> list[tuple[int, int]]:
+    """The pairs of a one-to-one match whose scores have the greatest sum.
 
     By the Hungarian method with potentials (Kuhn 1955; Jonker and Volgenant 1987): rows one after the other,
     each by the cheapest path that changes the pairs so far. Takes rows² × columns steps.
@@ -21,16 +21,15 @@ def best_match(scores: Sequence[Sequence[float]]) -> list[float]:
         scores: A row for each thing of one kind, a column for each of the other.
 
     Returns:
-        As many as there are rows or columns, whichever are fewer; in the order of those.
+        Row and column of each pair, by row; as many as there are rows or columns, whichever are fewer.
 
     >>> best_match([[0.9, 0.8], [0.7, 0.1]])
-    [0.8, 0.7]
+    [(0, 1), (1, 0)]
     """
-    rows = [list(row) for row in scores]
-    if rows and len(rows) > len(rows[0]):
-        rows = [list(column) for column in zip(*rows, strict=True)]
-    paired = _paired(rows)
-    return [row[column] for row, column in zip(rows, paired, strict=True)]
+    if scores and len(scores) > len(scores[0]):
+        turned = [list(column) for column in zip(*scores, strict=True)]
+        return sorted((row, column) for column, row in enumerate(_paired(turned)))
+    return list(enumerate(_paired(scores)))
 
 
 def _paired(rows: Sequence[Sequence[float]]) -> list[int]:

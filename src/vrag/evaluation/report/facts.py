@@ -1,0 +1,98 @@
+"""What was run, in words: the settings that a report tells, so that others can run it again."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, cast
+
+from vrag.view.wording import count, seconds
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from vrag.evaluation.preparing import Part
+    from vrag.evaluation.running import Conditions
+
+__all__ = ["facts_of", "title_of"]
+
+_BLANK = "-blank"
+"""How versions of collections end whose pages were shown white; see `vrag.evaluation.blank`."""
+_NAMED = 3
+"""Benchmarks that a title names; more are counted."""
+
+
+def title_of(parts: Sequence[Part]) -> str:
+    """What was evaluated: the benchmark, or several.
+
+    Args:
+        parts: Those that were asked together.
+    """
+    if len(parts) == 1:
+        return parts[0].title
+    names = [part.title.partition(" (")[0] for part in parts]
+    if len(names) > _NAMED:
+        return f"{count(len(names), 'benchmark')}: {', '.join(names)}"
+    return " and ".join(filter(None, (", ".join(names[:-1]), *names[-1:]))) or "Evaluation"
+
+
+def facts_of(conditions: Conditions) -> dict[str, str]:
+    """What was run, by name; what nobody set is left out.
+
+    Args:
+        conditions: Also those of former versions, which had fewer; what is not as expected is left out.
+    """
+    made = conditions.made_with
+    limits, environment = (_mapping(made.get(name)) for name in ("limits", "environment"))
+    told: dict[str, object] = {
+        "benchmarks": _benchmarks(conditions.benchmarks),
+        "agent": made.get("agent"),
+        "model": made.get("policy"),
+        "checkpoint": _digest(made.get("checkpoint")),
+        "profile": made.get("profile"),
+        "sampling": _named(_mapping(made.get("sampling"))),
+        "judge": conditions.judge_identity or conditions.judge,
+        "short answers": conditions.extractor and f"extracted by {conditions.extractor}",
+        "runs of a question": conditions.samples,
+        "steps at most": limits.get("steps"),
+        "other limits": _named({name: value for name, value in limits.items() if name != "steps"}),
+        "hits of a search": environment.get("hits"),
+        "deadline of a run": _seconds(made.get("deadline")),
+        "pages shown": _shown(made.get("collection")),
+        "collection": made.get("collection"),
+        "questions": _digest(conditions.cases),
+        "licence": "; ".join(dict.fromkeys(part.licence for part in conditions.benchmarks)),
+        "vrag": conditions.version,
+        "whole": "no: it was stopped before all questions were asked" if conditions.stopped else "yes",
+    }
+    return {name: str(value) for name, value in told.items() if value not in (None, "")}
+
+
+def _benchmarks(parts: Sequence[Part]) -> str:
+    """Where they are several: each with its split and how many questions it has."""
+    if len(parts) < 2:
+        return ""
+    return "; ".join(
+        f"{part.name}{f':{part.split}' if part.split else ''}, {count(part.cases, 'question')}"
+        for part in parts
+    )
+
+
+def _shown(collection: object) -> str:
+    return "white pictures, to tell looking from guessing" if str(collection).endswith(_BLANK) else ""
+
+
+def _seconds(value: object) -> str:
+    return seconds(value) if isinstance(value, int | float) and not isinstance(value, bool) else ""
+
+
+def _digest(value: object) -> str:
+    return f"SHA-256 {value[:16]}…" if isinstance(value, str) and value else ""
+
+
+def _named(values: Mapping[str, Any]) -> str:
+    """Settings beside each other; those that are not set are left out."""
+    return ", ".join(f"{name} {value}" for name, value in values.items() if value is not None)
+
+
+def _mapping(value: object) -> Mapping[str, Any]:
+    return cast("Mapping[str, Any]", value) if isinstance(value, Mapping) else {}
