@@ -17,14 +17,12 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterable, Sequence
+    from collections.abc import Hashable, Sequence
     from collections.abc import Set as AbstractSet
 
-    from vrag.geometry import Box
 
 __all__ = [
     "anls",
-    "coverage",
     "edits",
     "exact_match",
     "ndcg",
@@ -90,32 +88,6 @@ def reciprocal_rank(ranking: Sequence[_Name], gold: AbstractSet[_Name] | Mapping
     0.5
     """
     return next((1 / rank for rank in _gold_ranks(ranking, _gains(gold), None)), 0.0)
-
-
-def coverage(found: Iterable[tuple[Hashable, Box]], gold: Iterable[tuple[Hashable, Box]]) -> float:
-    """Share of the gold area that the boxes found cover, 0 to 1; 0 where the gold has no area.
-
-    The recall of layouts of MMDocIR (Dong et al. 2025, arXiv 2501.08828, `metric_eval.py`): the common area
-    of each box found and each gold box on the same page, summed, over the area of the gold. What two boxes
-    cover counts twice, as published; deviation: more than all of it counts as all. Boxes there are in
-    points; in fractions of a page, a small page weighs as much as a large one.
-
-    Args:
-        found: Page and box of the first places of a ranking; pages are compared by `==`.
-        gold: Page and box of each gold region; all boxes in one space.
-
-    Raises:
-        ValueError: If boxes on a page live in different spaces.
-
-    >>> from vrag.geometry import Box
-    >>> coverage([(3, Box.unit(0, 0, 0.5, 1))], [(3, Box.unit(0, 0, 1, 0.5)), (4, Box.unit(0, 0, 1, 0.5))])
-    0.25
-    """
-    regions = list(gold)
-    pairs = ((box, region) for page, box in found for on, region in regions if page == on)
-    common = math.fsum(box.intersect(region).area for box, region in pairs)
-    area = math.fsum(region.area for _, region in regions)
-    return min(1.0, common / area) if area > 0 else 0.0
 
 
 def normalised(text: str) -> str:

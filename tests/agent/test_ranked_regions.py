@@ -9,6 +9,8 @@ from hypothesis import strategies as st
 
 from vrag.agent.reading import best_quote
 from vrag.agent.reading.layout import layout
+from vrag.agent.reading.locate import locate
+from vrag.agent.reading.question import parse
 from vrag.agent.reading.region import MOST
 from vrag.agent.reading.regions import NEW, RankedRegion, ranked_regions
 from vrag.geometry import Box, Size
@@ -57,16 +59,13 @@ def test_a_page_further_down_comes_first_where_it_holds_more_of_the_question() -
 
 
 def test_a_block_is_as_good_as_its_best_line() -> None:
-    lines = [
-        "Ferries",
-        "Nobody knows the weather",
-        "The ferry carried 48,200 passengers",
-        "Nor the tide",
-        "Nor ice",
-    ]
-    block = page("block.pdf", 1, "\n".join(lines))
-    line = page("line.pdf", 1, "The ferry carried nobody")
-    assert ranked("How many passengers did the ferry carry?", line, block)[0].item == block.id
+    lines = ["Ferries", "Nobody knows", "The ferry carried 48,200 passengers", "Nor the tide"]
+    pages = [layout(PRICES), layout(page("block.pdf", 1, "\n".join(lines)))]
+    question = "How many passengers did the ferry carry?"
+    best = max(float(score) for found in locate(parse(question), pages) for score in found.score)
+    first, *_ = ranked_regions(question, pages)
+    assert (first.item, first.score) == (pages[1].item.id, best)
+    assert len(pages[1].blocks) == 1
 
 
 def test_the_same_place_of_another_page_is_offered_as_well() -> None:

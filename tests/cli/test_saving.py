@@ -49,17 +49,18 @@ def test_what_breaks_off_leaves_the_old_file_and_no_part(
     assert target.read_bytes() == b"old"
 
 
-def test_what_a_kill_left_is_taken_away_and_nothing_else(tmp_path: Path) -> None:
-    killed = f".report.html.0123abcd{saving.UNFINISHED}"
-    others = {".report.html.20261122", f".other.html.0123abcd{saving.UNFINISHED}", "report.html.part"}
-    young = f".report.html.89abcdef{saving.UNFINISHED}"
-    for name in (killed, young, *others):
-        (tmp_path / name).write_bytes(b"half")
+@pytest.mark.parametrize("name", ["report.html", "[or]*.html"])
+def test_what_a_kill_left_is_taken_away_and_nothing_else(name: str, tmp_path: Path) -> None:
+    killed = f".{name}.0123abcd{saving.UNFINISHED}"
+    others = {f".{name}.20261122", f".other.html.0123abcd{saving.UNFINISHED}", f"{name}.part"}
+    young = f".{name}.89abcdef{saving.UNFINISHED}"
+    for rest in (killed, young, *others):
+        (tmp_path / rest).write_bytes(b"half")
     before = time.time() - 2 * saving.REST_SECONDS
-    for name in (killed, *others):
-        os.utime(tmp_path / name, (before, before))
-    write_file(str(tmp_path / "report.html"), b"whole")
-    assert names(tmp_path) == {"report.html", young, *others}
+    for rest in (killed, *others):
+        os.utime(tmp_path / rest, (before, before))
+    write_file(str(tmp_path / name), b"whole")
+    assert names(tmp_path) == {name, young, *others}
 
 
 def test_a_place_that_cannot_be_written_is_told(tmp_path: Path) -> None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import subprocess
 import sys
+import zipfile
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -66,6 +68,10 @@ def pointed_at(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     )
 
 
+def no_sleep(_: float) -> None:
+    """The client waits a second before it tries again."""
+
+
 def test_the_files_that_are_read_come_once_and_no_other(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with HubServer(REPO, FILES) as hub:
         pointed_at(hub.url, monkeypatch)
@@ -109,6 +115,70 @@ def test_terms_are_to_be_agreed_to_and_a_token_opens(cache: Path, monkeypatch: p
 
         monkeypatch.setenv("HF_TOKEN", "hf_mine")
         assert (fetch(published()) / "pdf" / "note.md").read_bytes() == FILES["pdf/note.md"]
+
+
+def test_terms_are_to_be_agreed_to_by_who_is_known_too(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HF_TOKEN", "hf_another")
+    with HubServer(REPO, FILES, token="hf_mine") as hub:
+        pointed_at(hub.url, monkeypatch)
+        with pytest.raises(CaseError, match=r"terms.*Agree to them at"):
+            fetch(published())
+
+
+def test_a_data_set_that_is_not_shown_may_be_somebodys(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with HubServer(REPO, FILES, token="hf_mine", private=True) as hub:
+        pointed_at(hub.url, monkeypatch)
+        with pytest.raises(CaseError, match=r"no data set.*or does not show it to you.*auth login"):
+            fetch(published())
+        monkeypatch.setenv("HF_TOKEN", "hf_mine")
+        assert (fetch(published()) / "pdf" / "note.md").is_file()
+
+
+def test_large_files_come_from_where_the_hub_sends_for_them(
+    cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with HubServer(REPO, FILES, large={"pdf/video.mp4"}) as hub:
+        pointed_at(hub.url, monkeypatch)
+        folder = fetch(published("pdf/*.mp4"))
+        assert fetch(published("pdf/*.mp4")) == folder
+
+    assert (folder / "pdf" / "video.mp4").read_bytes() == FILES["pdf/video.mp4"]
+    assert hub.sent == ["pdf/video.mp4"]
+
+
+def test_what_breaks_off_goes_on_where_it_stopped(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("time.sleep", no_sleep)
+    monkeypatch.setattr("huggingface_hub.constants.DOWNLOAD_CHUNK_SIZE", 100)
+    with HubServer(REPO, FILES, large={"pdf/video.mp4"}) as hub:
+        pointed_at(hub.url, monkeypatch)
+        hub.cuts["pdf/video.mp4"] = [400, 0, 550]
+        folder = fetch(published("pdf/*.mp4"))
+
+    assert (folder / "pdf" / "video.mp4").read_bytes() == FILES["pdf/video.mp4"]
+    assert hub.begun["pdf/video.mp4"] == [0, 400, 400, 900]
+
+
+def test_what_breaks_off_for_good_is_told_and_the_next_time_the_rest_comes(
+    cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("time.sleep", no_sleep)
+    with HubServer(REPO, FILES) as hub:
+        pointed_at(hub.url, monkeypatch)
+        hub.cuts["pdf/note.md"] = [0] * 100
+        with pytest.raises(CaseError, match=r"could not be fetched.*the same command goes on.*=FOLDER"):
+            fetch(published())
+        assert hub.sent.count("rag_dataset.json") == 1
+
+        monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+        with pytest.raises(CaseError, match="not fetched whole"):
+            fetch(published())  # half a data set is none
+
+        monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", False)
+        hub.cuts.clear()
+        folder = fetch(published())
+
+    assert (folder / "pdf" / "note.md").read_bytes() == FILES["pdf/note.md"]
+    assert hub.sent.count("rag_dataset.json") == 1
 
 
 def test_a_hub_that_fails_says_what_to_do(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -194,6 +264,34 @@ def test_the_command_fetches_what_has_no_folder_but_nothing_before_all_is_known(
     assert code == 0, told
     assert json.loads(told)["benchmarks"][0]["source"] == str(tmp_path / "at")
     assert fetching.names == ["dataset"]
+
+
+def test_vidoseek_is_prepared_without_a_hand(
+    cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its PDFs are in an archive on the hub, which stays one: in the cache, and everywhere else."""
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as made:
+        for name in ("ferry.pdf", "harbour.pdf"):
+            made.writestr(f"vidoseek_pdf_document/{name}", name)
+    row = ROW | {"meta_info": {"file_name": "ferry.pdf", "reference_page": [3]}}
+    files = {
+        "vidoseek.json": json.dumps({"examples": [row]}).encode(),
+        "vidoseek_pdf_document.zip": packed.getvalue(),
+        "slidevqa_pdf_document.zip": b"not asked for",
+    }
+    with HubServer("autumncc/ViDoSeek", files, large=["vidoseek_pdf_document.zip"]) as hub:
+        pointed_at(hub.url, monkeypatch)
+        done = CliRunner().invoke(app, ["prepare", "vidoseek", "--out", str(tmp_path / "out")])
+
+    assert done.exit_code == 0, done.output
+    documents = tmp_path / "out" / "documents"
+    assert {path.name: path.read_text() for path in documents.iterdir()} == {
+        "ferry.pdf": "ferry.pdf",
+        "harbour.pdf": "harbour.pdf",
+    }
+    assert sorted(hub.sent) == ["vidoseek.json", "vidoseek_pdf_document.zip"]
+    assert not [path for path in cache.rglob("*") if path.suffix == ".pdf"]
 
 
 PROCESS = """

@@ -7,6 +7,7 @@ import io
 import os
 import shutil
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 import pypdfium2 as pdfium
@@ -21,7 +22,6 @@ from vrag.types import AnswerFormat, Case, GoldPage, Region
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
-    from pathlib import Path
 
 
 def case(uid: str, file_name: str = "a.txt", **more: object) -> Case:
@@ -232,8 +232,30 @@ def test_a_file_that_cannot_be_read_is_named_and_not_the_folder_that_is_made(tmp
     with pytest.raises(CaseError, match=r"gone\.pdf cannot be read: No such file"):
         prepare([(Small([case("1")], [Filed("a.pdf", gone)]), tmp_path, None)], tmp_path / "out")
     (tmp_path / "file").write_text("")
-    with pytest.raises(CaseError, match="file cannot be written"):
-        prepare([(Small([case("1")], []), tmp_path, None)], tmp_path / "file")
+    for out in (tmp_path / "file", tmp_path / "file" / "deeper", tmp_path / ("n" * 300) / "out"):
+        with pytest.raises(CaseError, match=f"{out.name} cannot be written"):
+            prepare([(Small([case("1")], []), tmp_path, None)], out)
+
+
+def test_a_folder_above_that_cannot_be_made_is_no_file_of_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(_: Path, **__: object) -> NoReturn:
+        raise PermissionError(errno.EACCES, "Permission denied", str(tmp_path / "above"))
+
+    monkeypatch.setattr(Path, "mkdir", refuse)
+    with pytest.raises(CaseError, match="out cannot be written: Permission denied"):
+        prepare([(Small([case("1")], []), tmp_path, None)], tmp_path / "above" / "out")
+
+
+def test_nothing_is_made_of_files_that_are_not_as_published(tmp_path: Path) -> None:
+    class Unpublished(Small):
+        def open(self, folder: Path, split: str | None = None) -> Opened:
+            raise CaseError("They are not as published.")
+
+    with pytest.raises(CaseError, match="not as published"):
+        prepare([(Unpublished([], []), tmp_path, None)], tmp_path / "out")
+    assert not (tmp_path / "out").exists()
 
 
 def test_of_a_copy_that_finds_no_room_the_folder_is_named(

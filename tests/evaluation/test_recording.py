@@ -192,6 +192,11 @@ def told(case: Case, answer: str | None) -> Mapping[str, float]:
     return {"em": {"nine": 1.0, "Not answerable": 0.5, None: 0.0}[answer]}
 
 
+def entirely_right(case: Case, answer: str | None) -> Mapping[str, float]:
+    """HotpotQA's rule, of a right answer."""
+    return {"em": 1.0, "hotpotqa/precision": 1.0, "hotpotqa/recall": 1.0}
+
+
 def record(run: Rollout, reward: Reward | None = RIGHT, case: Case = CASE) -> Record:
     return record_of(
         case, 0, run, reward, NAMES, judge="a-model", rule=told, retrieval={"ndcg@5": 0.25, "mrr": 0.2}
@@ -267,6 +272,13 @@ class TestRecords:
         )
         passage = PassageShown(**common(2), item=item_id("a" * 64, 1), document="a.txt", page=1)
         assert record(rollout(passage, case=asked), case=asked).measures["seen_recall"] == 0.5
+
+    def test_what_is_cited_and_the_answer_are_measured_together(self) -> None:
+        asked = replace(CASE, reference_page=(), regions=(), gold=(GoldPage("copy.pdf"), GoldPage("b.md")))
+        run = rollout(case=asked, cites=(cited((0, 0, 1, 1)),))
+        found = record_of(asked, 0, run, RIGHT, NAMES, rule=entirely_right).measures
+        assert (found["cited_precision"], found["cited_recall"], found["cited_em"]) == (1, 0.5, 0)
+        assert found["hotpotqa/joint_paragraph_f1"] == found["cited_f1"] == pytest.approx(2 / 3)
 
 
 EXTRACTED = Extraction(answer="nine", form="integer")

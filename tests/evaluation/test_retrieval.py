@@ -139,6 +139,26 @@ def test_no_questions_make_no_division_by_zero() -> None:
     assert report.skipped == 1
 
 
+def test_a_question_without_words_is_left_out_and_ends_nothing() -> None:
+    searcher = TableSearcher({"one": [Found("a", 2)]})
+    report = evaluate_retrieval([case("one", "a.pdf", 2), case(" \n", "a.pdf", 2)], searcher, DOCUMENTS)
+    assert [score.uid for score in report.scores] == ["one"]
+    assert report.skipped == 1
+
+
+def test_where_documents_are_not_known_all_are_searched_and_nothing_is_missing() -> None:
+    asked: list[Query] = []
+
+    class Server(TableSearcher):
+        def search(self, queries: Sequence[Query], top_k: int) -> list[list[Hit]]:
+            asked.extend(queries)
+            return super().search(queries, top_k)
+
+    report = evaluate_retrieval([case("one", "a.pdf", 2)], Server({"one": [Found("a", 2)]}), [])
+    assert [query.documents for query in asked] == [None]
+    assert (report.measures["recall@1"], report.missing) == (1, ())
+
+
 def test_a_report_does_not_change() -> None:
     report = evaluate_retrieval([], TableSearcher({}), DOCUMENTS)
     with pytest.raises(FrozenInstanceError):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import shutil
 import subprocess
 import sys
 from collections import Counter
@@ -228,6 +229,36 @@ def test_files_that_a_killed_writer_left_are_removed_and_no_others(tmp_path: Pat
     assert left.isdisjoint(ours)
     assert left.issuperset(theirs)
     check(tmp_path / "out", 2)
+
+
+def test_runs_whose_lines_are_gone_are_not_thrown_away(tmp_path: Path) -> None:
+    make(tmp_path / "out", 2)
+    lines = tmp_path / "out" / "rollouts.jsonl"
+    kept = lines.read_bytes()
+    lines.unlink()
+    with pytest.raises(RunError, match=r"lost its rollouts\.jsonl, which says what its 2 runs are"):
+        make(tmp_path / "out", 2)
+    assert not lines.exists()
+    lines.write_bytes(kept)
+    assert make(tmp_path / "out", 2) == []
+    check(tmp_path / "out", 2)
+
+
+@pytest.mark.parametrize("file", ["events.jsonl", "files"])
+def test_a_damaged_run_is_told_and_made_again_when_it_is_deleted(file: str, tmp_path: Path) -> None:
+    first, second = make(tmp_path / "out", 2)
+    damaged = tmp_path / "out" / "runs" / (first.run or "")
+    shutil.rmtree(damaged / file) if file == "files" else (damaged / file).write_text("{\n")
+    with pytest.raises(RunError) as told:
+        list(stored_rollouts(tmp_path / "out", [case(0), case(1)]))
+    assert str(damaged) in (told.value.hint or "")
+    shutil.rmtree(damaged)
+    assert [entry.key for entry in read_entries(tmp_path / "out")] == [second.key]
+    assert [entry.key for entry in make(tmp_path / "out", 2)] == [first.key]
+    assert len(list(stored_rollouts(tmp_path / "out", [case(0), case(1)]))) == 2
+    shutil.rmtree(tmp_path / "out" / "runs")
+    assert read_entries(tmp_path / "out") == []
+    assert len(make(tmp_path / "out", 2)) == 2
 
 
 def test_a_line_that_is_none_says_where(tmp_path: Path) -> None:

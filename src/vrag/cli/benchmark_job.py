@@ -79,6 +79,8 @@ class Job:
             **made_with(self.settings, agent, searcher),
             "cases": self.questions.digest,
             "deadline": self.seconds,
+            "ranking": self.settings.ranking,
+            "embedder": None if self.settings.search_url else _embedder(bench),
         }
         with open_campaign(self.out, conditions) as campaign, progress_line(quiet=self.quiet) as tell:
             court, recorder = self._court(), self._recorder(bench)
@@ -102,7 +104,7 @@ class Job:
 
         locate = WordLocator(bench.searcher)
         found = evaluate_retrieval(self.cases, bench.searcher, bench.documents, locate=locate)
-        return _Recorder(self, Names.of(bench.documents), found)
+        return _Recorder(self, Names.of(bench.documents), found, tuple(_places(bench)))
 
     @property
     def cases(self) -> Sequence[Case]:
@@ -201,6 +203,7 @@ class Job:
             judge_identity=court.identity,
             extractor="" if court.extractor is None else court.extractor.identity,
             made_with=made_with,
+            places=recorder.places,
             retrieval={"pages": recorder.found.pages, "seconds": round(recorder.found.seconds, 3)},
             stopped=self.stopped or len(self.made) < len(self.cases) * self.samples,
         )
@@ -209,6 +212,18 @@ class Job:
     def judge(self) -> str:
         """Who says what is right."""
         return self.settings.judge_model or ("rules, word for word" if self.exact else "rules")
+
+
+def _places(bench: Workbench) -> Iterator[str]:
+    """Of its collections, wherever the report is made."""
+    for collection in bench.collections.values():
+        yield str(collection.home.resolve()) if collection.home else collection.address
+
+
+def _embedder(bench: Workbench) -> str | None:
+    """Of the collection that is searched; None where words alone are."""
+    mark = bench.collection.header.embedder
+    return mark.name if mark else None
 
 
 @dataclass(frozen=True)
@@ -236,6 +251,8 @@ class _Recorder:
     names: Names
     found: RetrievalReport
     """How well the search by the question alone finds what is gold."""
+    places: tuple[str, ...]
+    """Of the collections."""
 
     @cached_property
     def _retrieval(self) -> dict[str, dict[str, float]]:

@@ -12,6 +12,7 @@ import typer
 from vrag.cli.display import add_progress, tell_report, warn
 from vrag.cli.paths import tell_absent
 from vrag.cli.questions import read_questions
+from vrag.errors import CaseError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -69,6 +70,9 @@ def questions_at(path: Path, limit: int | None) -> Questions:
 
     if path.is_file():
         return _file(path, limit)
+    if not path.exists():
+        hint = "Name a folder of `vrag eval prepare`, or a file of questions."
+        raise CaseError(f"{path} does not exist.", hint)
     prepared = read_prepared(path)
     return Questions(
         cases=tuple(prepared.cases()[:limit]),

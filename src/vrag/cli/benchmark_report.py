@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from vrag.assemble import Workbench
     from vrag.evaluation.comparison import Comparison
     from vrag.evaluation.report import ComparisonPage, ReportPage, Thumbnails
-    from vrag.evaluation.running import Evaluation
+    from vrag.evaluation.running import Conditions, Evaluation
 
 Pictures = typer.Option(
     None,
@@ -36,8 +36,13 @@ Pictures = typer.Option(
 __all__ = ["Written", "compare", "report", "table", "tell_report_of", "write_report"]
 
 RUNS = "runs"
-SHOWN = ("accuracy", "em", "f1", "anls", "mmlongbench", "recall@5", "ndcg@5", "seen_recall", "centre", "iou")
-"""Measures that the terminal shows and comparisons compare; the report has all of them."""
+SHOWN = (
+    *("accuracy", "em", "f1", "anls", "mmlongbench", "recall@5", "ndcg@5", "seen_recall"),
+    *("centre", "iou", "box_area"),
+)
+"""Measures that comparisons compare; the report has all of them."""
+TOLD = (*SHOWN, "region_recall@5", "region_precision@5", "abstention_precision", "abstention_recall")
+"""Measures that the terminal shows."""
 
 
 @dataclass(frozen=True)
@@ -66,7 +71,8 @@ def report(
     from vrag.evaluation.running import read_evaluation
 
     thumbnails = _thumbnails(pictures)
-    written = write_report(read_evaluation(folder), folder, thumbnails=thumbnails)
+    done = read_evaluation(folder)
+    written = write_report(done, folder, _searched(done.conditions), thumbnails=thumbnails)
     if as_json:
         emit_json({"files": list(map(str, written.files)), **written.summary})
     else:
@@ -94,6 +100,7 @@ def compare(
     """
     from vrag.evaluation.comparison import compare as make
     from vrag.evaluation.differing import differences
+    from vrag.evaluation.report.naming import OF_ANSWERS
     from vrag.evaluation.running import read_evaluation
 
     thumbnails = _thumbnails(pictures)
@@ -101,12 +108,13 @@ def compare(
     different = differences(one.conditions, other.conditions)
     for warning in different:
         warn(warning)
+    own = (name for part in one.conditions.benchmarks for name in part.measures if name in OF_ANSWERS)
     made = make(
         one.records,
         other.records,
-        names=(str(a), str(b)),
+        names=_apart(a, b),
         judges=(one.conditions.judge_identity, other.conditions.judge_identity),
-        measures=SHOWN,
+        measures=tuple(dict.fromkeys((*SHOWN, *own))),
     )
     files, left = (), 0
     if out:
@@ -116,6 +124,12 @@ def compare(
         return
     _tell_comparison(made)
     _tell_files(files, left)
+
+
+def _apart(a: Path, b: Path) -> tuple[str, str]:
+    """What two folders are called: by their last names, where these differ."""
+    names = a.resolve().name, b.resolve().name
+    return names if names[0] != names[1] and all(names) else (str(a), str(b))
 
 
 def table(
@@ -213,7 +227,7 @@ def tell_report_of(written: Written) -> None:
         say("No question was asked yet.")
         return
     rows: list[tuple[str, ...]] = []
-    for name in SHOWN:
+    for name in TOLD:
         if found := written.summary["measures"].get(name):
             low, high = found.get("low"), found.get("high")
             spread = "" if low is None or high is None else f"{low:.3f} – {high:.3f}"
@@ -239,6 +253,22 @@ def _thumbnails(wanted: str | None) -> Thumbnails | None:
         return None if wanted is None else thumbnails_of(wanted)
     except ValueError as error:
         raise typer.BadParameter(f"--pictures {error}.") from error
+
+
+def _searched(conditions: Conditions) -> Workbench | None:
+    """What was searched; None where it is gone, is another one by now, or a server searched."""
+    from vrag.assemble import open_workbench
+    from vrag.errors import VragError
+    from vrag.settings import load_settings
+
+    if not conditions.places:
+        return None
+    try:
+        bench = open_workbench(load_settings(collections=conditions.places, search_url="").settings)
+        version = bench.searcher.version
+    except VragError:  # it is for pictures alone
+        return None
+    return bench if str(conditions.made_with.get("collection")).startswith(version) else None
 
 
 def _store(folder: Path) -> RunStore | None:

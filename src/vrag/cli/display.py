@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import time
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -271,7 +271,8 @@ def complain(error: VragError, status: int) -> int:
     """
     hint = again(error.hint)
     if "--json" in sys.argv:
-        emit_json({"failure": error.message, "hint": hint})
+        with suppress(OSError):  # the error may be that nothing can be written there
+            emit_json({"failure": error.message, "hint": hint})
     err.print(Text.assemble(("Error: ", "bold red"), plain(error.message)))
     if hint:
         err.print(Text.assemble(("  → ", "bold"), plain(hint)))

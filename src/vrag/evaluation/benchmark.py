@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     from vrag.types import Case
 
-__all__ = ["Benchmark", "DocumentSource", "Filed", "Hub", "Opened", "Packed", "Paged", "Textual"]
+__all__ = ["Benchmark", "DocumentSource", "Filed", "Hub", "Opened", "Paged", "Streamed", "Textual"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,16 +38,6 @@ class Filed:
 
 
 @dataclass(frozen=True, slots=True)
-class Packed:
-    """A document that lies in an archive."""
-
-    name: str
-    """How cases call it."""
-    pieces: Callable[[], Iterator[bytes]]
-    """Takes its bytes, in pieces. Raises `CaseError` where they are damaged."""
-
-
-@dataclass(frozen=True, slots=True)
 class Paged:
     """A document that was published as pictures of its pages."""
 
@@ -66,7 +56,17 @@ class Textual:
     text: str
 
 
-DocumentSource = Filed | Packed | Paged | Textual
+@dataclass(frozen=True, slots=True)
+class Streamed:
+    """A document that comes as its bytes: out of an archive, or made of what the data set has about it."""
+
+    name: str
+    """How cases call it; its ending says what it is."""
+    pieces: Callable[[], Iterator[bytes]]
+    """Takes its bytes, piece by piece. Raises `CaseError` where they are damaged."""
+
+
+DocumentSource = Filed | Paged | Textual | Streamed
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ __all__ = ["draws"]
 
 _AT_ONCE = 1 << 20
 """Numbers drawn at once, at most: a bound on memory."""
-_FEW_KINDS, _ALIKE = 8, 64
+_FEW_KINDS, _ALIKE = 8, 16
 """Kinds of documents up to which kinds are drawn; or where so many documents are alike, on average."""
 
 

@@ -235,7 +235,8 @@ def lay_out_as(
     if not any(cell.n for row in rows.values() for cell in row):
         wanted = ", ".join(dict.fromkeys(column.benchmark for column in columns))
         raise CaseError(
-            f"None of the runs has {measure} of a question of {wanted}.", "Name a measure that they have."
+            f"None of the runs has {measure} of a question of {wanted}.",
+            "Run these benchmarks, one by one or together; or leave the layout out.",
         )
     return Layout(measure, heads, rows)
 

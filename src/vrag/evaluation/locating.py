@@ -87,9 +87,9 @@ class WordLocator:
 class MatchLocator:
     """Regions that an embedder of many vectors says matched: boxes around the patches that did.
 
-    It costs a forward pass of the model for each page looked at and each question, as collections keep no
-    grid of patches: of models such as colqwen2 tenths of a second on a GPU, and some ten seconds or more on a
-    few cores. What has no picture is one region, as a page without words is to `WordLocator`.
+    It costs a forward pass of the model for each page looked at, of each question, as collections keep no
+    grid of patches: a thousand questions cost as much as indexing ten thousand pages. What has no picture is
+    one region, as a page without words is to `WordLocator`.
 
     Regions of several pages are compared by MaxSim over the patches within them (Khattab and Zaharia 2020,
     ColBERT): the mean over the question's tokens of the best patch there. `vrag.embed.heat` says what the

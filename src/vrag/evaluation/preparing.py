@@ -27,7 +27,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from vrag.cases import open_cases, write_cases
 from vrag.corpus.binding import bind_pages
 from vrag.errors import CaseError, VragError
-from vrag.evaluation.benchmark import Filed, Packed, Paged, Textual
+from vrag.evaluation.benchmark import Filed, Paged, Streamed, Textual
 from vrag.journal import one_writer, write_whole
 
 if TYPE_CHECKING:
@@ -185,10 +185,11 @@ def prepare(
     try:
         _check_ours(out)
         _check_apart(out, [folder for _, folder, _ in benchmarks])
+        opened = [(*one, one[0].open(*one[1:])) for one in benchmarks]
         out.mkdir(parents=True, exist_ok=True)
         busy = CaseError(f"Another process prepares {out}.", "Wait for it, or name another folder.")
         with one_writer(out / LOCK, busy):
-            read = [_read(*one, limit) for one in benchmarks]
+            read = [_read(*one, limit) for one in opened]
             _check_uids(case for one in read for case in one.cases)
             return _prepare(read, out, tell)
     except OSError as error:
@@ -220,8 +221,7 @@ class _Read:
         )
 
 
-def _read(benchmark: Benchmark, folder: Path, split: str | None, limit: int | None) -> _Read:
-    found = benchmark.open(folder, split)
+def _read(benchmark: Benchmark, folder: Path, split: str | None, found: Opened, limit: int | None) -> _Read:
     cases = list(found.cases)[:limit]
     if not cases:
         raise CaseError(f"{folder} holds no questions of {benchmark.title}.", "Is it another split?")
@@ -337,7 +337,7 @@ def _write(source: DocumentSource, target: Path) -> None:
                 target.write_bytes(bind_pages(source.pages()))
             except VragError as error:
                 raise CaseError(f"{source.name} cannot be made: {error.message}", error.hint) from error
-        case Packed():
+        case Streamed():
             with target.open("wb") as file:
                 file.writelines(source.pieces())
         case Filed():
@@ -358,9 +358,11 @@ def _check_uids(cases: Iterable[Case]) -> None:
 
 def _refused(error: OSError, out: Path) -> CaseError:
     """What the system refused: to read a file of others, or to write ours."""
-    named = Path(os.fsdecode(error.filename)) if isinstance(error.filename, str | bytes) else out
+    named, ours = out.absolute(), out.absolute()
+    if isinstance(error.filename, str | bytes):
+        named = Path(os.fsdecode(error.filename)).absolute()
+    theirs = not named.is_relative_to(ours) and not ours.is_relative_to(named)
     reason = error.strerror or error
-    theirs = named.is_absolute() and not named.is_relative_to(out.absolute())
     if theirs and error.errno not in _NO_ROOM:  # of a copy that finds none, the file it is of is named first
         return CaseError(f"{named} cannot be read: {reason}.", "Mend it, or take it out of the folder.")
     return CaseError(f"{out} cannot be written: {reason}.", "Make room, or name another folder.")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, FiniteFloat
 
 from vrag.agent.actions import ABSTENTION
 from vrag.agent.events import StopReason
@@ -99,7 +99,7 @@ class Record(_Frozen):
     stop: str | None = None
     """Why the run ended (`StopReason`)."""
     evidence: tuple[Place, ...] = ()
-    measures: dict[str, float]
+    measures: dict[str, FiniteFloat]
     """What could be measured, by the names of `vrag.evaluation.measures`; what could not is not in it."""
 
     @property

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from vrag.agent.events import PassageShown, StopReason
 from vrag.cases import UNANSWERABLE, gold_documents, gold_pages
+from vrag.evaluation.measures.citing import citing, joint
 from vrag.evaluation.measures.conduct import conduct
 from vrag.evaluation.measures.grounding import grounding
 from vrag.evaluation.measures.looking import looking
@@ -74,6 +75,14 @@ def record_of(  # noqa: PLR0913 - all but the first five may be left out
     run = rollout.trajectory
     found = ruling(case, rollout, reward)
     passages = [event for event in rollout.events if isinstance(event, PassageShown)]
+    measures = {
+        **(retrieval or {}),
+        **({} if rule is None else _by_rule(rule, case, rollout, extraction)),
+        **looking(case, run, names, passages),
+        **grounding(case, run, names),
+        **citing(case, run, names),
+        **conduct(run),
+    }
     return Record(
         subject=subject_of(case),
         sample=sample,
@@ -85,13 +94,7 @@ def record_of(  # noqa: PLR0913 - all but the first five may be left out
         extracted=extraction,
         stop=None if run.stop_reason is None else run.stop_reason.value,
         evidence=tuple(_place(case, one, names) for one in run.evidence),
-        measures={
-            **(retrieval or {}),
-            **({} if rule is None else _by_rule(rule, case, rollout, extraction)),
-            **looking(case, run, names, passages),
-            **grounding(case, run, names),
-            **conduct(run),
-        },
+        measures=measures | joint(measures),
     )
 
 

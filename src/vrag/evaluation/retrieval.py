@@ -57,7 +57,7 @@ class RetrievalReport:
     scores: tuple[QuestionScore, ...]
     """One per question that was asked, in the order of the data set."""
     skipped: int
-    """Questions left out because nothing is gold for them."""
+    """Questions left out because nothing is gold for them, or they ask nothing."""
     missing: tuple[str, ...]
     """Names of gold files that are not in the collection; questions about them were asked all the
     same and, as nothing can be found, count 0."""
@@ -125,7 +125,8 @@ def evaluate_retrieval(
     Args:
         cases: The questions.
         searcher: What is measured.
-        documents: The documents to search in.
+        documents: The documents to search in. None where they are not known, as where a server searches:
+            all are searched then, and have the names that they are found by.
         locate: Says which parts of the hits to look at, as hits have no boxes of their own; without it, no
             regions are measured. See `vrag.evaluation.locating`.
 
@@ -134,9 +135,9 @@ def evaluate_retrieval(
     """
     names = Names.of(documents)
     golds = [(case, Gold.of(case, names)) for case in cases]
-    asked = [(case, gold) for case, gold in golds if gold.grades]
+    asked = [(case, gold) for case, gold in golds if gold.grades and case.query.strip()]
     started = time.perf_counter()
-    within = frozenset(document.id for document in documents)
+    within = frozenset(document.id for document in documents) or None
     found = _search(searcher, [Query(case.query, within) for case, _ in asked])
     seconds = time.perf_counter() - started
     scores = [
@@ -149,7 +150,7 @@ def evaluate_retrieval(
     return RetrievalReport(
         scores=tuple(scores),
         skipped=len(golds) - len(asked),
-        missing=tuple(sorted(wanted - names.by_name.keys())),
+        missing=tuple(sorted(wanted - names.by_name.keys())) if documents else (),
         pages=sum({document.id: document.items for document in documents}.values()),
         seconds=seconds,
     )

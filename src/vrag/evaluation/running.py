@@ -11,7 +11,7 @@ was killed and gone on with tells the same as one that was not::
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
@@ -19,7 +19,7 @@ from vrag.errors import RunError
 from vrag.evaluation.preparing import Part
 from vrag.evaluation.record import Record
 from vrag.evaluation.recording import needs_extraction, needs_verdict
-from vrag.journal import read_lines, write_lines, write_whole
+from vrag.journal import write_lines, write_whole
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterable, Callable, Iterable
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Conditions", "Evaluation", "Recorder", "read_evaluation", "record_rollouts", "write_evaluation"]
 
+_Model = TypeVar("_Model", bound=BaseModel)
 CONDITIONS, RECORDS = "conditions.json", "records.jsonl"
 SCHEMA_VERSION = 1
 
@@ -59,6 +60,8 @@ class Conditions(BaseModel):
     of its prompts; empty where rules compared answers as they were given."""
     made_with: dict[str, Any]
     """Agent, policy, limits, sampling and collection, as the campaign holds them."""
+    places: tuple[str, ...] = ()
+    """Where the collections were that were searched: reports draw pictures of gold pages from them."""
     stopped: bool = False
     """Whether questions are left that were not asked."""
     retrieval: dict[str, float] = {}
@@ -158,15 +161,33 @@ def read_evaluation(folder: Path) -> Evaluation:
     Raises:
         RunError: If there is none in the folder, or it is damaged.
     """
-    hint = "Make it again of its runs: vrag eval run, with the same folder."
     try:
-        conditions = Conditions.model_validate_json((folder / CONDITIONS).read_bytes())
-        lines = read_lines(folder / RECORDS)
-        return Evaluation(
-            conditions=conditions, records=tuple(Record.model_validate_json(line) for line in lines)
-        )
+        conditions = _read(Conditions, (folder / CONDITIONS).read_bytes(), CONDITIONS)
+        *lines, rest = (folder / RECORDS).read_bytes().split(b"\n")
+        if rest:  # it is written whole: a torn line is no run that is being made
+            raise _damaged(folder / RECORDS, "it ends in the middle of a line")
+        records = [_read(Record, line, f"{RECORDS}, line {at}") for at, line in enumerate(lines, start=1)]
     except FileNotFoundError as error:
         raise RunError(f"{folder} holds no evaluation.", "Make one: vrag eval run.") from error
-    except (OSError, ValidationError) as error:
-        told = str(error).split("\n", 1)[0].rstrip(".")
-        raise RunError(f"The evaluation in {folder} cannot be read: {told}.", hint) from error
+    except OSError as error:
+        raise _damaged(folder, error.strerror or str(error)) from error
+    except ValueError as error:
+        raise _damaged(folder, str(error)) from error
+    return Evaluation(conditions=conditions, records=tuple(records))
+
+
+def _read(kind: type[_Model], text: bytes, place: str) -> _Model:
+    """Raises: ValueError: If it is none; says where, and what is wrong first."""
+    try:
+        return kind.model_validate_json(text)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_context=False, include_input=False)[0]
+        at = ".".join(map(str, first["loc"]))
+        raise ValueError(f"{place}: {at + ': ' if at else ''}{first['msg']}") from error
+
+
+def _damaged(path: Path, why: str) -> RunError:
+    return RunError(
+        f"The evaluation in {path} cannot be read: {why}.",
+        "Make it again of its runs: vrag eval run, with the same folder.",
+    )

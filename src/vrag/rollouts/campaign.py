@@ -10,7 +10,7 @@
 
 A line is what makes a rollout count. A process that dies leaves at worst half a line and a run that no line
 names: opening the campaign removes both, and the attempt is made again. Nothing is lost that was told of, and
-nothing is there twice.
+nothing is there twice. An attempt whose run somebody deletes is made again as well.
 """
 
 from __future__ import annotations
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Generator, Iterable, Iterator, Mapping
     from pathlib import Path
 
+    from vrag.agent.events import Event
     from vrag.agent.loop import Agent
     from vrag.types import Case
 
@@ -209,8 +210,8 @@ def open_campaign(folder: Path, made_with: Mapping[str, Any]) -> Generator[Campa
             with other values would mix rollouts of different policies or collections.
 
     Raises:
-        RunError: If the folder holds something else, was made with other values, is being written by another
-            process, or cannot be written.
+        RunError: If the folder holds something else, was made with other values, has lost its lines, is being
+            written by another process, or cannot be written.
     """
     with _writing(folder):
         _check_is_campaign(folder)
@@ -224,43 +225,66 @@ def open_campaign(folder: Path, made_with: Mapping[str, Any]) -> Generator[Campa
             _check_made_with(folder, made_with)
             for name in (RUNS, PICTURES):
                 (folder / name).mkdir(exist_ok=True)
+            _check_runs_are_named(folder)
             journal = stack.enter_context(Journal(folder / ROLLOUTS))
         lines = _lines(folder)
         with _writing(folder):
             _sweep(folder, {entry.run for entry in lines if entry.run})
-        yield Campaign(folder, {entry.key: entry for entry in lines}, journal)
+        yield Campaign(folder, _done(folder, lines), journal)
 
 
 def read_entries(folder: Path) -> list[Entry]:
     """The attempts of a campaign that are done, also while it goes on; of one made again the last.
+
+    One whose run was deleted is not done.
 
     Raises:
         RunError: If there is no campaign, or a line is none of it.
     """
     if not (folder / MADE_WITH).is_file():
         raise RunError(f"{folder} holds no rollouts.", "Make some: vrag train rollout.")
-    return list({entry.key: entry for entry in _lines(folder)}.values())
+    return list(_done(folder, _lines(folder)).values())
 
 
 def stored_rollouts(folder: Path, cases: Iterable[Case]) -> Iterator[Rollout]:
     """The rollouts of a campaign again, one at a time, those of other cases left out.
 
     Raises:
-        RunError: If there is no campaign, or a run is missing or damaged.
+        RunError: If there is no campaign, or a run is damaged.
     """
     store, known = RunStore(folder / RUNS), {case.uid: case for case in cases}
     for entry in read_entries(folder):
         if (case := known.get(entry.case)) is None:
             continue
-        run = None if entry.run is None else store.read(entry.run)
-        files = () if run is None else sorted((run.directory / "files").iterdir())
+        events, files = ((), {}) if entry.run is None else _run(store, entry.run)
         yield Rollout(
             attempt=Attempt(case=case, sample=entry.sample),
-            events=() if run is None else run.events,
-            files={path.name: path.read_bytes() for path in files},
+            events=events,
+            files=files,
             failure=entry.failure,
             seconds=entry.seconds,
         )
+
+
+def _run(store: RunStore, id: str) -> tuple[tuple[Event, ...], dict[str, bytes]]:
+    """The events of a run, and the files that they name."""
+    try:
+        run = store.read(id)
+        files = {path.name: path.read_bytes() for path in sorted((run.directory / "files").iterdir())}
+    except (RunError, OSError) as error:
+        told = error.message if isinstance(error, RunError) else f"A run cannot be read: {error}."
+        raise RunError(told, f"Delete {store.directory / id}: the same command makes it again.") from error
+    return run.events, files
+
+
+def _done(folder: Path, lines: Iterable[Entry]) -> dict[tuple[str, int], Entry]:
+    """The last line of each attempt, by uid and sample; not of those whose run was deleted."""
+    last = {entry.key: entry for entry in lines}
+    try:
+        runs = {path.name for path in (folder / RUNS).iterdir()}
+    except FileNotFoundError:
+        runs = set[str]()
+    return {key: entry for key, entry in last.items() if entry.run is None or entry.run in runs}
 
 
 def _check_is_campaign(folder: Path) -> None:
@@ -284,6 +308,16 @@ def _check_made_with(folder: Path, made_with: Mapping[str, Any]) -> None:
         raise RunError(
             f"The rollouts in {folder} were made with another {', '.join(changed)}.",
             "Go on with what they were made with, or name another folder.",
+        )
+
+
+def _check_runs_are_named(folder: Path) -> None:
+    """Refuses runs whose lines are gone: they would be swept. The file is there before the first run is."""
+    runs = sum(not path.name.startswith(".") for path in (folder / RUNS).iterdir())
+    if runs and not (folder / ROLLOUTS).exists():
+        raise RunError(
+            f"{folder} has lost its {ROLLOUTS}, which says what its {runs} runs are.",
+            "Put it back, or name another folder: runs without it would be thrown away.",
         )
 
 

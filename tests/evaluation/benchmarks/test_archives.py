@@ -102,6 +102,14 @@ def test_where_no_archive_can_be_read_it_is_said_what_to_unpack(tmp_path: Path) 
         need_all(["a.pdf"], files, tmp_path, Hub(repo="a/b"))
 
 
+def test_a_name_that_an_archive_spells_in_its_own_way_is_missed_with_what_to_do(tmp_path: Path) -> None:
+    """As in a code page of one country, which archives do not name."""
+    path = zipped(tmp_path / "a.zip", {"??.pdf": b"A"})
+    path.write_bytes(path.read_bytes().replace(b"??.pdf", "表".encode("gbk") + b".pdf"))
+    with pytest.raises(CaseError, match=r"lacks 1 of.*表\.pdf.*not in a\.zip under these names: unpack it"):
+        need_all(["表.pdf"], find_documents(tmp_path, ["表.pdf"]), tmp_path, Hub(repo="a/b"))
+
+
 def test_what_systems_add_is_passed_over(tmp_path: Path) -> None:
     link = zipfile.ZipInfo("link.pdf")
     link.external_attr = 0o120777 << 16

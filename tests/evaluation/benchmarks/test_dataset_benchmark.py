@@ -131,6 +131,28 @@ def test_one_file_of_questions_at_the_top_has_its_documents_anywhere_below(tmp_p
     assert opened.title == f"{tmp_path.name}: your own questions"
 
 
+def test_of_files_of_one_name_the_first_is_taken_and_the_others_are_told(tmp_path: Path) -> None:
+    write_files(tmp_path, "a/report.pdf", "b/report.pdf")
+    write_json(tmp_path / "questions.json", [example()])
+
+    opened = DatasetJson().open(tmp_path)
+
+    assert taken(opened)[1] == [Filed("report.pdf", tmp_path / "a" / "report.pdf")]
+    assert opened.notes == [
+        "1 files are called as one in another folder, which is the one taken: report.pdf."
+    ]
+
+
+def test_a_question_without_words_is_dropped_and_told(tmp_path: Path) -> None:
+    write_files(tmp_path / "pdf", "report.pdf")
+    empty = example() | {"uid": "empty", "query": "  "}
+
+    opened = DatasetJson().open(own(tmp_path, example(), empty))
+
+    assert [case.uid for case in opened.cases] == ["dataset-report.pdf_0"]
+    assert opened.notes == ["1 questions are empty, and were dropped: empty."]
+
+
 def test_a_file_that_is_called_as_ours_goes_first(tmp_path: Path) -> None:
     write_files(own(tmp_path, example()), "pdf/report.pdf", "elsewhere.pdf")
     write_json(tmp_path / "questions.json", ["not read"])

@@ -12,7 +12,7 @@ import pytest
 
 from vrag.cases import gold_documents
 from vrag.errors import CaseError
-from vrag.evaluation.benchmark import Filed, Packed
+from vrag.evaluation.benchmark import Filed, Streamed
 from vrag.evaluation.benchmarks.m3docvqa import M3DocVQA
 from vrag.types import AnswerFormat
 
@@ -93,7 +93,7 @@ def test_what_is_packed_is_read_as_it_is(tmp_path: Path) -> None:
     opened, plain = M3DocVQA().open(packed), M3DocVQA().open(there)
 
     assert [*opened.cases] == [*plain.cases]
-    assert [(one.name, b"".join(one.pieces())) for one in opened.documents if isinstance(one, Packed)] == [
+    assert [(one.name, b"".join(one.pieces())) for one in opened.documents if isinstance(one, Streamed)] == [
         (f"{ONE}.pdf", b"%PDF"),
         (f"{OTHER}.pdf", b"%PDF-1.7"),
     ]

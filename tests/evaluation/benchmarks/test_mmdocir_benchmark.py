@@ -163,6 +163,7 @@ def test_a_page_that_has_no_number_is_refused(tmp_path: Path, number: str) -> No
 def test_a_document_without_pictures_is_missing(tmp_path: Path) -> None:
     write_lines(tmp_path / "MMDocIR_annotations.jsonl", [document(question())])
     write_table(tmp_path / "MMDocIR_pages.parquet", [page_row("0", picture(), "other.pdf")], PAGES)
+    (tmp_path / "doc_pdfs.zip").write_bytes(b"no archive, and not looked into")
 
     with pytest.raises(CaseError, match=r"lacks 1 of the 1 documents.*annual-review\.pdf"):
         taken(MMDocIR().open(tmp_path))

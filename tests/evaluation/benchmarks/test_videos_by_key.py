@@ -91,7 +91,17 @@ def test_a_key_may_look_like_a_number(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "told", ["{", "[]", '"text"', "null", "[" * 10_000, '{"url": 7, "id": 8}', "\x00", " " * 2**21]
+    "told",
+    [
+        "{",
+        "[]",
+        '"text"',
+        "null",
+        "[" * 10_000,
+        '{"url": 7, "id": 8}',
+        "\x00",
+        f'{{"url": "{URL}", "more": "{"x" * 2**20}"}}',
+    ],
 )
 def test_what_is_beside_and_tells_nothing_is_counted(tmp_path: Path, told: str) -> None:
     numbered(tmp_path, "00000000", {})
@@ -129,6 +139,7 @@ def test_videos_are_read_out_of_archives_where_any_is_missing(tmp_path: Path) ->
     (tmp_path / "videos_chunk_002.zip").write_bytes(b"still coming")
 
     assert found(tmp_path, KEY) == {KEY: f"{KEY}.mp4"}
+    assert found(tmp_path, KEY, OTHER)[KEY] == f"{KEY}.mp4"
     assert found(tmp_path, KEY, OTHER)[OTHER] == f"videos_chunk_001.zip/all_videos/{OTHER}.mkv"
     with pytest.raises(CaseError, match=r"videos_chunk_002\.zip is no whole archive"):
         found(tmp_path, KEY, OTHER, "gone")

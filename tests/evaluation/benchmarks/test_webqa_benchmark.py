@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import io
 import json
+import re
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -12,7 +13,7 @@ from PIL import Image
 
 from vrag.cases import gold_documents
 from vrag.errors import CaseError
-from vrag.evaluation.benchmark import Paged, Textual
+from vrag.evaluation.benchmark import DocumentSource, Streamed, Textual
 from vrag.evaluation.benchmarks.passages import Passage
 from vrag.evaluation.benchmarks.webqa import WebQA
 
@@ -55,6 +56,18 @@ def asked(split: str = "val", **changed: object) -> dict[str, Any]:
     } | changed
 
 
+def written(document: DocumentSource) -> bytes:
+    """The file of a picture."""
+    assert isinstance(document, Streamed)
+    return b"".join(document.pieces())
+
+
+def shown(document: DocumentSource) -> bytes | None:
+    """The picture in the file of a picture."""
+    found = re.search(rb';base64,([^"]*)"', written(document))
+    return base64.b64decode(found[1]) if found else None
+
+
 def folder_of(
     folder: Path,
     questions: object,
@@ -90,13 +103,13 @@ def test_pictures_and_snippets_are_gold_as_documents(tmp_path: Path) -> None:
     documents = {document.name: document for document in opened.documents}
 
     eagle = Passage("Eagle", "An eagle is red.")
-    assert case.file_name == f"The Nice Eagle 2-{FIRST}.pdf"
+    assert case.file_name == f"The Nice Eagle 2-{FIRST}.html"
     assert gold_documents(case) == {case.file_name, eagle.name}
     assert case.source_type == ("Image", "Text")
     assert documents[eagle.name] == Textual(eagle.name, "# Eagle\n\nAn eagle is red.\n")
     assert [*documents] == [
         case.file_name,
-        f"Crow-{SECOND}.pdf",
+        f"Crow-{SECOND}.html",
         eagle.name,
         Passage("Crow", "A crow is black.").name,
     ]
@@ -106,9 +119,9 @@ def test_a_picture_is_read_when_its_page_is_asked_for(tmp_path: Path) -> None:
     lines = {FIRST: jpeg("first"), SECOND: jpeg("second")}
     opened = WebQA().open(folder_of(tmp_path, {GUID: asked()}, lines))
 
-    documents = [document for document in opened.documents if isinstance(document, Paged)]
+    documents = [document for document in opened.documents if isinstance(document, Streamed)]
 
-    assert [[*document.pages()] for document in documents] == [[lines[FIRST]], [lines[SECOND]]]
+    assert [shown(document) for document in documents] == [lines[FIRST], lines[SECOND]]
     assert opened.notes == []
 
 
@@ -119,7 +132,7 @@ def test_facts_of_several_questions_are_one_document_whether_ids_are_numbers_or_
     one, two = opened.cases
 
     assert one.gold == two.gold
-    assert one.file_name == f"The Nice Eagle 2-{FIRST}.pdf"  # by the title that is met first
+    assert one.file_name == f"The Nice Eagle 2-{FIRST}.html"  # by the title that is met first
     assert len([*opened.documents]) == 3
 
 
@@ -130,8 +143,7 @@ def test_a_jpeg_that_was_cut_off_is_mended_and_noted(tmp_path: Path) -> None:
     )
 
     first, _, _ = opened.documents
-    assert isinstance(first, Paged)
-    (page,) = first.pages()
+    page = shown(first)
 
     assert page is not None
     with Image.open(io.BytesIO(page)) as image:
@@ -141,25 +153,25 @@ def test_a_jpeg_that_was_cut_off_is_mended_and_noted(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("data", [b"", b"no picture", b"\xff\xd8\xff", b"\x89PNG\r\n\x1a\n"])
-def test_a_broken_picture_is_a_blank_page_and_noted(tmp_path: Path, data: bytes) -> None:
+def test_a_broken_picture_is_its_caption_and_noted(tmp_path: Path, data: bytes) -> None:
     opened = WebQA().open(folder_of(tmp_path, {GUID: asked()}, {FIRST: data, SECOND: jpeg()}))
 
     first, *_ = opened.documents
 
-    assert isinstance(first, Paged)
-    assert list(first.pages()) == [None]
-    assert opened.notes == [f"1 pictures are broken; their pages are blank: {FIRST}."]
+    assert shown(first) is None
+    assert b"<p>The Nice Eagle / 2: An eagle</p>" in written(first)
+    assert opened.notes == [f"1 pictures are broken; their captions stand for them: {FIRST}."]
 
 
 @pytest.mark.parametrize("id", [THIRD, 39_999_999])
-def test_a_picture_beyond_the_index_is_a_blank_page_and_noted(tmp_path: Path, id: int) -> None:
+def test_a_picture_beyond_the_index_is_its_caption_and_noted(tmp_path: Path, id: int) -> None:
     opened = WebQA().open(folder_of(tmp_path, {GUID: asked(img_posFacts=[pictured(id)])}))
 
     first, *_ = opened.documents
 
-    assert isinstance(first, Paged)
-    assert list(first.pages()) == [None]
-    assert opened.notes == [f"1 pictures are not in imgs.tsv; their pages are blank: {id}."]
+    assert shown(first) is None
+    assert b"<p>The Nice Eagle / 2: An eagle</p>" in written(first)
+    assert opened.notes == [f"1 pictures are not in imgs.tsv; their captions stand for them: {id}."]
 
 
 def test_an_index_that_leads_to_another_picture_is_refused(tmp_path: Path) -> None:
@@ -167,9 +179,8 @@ def test_an_index_that_leads_to_another_picture_is_refused(tmp_path: Path) -> No
 
     first, *_ = opened.documents
 
-    assert isinstance(first, Paged)
     with pytest.raises(CaseError, match="has the picture b'30000002' where") as refused:
-        list(first.pages())
+        written(first)
     assert "belong" in refused.value.hint
 
 
@@ -180,9 +191,8 @@ def test_an_index_that_is_not_made_of_numbers_is_refused(tmp_path: Path, index: 
 
     first, *_ = opened.documents
 
-    assert isinstance(first, Paged)
     with pytest.raises(CaseError, match="not made of numbers"):
-        list(first.pages())
+        written(first)
 
 
 def test_one_file_holds_both_splits_and_one_is_read(tmp_path: Path) -> None:

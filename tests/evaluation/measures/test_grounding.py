@@ -114,8 +114,13 @@ def test_the_area_is_the_mean_of_the_pages_that_are_compared() -> None:
     assert found["box_area"] == 0.375
 
 
-def test_the_page_beside_a_crop_of_it_costs_nothing() -> None:
-    assert measured((3, (0.0, 0.0, 1.0, 1.0)), (3, (0.0, 0.0, 0.5, 0.5)))["iou"] == 1
+def test_a_page_beside_a_part_of_it_counts_as_the_part() -> None:
+    right = measured((3, (0.0, 0.0, 1.0, 1.0)), (3, (0.0, 0.0, 0.5, 0.5)))
+    assert (right["centre"], right["iou"], right["box_area"]) == (1, 1, 0.25)
+    wrong = measured((3, (0.5, 0.5, 1.0, 1.0)), (3, (0.0, 0.0, 0.999, 0.998)))
+    assert (wrong["centre"], wrong["iou"], wrong["box_area"]) == (0, 0, 0.25)
+    elsewhere = measured((2, (0.5, 0.5, 1.0, 1.0)), (3, (0.0, 0.0, 1.0, 1.0)))
+    assert (elsewhere["centre"], elsewhere["iou"], elsewhere["box_area"]) == (1, 0.25, 1)
 
 
 def test_the_centre_of_any_gold_box_counts() -> None:

@@ -17,6 +17,7 @@ from vrag.evaluation.record import Outcome
 from vrag.evaluation.report import ReportPage, Thumbnails, report_page
 from vrag.evaluation.report.entries import opened
 from vrag.evaluation.report.shell import embedded
+from vrag.evaluation.report.thumbnails import thumbnails_of
 from vrag.evaluation.summary import summarise
 
 if TYPE_CHECKING:
@@ -141,7 +142,14 @@ def test_pictures_take_no_more_room_than_they_may_and_first_pages_come_first() -
     ]
     whole = report(told, page_image=page_image)
     room = whole.thumbnails.bytes * 5 // 8
-    page = report(told, page_image=page_image, thumbnails=Thumbnails(most_bytes=room))
+    read: list[int] = []
+
+    def counted(document: str, page: int) -> Image.Image | None:
+        read.append(page)
+        return page_image(document, page)
+
+    page = report(told, page_image=counted, thumbnails=Thumbnails(most_bytes=room))
+    assert len(read) == len(page.thumbnails.pictures) + 1, "what does not fit any more is not made"
     assert 0 < page.thumbnails.bytes <= room
     assert page.thumbnails.left > 0
     assert "left out, to bound the size" in page.html
@@ -149,6 +157,28 @@ def test_pictures_take_no_more_room_than_they_may_and_first_pages_come_first() -
     assert [one[0].picture is None for one in sights] == [n == 10 for n in range(1, 9)]
     assert any(one[1].picture is None for one in sights)
     assert len(page.html) < len(whole.html)
+    assert page.thumbnails.left + len(page.thumbnails.pictures) == 16
+
+
+def test_pictures_of_evidence_alone(tmp_path: Path) -> None:
+    told = [record("c1", subject=subject("c1", gold=(place(2),))), record("c2", evidence=())]
+    page = report(told, page_image=page_image, thumbnails=thumbnails_of("evidence"))
+    assert [[sight.picture for sight in entry.sights] for entry in page.entries] == [[0, None], [None]]
+
+
+@pytest.mark.parametrize(
+    ("wanted", "room"),
+    [("all", 500_000_000), ("none", 0), ("8MB", 8_000_000), (" 1.5 m ", 1_500_000), ("500k", 500_000),
+     ("2GB", 500_000_000), ("12", 12)],
+)  # fmt: skip
+def test_how_much_room_pictures_may_take(wanted: str, room: int) -> None:
+    assert thumbnails_of(wanted).most_bytes == room
+
+
+@pytest.mark.parametrize("wanted", ["", "some", "-1", "MB", "1e9", "nan", "9" * 20])
+def test_what_is_no_size_is_refused(wanted: str) -> None:
+    with pytest.raises(ValueError, match="neither all, evidence nor none"):
+        thumbnails_of(wanted)
 
 
 def test_without_pictures_none_is_asked_for() -> None:
@@ -214,9 +244,7 @@ def test_the_script_writes_no_markup() -> None:
         assert word not in script
 
 
-def test_numbers_that_json_has_not_are_left_out() -> None:
-    told = [record("c1", measures={"f1": float("nan"), "iou": float("inf"), "em": 1.0})]
-    assert Elements(report(told).html).data["entries"][0]["sides"][0]["measures"] == {"em": 1.0}
+def test_numbers_that_json_has_not_are_refused() -> None:
     with pytest.raises(ValueError, match="JSON"):
         embedded({"a": float("nan")})
 

@@ -179,6 +179,7 @@ def test_a_list_without_end_is_one_span_and_takes_no_time() -> None:
     begun = time.process_time()
     long = json.dumps([f"{n} cats" for n in range(MOST + 1)])
     assert scored(long, json.dumps([f"{n} cats" for n in range(100)]), listed=True)[0] == 0
+    assert scored(json.dumps(["cat"] * (MOST + 1)), "cat") == (0, 1)
     assert scored("[" * 100_000, "cat") == (0, 0)
     assert scored(json.dumps(["cat"] * MOST), json.dumps(["dog"] * 60), listed=True) == (0, 0)
     assert time.process_time() - begun < 2

@@ -18,7 +18,7 @@ from vrag.types import AnswerFormat, Case
 
 NAMES = {
     "squad": {"em", "f1"},
-    "hotpotqa": {"hotpotqa/f1"},
+    "hotpotqa": {"hotpotqa/f1", "hotpotqa/precision", "hotpotqa/recall"},
     "anls": {"anls"},
     "mmlongbench": {"mmlongbench"},
     "slidevqa": {"slidevqa/em", "slidevqa/f1"},
@@ -71,7 +71,7 @@ def test_the_right_text_is_right(text: str, other: str) -> None:
     assert RULES["mmlongbench"](asked, text) == {"mmlongbench": 1.0}
     if squad_words(text):  # else there is no answer in it: SQuAD leaves it out, others want a shared word
         assert RULES["squad"](asked, text) == {"em": 1.0, "f1": 1.0}
-        assert RULES["hotpotqa"](asked, text) == {"hotpotqa/f1": 1.0}
+        assert set(RULES["hotpotqa"](asked, text).values()) == {1.0}
     if slide_words(text, ""):
         assert RULES["slidevqa"](asked, text) == {"slidevqa/em": 1.0, "slidevqa/f1": 1.0}
     if web_words(text):
@@ -129,20 +129,28 @@ def test_squad_by_hand(references: tuple[str, ...], answer: str, em: float, f1: 
 
 
 @pytest.mark.parametrize(
-    ("reference", "answer", "f1"),
+    ("reference", "answer", "f1", "precision", "recall"),
     [
-        ("red ferry boat", "a red ferry", 0.8),
-        ("yes", "Yes.", 1),
-        ("yes", "yes it is", 0),  # SQuAD: 0.5
-        ("yes it is", "yes", 0),
-        ("no", "yes", 0),
-        ("no way out", "no way", 0.8),
-        ("yes", "Not answerable", 0),
-        ("the", "", 0),  # SQuAD: 1
+        ("red ferry boat", "a red ferry", 0.8, 1, 2 / 3),
+        ("red", "red red ferry", 0.5, 1 / 3, 1),
+        ("yes", "Yes.", 1, 1, 1),
+        ("yes", "yes it is", 0, 0, 0),  # SQuAD: 0.5
+        ("yes it is", "yes", 0, 0, 0),
+        ("no", "yes", 0, 0, 0),
+        ("no way out", "no way", 0.8, 1, 2 / 3),
+        ("yes", "Not answerable", 0, 0, 0),
+        ("the", "", 0, 0, 0),  # SQuAD: 1
     ],
 )
-def test_hotpotqa_by_hand(reference: str, answer: str, f1: float) -> None:
-    assert RULES["hotpotqa"](case(reference), answer) == pytest.approx({"hotpotqa/f1": f1})
+def test_hotpotqa_by_hand(reference: str, answer: str, f1: float, precision: float, recall: float) -> None:
+    assert RULES["hotpotqa"](case(reference), answer) == pytest.approx(
+        {"hotpotqa/f1": f1, "hotpotqa/precision": precision, "hotpotqa/recall": recall}
+    )
+
+
+def test_hotpotqa_takes_all_three_of_the_reference_with_the_best_f1() -> None:
+    found = RULES["hotpotqa"](case("red", "red ferry boat"), "red ferry")
+    assert found == pytest.approx({"hotpotqa/f1": 0.8, "hotpotqa/precision": 1, "hotpotqa/recall": 2 / 3})
 
 
 @pytest.mark.parametrize(

@@ -2,8 +2,8 @@
 
 `completed` says what a question leaves unsaid, `parse` takes it apart, `layout` finds lines and blocks from
 word boxes, `locate` scores the lines of the pages given by where the question's words come together, and
-`quote` decides what to cut out and what to say, or to say nothing. Everything here is a pure function of its
-arguments.
+`quote` decides what to cut out and what to say, or to say nothing. `regions` ranks what could be cut out of
+several pages. Everything here is a pure function of its arguments.
 """
 
 from __future__ import annotations

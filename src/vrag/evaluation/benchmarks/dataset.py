@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -66,7 +67,11 @@ class DatasetJson:
         remarks = Remarks()
         read = (case for _, _, made in read_questions([questions], SOURCES["dataset"]) for case in made)
         cases = take_in(read, self.name, self.name, remarks)
-        files = Names(_beside(questions))
+        beside = _beside(questions)
+        for name, count in Counter(path.name for path in beside).items():
+            if count > 1:
+                remarks.count("files are called as one in another folder, which is the one taken", name)
+        files = Names(beside)
         wanted = gold_by_document(cases)
         pages = _pages(files, wanted)
         with _own_hint():

@@ -51,8 +51,10 @@ class HotpotQA:
 
     Its collection is made of the paragraphs that come with the questions, each once, and is searched as a
     whole. That is harder than the ten paragraphs of a question (distractor), and easier than Wikipedia
-    (fullwiki, in which gold paragraphs may be missing: these count as not found). Gold are paragraphs, not
-    the sentences in them; supporting facts and their joint measures are not scored.
+    (fullwiki, in which gold paragraphs may be missing: these count as not found).
+
+    Gold are paragraphs, not the sentences in them: the measures of supporting facts and the joint ones have
+    paragraphs in the place of sentences, and another name; see `vrag.evaluation.measures.citing`.
     """
 
     name: str = "hotpotqa"
@@ -60,7 +62,13 @@ class HotpotQA:
     about: str = "questions over paragraphs of two Wikipedia articles"
     licence: str = "CC BY-SA 4.0"
     hub: Hub = HUB
-    measures: tuple[str, ...] = ("hotpotqa/f1", "em", "document_recall@10")
+    measures: tuple[str, ...] = (
+        "hotpotqa/f1",
+        "em",
+        "cited_f1",
+        "hotpotqa/joint_paragraph_f1",
+        "document_recall@10",
+    )
 
     def open(self, folder: Path, split: str | None = None) -> Opened:
         """Finds the files.

@@ -57,7 +57,8 @@ def _checked(case: Case, where: str) -> Case:
 def take_in(cases: Iterable[Case], prefix: str, benchmark: str, remarks: Remarks) -> list[Case]:
     """Cases of a benchmark: their uids begin with a prefix and differ, and what is no gold is gone.
 
-    A question that cannot be answered has no gold pages, and a box without an area is no gold box.
+    A question without words is dropped, one that cannot be answered has no gold pages, and a box without an
+    area is no gold box.
 
     Args:
         cases: As they were read.
@@ -65,8 +66,20 @@ def take_in(cases: Iterable[Case], prefix: str, benchmark: str, remarks: Remarks
         benchmark: Its name.
         remarks: Are told what was dropped or mended.
     """
-    named = (replace(case, uid=_begun(case.uid, prefix), benchmark=benchmark) for case in cases)
+    named = (
+        replace(case, uid=_begun(case.uid, prefix), benchmark=benchmark)
+        for case in cases
+        if _asks(case, remarks)
+    )
     return list(told_apart((_without_false_gold(case, remarks) for case in named), remarks))
+
+
+def _asks(case: Case, remarks: Remarks) -> bool:
+    """Whether there are words in the question."""
+    if case.query.strip():
+        return True
+    remarks.count("questions are empty, and were dropped", case.uid)
+    return False
 
 
 def _begun(uid: str, prefix: str) -> str:

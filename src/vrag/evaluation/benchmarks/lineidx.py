@@ -54,7 +54,7 @@ class PictureLines:
         """
         line = self._line(id)
         if line is None:
-            self.remarks.count("pictures are not in imgs.tsv; their pages are blank", id)
+            self.remarks.count("pictures are not in imgs.tsv; their captions stand for them", id)
             return None
         try:
             data = base64.b64decode(line.partition(b"\t")[2].strip(), validate=True)
@@ -65,7 +65,7 @@ class PictureLines:
         if data.startswith(JPEG_START) and _decodes(data + JPEG_END):
             self.remarks.count("pictures are cut off; what is missing of them is grey", id)
             return data + JPEG_END
-        self.remarks.count("pictures are broken; their pages are blank", id)
+        self.remarks.count("pictures are broken; their captions stand for them", id)
         return None
 
     def _line(self, id: str) -> bytes | None:

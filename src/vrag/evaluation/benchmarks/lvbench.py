@@ -21,7 +21,7 @@ from vrag.types import AnswerFormat
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from vrag.evaluation.benchmark import Filed, Packed
+    from vrag.evaluation.benchmark import Filed, Streamed
     from vrag.evaluation.benchmarks.archive import Member
     from vrag.types import Case
 
@@ -110,7 +110,7 @@ class _Reader:
                 f"None of the {len(self.videos):,} videos there is one that is asked about.", HUB.note
             )
 
-    def documents(self) -> Iterator[Filed | Packed]:
+    def documents(self) -> Iterator[Filed | Streamed]:
         keys = dict.fromkeys(question.key for question in _questions(self.paths))
         for key in keys:
             if key in self.videos:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from vrag.errors import CaseError
-from vrag.evaluation.benchmark import Filed, Packed
+from vrag.evaluation.benchmark import Filed, Streamed
 from vrag.evaluation.benchmarks.archive import Member, members
 from vrag.evaluation.benchmarks.published import find_all
 
@@ -94,16 +94,16 @@ def find_documents(
     return files
 
 
-def filed(names: Iterable[str], files: Names[_File]) -> Iterator[Filed | Packed]:
+def filed(names: Iterable[str], files: Names[_File]) -> Iterator[Filed | Streamed]:
     """The documents of names that there is a file for, under those names."""
     for name in names:
         if file := files.get(name):
             yield document(name, file)
 
 
-def document(name: str, file: Path | Member) -> Filed | Packed:
+def document(name: str, file: Path | Member) -> Filed | Streamed:
     """The document in a file."""
-    return Filed(name, file) if isinstance(file, Path) else Packed(name, file.pieces)
+    return Filed(name, file) if isinstance(file, Path) else Streamed(name, file.pieces)
 
 
 def need_all(names: Iterable[str], files: Names[_File], folder: Path, hub: Hub) -> None:
@@ -122,9 +122,13 @@ def need_all(names: Iterable[str], files: Names[_File], folder: Path, hub: Hub) 
 
 
 def _to_unpack(folder: Path) -> str:
-    """What to do about archives that are not read here; empty without any."""
-    packed = [path.name for path in find_all(folder, "*") if path.suffix.lower() in OTHER_ARCHIVES]
-    return f"Archives such as {packed[0]:.80} are not read: unpack them first. " if packed else ""
+    """What to do about archives that are not read here, or have other names; empty without any."""
+    there = find_all(folder, "*")
+    packed = [path.name for path in there if path.suffix.lower() in OTHER_ARCHIVES]
+    if packed:
+        return f"Archives such as {packed[0]:.80} are not read: unpack them first. "
+    zips = [path.name for path in there if path.suffix.lower() == ".zip"]
+    return f"They are not in {zips[0]:.80} under these names: unpack it, and see. " if zips else ""
 
 
 def pdf_name(name: str) -> str:

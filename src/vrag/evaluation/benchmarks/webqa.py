@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, cast
 from vrag.cases import case_of
 from vrag.cases.source import any_list, plain_list, text_of
 from vrag.errors import CaseError
-from vrag.evaluation.benchmark import Hub, Opened, Paged
+from vrag.evaluation.benchmark import Hub, Opened, Streamed
+from vrag.evaluation.benchmarks.captioned import captioned
 from vrag.evaluation.benchmarks.lineidx import PictureLines
 from vrag.evaluation.benchmarks.passages import Passage, distinct, title_in_name
 from vrag.evaluation.benchmarks.published import blamed, choose_split, find_all, missing, objects, told_apart
@@ -40,9 +41,10 @@ class WebQA:
     """The validation set: the answers of the test set are not public.
 
     Its collection is made of the facts that come with the questions, right and wrong ones, each once: a
-    picture becomes a document of one page, a snippet a text below its title. The title of a picture is in
-    the name of its document; its caption is nowhere. The kind of a question (`Qcate`), by which answers are
-    scored, is its query type.
+    picture becomes a document of one page, with its title and caption as the text of the page, and a snippet
+    a text below its title. A picture that cannot be shown is its title and caption. Of a picture that
+    several facts bring, the first title and caption are taken. The kind of a question (`Qcate`), by which
+    answers are scored, is its query type.
     """
 
     name: str = "webqa"
@@ -50,7 +52,7 @@ class WebQA:
     about: str = "questions over pictures and snippets of the web, several at a time"
     licence: str = "CC0 1.0 (questions); each picture has its own"
     hub: Hub = HUB
-    measures: tuple[str, ...] = ("webqa/acc", "document_recall@10")
+    measures: tuple[str, ...] = ("webqa/acc", "cited_f1", "document_recall@10")
 
     def open(self, folder: Path, split: str | None = None) -> Opened:
         """Finds questions and pictures.
@@ -78,8 +80,8 @@ class _Reader:
     pictures: PictureLines
     remarks: Remarks
     _rows: list[tuple[str, Mapping[str, Any]]] = field(default_factory=list[tuple[str, "Mapping[str, Any]"]])
-    _titles: dict[str, str] = field(default_factory=dict[str, str])
-    """Of pictures, by their ids: the first that is met."""
+    _texts: dict[str, tuple[str, str]] = field(default_factory=dict[str, tuple[str, str]])
+    """Title and caption of pictures, by their ids: the first that are met."""
 
     def rows(self) -> list[tuple[str, Mapping[str, Any]]]:
         """The questions of the split, read once.
@@ -93,7 +95,7 @@ class _Reader:
                 raise CaseError(f"{self.path} holds no questions of {self.split} with answers.", HUB.note)
             for where, row in self._rows:
                 for fact in _facts(row, where, PICTURE_FACTS):
-                    self._titles.setdefault(_picture_id(fact, where), str(fact.get("title") or ""))
+                    self._texts.setdefault(_picture_id(fact, where), _texts(fact))
         return self._rows
 
     def cases(self) -> Iterator[Case]:
@@ -107,7 +109,7 @@ class _Reader:
                 answers = _answers(row)
                 if not gold:
                     raise CaseError("No fact answers it: there are no 'img_posFacts' or 'txt_posFacts'.")
-                pictured = any(name.endswith(".pdf") for name in gold)
+                pictured = any(name.endswith(".html") for name in gold)
                 written = any(name.endswith(".md") for name in gold)
                 fields = {
                     "uid": f"webqa-{text_of(row, 'Guid')}",
@@ -126,17 +128,17 @@ class _Reader:
 
     def documents(self) -> Iterator[DocumentSource]:
         rows = self.rows()
-        for id in self._titles:
-            yield Paged(self._name(id), partial(self._pages, id))
+        for id in self._texts:
+            yield Streamed(self._name(id), partial(self._file, id))
         yield from distinct(
             _snippet(fact, where) for where, row in rows for fact in _facts(row, where, TEXT_FACTS)
         )
 
     def _name(self, id: str) -> str:
-        return f"{title_in_name(self._titles[id])}-{id}.pdf"
+        return f"{title_in_name(self._texts[id][0])}-{id}.html"
 
-    def _pages(self, id: str) -> Iterator[bytes | None]:
-        yield self.pictures.picture(id)
+    def _file(self, id: str) -> Iterator[bytes]:
+        return captioned(self.pictures.picture(id), *self._texts[id])
 
 
 def _questions(path: Path, split: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
@@ -163,6 +165,12 @@ def _facts(row: Mapping[str, Any], where: str, names: tuple[str, ...]) -> Iterat
             if not isinstance(fact, dict):
                 raise CaseError(f"{where}: An element of {name!r} is no object.", "Take it as published.")
             yield cast("dict[str, Any]", fact)
+
+
+def _texts(fact: Mapping[str, Any]) -> tuple[str, str]:
+    """Title and caption; empty where they are no texts."""
+    title, caption = (fact.get(name) for name in ("title", "caption"))
+    return str(title or ""), caption if isinstance(caption, str) else ""
 
 
 def _picture_id(fact: Mapping[str, Any], where: str) -> str:

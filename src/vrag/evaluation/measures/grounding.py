@@ -32,6 +32,8 @@ GROUNDING: Mapping[str, str] = {
 
 _Page = tuple[str, int]
 _WHOLE = Box.unit(0, 0, 1, 1)
+_ALL = 0.99
+"""Share of a page from which a box is the page."""
 
 
 def grounding(case: Case, run: Trajectory, names: Names) -> dict[str, float]:
@@ -39,6 +41,8 @@ def grounding(case: Case, run: Trajectory, names: Names) -> dict[str, float]:
 
     - Only answers with evidence that has a box: abstentions show where the agent looked, and what was not
       answered stands nowhere. A picture shown whole is a box too, of the whole page.
+    - A page that is evidence as a whole beside a part of it counts as the part: it is where the part was cut
+      from. Agents that look closer name both, and a page covers all that is gold on it.
     - `evidence_page` is of cases with gold pages or boxes, the others of cases with gold boxes.
     - Boxes are compared with those on the same page of the same bytes, whatever the file is called. Clips
       and passages are not pages.
@@ -95,7 +99,7 @@ def _box(one: Evidence) -> Box:
 
 def _against(evidence: Sequence[tuple[_Page, Box]], gold: Mapping[_Page, Sequence[Box]]) -> dict[str, float]:
     """`centre` and `iou` over the pages that have both, and `box_area`."""
-    shown = {page: [box for on, box in evidence if on == page] for page, _ in evidence}
+    shown = {page: _parts([box for on, box in evidence if on == page]) for page, _ in evidence}
     both = [(boxes, gold[page]) for page, boxes in shown.items() if page in gold]
     covered = [overlap(boxes, (_WHOLE,))[0] for boxes in ([boxes for boxes, _ in both] or shown.values())]
     return {
@@ -103,6 +107,11 @@ def _against(evidence: Sequence[tuple[_Page, Box]], gold: Mapping[_Page, Sequenc
         "iou": max((_best_iou(boxes, those) for boxes, those in both), default=0.0),
         "box_area": math.fsum(covered) / len(covered),
     }
+
+
+def _parts(boxes: list[Box]) -> list[Box]:
+    """Those that are less than the page, where there are any."""
+    return [box for box in boxes if box.intersect(_WHOLE).area < _ALL] or boxes
 
 
 def _covers(boxes: Iterable[Box], gold: Sequence[Box]) -> bool:

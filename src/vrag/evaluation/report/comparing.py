@@ -14,7 +14,7 @@ from vrag.evaluation.report.comparison_markdown import markdown_of
 from vrag.evaluation.report.comparison_page import html_of
 from vrag.evaluation.report.entries import Gallery, pairs_of
 from vrag.evaluation.report.estimates import differences_of, drawing_of, grouped_differences_of
-from vrag.evaluation.report.naming import signed_text
+from vrag.evaluation.report.naming import label_of, signed_text
 from vrag.evaluation.report.thumbnails import Thumbnails
 
 if TYPE_CHECKING:
@@ -149,8 +149,10 @@ def _remarks(comparison: Mapping[str, Any], differences: Mapping[str, Difference
     if ends:
         low, high = (signed_text("", end) for end in (min(ends), max(ends)))
         told.append(f"With the missing verdicts the difference could lie anywhere from {low} to {high}.")
-    headline = next(iter(differences.values()), None)
-    return [*told, headline.remark] if headline is not None and headline.remark else told
+    name, headline = next(iter(differences.items()), ("", None))
+    if headline is None or not headline.remark:
+        return told
+    return [*told, f"{label_of(name)}: {headline.remark}."]
 
 
 def _intervals(comparison: Mapping[str, Any]) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from vrag.types import ItemKind
 from vrag.view.wording import STOPS, moment
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Hashable, Iterable, Sequence
     from pathlib import Path
 
     from PIL.Image import Image
@@ -27,6 +27,9 @@ if TYPE_CHECKING:
     from vrag.evaluation.record import Place, Record, Subject
     from vrag.evaluation.report.thumbnails import Thumbnails
     from vrag.evaluation.report.walk import Stride
+
+    Source = tuple[Hashable, Callable[[], Image | None]]
+    """What a picture is known by, and what draws it."""
 
 __all__ = ["Box", "Clip", "Entry", "Gallery", "Side", "Sight", "cell_of", "entries_of", "opened", "pairs_of"]
 
@@ -59,9 +62,7 @@ class Side:
             "extracted": _extracted(record),
             "stop": _STOPS.get(record.stop or "", record.stop or ""),
             "run": record.run if known else None,
-            "measures": {
-                name: round(value, 6) for name, value in record.measures.items() if math.isfinite(value)
-            },
+            "measures": {name: round(value, 6) for name, value in record.measures.items()},
             "steps": [stride.as_dict() for stride in self.walk],
         }
 
@@ -82,9 +83,8 @@ class Clip:
 
     told: str
     """From when to when."""
-    sha256: str
-    """Of the frame; empty where the run keeps none."""
-    read: Callable[[], Image | None]
+    frame: Source | None
+    """None where the run keeps none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,9 +207,9 @@ class Gallery:
         """The same with its picture, where there is one and room for it."""
         if self.thumbnails.evidence_only and not sight.predicted:
             return sight
-        place, clip = (sight.document, sight.page), sight.clip
-        key, read = (place, partial(self._read, *place)) if clip is None else (clip.sha256, clip.read)
-        return replace(sight, picture=self.thumbnails.number(key, read))
+        clip = sight.clip
+        source = self._source(sight.document, sight.page) if clip is None else clip.frame
+        return sight if source is None else replace(sight, picture=self.thumbnails.number(*source))
 
     def _remember_evidence(self, record: Record, run: Trajectory, stored: StoredRun) -> None:
         """Frames of clips, and pages under the names that records have for their documents."""
@@ -217,21 +217,19 @@ class Gallery:
         for place, one in zip(record.evidence, run.evidence, strict=False):
             if one.kind is ItemKind.CLIP and one.seconds is not None:
                 frame = (one.crop_sha256 if place.box is None else whole.get(one.item)) or ""
-                read = partial(opened, stored.file(frame), None) if _HASH.fullmatch(frame) else _nothing
-                told = "–".join(dict.fromkeys(map(moment, one.seconds)))
-                self._clips.setdefault(
-                    (record.run or "", place.document, place.page), Clip(told, frame, read)
-                )
+                known = (frame, partial(opened, stored.file(frame), None)) if _HASH.fullmatch(frame) else None
+                clip = Clip("–".join(dict.fromkeys(map(moment, one.seconds))), known)
+                self._clips.setdefault((record.run or "", place.document, place.page), clip)
             elif place.document != one.document:
                 self._names[place.document, place.page] = (one.document, one.page)
 
-    def _read(self, document: str, page: int) -> Image | None:
-        shown = self._shown.get((document, page)) or self._shown.get(
-            self._names.get((document, page), ("", 0))
-        )
+    def _source(self, document: str, page: int) -> Source | None:
+        """What a page is known by, and what draws it; None where nothing does."""
+        place = (document, page)
+        shown = self._shown.get(place) or self._shown.get(self._names.get(place, place))
         if shown is not None:
-            return shown()
-        return self.page_image(document, page) if self.page_image is not None else None
+            return place, shown
+        return None if self.page_image is None else (place, partial(self.page_image, *place))
 
 
 def entries_of(records: Sequence[Record], gallery: Gallery, runs: RunStore | None) -> tuple[Entry, ...]:
@@ -304,10 +302,6 @@ def _extracted(record: Record) -> str | None:
     if found is None:
         return None
     return cut(f"none: {found.why}" if found.answer is None else found.answer, _ANSWER)
-
-
-def _nothing() -> None:
-    return None
 
 
 def opened(path: Path, margin: tuple[int, int] | None) -> Image:

@@ -55,6 +55,8 @@ def facts_of(conditions: Conditions) -> dict[str, str]:
         "runs of a question": conditions.samples,
         "steps at most": limits.get("steps"),
         "other limits": _named({name: value for name, value in limits.items() if name != "steps"}),
+        "embedder": made.get("embedder"),
+        "ranking": made.get("ranking"),
         "hits of a search": environment.get("hits"),
         "deadline of a run": _seconds(made.get("deadline")),
         "pages shown": _shown(made.get("collection")),

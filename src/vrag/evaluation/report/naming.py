@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from vrag.evaluation.measures.citing import CITING
 from vrag.evaluation.measures.conduct import CONDUCT, COUNTS
 from vrag.evaluation.measures.grounding import GROUNDING
 from vrag.evaluation.measures.looking import LOOKING
@@ -21,6 +22,7 @@ __all__ = [
     "FILTERS",
     "FURTHER",
     "MOODS",
+    "OF_ANSWERS",
     "described",
     "families",
     "grouping_name",
@@ -45,11 +47,14 @@ MOODS = {
 """How good an outcome is: a class of the style sheet."""
 CELLS = {"both": "Both right", "a": "Only A right", "b": "Only B right", "neither": "Neither right"}
 """What two runs made of a question; those that one of them has no verdict on are in none."""
+OF_ANSWERS = (
+    *("accuracy", "em", "f1", "anls", "mmlongbench", "mmlongbench/f1"),
+    *("hotpotqa/f1", "hotpotqa/precision", "hotpotqa/recall", "slidevqa/em", "slidevqa/f1"),
+    *("m3docvqa/em", "m3docvqa/f1", "lvbench", "webqa/acc"),
+)
+"""Measures of answers, in the order in which they are told."""
 FAMILIES = {
-    "Answers": (
-        *("accuracy", "em", "f1", "anls", "mmlongbench", "mmlongbench/f1"),
-        *("hotpotqa/f1", "slidevqa/em", "slidevqa/f1", "lvbench", "webqa/acc"),
-    ),
+    "Answers": OF_ANSWERS,
     "Search: pages": ("ndcg@5", "ndcg@10", "recall@1", "recall@3", "recall@5", "recall@10", "mrr"),
     "Search: documents": ("document_recall@10",),
     "Search: regions": (
@@ -57,6 +62,10 @@ FAMILIES = {
         *("region_precision@1", "region_precision@5", "region_precision@10"),
     ),
     "What the agent looked at": ("seen_recall", "seen_ndcg"),
+    "What the answer cites": (
+        *("cited_em", "cited_f1", "cited_precision", "cited_recall"),
+        *("hotpotqa/joint_paragraph_em", "hotpotqa/joint_paragraph_f1"),
+    ),
     "Grounding": ("evidence_page", "centre", "iou", "box_area"),
     "Abstention": ("abstention_recall", "abstention_precision", "false_abstention"),
     "Conduct": ("answered", "abstained", "invalid"),
@@ -70,7 +79,7 @@ FURTHER = frozenset({"Search: documents", "Search: regions", "Conduct"})
 """Families that the headline leaves to the tables."""
 _NOTES = {
     "Search: pages": "What a search for the question, word for word, finds of the gold pages.",
-    "Search: documents": "What it finds of the gold documents.",
+    "Search: documents": "What the same search finds of the gold documents.",
     "Search: regions": "Recall: how much of the gold boxes the regions cover that it offers; precision: how "
     "much of these regions is gold. A page offered whole has all recall: read the two together.",
     "What the agent looked at": "Gold pages among those that the model was shown.",
@@ -81,6 +90,7 @@ _NOTES = {
 FILTERS = frozenset({"benchmark", "source_type", "query_type", "document_type"})
 """Properties that the list of cases can be narrowed by."""
 _TOLD = {
+    **CITING,
     **CONDUCT,
     **GROUNDING,
     **LOOKING,
@@ -111,6 +121,14 @@ _LABELS = {
     "answered": "Came to its end",
     "invalid": "Invalid actions",
     "hotpotqa/f1": "HotpotQA F1",
+    "hotpotqa/precision": "HotpotQA precision",
+    "hotpotqa/recall": "HotpotQA recall",
+    "hotpotqa/joint_paragraph_em": "HotpotQA joint exact match (paragraphs)",
+    "hotpotqa/joint_paragraph_f1": "HotpotQA joint F1 (paragraphs)",
+    "m3docvqa/em": "M3DocVQA list exact match",
+    "m3docvqa/f1": "M3DocVQA list F1",
+    "cited_em": "Cited exactly the gold documents",
+    "cited_f1": "Cited documents, F1",
     "slidevqa/em": "SlideVQA exact match",
     "slidevqa/f1": "SlideVQA F1",
     "lvbench": "LVBench",
@@ -197,11 +215,12 @@ def interval_text(name: str, estimate: Estimate) -> str:
 def signed_text(name: str, value: float) -> str:
     """A difference of a measure.
 
-    >>> signed_text("f1", 0.0831), signed_text("seconds", -3), signed_text("em", 0)
+    >>> signed_text("f1", 0.0831), signed_text("seconds", -3), signed_text("em", -0.0001)
     ('+0.083', '−3.0 s', '0.000')
     """
-    sign = "+" if value > 0 else "−" if value < 0 else ""
-    return f"{sign}{value_text(name, abs(value))}"
+    told = value_text(name, abs(value))
+    sign = "+" if value > 0 else "−"
+    return f"{sign}{told}" if any(digit in told for digit in "123456789") else told
 
 
 def more_name(name: str) -> str:

@@ -39,7 +39,9 @@ class Thumbnails:
     pictures: list[str] = field(default_factory=list[str])
     """Addresses that hold the pictures themselves, by their numbers."""
     left: int = 0
-    """Pictures that there was no room for."""
+    """Pictures that there was no room for; of some that could not have been read either."""
+    full: bool = False
+    """Whether one did not fit. No other is made then, as making them is what takes time."""
     bytes: int = 0
     """Characters of all addresses."""
     _numbers: dict[Hashable, int | None] = field(default_factory=dict["Hashable", "int | None"])
@@ -51,8 +53,8 @@ class Thumbnails:
             key: What it shows: a page, or a frame; the same for the same.
             read: Gives the picture; asked once for each that there is a picture of.
         """
-        if self._numbers.get(key) is None and (key not in self._numbers or self.bytes < self.most_bytes):
-            self._numbers[key] = self._kept(read)
+        if key not in self._numbers:
+            self._numbers[key] = self._left_out() if self.full else self._kept(read)
         return self._numbers[key]
 
     def _kept(self, read: Callable[[], Image | None]) -> int | None:
@@ -63,11 +65,14 @@ class Thumbnails:
             return None
         address = f"data:image/jpeg;base64,{base64.b64encode(data).decode()}"
         if self.bytes + len(address) > self.most_bytes:
-            self.left += 1
-            return None
+            self.full = True
+            return self._left_out()
         self.bytes += len(address)
         self.pictures.append(address)
         return len(self.pictures) - 1
+
+    def _left_out(self) -> None:
+        self.left += 1
 
 
 def thumbnails_of(wanted: str) -> Thumbnails:

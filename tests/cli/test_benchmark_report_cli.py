@@ -1,0 +1,137 @@
+"""`vrag eval report|compare|table`, of evaluations that lie there."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from reported import record, store_with_run, subject
+from typer.testing import CliRunner
+
+from vrag.cli.evaluate import app
+from vrag.errors import CaseError, RunError
+from vrag.evaluation.preparing import Part
+from vrag.evaluation.record import Outcome
+from vrag.evaluation.running import Conditions, write_evaluation
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from typer.testing import Result
+
+    from vrag.evaluation.record import Record
+
+
+def invoked(*words: object) -> Result:
+    return CliRunner().invoke(app, list(map(str, words)))
+
+
+def evaluation(folder: Path, records: list[Record], **given: Any) -> Path:  # noqa: ANN401
+    parts = tuple(
+        Part(name=name, title=name.title(), licence="CC0", source="/", split=None, cases=1, documents=1,
+             measures=("slidevqa/f1",), notes=(f"{name} was mended.",))
+        for name in dict.fromkeys(one.subject.benchmark for one in records)
+    )  # fmt: skip
+    usual: dict[str, Any] = {
+        "cases": "ab" * 32,
+        "samples": 1,
+        "judge": "rules",
+        "made_with": {"agent": "vrag"},
+    }
+    folder.mkdir()
+    write_evaluation(folder, Conditions(version="1", benchmarks=parts, **{**usual, **given}), records)
+    return folder
+
+
+def asked(uid: str, outcome: Outcome, **measures: float) -> Record:
+    name = uid.partition("-")[0]
+    about = subject(uid, benchmark=name, query_type="Single-Hop")
+    return record(uid, outcome, subject=about, measures=measures, evidence=())
+
+
+SLIDES = [asked("slidevqa-1", Outcome.RIGHT, **{"slidevqa/f1": 1.0}), asked("slidevqa-2", Outcome.WRONG)]
+DECKS = [asked("vidoseek-1", Outcome.RIGHT), asked("vidoseek-2", Outcome.RIGHT)]
+PAGES = [asked("mmlongbench-1", Outcome.WRONG)]
+
+
+def test_a_report_of_several_benchmarks(tmp_path: Path) -> None:
+    folder = evaluation(tmp_path / "merged", [*SLIDES, *DECKS], made_with={"collection": "1-blank"})
+    done = invoked("report", folder)
+    assert done.exit_code == 0, done.output
+    assert "kB)" in " ".join(done.stdout.split())
+    markdown = (folder / "report.md").read_text()
+    assert markdown.startswith("# Slidevqa and Vidoseek\n")
+    for told in ("white pictures", "SlideVQA F1 1.000", "slidevqa was mended", "draws of documents, seed 0"):
+        assert told in markdown
+    told = json.loads((folder / "report.json").read_text())
+    assert told["summary"]["intervals"] == {"level": 0.95, "resamples": 2000, "seed": 0}
+
+
+def test_pictures_are_as_many_as_were_asked_for(tmp_path: Path) -> None:
+    folder = tmp_path / "out"
+    _, run = store_with_run(tmp_path / "runs")
+    evaluation(folder, [record("c1", run=run)])
+    (tmp_path / "runs").rename(folder / "runs")
+
+    def page(*words: str) -> str:
+        done = invoked("report", folder, *words)
+        assert done.exit_code == 0, done.output
+        return " ".join(done.stdout.split())
+
+    assert "left out" not in page()
+    assert "data:image/jpeg" in (folder / "report.html").read_text()
+    assert "left out" not in page("--pictures", "none")
+    assert "data:image/jpeg" not in (folder / "report.html").read_text()
+    assert "1 picture left out: --pictures all has them" in page("--pictures", "1k")
+    assert invoked("report", folder, "--pictures", "some").exit_code == 2
+
+
+def test_runs_of_one_name_are_a_row_of_a_paper_s_table(tmp_path: Path) -> None:
+    slides, decks = evaluation(tmp_path / "a", SLIDES), evaluation(tmp_path / "b", [*DECKS, *PAGES])
+    done = invoked("table", f"x={slides}", f"x={decks}", f"y={decks}", "--layout", "vrag", "--markdown")
+    assert done.exit_code == 0, done.output
+    rows = [line.strip("|").split("|") for line in done.stdout.splitlines()]
+    assert [cell.strip() for cell in rows[0]][:4] == [
+        "",
+        "SlideVQA Single-hop",
+        "SlideVQA Multi-hop",
+        "ViDoSeek Extraction",
+    ]
+    assert [cell.strip() for cell in (rows[2][1], rows[2][3], rows[2][-1])] == [
+        "**50.0**",
+        "**100.0**",
+        "**60.0**",
+    ]
+    assert rows[3][-1].strip() == "–"
+    assert isinstance(invoked("table", f"x={slides}", f"x={slides}").exception, CaseError)
+    assert invoked("table", slides, slides).exit_code == 2
+    assert invoked("table", slides, "--layout", "other").exit_code == 2
+
+
+def test_a_comparison_tells_what_makes_it_hard(tmp_path: Path) -> None:
+    one = evaluation(tmp_path / "one", SLIDES, extractor="a:1")
+    other = evaluation(tmp_path / "other", SLIDES, stopped=True)
+    done = invoked("compare", one, other, "--out", tmp_path / "out", "--json")
+    assert done.exit_code == 0, done.output
+    told = json.loads(done.stdout)
+    assert (told["a"], told["b"]) == ("one", "other")
+    assert [line.partition(" ")[0] for line in told["differences"]] == ["Rules", "One"]
+    assert "slidevqa/f1" in told["measures"]
+    page = json.loads((tmp_path / "out" / "comparison.json").read_text())
+    assert page["title"] == "Slidevqa: one and other"
+    assert page["notes"] == told["differences"]
+    assert page["intervals"] == {"level": 0.95, "resamples": 2000, "seed": 0}
+
+
+def test_runs_that_were_judged_by_others_are_refused(tmp_path: Path) -> None:
+    one = evaluation(tmp_path / "one", SLIDES, judge_identity="endpoint:a:1")
+    other = evaluation(tmp_path / "other", SLIDES, judge_identity="endpoint:a:2")
+    assert isinstance(invoked("compare", one, other).exception, CaseError)
+
+
+def test_what_is_no_evaluation_is_refused(tmp_path: Path) -> None:
+    for command in ("report", "table"):
+        assert isinstance(invoked(command, tmp_path).exception, RunError)
+    with pytest.raises(RunError):
+        raise invoked("compare", tmp_path, tmp_path).exception or AssertionError
