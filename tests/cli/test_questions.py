@@ -53,7 +53,9 @@ def test_what_holds_none_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["questions.jsonl", "questions.parquet"])
 def test_answers_are_measured_and_rollouts_made_of_them(desk: Path, tmp_path: Path, name: str) -> None:
     place = ["--collection", str(desk / "notes")]
-    measured = CliRunner().invoke(evaluate, ["answers", str(desk / name), *place, "--json"])
+    measured = CliRunner().invoke(
+        evaluate, ["run", str(desk / name), "-o", str(tmp_path / "run"), *place, "--json"]
+    )
     assert json.loads(measured.stdout)["questions"] == 2
     line = ["rollout", str(desk / name), "--out", str(tmp_path / "out"), "-n", "1", *place, "--json"]
     assert json.loads(CliRunner().invoke(train, line).stdout)["done"] == 2

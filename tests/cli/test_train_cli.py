@@ -139,15 +139,20 @@ class TestTheChain:
 
     @pytest.mark.parametrize("more", [(), ("--blank",)])
     def test_it_is_evaluated(
-        self, more: tuple[str, ...], trained: Path, desk: Path, monkeypatch: pytest.MonkeyPatch
+        self,
+        more: tuple[str, ...],
+        trained: Path,
+        desk: Path,
+        tmp_path: Path,
+        monkeypatch: pytest.MonkeyPatch,
     ) -> None:
         monkeypatch.setenv("VRAG_MAX_TOKENS", "8")
-        said = done("eval", "answers", desk / "corpus" / "held_out.json", "-c", desk / "collection", "--model",
-                    f"local:{trained / 'model'}", "--exact", "--max-steps", 1, "--json", *more)  # fmt: skip
+        said = done("eval", "run", desk / "corpus" / "held_out.json", "-c", desk / "collection", "--model",
+                    f"local:{trained / 'model'}", "-o", tmp_path / "out", "--exact", "--max-steps", 1, "--json",
+                    *more)  # fmt: skip
         told: dict[str, Any] = json.loads(said[said.index("{") : said.rindex("}") + 1])
-        assert told["questions"] == len(told["answers"]) == 4
-        assert told["failed"] == 0
-        assert told["accuracy"] == 0.0
+        assert told["questions"] == told["outcomes"]["wrong"] == 4
+        assert told["measures"]["accuracy"]["mean"] == 0.0
 
     def test_it_is_asked(self, trained: Path, desk: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         """It knows nothing yet, and stammers; but it is asked, and says so within its steps."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 
 import pytest
 
@@ -79,9 +78,9 @@ def test_means_are_over_those_that_have_the_measure() -> None:
     assert found["turns"] == (4.0, 2)
 
 
-def test_what_is_no_number_is_not_measured() -> None:
-    assert means(record("a", iou=math.nan), record("b", iou=0.5))["iou"] == (0.5, 1)
-    assert "iou" not in means(record("a", iou=math.inf))
+def test_what_nothing_measures_so_is_not_measured() -> None:
+    assert means(record("a", iou=1e308), record("b", iou=0.5))["iou"] == (0.5, 1)
+    assert "iou" not in means(record("a", iou=-1e308))
 
 
 def test_abstention() -> None:

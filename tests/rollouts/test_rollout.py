@@ -107,7 +107,7 @@ def test_rollouts_that_show_the_same_page_hold_one_copy_of_it() -> None:
 
 
 def test_a_fast_one_does_not_wait_for_a_slow_one() -> None:
-    policy = Sleeping(lambda number: 0.25 if number == 0 else 0.0)
+    policy = Sleeping(lambda number: 1.0 if number == 0 else 0.0)
     agent = agent_of(policy)
     rollouts = rolled(attempts(6), lambda _: agent, concurrency=2)
     assert rollouts[-1].attempt.case.uid == "c0"

@@ -170,7 +170,8 @@ def table(
     if as_json:
         emit_json(made.as_dict())
     elif markdown:
-        typer.echo(made.markdown)
+        shown = (sign if sign == "\n" or sign.isprintable() else " " for sign in made.markdown)
+        typer.echo("".join(shown))
     else:
         show_table(["", *made.heads], ((name, *map(made.told, row)) for name, row in made.rows.items()))
 
@@ -365,6 +366,8 @@ def _tell_comparison(made: Comparison) -> None:
 
 def _difference(name: str, one: Mapping[str, Any]) -> tuple[str, ...]:
     """A row; p is corrected for the number of measures in all but the first."""
+    from vrag.evaluation.report.naming import p_text
+
     low, high, adjusted = one.get("low"), one.get("high"), one.get("adjusted")
     p = one.get("p") if adjusted is None else adjusted
     return (
@@ -373,6 +376,6 @@ def _difference(name: str, one: Mapping[str, Any]) -> tuple[str, ...]:
         f"{one['b']:.3f}",
         f"{one['difference']:+.3f}",
         "" if low is None or high is None else f"{low:+.3f} – {high:+.3f}",
-        "–" if p is None else f"{p:.3f}",
+        p_text(p),
         str(one["n"]),
     )

@@ -77,6 +77,8 @@ class Subject(_Frozen):
     query_type: str = ""
     gold: tuple[Place, ...] = ()
     """Gold rectangles; gold pages, without a box, where there are none."""
+    spans: tuple[tuple[float, float], ...] = ()
+    """Gold stretches of a video, from and to, in seconds."""
 
 
 class Record(_Frozen):
@@ -132,4 +134,5 @@ def subject_of(case: Case) -> Subject:
         source_type=case.source_type,
         query_type=case.query_type,
         gold=boxes or pages,
+        spans=case.spans,
     )

@@ -128,7 +128,7 @@ def test_one_file_of_questions_at_the_top_has_its_documents_anywhere_below(tmp_p
         Filed("data.json", tmp_path / "deep" / "data.json"),
         Filed("other.txt", tmp_path / "other.txt"),
     ]
-    assert opened.title == f"{tmp_path.name}: your own questions"
+    assert opened.title == f"{tmp_path.name} (your own questions)"
 
 
 def test_of_files_of_one_name_the_first_is_taken_and_the_others_are_told(tmp_path: Path) -> None:

@@ -219,3 +219,9 @@ def test_how_intervals_were_made_is_told_everywhere() -> None:
     assert words in page.html
     assert words in page.markdown
     assert page.as_dict()["summary"]["intervals"] == {"level": 0.95, "resamples": 50, "seed": 0}
+
+
+def test_gold_stretches_of_a_video_are_told_with_their_times() -> None:
+    told = record("c1", subject=subject("c1", spans=((12.0, 95.0), (100.0, 130.5))))
+    (entry,) = report([told]).entries
+    assert entry.as_dict()["moments"] == ["0:12–1:35", "1:40–2:10.5"]

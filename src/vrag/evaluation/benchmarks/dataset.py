@@ -133,7 +133,7 @@ def _own_hint() -> Generator[None]:
 
 def _title(folder: Path) -> str:
     name = "".join(sign for sign in folder.absolute().name if sign.isprintable())
-    return f"{name}: your own questions" if name else ""
+    return f"{name} (your own questions)" if name else ""
 
 
 def _pages(files: Names[Path], wanted: Mapping[str, set[int]]) -> dict[str, dict[int, Path]]:

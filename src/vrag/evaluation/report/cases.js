@@ -265,6 +265,7 @@
       make("div", { class: "words" },
         make("dl", { class: "told" },
           pair("Gold", entry.answerable ? entry.gold.map((one, at) => [at ? " · " : "", said("bdi", one)]) : "It cannot be answered."),
+          entry.moments.length ? pair("In the video", said("span", entry.moments.join(", "))) : null,
         ),
         entry.sides.map((side, at) => verdict(side, at, entry)),
       ),

@@ -144,6 +144,7 @@ class Entry:
             "id": f"{subject.benchmark}/{subject.uid}" + (f"/{sample}" if sample else ""),
             "question": cut(subject.question, _ANSWER),
             "gold": [cut(reference, _WHY) for reference in subject.references[:12]],
+            "moments": ["–".join(map(moment, span)) for span in subject.spans],
             "answerable": subject.answerable,
             "document": subject.document,
             "benchmark": subject.benchmark,
