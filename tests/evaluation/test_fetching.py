@@ -219,6 +219,9 @@ def test_a_split_that_would_not_come_is_refused_first() -> None:
     ):
         hub_repository(SQuAD(), "dev-v1.1")
     assert hub_repository(BENCHMARKS["vidore_v3"], "french")
+    assert hub_repository(BENCHMARKS["hotpotqa"], "fullwiki")
+    with pytest.raises(CaseError, match=r"distractor, fullwiki alone .*hotpotqa:train=FOLDER"):
+        hub_repository(BENCHMARKS["hotpotqa"], "train")
 
 
 def test_those_on_a_hub_are_the_others() -> None:

@@ -66,6 +66,15 @@ def test_amounts_are_told_as_they_are_and_no_best() -> None:
     assert made.markdown.splitlines()[2:] == ["| x | 4.0 | 4.0 |", "| y | 2.0 | 2.0 |"]
 
 
+@pytest.mark.parametrize(
+    ("measure", "value", "told"),
+    [("cost", 0.0031, "0.0031"), ("seconds", 0.04, "0.04 s"), ("visual_tokens", 7660.2, "7,660")],
+)
+def test_small_and_large_amounts_keep_the_digits_that_count(measure: str, value: float, told: str) -> None:
+    made = lay_out({"x": [record("1", "right", **{measure: value})]}, measure=measure)
+    assert made.told(made.rows["x"][0]) == told
+
+
 def test_unknown_columns_and_measures_are_refused() -> None:
     with pytest.raises(CaseError, match="no columns by 'colour'") as told:
         lay_out({"x": GOOD}, by="colour")

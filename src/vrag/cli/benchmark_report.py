@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -322,9 +323,17 @@ def _write_comparison(
         facts=(facts_of(both[0].conditions), facts_of(both[1].conditions)),
         notes=different,
         stores=(_store(folders[0]), _store(folders[1])),
+        page_image=_pages(_searched(both[0].conditions) or _searched(both[1].conditions)),
         thumbnails=thumbnails,
+        runs=(_runs_from(out, folders[0]), _runs_from(out, folders[1])),
     )
     return _write(page, out, "comparison"), page.thumbnails.left
+
+
+def _runs_from(out: Path, folder: Path) -> str:
+    """Where the runs of an evaluation lie, from a page in another folder; empty where there are none."""
+    runs = (folder / RUNS).resolve()
+    return Path(os.path.relpath(runs, out.resolve())).as_posix() if runs.is_dir() else ""
 
 
 def _write(page: ReportPage | ComparisonPage, folder: Path, stem: str) -> tuple[Path, ...]:

@@ -27,6 +27,7 @@ from vrag.cli.display import (
 )
 from vrag.cli.stopping import GOES_ON
 from vrag.settings import load_settings
+from vrag.view.wording import count
 
 if TYPE_CHECKING:
     from vrag.cli.benchmark_report import Written
@@ -158,5 +159,22 @@ def _tell(job: Job, done: Evaluation) -> None:
     if failed := [record for record in done.records if record.outcome is Outcome.FAILED]:
         warn(f"{len(failed)} runs failed and count as wrong, such as: {plain(failed[0].why, 300)}")
         say("Ask those again: the same command with --retry-failed.")
+    _tell_gaps(done)
     before = f"{job.before} of them were made before. " if job.before else ""
     say(f"{len(done.records)} runs. {before}They lie in {plain(str(job.out))}.")
+
+
+def _tell_gaps(done: Evaluation) -> None:
+    """Prints what the judge's model did not say, and why."""
+    from vrag.evaluation.record import Outcome
+
+    unjudged = [record.why for record in done.records if record.outcome is Outcome.UNJUDGED]
+    given = (record.extracted for record in done.records)
+    unmeasured = [one.why for one in given if one is not None and one.answer is None]
+    if unjudged:
+        warn(f"{count(len(unjudged), 'answer')} without a verdict, such as: {plain(unjudged[0], 300)}")
+    if unmeasured:
+        told = f"{count(len(unmeasured), 'answer')} without a short one, such as: {plain(unmeasured[0], 300)}"
+        warn(told)
+    if unjudged or unmeasured:
+        say("The same command asks the judge's model for these again.")

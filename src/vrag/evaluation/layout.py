@@ -15,6 +15,7 @@ from vrag.errors import CaseError
 from vrag.evaluation.groups import GROUPS, grouped
 from vrag.evaluation.measures.conduct import COUNTS
 from vrag.evaluation.pairing import ACCURACY, value
+from vrag.evaluation.report.naming import value_text
 from vrag.view.markdown import inline, table
 
 if TYPE_CHECKING:
@@ -142,9 +143,9 @@ class Layout:
 
     def told(self, cell: Cell) -> str:
         """A cell as text: a share in percent, an amount as it is."""
-        if cell.mean is None:
-            return "–"
-        return f"{cell.mean:.1f}" if self.measure in COUNTS else f"{100 * cell.mean:.1f}"
+        if cell.mean is None or self.measure in COUNTS:
+            return value_text(self.measure, cell.mean)
+        return f"{100 * cell.mean:.1f}"
 
     def as_dict(self) -> dict[str, Any]:
         """As JSON: means are fractions."""

@@ -41,6 +41,7 @@ SPLITS = {
 HUB = Hub(
     repo="hotpotqa/hotpot_qa",
     files=("distractor/validation-*.parquet", "fullwiki/validation-*.parquet"),
+    splits=("distractor", "fullwiki"),
     note="Or hotpot_dev_distractor_v1.json of https://hotpotqa.github.io.",
 )
 

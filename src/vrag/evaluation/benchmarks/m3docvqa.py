@@ -41,7 +41,7 @@ class M3DocVQA:
     """The development set; the test set has no answers. Gold are documents, as no pages are annotated.
 
     Its authors score answers as lists of spans (`vrag.evaluation.rules.m3docvqa`), and count gold documents
-    among the first k pages, where `document_recall@10` has the first ten documents.
+    among the first k pages, as `document_recall@10` does.
     """
 
     name: str = "m3docvqa"

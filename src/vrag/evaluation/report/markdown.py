@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from vrag import __version__
 from vrag.evaluation.report.estimates import benchmarks_of, own_measures
 from vrag.evaluation.report.naming import (
+    FURTHER,
     families,
     grouping_name,
     interval_text,
@@ -100,8 +101,8 @@ def _row(name: str, estimate: Estimate) -> tuple[str, ...]:
 
 
 def _grouping(grouping: Grouping, measures: Mapping[str, Estimate]) -> str:
-    told = families(measures)
-    names = [family[0] for family in told.values() if is_share(family[0])][:4]
+    told = families(measures).items()
+    names = [first for family, (first, *_) in told if is_share(first) and family not in FURTHER][:4]
     heads = (inline(grouping_name(grouping.name)), "n", *map(_heads, names), "unjudged", "failed")
     rows = (
         (
