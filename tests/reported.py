@@ -71,12 +71,12 @@ def records() -> list[Record]:
     ]
 
 
-def store_with_run(place: Path) -> tuple[RunStore, str]:
+def store_with_run(place: Path, answer: str = "48,200") -> tuple[RunStore, str]:
     """A store, and the id of its run."""
     corpus = MemorySearcher((page(FERRY, 1, "The ferry carried 48,200 passengers"),))
     script = (
         f"<think>{THOUGHT}</think><search>{QUERY}</search>",
-        "<think>Seen.</think><answer>48,200</answer>",
+        f"<think>Seen.</think><answer>{answer}</answer>",
     )
     agent = Agent(ScriptedPolicy(script), Environment(corpus, PROFILES["qwen2.5-vl"]), Vrag())
     store = RunStore(place)

@@ -140,7 +140,9 @@ def test_a_judge_that_fails_leaves_questions_unjudged_and_not_wrong(
     prepared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def judge(asked: Asked) -> Reply:
-        return Refuse(400, "broken") if "1?" in asked.question else Say("<judge>True</judge>")
+        if "1?" in asked.question:
+            return Refuse(400, "broken")
+        return Say("<judge>false</judge>" if "3?" in asked.question else "<judge>True</judge>")
 
     with ChatServer(said) as server, ChatServer(judge) as court:
         monkeypatch.setenv("VRAG_JUDGE_MODEL", "scripted")
@@ -154,6 +156,9 @@ def test_a_judge_that_fails_leaves_questions_unjudged_and_not_wrong(
     unjudged = records(tmp_path / "a")[1]
     assert unjudged["why"]
     assert "1 unjudged" in done.stdout
+    told = " ".join(done.output.split())
+    assert "1 answer without a verdict, such as: The judge scripted failed" in told
+    assert "asks the judge's model for these again" in told
 
 
 def test_runs_that_fail_are_told_with_their_reason_and_count_as_wrong(prepared: Path, tmp_path: Path) -> None:

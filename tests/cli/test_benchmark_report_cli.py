@@ -6,14 +6,18 @@ import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from PIL import Image
 from reported import record, store_with_run, subject
 from typer.testing import CliRunner
 
+from vrag.assemble import open_for_adding, open_workbench
 from vrag.cli.evaluate import app
 from vrag.errors import CaseError, RunError
 from vrag.evaluation.preparing import Part
-from vrag.evaluation.record import Outcome
+from vrag.evaluation.record import Outcome, Place
 from vrag.evaluation.running import Conditions, write_evaluation
+from vrag.index.build import add
+from vrag.settings import load_settings
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -30,7 +34,7 @@ def invoked(*words: object) -> Result:
 def evaluation(folder: Path, records: list[Record], **given: Any) -> Path:  # noqa: ANN401
     parts = tuple(
         Part(name=name, title=name.title(), licence="CC0", source="/", split=None, cases=1, documents=1,
-             measures=("slidevqa/f1",), notes=(f"{name} was mended.",))
+             measures=("slidevqa/f1", "cited_f1", "recall@1"), notes=(f"{name} was mended.",))
         for name in dict.fromkeys(one.subject.benchmark for one in records)
     )  # fmt: skip
     usual: dict[str, Any] = {
@@ -122,6 +126,48 @@ def test_a_comparison_tells_what_makes_it_hard(tmp_path: Path) -> None:
     assert page["title"] == "Slidevqa: one and other"
     assert page["notes"] == told["differences"]
     assert page["intervals"] == {"level": 0.95, "resamples": 2000, "seed": 0}
+
+
+def test_a_comparison_shows_gold_pages_that_no_run_looked_at_and_links_to_runs(tmp_path: Path) -> None:
+    slide = tmp_path / "slide.png"
+    Image.new("RGB", (60, 80), "white").save(slide)
+    collection = tmp_path / "collection"
+    settings = load_settings(collection=str(collection))
+    opened, options, model = open_for_adding(settings)
+    add(opened, [slide], options, embedder=model)
+    version = open_workbench(settings.settings).searcher.version
+    gold = (Place(document=slide.name, page=1, box=None),)
+    about = subject("slides-1", gold=gold, document=slide.name)
+    unseen = [record("slides-1", Outcome.WRONG, subject=about, evidence=())]
+    given: dict[str, Any] = {"places": (str(collection),), "made_with": {"collection": version}}
+    one, other = (evaluation(tmp_path / name, unseen, **given) for name in ("one", "other"))
+    (other / "runs").mkdir()
+    assert invoked("compare", one, other, "--out", tmp_path / "out" / "deep").exit_code == 0
+    page = (tmp_path / "out" / "deep" / "comparison.html").read_text()
+    data = json.loads(
+        page.partition('type="application/json"')[2].partition(">")[2].partition("</script>")[0]
+    )
+    assert data["runs"] == ["", "../../other/runs"]
+    assert [sight["picture"] for sight in data["entries"][0]["sights"]] == [0]
+
+
+def test_what_its_authors_report_of_answers_and_evidence_is_compared(tmp_path: Path) -> None:
+    told = {"slidevqa/f1": 1.0, "cited_f1": 0.5, "cited_em": 0.0, "recall@1": 1.0}
+    one, other = (
+        evaluation(tmp_path / name, [asked("slidevqa-1", Outcome.RIGHT, **told)]) for name in ("one", "other")
+    )
+    found = json.loads(invoked("compare", one, other, "--json").stdout)
+    assert list(found["measures"]) == ["accuracy", "slidevqa/f1", "cited_f1"]
+
+
+def test_a_small_p_is_never_0(tmp_path: Path) -> None:
+    one, other = (
+        evaluation(tmp_path / outcome, [asked(f"slidevqa-{at}", outcome) for at in range(20)])
+        for outcome in (Outcome.WRONG, Outcome.RIGHT)
+    )
+    done = invoked("compare", one, other)
+    assert "< 0.001" in done.stdout
+    assert "0.000" in done.stdout  # the accuracy of the first
 
 
 def test_runs_that_were_judged_by_others_are_refused(tmp_path: Path) -> None:

@@ -60,11 +60,21 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "out"
 
 
-def run(prepared: Path, out: Path, server: ChatServer, *more: str) -> list[dict[str, Any]]:
+def asked_of(prepared: Path, out: Path, server: ChatServer, *more: str) -> str:
+    """What the terminal shows."""
     served = ["--model", "scripted", "--base-url", server.url]
     done = invoked("run", str(prepared), "--out", str(out), *served, *more)
     assert done.exit_code == 0, done.output
+    return " ".join(done.output.split())
+
+
+def records_in(out: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in (out / "records.jsonl").read_text().splitlines()]
+
+
+def run(prepared: Path, out: Path, server: ChatServer, *more: str) -> list[dict[str, Any]]:
+    asked_of(prepared, out, server, *more)
+    return records_in(out)
 
 
 def measured(records: list[dict[str, Any]]) -> list[list[float | None]]:
@@ -103,9 +113,12 @@ def test_an_extractor_that_is_away_leaves_out_what_rules_measure(
     with ChatServer(away) as server:
         monkeypatch.setenv("VRAG_JUDGE_MODEL", "scripted")
         monkeypatch.setenv("VRAG_JUDGE_URL", server.url)
-        records = run(prepared, tmp_path / "out", server, "--extract")
+        told = asked_of(prepared, tmp_path / "out", server, "--extract")
+    assert "2 answers without a short one, such as: The judge scripted failed" in told
+    assert "without a verdict" not in told
+    records = records_in(tmp_path / "out")
     assert measured(records) == [[None, None], [None, None]]
-    assert [record["outcome"] for record in records] == ["right", "wrong"]
+    assert [record["outcome"] for record in records] == ["right", "right"]
     assert all("failed" in record["extracted"]["why"] for record in records)
 
 

@@ -45,12 +45,12 @@ def record(
 
 
 def run(outcomes: str, *, documents: int = 10) -> list[Record]:
-    """A letter for each question; `f1` is 1 for right, else 0; a run that broke off was not measured."""
+    """A letter for each question; `f1` is 1 for right, else 0; what one that broke off cost is not known."""
     return [
         record(
             at,
             WORDS[letter],
-            {} if letter == "f" else {"f1": float(letter == "r"), "turns": 2.0 + (letter == "r")},
+            {"f1": 0.0} if letter == "f" else {"f1": float(letter == "r"), "turns": 2.0 + (letter == "r")},
             documents=documents,
         )
         for at, letter in enumerate(outcomes)

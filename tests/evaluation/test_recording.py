@@ -139,8 +139,8 @@ class TestOutcomes:
             (CASE, ABSTAINED, RIGHT, Outcome.ABSTAINED),
             (UNKNOWN, ABSTAINED, None, Outcome.RIGHT),
             (UNKNOWN, ABSTAINED, WRONG, Outcome.RIGHT),
-            (UNKNOWN, rollout(), None, Outcome.WRONG),
-            (UNKNOWN, rollout(), UNSAID, Outcome.WRONG),
+            (UNKNOWN, rollout(), None, Outcome.UNJUDGED),
+            (UNKNOWN, rollout(), UNSAID, Outcome.UNJUDGED),
             (UNKNOWN, rollout(), WRONG, Outcome.WRONG),
             # the judge says that it abstains in other words
             (UNKNOWN, rollout(answer="The document does not say."), RIGHT, Outcome.RIGHT),
@@ -179,12 +179,11 @@ class TestOutcomes:
         reward = Reward(total=float(correct), correct=correct, said="Compared as a number.")
         assert ruling(CASE, rollout(), reward).why == "Compared as a number."
 
-    def test_a_judge_is_only_needed_for_answers_to_what_can_be_answered(self) -> None:
-        assert needs_verdict(CASE, rollout())
-        assert not needs_verdict(UNKNOWN, rollout())
-        assert not needs_verdict(CASE, ABSTAINED)
-        assert not needs_verdict(CASE, rollout(answer=None, stop=StopReason.OUT_OF_STEPS))
-        assert not needs_verdict(CASE, rollout(failure="Deadline: late"))
+    def test_a_judge_is_needed_for_answers_alone(self) -> None:
+        assert needs_verdict(rollout())
+        assert not needs_verdict(ABSTAINED)
+        assert not needs_verdict(rollout(answer=None, stop=StopReason.OUT_OF_STEPS))
+        assert not needs_verdict(rollout(failure="Deadline: late"))
 
 
 def told(case: Case, answer: str | None) -> Mapping[str, float]:
@@ -336,6 +335,15 @@ class TestShortAnswers:
 
 def test_what_broke_off_earns_nothing_by_a_rule_whatever_it_had_said() -> None:
     assert record(rollout(stop=StopReason.FAULT), None).measures["em"] == 0
+
+
+def test_what_failed_before_it_began_has_earned_nothing_of_all_that_its_question_is_measured_by() -> None:
+    """Comparisons and tables rely on it: what is not in a record is not measured of its question."""
+    nothing = Rollout(
+        attempt=Attempt(case=CASE, sample=0), events=(), files={}, failure="ModelError: away", seconds=0.0
+    )
+    earned = {"em": 0.0, "seen_recall": 0.0, "seen_ndcg": 0.0, "answered": 0.0, "abstained": 0.0}
+    assert record(nothing, None).measures == {"ndcg@5": 0.25, "mrr": 0.2, **earned}
 
 
 def rolled(method: Vrag | Vimrag, *replies: str, case: Case) -> Rollout:

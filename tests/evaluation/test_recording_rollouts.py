@@ -133,7 +133,8 @@ def test_what_is_judged_does_not_depend_on_it(tmp_path: Path) -> None:
     assert {uid: one.outcome for uid, one in with_it.items()} == {
         uid: one.outcome for uid, one in without.items()
     }
-    assert with_it["unknown"].outcome is Outcome.WRONG
+    assert with_it["unknown"].outcome is Outcome.RIGHT
+    assert with_it["unknown"].declined
     assert marks(without) == dict.fromkeys(marks(without), 0.0)
     assert all(record.extracted is None for record in without.values())
 

@@ -36,6 +36,12 @@ def test_each_cell_is_the_mean_of_its_questions() -> None:
     )
 
 
+def test_what_failed_of_another_benchmark_is_not_measured_by_this_one_s_rule() -> None:
+    asked = [record("1", "right", "mmlongbench", mmlongbench=1.0), record("2", "failed", "squad", em=0.0)]
+    made = lay_out({"x": asked}, measure="mmlongbench")
+    assert made.rows["x"] == (Cell(1.0, 1), Cell(None, 0), Cell(1.0, 1))
+
+
 def test_columns_within_a_benchmark() -> None:
     made = lay_out({"good": GOOD}, by="query_type")
     assert made.columns == (("a", "multi"), ("a", "single"), ("b", "single"), (ALL, ""))
@@ -71,7 +77,7 @@ def test_amounts_are_told_as_they_are_and_no_best() -> None:
     [("cost", 0.0031, "0.0031"), ("seconds", 0.04, "0.04 s"), ("visual_tokens", 7660.2, "7,660")],
 )
 def test_small_and_large_amounts_keep_the_digits_that_count(measure: str, value: float, told: str) -> None:
-    made = lay_out({"x": [record("1", "right", **{measure: value})]}, measure=measure)
+    made = lay_out({"x": [record("1", "right", "a", "single", **{measure: value})]}, measure=measure)
     assert made.told(made.rows["x"][0]) == told
 
 

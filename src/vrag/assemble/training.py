@@ -90,9 +90,7 @@ def open_extractor(settings: Settings, *, beside: Path | None = None) -> Extract
 
 def _judge_model(settings: Settings) -> ChatModel:
     if not settings.judge_url:
-        raise SettingsError(
-            f"Where is the judge {settings.judge_model}?", "Name its server: --judge-url, VRAG_JUDGE_URL."
-        )
+        raise SettingsError(f"Where is the judge {settings.judge_model}?", "Name its server: VRAG_JUDGE_URL.")
     asked = {
         "model": settings.judge_model,
         "base_url": settings.judge_url,

@@ -101,6 +101,7 @@ def compare(
     """
     from vrag.evaluation.comparison import compare as make
     from vrag.evaluation.differing import differences
+    from vrag.evaluation.measures.citing import CITING
     from vrag.evaluation.report.naming import OF_ANSWERS
     from vrag.evaluation.running import read_evaluation
 
@@ -109,7 +110,8 @@ def compare(
     different = differences(one.conditions, other.conditions)
     for warning in different:
         warn(warning)
-    own = (name for part in one.conditions.benchmarks for name in part.measures if name in OF_ANSWERS)
+    reported = (name for part in one.conditions.benchmarks for name in part.measures)
+    own = (name for name in reported if name in {*OF_ANSWERS, *CITING})  # what search finds is in SHOWN
     made = make(
         one.records,
         other.records,

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from vrag.agent.events import StopReason
 from vrag.evaluation.interval import SHARE, Sample, sample_of
 from vrag.evaluation.measures.conduct import COUNTS
 from vrag.evaluation.pairing import document_of
@@ -102,24 +101,20 @@ def _numbers(column: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.where(np.abs(column) < _ENDLESS, column, np.nan)
 
 
-def _abstained(record: Record) -> bool:
-    return record.stop == StopReason.ABSTAINED.value
-
-
 def _accuracy(record: Record) -> float | None:
     return None if record.outcome is Outcome.UNJUDGED else float(record.outcome is Outcome.RIGHT)
 
 
 def _abstention_precision(record: Record) -> float | None:
-    return float(not record.subject.answerable) if _abstained(record) else None
+    return float(not record.subject.answerable) if record.declined else None
 
 
 def _abstention_recall(record: Record) -> float | None:
-    return None if record.subject.answerable else float(_abstained(record))
+    return None if record.subject.answerable else float(record.declined)
 
 
 def _false_abstention(record: Record) -> float | None:
-    return float(_abstained(record)) if record.subject.answerable else None
+    return float(record.declined) if record.subject.answerable else None
 
 
 _SHARES: Mapping[str, Callable[[Record], float | None]] = {

@@ -22,8 +22,6 @@ Key = tuple[str, str, int]
 ACCURACY = "accuracy"
 """The measure that outcomes make: 1 for right, else 0, and none without a verdict."""
 
-_OF_ANSWERS = frozenset({"em", "f1", "anls", "mmlongbench", "lvbench", "seen_recall", "seen_ndcg"})
-"""Measures that a run which broke off has earned nothing of; those of one benchmark have a slash."""
 _ENDLESS = 1e15
 """What no measure comes to; NaN does not come below it either."""
 _SAME = ("question", "references", "answerable", "document", "gold")
@@ -109,15 +107,13 @@ def pair(a: Iterable[Record], b: Iterable[Record], *, judges: tuple[str, str] = 
 def value(record: Record, measure: str) -> float | None:
     """What a question counts in a measure.
 
-    `accuracy` is that of its outcome: 1 for right, none if unjudged, else 0. A run that broke off counts 0 in
-    what measures answers and what was seen, even if that was not measured. None where nothing can be counted:
-    it was not measured, or what was written down is no number.
+    `accuracy` is that of its outcome: 1 for right, none if unjudged, else 0. In what measures answers and
+    what was seen, a run that broke off has a 0 in its record, where its question is measured so at all. None
+    where nothing can be counted: it was not measured, or what was written down is no number.
     """
     if measure == ACCURACY:
         return None if record.outcome is Outcome.UNJUDGED else float(record.outcome is Outcome.RIGHT)
     found = record.measures.get(measure)
-    if found is None and record.outcome is Outcome.FAILED and (measure in _OF_ANSWERS or "/" in measure):
-        return 0.0
     return found if found is not None and abs(found) < _ENDLESS else None
 
 

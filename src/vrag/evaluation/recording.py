@@ -98,14 +98,14 @@ def record_of(  # noqa: PLR0913 - all but the first five may be left out
     )
 
 
-def needs_verdict(case: Case, rollout: Rollout) -> bool:
+def needs_verdict(rollout: Rollout) -> bool:
     """Whether it takes a judge to say what became of a question.
 
     Nobody needs to be asked about a run that failed, abstained or never answered. An answer to a question
-    that cannot be answered is wrong without a judge; one may say that it is an abstention in other words.
+    that cannot be answered needs one as well: it may be an abstention in other words.
     """
     run = rollout.trajectory
-    return not _failed(rollout, run) and run.answer is not None and case.reference_answer != UNANSWERABLE
+    return not _failed(rollout, run) and run.answer is not None
 
 
 def needs_extraction(rollout: Rollout) -> bool:
@@ -135,9 +135,8 @@ def ruling(case: Case, rollout: Rollout, reward: Reward | None) -> Ruling:
         return Ruling(Outcome.ABSTAINED, "It abstained, though there is an answer.")
     if run.answer is None:
         return Ruling(Outcome.WRONG, f"The run ended without an answer: {_end(run)}.")
-    verdict = None if reward is None else reward.correct
-    if unanswerable and not verdict:
-        return Ruling(Outcome.WRONG, "It answered, though there is no answer.")
+    if unanswerable and reward is not None and reward.correct is False:
+        return Ruling(Outcome.WRONG, "It answered, though there is no answer.", judged=True)
     return _judged(reward)
 
 

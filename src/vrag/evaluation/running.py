@@ -118,7 +118,7 @@ async def record_rollouts(
     async def work(rollout: Rollout) -> None:
         case, reward, extraction = rollout.attempt.case, None, None
         try:
-            if needs_verdict(case, rollout):
+            if needs_verdict(rollout):
                 reward = await scorer.score(case, rollout.trajectory)
             if extractor is not None and needs_extraction(rollout):
                 extraction = await extractor.extract(case.query, rollout.trajectory.answer or "")

@@ -96,6 +96,16 @@ def test_long_thoughts_are_whole() -> None:
     assert len(cut("a" * 20_000, THOUGHT)) == THOUGHT > 2000
 
 
+def test_an_abstention_is_what_the_last_step_did(tmp_path: Path) -> None:
+    from vrag.agent.trajectory import Trajectory
+    from vrag.evaluation.report.walk import walk_of
+
+    for said in ("48,200", "Not answerable"):
+        store, run = store_with_run(tmp_path / said, said)
+        *_, last = walk_of(Trajectory.of(store.read(run).events))
+        assert [(act.kind, act.text) for act in last.acts] == [("answer", said)]
+
+
 # Short answers
 
 

@@ -265,6 +265,17 @@ def test_a_property_is_told_only_where_it_tells_questions_apart() -> None:
     assert "Benchmark" not in Elements(page.html).words
 
 
+def test_groups_are_told_by_the_same_measures_on_the_page_and_in_markdown() -> None:
+    kinds = ("ndcg@5", "document_recall@10", "region_recall@1", "seen_recall", "centre", "seconds")
+    asked = (subject("a", query_type="x"), subject("b", query_type="y"))
+    page = report([record(one.uid, subject=one, measures=dict.fromkeys(kinds, 0.5)) for one in asked])
+    heads = ["Query type", "n", "Accuracy", "nDCG@5", "Gold pages shown", "Box covers a gold centre"]
+    (line,) = (line for line in page.markdown.splitlines() if line.startswith("| Query type"))
+    assert [cell.strip().replace("\\", "") for cell in line.strip("|").split("|")][:6] == heads
+    told = "".join(["Query type", "n", "0 – 1", *heads[2:]])
+    assert told in Elements(page.html).words
+
+
 def test_a_summary_without_outcomes_hides_none() -> None:
     page = report_page("", [], {})
     assert "**0** unjudged · **0** failed" in page.markdown

@@ -5,12 +5,13 @@ from __future__ import annotations
 import re
 import string
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vrag.evaluation.rules import RULES
+from vrag.evaluation.rules import RULES, published_measures
 from vrag.evaluation.rules.lvbench import chosen_letter, first_letter
 from vrag.evaluation.rules.slidevqa import slide_words
 from vrag.evaluation.rules.webqa import web_words
@@ -46,6 +47,19 @@ def case(
 
 def test_every_rule_is_there_by_its_name() -> None:
     assert {rule: set(RULES[rule](case("a"), "b")) for rule in RULES} == NAMES
+
+
+@pytest.mark.parametrize(
+    "benchmark", ["", "dataset", "slidevqa", "squad", "lvbench", "m3docvqa", "mmlongbench"]
+)
+@pytest.mark.parametrize("form", AnswerFormat)
+def test_formats_are_compared_by_mmlongbench_only_where_a_benchmark_has_no_rule_of_its_own(
+    benchmark: str, form: AnswerFormat
+) -> None:
+    """Else a part of the questions of SQuAD or LVBench would be told under MMLongBench-Doc's name."""
+    found = published_measures(replace(case("B", form=form), benchmark=benchmark), "B")
+    own = NAMES.get(benchmark, {"mmlongbench"} if form is not AnswerFormat.UNKNOWN else set())
+    assert found.keys() == {"em", "f1", "anls"} | own
 
 
 @given(st.lists(ANSWERS, min_size=1, max_size=3), ANSWERS, ANSWERS, st.sampled_from(["", "color", "number"]))

@@ -50,7 +50,7 @@ CELLS = {"both": "Both right", "a": "Only A right", "b": "Only B right", "neithe
 OF_ANSWERS = (
     *("accuracy", "em", "f1", "anls", "mmlongbench", "mmlongbench/f1"),
     *("hotpotqa/f1", "hotpotqa/precision", "hotpotqa/recall", "slidevqa/em", "slidevqa/f1"),
-    *("m3docvqa/em", "m3docvqa/f1", "lvbench", "webqa/acc"),
+    *("m3docvqa/em", "m3docvqa/f1", "lvbench", "lvbench/official", "webqa/acc"),
 )
 """Measures of answers, in the order in which they are told."""
 FAMILIES = {
@@ -132,6 +132,7 @@ _LABELS = {
     "slidevqa/em": "SlideVQA exact match",
     "slidevqa/f1": "SlideVQA F1",
     "lvbench": "LVBench",
+    "lvbench/official": "LVBench, as its script reads letters",
     "webqa/acc": "WebQA accuracy (approximation)",
 }
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from vrag.reward.pattern import answer_of
 from vrag.view.wording import count, moment, place
 
 if TYPE_CHECKING:
@@ -53,11 +54,12 @@ class Stride:
 
 
 def walk_of(run: Trajectory) -> tuple[Stride, ...]:
-    """The steps of a run; its last one answers, where there is an answer."""
+    """The steps of a run; its last one answers, or abstains, where it came to that."""
     strides = [_stride(step) for step in run.steps]
-    if strides and run.answer is not None:
+    said = answer_of(run)
+    if strides and said is not None:
         last = strides[-1]
-        answer = Act("answer", cut(run.answer, THOUGHT))
+        answer = Act("answer", cut(said, THOUGHT))
         strides[-1] = Stride(last.number, last.thought, (*last.acts, answer), last.seen)
     return tuple(strides)
 

@@ -29,13 +29,16 @@ RULES: Mapping[str, Rule] = {
 
 
 def published_measures(case: Case, answer: str | None) -> dict[str, float]:
-    """What the rules measure that fit any answer, and that of the benchmark; MMLongBench-Doc's by formats.
+    """What the rules measure that fit any answer, and that of the benchmark.
+
+    MMLongBench-Doc's goes by formats of answers, and so measures other questions that say theirs as well; but
+    none of a benchmark with a rule of its own, of which some questions have a format and others have none.
 
     Args:
         case: What is right.
         answer: What was said, short; None where nothing was.
     """
-    formatted = "mmlongbench" if case.answer_format is not AnswerFormat.UNKNOWN else ""
-    names = dict.fromkeys(("squad", "anls", formatted, case.benchmark))
+    formatted = case.answer_format is not AnswerFormat.UNKNOWN and case.benchmark not in RULES
+    names = dict.fromkeys(("squad", "anls", "mmlongbench" if formatted else "", case.benchmark))
     told = (RULES[name](case, answer) for name in names if name in RULES)
     return {name: value for measures in told for name, value in measures.items()}
