@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
+from evaluated import mcnemar
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
@@ -12,7 +13,7 @@ from vrag.errors import CaseError
 from vrag.evaluation.comparison import compare
 from vrag.evaluation.interval import Method
 from vrag.evaluation.record import Outcome, Record, Subject
-from vrag.evaluation.significance import mcnemar, sign_flip
+from vrag.evaluation.significance import sign_flip
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import typer
 
-from vrag.cli.benchmark_report import compare, report, table
+from vrag.cli.benchmark_compare import compare, table
+from vrag.cli.benchmark_report import report
 from vrag.cli.benchmark_run import run
 from vrag.cli.benchmarking import benchmark_list, prepare
 from vrag.cli.retrieving import retrieval

@@ -179,9 +179,14 @@ def _contrasted(pairs: Sequence[Pair], measure: str, *, resamples: int, seed: in
 
 
 def _adjusted(contrasts: Sequence[Contrast]) -> tuple[Contrast, ...]:
-    """With p corrected for all of them."""
-    corrected = holm({str(at): one.p for at, one in enumerate(contrasts)})
-    return tuple(replace(one, adjusted=p) for one, p in zip(contrasts, corrected.values(), strict=True))
+    """With p corrected for all of them in which anything differs.
+
+    What is equal on every question could not have been significant, and is no test: leaving it out loses
+    nothing (Tarone 1990, "A modified Bonferroni method for discrete data", Biometrics 46:515). Such are all
+    measures of the search where two agents are given the same one.
+    """
+    corrected = holm({str(at): one.p for at, one in enumerate(contrasts) if one.wins or one.losses})
+    return tuple(replace(one, adjusted=corrected.get(str(at), 1.0)) for at, one in enumerate(contrasts))
 
 
 def _cells(pairs: Sequence[Pair]) -> Cells:

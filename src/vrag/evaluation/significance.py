@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["DRAWS", "FEWEST", "Significance", "detectable", "holm", "mcnemar", "sign_flip"]
+__all__ = ["DRAWS", "FEWEST", "Significance", "detectable", "holm", "sign_flip"]
 
 DRAWS = 9_999
 """Signs drawn where there are too many to go through all of them."""
@@ -73,7 +73,7 @@ def sign_flip(
 ) -> Significance:
     """Tests whether the differences sum to 0 but for chance; p is that of both signs of the sum.
 
-    Exact where all differences are as great (on right and wrong this is McNemar's test, see `mcnemar`),
+    Exact where all differences are as great (on right and wrong this is McNemar's test),
     where they are whole multiples of something (so are documents' sums of right and wrong), and where 14 or
     fewer differ; else signs are drawn.
     Neither the order of the differences nor which setting is the first changes the result: signs are drawn
@@ -108,24 +108,6 @@ def sign_flip(
     if len(sizes) <= _ENUMERATED:
         return Significance(_enumerated(sizes, observed), len(sizes), exact=True)
     return Significance(_drawn(sizes, observed, draws, seed), len(sizes), exact=False)
-
-
-def mcnemar(first: int, second: int) -> float:
-    """McNemar's mid-p in closed form, two-sided.
-
-    Args:
-        first: Questions that only the first setting answers rightly.
-        second: Those that only the second does.
-
-    Raises:
-        ValueError: If a count is negative.
-
-    >>> mcnemar(6, 1), mcnemar(0, 0)
-    (0.0703125, 1.0)
-    """
-    if min(first, second) < 0:
-        raise ValueError(f"{first} and {second} are not counts")
-    return _binomial(first + second, abs(first - second))
 
 
 def holm(values: Mapping[str, float]) -> dict[str, float]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from vrag.evaluation.columns import MMLONGBENCH_F1, Columns
+from vrag.evaluation.columns import Columns
 from vrag.evaluation.groups import ANSWERABLE, GROUPS, grouped
 from vrag.evaluation.interval import LEVEL, RESAMPLES, intervals
 from vrag.evaluation.record import Outcome
@@ -27,7 +27,6 @@ __all__ = [
     "Estimate",
     "Figures",
     "Summary",
-    "mmlongbench_f1",
     "percentiles",
     "summarise",
 ]
@@ -121,7 +120,12 @@ def summarise(records: Iterable[Record], *, resamples: int = RESAMPLES, seed: in
     - `abstention_precision`: of those that abstained, the share without an answer to be found.
       `abstention_recall`: of those without an answer, the share that abstained. `false_abstention`: of those
       with an answer, the share that abstained all the same. A share of nothing is not there, rather than 0.
-    - `mmlongbench/f1`: see `mmlongbench_f1`; the mean `mmlongbench` is what that benchmark calls accuracy.
+    - `mmlongbench/f1`: the F1 of MMLongBench-Doc (Ma et al. 2024, arXiv 2407.01523; `eval_acc_and_f1` of its
+      scorer). With A the sum of the scores of answerable questions: recall is A over their number, precision
+      A over the number of answers other than an abstention, to whatever question; their harmonic mean is 2 A
+      over the sum of both numbers, 0 where both are 0. A run that failed or never answered did not abstain:
+      its answer counts and earns nothing, as the published "Fail to answer" does. The mean `mmlongbench` is
+      what that benchmark calls accuracy.
 
     Args:
         records: In any order; samples of one question count each.
@@ -145,24 +149,6 @@ def summarise(records: Iterable[Record], *, resamples: int = RESAMPLES, seed: in
         {kind: {label: figures[held] for label, held in those.items()} for kind, those in places.items()},
         Drawing(LEVEL, resamples, seed),
     )
-
-
-def mmlongbench_f1(records: Sequence[Record]) -> float | None:
-    """The F1 of MMLongBench-Doc (Ma et al. 2024, arXiv 2407.01523; `eval_acc_and_f1` of its scorer).
-
-    With A the sum of the scores of answerable questions: recall is A over the number of answerable questions,
-    precision A over the number of answers other than an abstention, to whatever question. Their harmonic mean
-    is 2 A over the sum of both numbers; 0 where both are 0, as there. A run that failed or never answered did
-    not abstain: its answer counts and earns nothing, as the published "Fail to answer" does.
-
-    Args:
-        records: Those with the measure `mmlongbench` count.
-
-    Returns:
-        None where no record has it.
-    """
-    found = Columns.of(records).samples(np.arange(len(records))).get(MMLONGBENCH_F1)
-    return None if found is None else found[1].estimate
 
 
 def percentiles(values: Sequence[float]) -> dict[str, float]:

@@ -18,17 +18,17 @@ import math
 import re
 import warnings
 from contextlib import suppress
-from typing import TYPE_CHECKING, NamedTuple, cast
+from typing import TYPE_CHECKING, cast
 
 from vrag.metrics import edits
 from vrag.types import AnswerFormat
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping
 
     from vrag.types import Case
 
-__all__ = ["Mark", "Overall", "clean", "likeness", "mark", "measures", "overall", "verbatim"]
+__all__ = ["clean", "likeness", "mark", "measures", "verbatim"]
 
 LONGEST_LIST = 10_000
 """Characters of a text that is read as a list; what is longer is one element."""
@@ -181,51 +181,3 @@ def _elements(text: str) -> list[str]:
             # a set is written in another order every time
             return [str(element) for element in cast("list[object]", ast.literal_eval(tree))]
     return [text]
-
-
-class Mark(NamedTuple):
-    """How one question went."""
-
-    answerable: bool
-    """Whether there is an answer."""
-    score: float
-    """Its `mmlongbench`."""
-    answered: bool
-    """Whether anything but "Not answerable" was said. What failed counts as an answer here, as published."""
-
-
-class Overall(NamedTuple):
-    """How a set of questions went, each 0 to 1."""
-
-    accuracy: float
-    """The mean score, over answerable questions and others."""
-    precision: float
-    """The scores of answerable questions, summed, over how many questions were answered."""
-    recall: float
-    """The same over how many questions are answerable."""
-    f1: float
-    """The harmonic mean of both."""
-
-
-def overall(marks: Iterable[tuple[bool, float, bool]]) -> Overall:
-    """The accuracy and the F1 that the authors report, of `Mark`s.
-
-    What would be divided by nothing is 0, as published; so is all of it where there are no questions.
-
-    >>> overall([Mark(True, 1.0, True), Mark(True, 0.5, True), Mark(False, 1.0, False)])
-    Overall(accuracy=0.833..., precision=0.75, recall=0.75, f1=0.75)
-    """
-    questions = [Mark(*one) for one in marks]
-    earned = math.fsum(one.score for one in questions if one.answerable)
-    precision = _share(earned, sum(one.answered for one in questions))
-    recall = _share(earned, sum(one.answerable for one in questions))
-    return Overall(
-        accuracy=_share(math.fsum(one.score for one in questions), len(questions)),
-        precision=precision,
-        recall=recall,
-        f1=_share(2 * precision * recall, precision + recall),
-    )
-
-
-def _share(part: float, whole: float) -> float:
-    return part / whole if whole else 0.0
