@@ -193,6 +193,11 @@ def test_two_runs_are_compared_question_by_question(prepared: Path, tmp_path: Pa
     assert table.stdout.splitlines()[0] == "|  | letter | all |"
     assert table.stdout.splitlines()[2:] == ["| One | **50.0** | **50.0** |", "| b | 25.0 | 25.0 |"]
     assert invoked("table", str(tmp_path / "a"), str(tmp_path / "a")).exit_code == 2
+    line = ("compare", str(tmp_path / "a"), str(tmp_path / "b"), "--json", "--measure")
+    assert json.loads(invoked(*line, "searches").stdout)["measures"]["searches"]["n"] == 4
+    unknown = invoked(*line, "nothing")
+    assert unknown.exit_code == 2
+    assert "searches" in unknown.output, "those that there are are named"
     told = json.loads(invoked("compare", str(tmp_path / "a"), str(tmp_path / "a"), "--json").stdout)
     assert told["measures"]["accuracy"]["p"] == 1
 

@@ -93,6 +93,17 @@ def test_a_comparison_by_hand() -> None:
     assert not found.identical
 
 
+def test_what_is_equal_on_every_question_is_no_test_among_others() -> None:
+    def measured(told: list[Record], **more: float) -> list[Record]:
+        return [one.model_copy(update={"measures": one.measures | more}) for one in told]
+
+    first, second = run("rrwwwwwwwwww"), run("rrrrrrrrwwww")
+    alone = {one.measure: one.adjusted for one in compare(first, second).contrasts}
+    beside = compare(measured(first, mrr=0.5, iou=0.5), measured(second, mrr=0.5, iou=0.5))
+    told = {one.measure: one.adjusted for one in beside.contrasts}
+    assert told == alone | {"mrr": 1.0, "iou": 1.0}
+
+
 def test_measures_are_those_that_both_runs_have_the_headline_first_and_the_others_corrected() -> None:
     first, second = run("rrwwwwwwwwww"), run("rrrrrrrrwwff")
     found = compare(first, second)

@@ -46,7 +46,7 @@ def hub_repository(benchmark: Benchmark, split: str | None = None) -> str:
     if split is not None and splits and split not in splits:
         raise CaseError(
             f"Of {benchmark.name} {', '.join(splits)} alone is fetched, not {split!r:.40}.",
-            f"Leave the split out. {_by_hand(benchmark, split)} They are at {repo}.",
+            f"Leave the split out. {_by_hand(benchmark, split)} {benchmark.hub.note}".strip(),
         )
     return repo
 
@@ -96,7 +96,7 @@ def _snapshot(download: Callable[..., str], benchmark: Benchmark, repo: str, pat
                 f"{repo} was not fetched whole before, and HF_HUB_OFFLINE forbids to fetch it.",
                 f"Unset HF_HUB_OFFLINE. {by_hand}",
             ) from error
-        reason = str(error).strip().split("\n")[0].rstrip(".") or type(error).__name__
+        reason = str(error).strip().split("\n")[0].rstrip(".").removeprefix("Got: ") or type(error).__name__
         raise CaseError(
             f"{repo} could not be fetched: {reason:.300}.",
             f"Is {page} reached from here? What came is kept; the same command goes on. {by_hand}",
