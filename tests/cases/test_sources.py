@@ -39,7 +39,9 @@ def test_two_cases_with_one_uid_are_refused(tmp_path: Path) -> None:
 
 def test_a_row_of_ours_that_lacks_a_field_says_which(tmp_path: Path) -> None:
     (tmp_path / "a.json").write_text('[{"query": "Who?", "meta_info": {}}]')
-    with pytest.raises(CaseError, match=r"row 1\.uid: Field required"):
+    with pytest.raises(
+        CaseError, match=r"row 1: There is no reference_answer and no meta_info\.file_name\. A question: "
+    ):
         list(open_cases(tmp_path / "a.json")[1])
 
 
@@ -76,6 +78,29 @@ def test_an_answer_that_is_larger_than_any_float_is_a_number_all_the_same(tmp_pa
     _, (case,) = read(tmp_path / "a.json", [rows[row]])
 
     assert case.reference_answer == str(10**400)
+
+
+def own(answer: object, **more: object) -> dict[str, object]:
+    return {"uid": 1, "query": "?", "reference_answer": answer, "meta_info": {"file_name": "a.pdf"}, **more}
+
+
+def test_a_list_of_answers_is_several_that_are_right(tmp_path: Path) -> None:
+    rows = [own(["44", 45, "44"], alternatives=["forty-four"]), own(["x"], uid=2)]
+    _, (several, one) = read(tmp_path / "a.json", rows)
+    assert several.references == ("44", "45", "forty-four")
+    assert one.references == ("x",)
+
+
+def test_questions_without_uids_are_called_by_their_places(tmp_path: Path) -> None:
+    rows = [own("a", uid=None), own("b"), own("c", uid=None)]
+    assert [case.uid for case in read(tmp_path / "a.json", rows)[1]] == ["question-1", "1", "question-3"]
+
+
+@pytest.mark.parametrize("answer", [[], [["44"]], ["44", None], [True], True, {"a": 1}, [float("nan")]])
+def test_what_is_no_answer_is_refused(tmp_path: Path, answer: object) -> None:
+    (tmp_path / "a.json").write_text(json.dumps([own(answer)]))
+    with pytest.raises(CaseError, match=r"row 1: reference_answer .* An answer is text or a number"):
+        list(open_cases(tmp_path / "a.json")[1])
 
 
 def test_an_unknown_source_is_refused_with_the_known_ones(tmp_path: Path) -> None:

@@ -88,6 +88,9 @@ def test_questions_are_asked_judged_and_reported(prepared: Path, tmp_path: Path)
     assert outcomes(tmp_path / "a") == ["right", "right", "wrong", "wrong"]
     for suffix in ("html", "md", "json"):
         assert (tmp_path / "a" / f"report.{suffix}").stat().st_size > 500
+    assert "Judged by rules, which take a whole sentence for wrong" in done.stdout
+    assert "offline policy" not in done.output
+    assert "short answers alone are right" in (tmp_path / "a" / "report.md").read_text()
     again = json.loads(invoked("report", str(tmp_path / "a"), "--json").stdout)
     assert again["outcomes"]["right"] == 2
     assert all(record["run"] for record in records(tmp_path / "a"))
@@ -218,6 +221,30 @@ def test_documents_of_an_earlier_preparation_are_told(tmp_path: Path) -> None:
         )
 
 
+def test_documents_that_could_not_be_read_are_told_and_kept(tmp_path: Path) -> None:
+    (tmp_path / "pdf").mkdir()
+    (tmp_path / "pdf" / "cut.pdf").write_bytes(b"%PDF-1.7 no more")
+    (tmp_path / "pdf" / "note.md").write_text("The ferry carried 48,200 passengers in 2024.\n")
+    rows = [
+        {"uid": name, "query": "How many?", "reference_answer": "48", "meta_info": {"file_name": name}}
+        for name in ("cut.pdf", "note.md")
+    ]
+    (tmp_path / "rag_dataset.json").write_text(json.dumps({"examples": rows}))
+    invoked("prepare", f"dataset={tmp_path}", "--out", str(tmp_path / "out"))
+    done = run(tmp_path / "out", tmp_path / "runs", None)
+    assert done.exit_code == 0, done.output
+    told = "1 question asks about documents that could not be read or are not searched: cut.pdf"
+    assert told in " ".join(done.output.split())
+    assert done.output.count("No model is named: the offline policy answers") == 1
+    assert "the offline policy, whatever the agent" in (tmp_path / "runs" / "report.md").read_text()
+    kept = json.loads((tmp_path / "runs" / "conditions.json").read_text())
+    assert kept["searched"] == {"documents": 1, "absent": ["cut.pdf"], "questions": 1}
+    assert (kept["asked"], kept["measures"]) == (2, 1)
+    for suffix in ("html", "md", "json"):
+        fact = "1 searched; 1 gold document is not: cut.pdf"
+        assert fact in (tmp_path / "runs" / f"report.{suffix}").read_text()
+
+
 def test_wrong_use_is_told(prepared: Path, tmp_path: Path) -> None:
     assert invoked("prepare", "=folder", "--out", str(tmp_path / "x")).exit_code == 2
     cases: list[tuple[type[VragError], tuple[str, ...]]] = [
@@ -236,4 +263,17 @@ def test_wrong_use_is_told(prepared: Path, tmp_path: Path) -> None:
         run(prepared, tmp_path / "a", server)
         changed = run(prepared, tmp_path / "a", server, "--max-steps", "3").exception
     assert isinstance(changed, RunError)
-    assert "another limits" in str(changed)
+    assert "steps 10, not 3" in str(changed)
+
+
+def test_a_folder_of_something_else_is_refused_before_documents_are_indexed(
+    prepared: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "mine.txt").write_text("x")
+    refused = run(prepared, tmp_path, None, "--collection", str(tmp_path / "c")).exception
+    assert isinstance(refused, RunError)
+    assert "not empty" in refused.message
+    assert not (tmp_path / "c").exists()
+    unprepared = invoked("run", str(tmp_path), "--out", str(tmp_path / "x")).exception
+    assert isinstance(unprepared, CaseError)
+    assert unprepared.hint == f"Prepare it: vrag eval prepare dataset={tmp_path} --out PREPARED"

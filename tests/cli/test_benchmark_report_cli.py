@@ -72,6 +72,25 @@ def test_a_report_of_several_benchmarks(tmp_path: Path) -> None:
     assert told["summary"]["intervals"] == {"level": 0.95, "resamples": 2000, "seed": 0}
 
 
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ({"asked": 120}, "2 of 120 questions: it was stopped before the others were asked."),
+        ({"asked": 120, "samples": 2}, "2 of 240 runs: it was stopped before the others were asked."),
+        ({}, "Stopped before all questions were asked."),
+    ],
+)
+def test_a_report_of_a_run_that_was_stopped_says_so_first(
+    given: dict[str, int], told: str, tmp_path: Path
+) -> None:
+    folder = evaluation(tmp_path / "out", SLIDES, stopped=True, **given)
+    assert told in " ".join(invoked("report", folder).output.split())
+    heading = (folder / "report.html").read_text().partition("</header>")[0]
+    assert heading.endswith(f'<p class="note">{told}</p>')
+    assert f"**{told}**" in (folder / "report.md").read_text()
+    assert json.loads((folder / "report.json").read_text())["unfinished"] == told
+
+
 def test_pictures_are_as_many_as_were_asked_for(tmp_path: Path) -> None:
     folder = tmp_path / "out"
     _, run = store_with_run(tmp_path / "runs")
@@ -104,13 +123,31 @@ def test_runs_of_one_name_are_a_row_of_a_paper_s_table(tmp_path: Path) -> None:
     ]
     assert [cell.strip() for cell in (rows[2][1], rows[2][3], rows[2][-1])] == [
         "**50.0**",
-        "**100.0**",
+        "100.0",  # of both
         "**60.0**",
     ]
     assert rows[3][-1].strip() == "–"
     assert isinstance(invoked("table", f"x={slides}", f"x={slides}").exception, CaseError)
     assert invoked("table", slides, slides).exit_code == 2
     assert invoked("table", slides, "--layout", "other").exit_code == 2
+
+
+def test_a_table_tells_what_makes_its_rows_hard_to_compare(tmp_path: Path) -> None:
+    rules = evaluation(tmp_path / "a", SLIDES)
+    model = evaluation(tmp_path / "b", SLIDES[:1], judge="qwen", judge_identity="endpoint:qwen:1")
+    judged, asked_ = "Judged by different judges: R by rules, M by qwen.", "Asked different questions: R 2"
+    line = ("table", f"R={rules}", f"M={model}")
+    told = json.loads(invoked(*line, "--json").stdout)
+    assert told["judges"] == {"R": "rules", "M": "qwen"}
+    assert [note.partition(",")[0] for note in told["notes"]] == [
+        judged.partition(",")[0],
+        f"{asked_} questions",
+    ]
+    for more in ((), ("--markdown",)):
+        done = " ".join(invoked(*line, *more).output.split())
+        assert judged in done
+        assert asked_ in done
+    assert "Judged" not in invoked("table", f"R={rules}", f"S={rules}").output
 
 
 def test_a_comparison_tells_what_makes_it_hard(tmp_path: Path) -> None:

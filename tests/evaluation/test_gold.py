@@ -58,6 +58,30 @@ def test_a_passage_or_a_clip_with_the_number_of_a_gold_page_is_not_gold() -> Non
         assert gold.spot(item_id(FERRY, 2), "ferry.pdf", 2, kind) not in gold.grades
 
 
+@pytest.mark.parametrize("name", ["faq.html", "Notes.MD", "log.txt", "data.json"])
+def test_a_page_of_a_document_of_text_is_met_by_any_passage_of_it(name: str) -> None:
+    gold = Gold.of(case(GoldPage(name, 1), GoldPage(name, 2, 3), GoldPage("ferry.pdf", 1)), Names())
+    assert gold.grades == {(name, "text", 0): 3, ("ferry.pdf", "page", 1): 1}
+    for number in (1, 7):
+        assert gold.spot("a" * 16, name, number, ItemKind.PASSAGE) == (name, "text", 0)
+        assert gold.spot("b" * 16, f"x{name}", number, ItemKind.PASSAGE) not in gold.grades
+        assert gold.spot("f" * 16, "ferry.pdf", number, ItemKind.PASSAGE) not in gold.grades
+
+
+def test_a_picture_in_a_document_of_text_is_gold_by_its_number() -> None:
+    gold = Gold.of(case(GoldPage("faq.html", 2)), Names())
+    assert gold.spot("a" * 16, "faq.html", 2, ItemKind.PAGE) in gold.grades
+    assert gold.spot("a" * 16, "faq.html", 3, ItemKind.PAGE) not in gold.grades
+    assert gold.spot("a" * 16, "faq.html", 2, ItemKind.CLIP) not in gold.grades
+
+
+def test_a_document_of_text_is_known_by_all_its_names() -> None:
+    both = names(**{"b.txt": FERRY, "a.md": FERRY})
+    gold = Gold.of(case(GoldPage("b.txt", 1), GoldPage("a.md", 2)), both)
+    assert gold.grades == {("a.md", "text", 0): 1}
+    assert gold.spot(item_id(FERRY, 4), "b.txt", 4, ItemKind.PASSAGE) in gold.grades
+
+
 @pytest.mark.parametrize(
     ("seconds", "at"),
     [

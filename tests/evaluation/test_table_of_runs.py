@@ -65,6 +65,12 @@ def test_markdown_is_in_percent_with_the_best_in_bold() -> None:
     assert lines[3] == "| a\\|b | 50.0 | – | 50.0 |"
 
 
+def test_nothing_is_best_where_all_are_alike() -> None:
+    assert "**" not in lay_out({"one": POOR, "other": POOR}).markdown
+    two = lay_out({"good": GOOD, "same": GOOD, "poor": POOR}).markdown.splitlines()
+    assert [line.count("**100.0**") for line in two[2:]] == [1, 1, 0]
+
+
 def test_amounts_are_told_as_they_are_and_no_best() -> None:
     made = lay_out(
         {"x": [record("1", "right", turns=4.0)], "y": [record("1", "right", turns=2.0)]}, measure="turns"

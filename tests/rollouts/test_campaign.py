@@ -295,7 +295,7 @@ def test_one_process_writes(tmp_path: Path) -> None:
 def test_going_on_with_something_else_is_refused(tmp_path: Path) -> None:
     make(tmp_path / "out", 1)
     with (
-        pytest.raises(RunError, match="another model"),
+        pytest.raises(RunError, match="model scripted, not other"),
         open_campaign(tmp_path / "out", {**MADE_WITH, "model": "other"}),
     ):
         pass

@@ -21,6 +21,7 @@ from vrag.cli.benchmark_pages import (
 )
 from vrag.cli.display import Json, emit_json, plain, say, show_table, warn
 from vrag.errors import RunError
+from vrag.view.markdown import inline
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -207,24 +208,38 @@ def table(
 
       vrag eval table RAG=rag VRAG=vrag-slides VRAG=vrag-documents --layout vrag --markdown
     """
+    from vrag.evaluation.differing import judges_of, row_differences
     from vrag.evaluation.layout import LAYOUTS, joined, lay_out, lay_out_as
-    from vrag.evaluation.running import read_evaluation
 
     if layout is not None and layout not in LAYOUTS:
         raise typer.BadParameter(f"There is no layout {layout!r}: {', '.join(LAYOUTS)}.")
-    parts = ((name, read_evaluation(path).records) for name, path in _all_named(list(map(str, folders))))
-    runs = joined(parts)
+    rows = _rows(list(map(str, folders)))
+    runs = joined((name, run.records) for name, held in rows.items() for run in held)
     if layout is None:
         made = lay_out(runs, by=by, measure=measure)
     else:
         made = lay_out_as(runs, LAYOUTS[layout], measure=measure)
+    notes = row_differences(rows)
     if as_json:
-        emit_json(made.as_dict())
+        judges = {name: judges_of(held) for name, held in rows.items()}
+        emit_json({**made.as_dict(), "judges": judges, "notes": notes})
     elif markdown:
-        shown = (sign if sign == "\n" or sign.isprintable() else " " for sign in made.markdown)
-        typer.echo("".join(shown))
+        told = "\n\n".join((made.markdown, *map(inline, notes)))
+        typer.echo("".join(sign if sign == "\n" or sign.isprintable() else " " for sign in told))
     else:
         show_table(["", *made.heads], ((name, *map(made.told, row)) for name, row in made.rows.items()))
+        for note in notes:
+            warn(note)
+
+
+def _rows(words: Sequence[str]) -> dict[str, list[Evaluation]]:
+    """The runs of each row, by its name."""
+    from vrag.evaluation.running import read_evaluation
+
+    rows: dict[str, list[Evaluation]] = {}
+    for name, path in _all_named(words):
+        rows.setdefault(name, []).append(read_evaluation(path))
+    return rows
 
 
 def _all_named(words: Sequence[str]) -> list[tuple[str, Path]]:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from vrag.evaluation.record import Extraction, Record
     from vrag.evaluation.retrieval import RetrievalReport
     from vrag.evaluation.running import Conditions, Evaluation
+    from vrag.evaluation.searched import Searched
     from vrag.reward import CompositeReward, Reward
     from vrag.rollouts.campaign import Campaign
     from vrag.rollouts.rollout import Attempt, Rollout
@@ -59,6 +60,21 @@ class Job:
     begun: float = 0.0
     """When the first of the others began, in seconds of `time.monotonic`."""
     made: dict[tuple[str, int], Record] = field(default_factory=dict[tuple[str, int], "Record"])
+
+    def check_folder(self) -> None:
+        """Refuses a folder of something else, before documents are indexed.
+
+        Raises:
+            RunError: If it is one, or cannot be read.
+        """
+        from vrag.errors import RunError
+        from vrag.rollouts.campaign import check_campaign
+
+        try:
+            check_campaign(self.out)
+        except OSError as error:
+            told = f"{self.out} cannot be read: {error.strerror or error}."
+            raise RunError(told, "Name another folder.") from error
 
     def run(self, bench: Workbench) -> Evaluation:
         """Makes what is left, and records all. Ctrl-C ends it early, with what is done.
@@ -101,10 +117,12 @@ class Job:
         from vrag.evaluation.locating import WordLocator
         from vrag.evaluation.names import Names
         from vrag.evaluation.retrieval import evaluate_retrieval
+        from vrag.evaluation.searched import searched_for
 
         locate = WordLocator(bench.searcher)
         found = evaluate_retrieval(self.cases, bench.searcher, bench.documents, locate=locate)
-        return _Recorder(self, Names.of(bench.documents), found, tuple(_places(bench)))
+        searched = searched_for(self.cases, bench.documents)
+        return _Recorder(self, Names.of(bench.documents), found, tuple(_places(bench)), searched)
 
     @property
     def cases(self) -> Sequence[Case]:
@@ -192,7 +210,7 @@ class Job:
 
     def _conditions(self, made_with: dict[str, Any], court: _Court, recorder: _Recorder) -> Conditions:
         from vrag import __version__
-        from vrag.evaluation.running import Conditions
+        from vrag.evaluation.running import MEASURES_VERSION, Conditions
 
         return Conditions(
             version=__version__,
@@ -206,6 +224,9 @@ class Job:
             places=recorder.places,
             retrieval={"pages": recorder.found.pages, "seconds": round(recorder.found.seconds, 3)},
             stopped=self.stopped or len(self.made) < len(self.cases) * self.samples,
+            asked=len(self.cases),
+            searched=recorder.searched,
+            measures=MEASURES_VERSION,
         )
 
     @property
@@ -253,6 +274,8 @@ class _Recorder:
     """How well the search by the question alone finds what is gold."""
     places: tuple[str, ...]
     """Of the collections."""
+    searched: Searched | None
+    """Which documents; None where it is not known."""
 
     @cached_property
     def _retrieval(self) -> dict[str, dict[str, float]]:

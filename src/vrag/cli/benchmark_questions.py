@@ -66,13 +66,16 @@ def questions_at(path: Path, limit: int | None) -> Questions:
     Raises:
         CaseError: If they cannot be read.
     """
-    from vrag.evaluation.preparing import CASES, read_prepared
+    from vrag.evaluation.preparing import ABOUT, CASES, LOCK, read_prepared
 
     if path.is_file():
         return _file(path, limit)
     if not path.exists():
         hint = "Name a folder of `vrag eval prepare`, or a file of questions."
         raise CaseError(f"{path} does not exist.", hint)
+    if path.is_dir() and not any((path / name).exists() for name in (ABOUT, LOCK)):
+        hint = f"Prepare it: vrag eval prepare dataset={path} --out PREPARED"
+        raise CaseError(f"{path} is no prepared benchmark.", hint)
     prepared = read_prepared(path)
     return Questions(
         cases=tuple(prepared.cases()[:limit]),

@@ -18,7 +18,7 @@ from vrag.cli.benchmark_pages import (
     thumbnails_asked,
     write_page,
 )
-from vrag.cli.display import Json, emit_json, say, show_table
+from vrag.cli.display import Json, emit_json, say, show_table, warn
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -41,6 +41,8 @@ class Written:
     summary: Mapping[str, Any]
     left: int = 0
     """Pictures that there was no room for."""
+    unfinished: str = ""
+    """How far it came, in a sentence, where it was stopped."""
 
 
 def report(
@@ -79,11 +81,11 @@ def write_report(
         thumbnails: Which pictures go in, and how many bytes of them.
     """
     from vrag.evaluation.report import report_page
-    from vrag.evaluation.report.facts import facts_of, title_of
+    from vrag.evaluation.report.facts import facts_of, title_of, unfinished_of
     from vrag.evaluation.summary import summarise
 
     summary = summarise(done.records).as_dict()
-    parts = done.conditions.benchmarks
+    parts, unfinished = done.conditions.benchmarks, unfinished_of(done.conditions, len(done.records))
     page = report_page(
         title_of(parts),
         done.records,
@@ -94,8 +96,10 @@ def write_report(
         store=store_of(folder),
         page_image=page_image_of(bench),
         thumbnails=thumbnails,
+        unfinished=unfinished,
     )
-    return Written(write_page(page, folder, "report"), summary, page.thumbnails.left)
+    files = write_page(page, folder, "report")
+    return Written(files, summary, page.thumbnails.left, unfinished)
 
 
 def tell_report_of(written: Written) -> None:
@@ -112,4 +116,6 @@ def tell_report_of(written: Written) -> None:
     show_table(["measure", "mean", "95 %", "n"], rows)
     told = ", ".join(f"{count} {name}" for name, count in written.summary["outcomes"].items() if count)
     say(f"{told}.")
+    if written.unfinished:
+        warn(written.unfinished)
     tell_files(written.files, written.left)

@@ -25,6 +25,7 @@ from vrag.cli.display import (
     say,
     warn,
 )
+from vrag.cli.paths import tell_unsearched
 from vrag.cli.stopping import GOES_ON
 from vrag.settings import load_settings
 from vrag.view.wording import count
@@ -34,6 +35,16 @@ if TYPE_CHECKING:
     from vrag.evaluation.running import Evaluation
 
 __all__ = ["run"]
+
+OFFLINE = (
+    "No model is named: the offline policy answers, the same for every agent;"
+    " --agent, --seed and --temperature change nothing."
+)
+STRICT_RULES = (
+    "Judged by rules, which take a whole sentence for wrong."
+    " Name a model that judges: VRAG_JUDGE_MODEL, VRAG_JUDGE_URL."
+)
+"""A reader would take many of these answers for right."""
 
 
 def run(
@@ -131,6 +142,9 @@ def run(
         again=retry_failed,
         quiet=as_json,
     )
+    job.check_folder()
+    if not report.settings.model:
+        warn(OFFLINE)
     bench = questions.bench(report)
     done = job.run(bench)
     written = write_report(done, out, bench)
@@ -139,6 +153,7 @@ def run(
     else:
         _tell(job, done)
         tell_report_of(written)
+        _tell_judge(done)
     raise typer.Exit(job.status(done))
 
 
@@ -160,8 +175,19 @@ def _tell(job: Job, done: Evaluation) -> None:
         warn(f"{len(failed)} runs failed and count as wrong, such as: {plain(failed[0].why, 300)}")
         say("Ask those again: the same command with --retry-failed.")
     _tell_gaps(done)
+    tell_unsearched(done.conditions.searched)
     before = f"{job.before} of them were made before. " if job.before else ""
     say(f"{len(done.records)} runs. {before}They lie in {plain(str(job.out))}.")
+
+
+def _tell_judge(done: Evaluation) -> None:
+    """Prints why answers may be wrong that people take for right."""
+    from vrag.evaluation.record import Outcome
+    from vrag.evaluation.report.facts import judged_by_rules
+
+    wrong = any(record.outcome is Outcome.WRONG and record.answer for record in done.records)
+    if wrong and judged_by_rules(done.conditions):
+        say(STRICT_RULES)
 
 
 def _tell_gaps(done: Evaluation) -> None:

@@ -95,13 +95,19 @@ def prepare(
 
 def _asked(word: str) -> tuple[Benchmark, Path | None, str | None]:
     """A benchmark, its folder, its split; without a folder it can be fetched."""
-    from vrag.evaluation.benchmarks import benchmark_named
+    from vrag.errors import SettingsError
+    from vrag.evaluation.benchmarks import BENCHMARKS, benchmark_named
     from vrag.evaluation.fetching import hub_repository
 
     told, equals, folder = word.partition("=")
     name, _, split = told.partition(":")
     if not name or (equals and not folder):
         raise typer.BadParameter(f"{word!r} is neither NAME nor NAME=FOLDER.", param_hint="NAME=FOLDER")
+    if not equals and name not in BENCHMARKS and Path(told).expanduser().is_dir():
+        raise SettingsError(
+            f"There is no benchmark {plain(told, 80)!r}, but a folder.",
+            f"A folder of your own: vrag eval prepare dataset={plain(told, 80)} --out PREPARED.",
+        )
     benchmark = benchmark_named(name)
     if not equals:
         hub_repository(benchmark, split or None)  # before anything of another one is fetched
@@ -132,6 +138,7 @@ def _facts(benchmark: Benchmark) -> dict[str, Any]:
 
 
 def _tell(benchmark: Benchmark) -> None:
+    from vrag.cases.sources.dataset import FORM
     from vrag.evaluation.fetching import is_on_hub
 
     hub = benchmark.hub
@@ -145,6 +152,9 @@ def _tell(benchmark: Benchmark) -> None:
         ("measures", ", ".join(benchmark.measures)),
     ]
     show_table(["", ""], rows)
+    if benchmark.name == "dataset":
+        say(f"A question: {FORM}")
+        say("uid and reference_page (from 1) may be left out; a list of answers is several right ones.")
     if is_on_hub(benchmark):
         say(f"Fetched from there: vrag eval prepare {benchmark.name} --out PREPARED")
     say(f"From a folder: vrag eval prepare {benchmark.name}=FOLDER --out PREPARED")

@@ -5,16 +5,18 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from vrag.cli.display import supported, warn
+from vrag.cli.display import plain, supported, warn
 from vrag.errors import CorpusError
+from vrag.view.wording import count
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from pathlib import Path
 
+    from vrag.evaluation.searched import Searched
     from vrag.types import Case, Document
 
-__all__ = ["exists", "missing", "nothing_read", "tell_absent"]
+__all__ = ["exists", "missing", "nothing_read", "tell_absent", "tell_unsearched"]
 
 
 def exists(word: str | Path) -> bool:
@@ -52,7 +54,21 @@ def tell_absent(cases: Sequence[Case], documents: Iterable[Document]) -> None:
         documents: What is searched; without any nothing is known, as where a server searches.
     """
     there = {document.name for document in documents if document.status.served}
-    about = {case.file_name for case in cases}
+    about = {case.file_name for case in cases if case.file_name}
     if there and (absent := sorted(about - there)):
-        some = ", ".join(absent[:3]) + (" …" if len(absent) > 3 else "")
-        warn(f"{len(absent)} of {len(about)} documents that questions are about are not searched: {some}")
+        told = f"{len(absent)} of {len(about)} documents that questions are about are not searched"
+        warn(f"{told}: {_some(absent)}")
+
+
+def tell_unsearched(searched: Searched | None) -> None:
+    """Prints how many questions nothing could be found for, and what they are about."""
+    if searched is None or not searched.absent:
+        return
+    asked = f"{count(searched.questions, 'question')} {'asks' if searched.questions == 1 else 'ask'}"
+    told = f"{asked} about documents that could not be read or are not searched"
+    warn(f"{told}: {_some(searched.absent)}")
+
+
+def _some(names: Sequence[str]) -> str:
+    """The first of them; a name may have been made to mislead a terminal."""
+    return ", ".join(plain(name, 80) for name in names[:3]) + (" …" if len(names) > 3 else "")

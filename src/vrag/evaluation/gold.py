@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from vrag.cases import gold_documents, graded_pages
+from vrag.corpus.html import SUFFIXES as HTML
+from vrag.corpus.text import SUFFIXES as TEXT
 from vrag.types import ItemKind
 
 if TYPE_CHECKING:
@@ -14,10 +16,13 @@ if TYPE_CHECKING:
     from vrag.evaluation.names import Names
     from vrag.types import Case
 
-__all__ = ["Gold", "Spot", "has_gold"]
+__all__ = ["Gold", "Spot", "has_gold", "is_text"]
 
 Spot = tuple[str, str, int]
-"""File name of a document; `page`, `whole` or `span`; the number of the page, or of the stretch from 0."""
+"""File name of a document; `page`, `text`, `whole` or `span`; the number of the page or, from 0, the stretch.
+
+`text` is a document of text of which pages are gold: it has none, see `is_text`.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +35,8 @@ class Gold:
     names: Names
     documents: frozenset[str]
     """File names, of which each stands for all names of the same bytes."""
+    numbered: frozenset[tuple[str, int]] = frozenset()
+    """Of documents of text: the file names and the numbers of the pages that were said to be gold."""
 
     @classmethod
     def of(cls, case: Case, names: Names) -> Gold:
@@ -42,10 +49,14 @@ class Gold:
         stated = _stated(case)
         known = names.distinct({name for name, _, _ in stated})
         grades: dict[Spot, int] = {}
+        numbered: set[tuple[str, int]] = set()
         for (name, kind, number), grade in stated.items():
-            spot = known[name], kind, number
+            spot: Spot = known[name], kind, number
+            if kind == "page" and is_text(name):
+                numbered.add((known[name], number))
+                spot = known[name], "text", 0
             grades[spot] = max(grade, grades.get(spot, 0))
-        return cls(grades, case.spans, names, frozenset(known.values()))
+        return cls(grades, case.spans, names, frozenset(known.values()), frozenset(numbered))
 
     def document(self, id: str, name: str) -> str:
         """The gold name of the document of an item; its id where it is not gold.
@@ -61,8 +72,10 @@ class Gold:
     ) -> Spot:
         """What an item is, so that it can be looked up in `grades`.
 
-        An item of a document that is gold as a whole is that document. A clip is the gold stretch that it
-        overlaps the longest, if any; of several that it overlaps as long, the first. A moment within a
+        An item of a document that is gold as a whole is that document. So is a passage of a document of text
+        of which a page is gold, whatever its number; a picture of it is where its number is the page's. Of
+        all other documents a passage is never a gold page. A clip is the gold stretch that it overlaps the
+        longest, if any; of several that it overlaps as long, the first. A moment within a
         stretch overlaps it.
 
         Args:
@@ -75,6 +88,10 @@ class Gold:
         document = self.document(id, name)
         if (document, "whole", 0) in self.grades:
             return document, "whole", 0
+        if (document, "text", 0) in self.grades and (
+            kind is ItemKind.PASSAGE or (kind is ItemKind.PAGE and (document, page) in self.numbered)
+        ):
+            return document, "text", 0
         if kind is ItemKind.PAGE:
             return document, "page", page
         at = self._stretch(document, seconds)
@@ -91,6 +108,18 @@ class Gold:
 def has_gold(case: Case) -> bool:
     """Whether it is known where the answer to a case stands."""
     return bool(_stated(case))
+
+
+def is_text(name: str) -> bool:
+    """Whether a document is text (Markdown, HTML, JSON, plain text), and so is found as passages.
+
+    It has no pages, and a question that names one means the document. Told by the ending of its name, as
+    the converters tell it (`vrag.corpus.convert`).
+
+    >>> is_text("faq.HTML"), is_text("report.pdf")
+    (True, False)
+    """
+    return name.lower().endswith((*TEXT, *HTML))
 
 
 def _stated(case: Case) -> dict[Spot, int]:

@@ -279,4 +279,7 @@ def _cell(records: Iterable[Record], measure: str) -> Cell:
 
 
 def _best(cells: Iterable[Cell]) -> float | None:
-    return max((cell.mean for cell in cells if cell.mean is not None), default=None)
+    """The highest; None where several are all the same, as none of them is better."""
+    means = [cell.mean for cell in cells if cell.mean is not None]
+    alike = len(means) > 1 and min(means) == max(means)
+    return None if alike else max(means, default=None)

@@ -118,9 +118,10 @@ def evaluate_retrieval(
     """Asks every question for which something is gold, word for word, and measures where that stands.
 
     All documents are searched at once. What a hit is, `Gold.spot` says: a gold page is a page with the
-    right number of a document one of whose names is the right one; of documents that are gold as a whole
-    every item is gold; a gold stretch of a video is found by the first clip that overlaps it. All other
-    hits take up places and are never gold.
+    right number of a document one of whose names is the right one; of documents of text, which have no
+    pages, any passage; of documents that are gold as a whole every item is gold; a gold
+    stretch of a video is found by the first clip that overlaps it. All other hits take up places and are
+    never gold.
 
     Args:
         cases: The questions.

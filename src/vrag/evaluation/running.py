@@ -19,6 +19,7 @@ from vrag.errors import RunError
 from vrag.evaluation.preparing import Part
 from vrag.evaluation.record import Record
 from vrag.evaluation.recording import needs_extraction, needs_verdict
+from vrag.evaluation.searched import Searched
 from vrag.journal import write_lines, write_whole
 
 if TYPE_CHECKING:
@@ -30,11 +31,21 @@ if TYPE_CHECKING:
     from vrag.reward.base import Reward, Scorer
     from vrag.rollouts.rollout import Rollout
 
-__all__ = ["Conditions", "Evaluation", "Recorder", "read_evaluation", "record_rollouts", "write_evaluation"]
+__all__ = [
+    "MEASURES_VERSION",
+    "Conditions",
+    "Evaluation",
+    "Recorder",
+    "read_evaluation",
+    "record_rollouts",
+    "write_evaluation",
+]
 
 _Model = TypeVar("_Model", bound=BaseModel)
 CONDITIONS, RECORDS = "conditions.json", "records.jsonl"
 SCHEMA_VERSION = 1
+MEASURES_VERSION = 1
+"""Of what measures mean: one higher with each change after which the same run has other numbers."""
 
 
 class Conditions(BaseModel):
@@ -64,6 +75,12 @@ class Conditions(BaseModel):
     """Where the collections were that were searched: reports draw pictures of gold pages from them."""
     stopped: bool = False
     """Whether questions are left that were not asked."""
+    asked: int = 0
+    """How many questions there are to ask; 0 in files from before it was kept."""
+    searched: Searched | None = None
+    """Which documents were searched; None where it is not known."""
+    measures: int = 0
+    """`MEASURES_VERSION` of who recorded it; 0 in files from before it was kept."""
     retrieval: dict[str, float] = {}
     """Pages and seconds of the search by the question, where it was measured."""
 

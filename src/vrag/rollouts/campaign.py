@@ -16,6 +16,7 @@ nothing is there twice. An attempt whose run somebody deletes is made again as w
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import re
 import shutil
@@ -31,6 +32,7 @@ from vrag.agent.runs import RunStore
 from vrag.errors import RunError
 from vrag.journal import Journal, one_writer, read_lines, write_file
 from vrag.provenance import bind
+from vrag.rollouts.otherwise import otherwise
 from vrag.rollouts.rollout import Attempt, Rollout, roll_out
 
 if TYPE_CHECKING:
@@ -41,7 +43,7 @@ if TYPE_CHECKING:
     from vrag.agent.loop import Agent
     from vrag.types import Case
 
-__all__ = ["Campaign", "Entry", "open_campaign", "read_entries", "stored_rollouts"]
+__all__ = ["Campaign", "Entry", "check_campaign", "open_campaign", "read_entries", "stored_rollouts"]
 
 MADE_WITH, ROLLOUTS, RUNS, PICTURES, LOCK = "campaign.json", "rollouts.jsonl", "runs", "pictures", "lock"
 SCHEMA_VERSION = 1
@@ -214,7 +216,7 @@ def open_campaign(folder: Path, made_with: Mapping[str, Any]) -> Generator[Campa
             written by another process, or cannot be written.
     """
     with _writing(folder):
-        _check_is_campaign(folder)
+        check_campaign(folder)
         folder.mkdir(parents=True, exist_ok=True)
     busy = RunError(
         f"Another process is making rollouts in {folder}.", "Wait for it, or name another folder."
@@ -287,14 +289,19 @@ def _done(folder: Path, lines: Iterable[Entry]) -> dict[tuple[str, int], Entry]:
     return {key: entry for key, entry in last.items() if entry.run is None or entry.run in runs}
 
 
-def _check_is_campaign(folder: Path) -> None:
-    """Refuses a folder with something else in it, of which opening might remove runs."""
+def check_campaign(folder: Path) -> None:
+    """Refuses a folder with something else in it, of which opening might remove runs.
+
+    Raises:
+        RunError: If there is something else in it.
+        OSError: If the folder cannot be read.
+    """
     names = {path.name for path in folder.iterdir()} if folder.is_dir() else set[str]()
     begun = {name for name in names if name == LOCK or name.startswith(f".{MADE_WITH}")}  # and died then
     if others := names - begun:
         if MADE_WITH in others:
             return
-        raise RunError(f"{folder} is not empty, and holds no rollouts.", "Name another folder.")
+        raise RunError(f"{folder} is not empty, and holds no runs.", "Name another folder.")
 
 
 def _check_made_with(folder: Path, made_with: Mapping[str, Any]) -> None:
@@ -305,8 +312,9 @@ def _check_made_with(folder: Path, made_with: Mapping[str, Any]) -> None:
     except ValueError as error:
         raise RunError(f"{path} is damaged: {error}.", "Name another folder.") from error
     if changed:
+        before = json.loads(path.read_bytes())
         raise RunError(
-            f"The rollouts in {folder} were made with another {', '.join(changed)}.",
+            f"The runs in {folder} were made with {otherwise(changed, before, made_with)}.",
             "Go on with what they were made with, or name another folder.",
         )
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from document_sets import picture
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
@@ -67,10 +67,11 @@ def test_without_anything_there_is_a_passage_all_the_same(tmp_path: Path) -> Non
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(title=st.text(max_size=30), caption=st.text(max_size=30))
 def test_any_words_are_read_as_they_are(title: str, caption: str) -> None:
+    told = list(dict.fromkeys(filter(None, (_line(title), _line(caption)))))
+    assume(not told or ": ".join(told).strip("| "))  # a line of bars is the rim of a table
     pages = [b"".join(captioned(data, title, caption)).decode() for data in (None, WIDE)]
     ((passage,), none, _), (empty, (figure,), _) = map(html_page, pages)
 
-    told = list(dict.fromkeys(filter(None, (_line(title), _line(caption)))))
     assert (none, [section.text for section in empty]) == ([], [""])
     assert passage.text == figure.text == (": ".join(told) or "…")
 

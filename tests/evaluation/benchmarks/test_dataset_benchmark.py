@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from document_sets import pages_of, picture, taken, write_files, write_json, write_lines, write_table
 
+from vrag.corpus.binding import bind_pages
 from vrag.errors import CaseError
 from vrag.evaluation.benchmark import Filed
 from vrag.evaluation.benchmarks.dataset import DatasetJson
@@ -139,8 +140,56 @@ def test_of_files_of_one_name_the_first_is_taken_and_the_others_are_told(tmp_pat
 
     assert taken(opened)[1] == [Filed("report.pdf", tmp_path / "a" / "report.pdf")]
     assert opened.notes == [
-        "1 files are called as one in another folder, which is the one taken: report.pdf."
+        "1 files are called as one in another folder, and were left out: b/report.pdf (taken: a/report.pdf)."
     ]
+
+
+def test_a_gold_page_beyond_the_end_is_left_out_and_told(tmp_path: Path) -> None:
+    (tmp_path / "pdf").mkdir()
+    (tmp_path / "pdf" / "report.pdf").write_bytes(bind_pages([picture(), picture()]))
+    drawn(tmp_path, "plan_1.jpg", "plan_2.jpg")
+    box = [0.1, 0.2, 0.5, 0.5]
+    rows = [
+        example(reference_page=[2, 9]) | {"regions": [{"page": page, "box": box} for page in (2, 9)]},
+        example(reference_page=[3]) | {"uid": "2"},
+        example(reference_page=[2]) | {"uid": "3", "gold": [{"document": "plan.pdf", "page": 3}]},
+    ]
+
+    opened = DatasetJson().open(own(tmp_path, *rows))
+    cases, documents = taken(opened)
+
+    assert [case.reference_page for case in cases] == [(2,), (), ()]
+    assert [[region.page for region in case.regions] for case in cases] == [[2], [2], [2]]
+    assert cases[2].gold == ()
+    (note,) = opened.notes
+    assert note == (
+        "3 questions had a gold page beyond the end of the document, which was left out: "
+        "dataset-report.pdf_0 (page 9 of 2), dataset-2 (page 3 of 2), dataset-3 (page 3 of 2)."
+    )
+    assert {one.name for one in documents} == {"report.pdf", "plan.pdf"}
+
+
+def test_rows_and_files_that_hold_no_question_of_ones_own_show_its_form(tmp_path: Path) -> None:
+    cases: list[tuple[list[dict[str, Any]], str]] = [
+        ([], "holds no questions"),
+        (
+            [{"question": "How many?", "answer": "7"}],
+            "row 1.*There is no query and no reference_answer and no meta",
+        ),
+        (
+            [{"query": "?", "reference_answer": "7", "meta_info": {}}],
+            "row 1.*There is no meta_info.file_name",
+        ),
+    ]
+    for rows, message in cases:
+        with pytest.raises(CaseError, match=rf'{message}.*A question: {{"query"') as refused:
+            DatasetJson().open(own(tmp_path, *rows))
+        assert "ownload" not in str(refused.value)
+
+
+def test_a_path_in_ones_own_file_is_refused_with_the_name_alone(tmp_path: Path) -> None:
+    with pytest.raises(CaseError, match=r"row 1 names.*no file name.*Name the file alone: report\.pdf\."):
+        DatasetJson().open(own(tmp_path, example("finance/2023/report.pdf")))
 
 
 def test_a_question_without_words_is_dropped_and_told(tmp_path: Path) -> None:

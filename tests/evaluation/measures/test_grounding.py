@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from shown_runs import FERRY, HARBOUR, case, document, evidence, region, run
 
 from vrag.agent.events import StopReason
 from vrag.evaluation.measures.grounding import GROUNDING, grounding
 from vrag.evaluation.names import Names
-from vrag.types import ItemKind, Region
+from vrag.types import GoldPage, ItemKind, Region
 
 NAMES = Names.of([*document(FERRY, "ferry.pdf", "copy.pdf"), *document(HARBOUR, "harbour.pdf")])
 QUARTER = region(3, 0.0, 0.0, 0.5, 0.5)
@@ -148,6 +150,24 @@ def test_what_is_no_page_is_not_measured(
 ) -> None:
     cited = evidence(3, box, kind=kind)
     assert grounding(case(3, regions=(QUARTER,)), run(cites=(cited,)), NAMES) == {}
+
+
+def test_a_page_of_a_document_of_text_is_cited_by_any_passage_of_it() -> None:
+    asked = case(1, file="notes.md")
+    notes = evidence(4, None, id="a" * 64, name="notes.md", kind=ItemKind.PASSAGE)
+    other = evidence(1, None, id="b" * 64, name="other.md", kind=ItemKind.PASSAGE)
+    page = evidence(1)
+    for cites, right in (((notes, page), 1.0), ((other, notes), 0.0), ((page, notes), 0.0)):
+        assert grounding(asked, run(cites=cites), Names()) == {"evidence_page": right}
+
+
+def test_a_passage_beside_gold_of_text_is_no_gold_page() -> None:
+    gold = (GoldPage("notes.md", 1), GoldPage("ferry.pdf", 3))
+    asked = replace(case(regions=(QUARTER,)), gold=gold)
+    passage = evidence(3, None, kind=ItemKind.PASSAGE)
+    assert grounding(asked, run(cites=(passage,)), NAMES) == {"evidence_page": 0.0}
+    found = grounding(asked, run(cites=(passage, evidence(3, (0.0, 0.0, 0.5, 0.5)))), NAMES)
+    assert (found["evidence_page"], found["iou"]) == (0, 1)
 
 
 def test_what_an_abstention_looked_at_is_not_measured() -> None:

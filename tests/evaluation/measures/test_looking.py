@@ -67,6 +67,13 @@ def test_a_document_that_is_gold_as_a_whole_is_seen_by_any_item_and_takes_up_one
     assert looking(asked, looked, names, shown) == {"seen_recall": 1.0, "seen_ndcg": 1.0}
 
 
+def test_a_page_of_a_document_of_text_is_seen_by_any_passage_of_it() -> None:
+    asked = case(1, file="harbour.txt")
+    shown = [passage(4, id=HARBOUR, name="harbour.txt")]
+    assert looking(asked, run(), Names(), shown) == {"seen_recall": 1.0, "seen_ndcg": 1.0}
+    assert looking(asked, run(), Names(), [passage(1, id=FERRY, name="ferry.txt")])["seen_recall"] == 0
+
+
 def test_passages_stand_where_they_were_shown() -> None:
     gold = (GoldPage("harbour.txt"),)
     asked = Case(uid="c", query="?", reference_answer="9", file_name="harbour.txt", gold=gold)

@@ -86,7 +86,8 @@ def test_the_difference_stands_with_its_interval_and_p_on_the_page_and_in_markdo
     assert (first.a, first.b, first.n) == (pytest.approx(1 / 3), 1.0, 30)
     for text in (Elements(page.html).words, page.markdown):
         assert "+0.667" in text
-        assert "B less A" in text
+        assert "B − A" in text
+        assert "B less A" not in text
 
 
 def test_a_page_shows_what_each_of_the_two_predicted() -> None:
@@ -120,3 +121,9 @@ def test_hostile_names_and_remarks_stay_text() -> None:
     assert len(Elements(page.html).scripts) == 2
     assert "<script>document" not in page.html
     assert not re.search(r"(?<!\\)<", page.markdown)
+
+
+def test_what_is_alike_is_told_once() -> None:
+    a = [record(f"c{n}") for n in range(4)]
+    page = compared(a, a)
+    assert page.remarks == ("The two do not differ on any question.",)

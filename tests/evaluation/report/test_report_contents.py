@@ -183,7 +183,7 @@ def test_what_was_run_is_told_in_words() -> None:
 def test_conditions_of_former_versions_and_odd_ones_are_told_as_far_as_they_go() -> None:
     odd = {"limits": [1], "sampling": None, "environment": "x", "deadline": "soon", "checkpoint": 3}
     told = facts_of(conditions(part("slides"), made_with=odd, stopped=True))
-    assert told["judge"] == "rules"
+    assert told["judge"] == "rules (short answers alone are right)"
     assert told["whole"].startswith("no")
     assert told.keys() == {"judge", "runs of a question", "questions", "licence", "vrag", "whole"}
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import re
 import time
 from itertools import permutations
 
@@ -127,7 +128,7 @@ def reference_f1(said: list[str], meant: list[str]) -> float:
 
     def f1(one: str, right: str) -> float:
         a, b = set(span_words(one)), set(span_words(right))
-        numbers = {word for word in b if word[0].isdigit() or word == "nan"}
+        numbers = {word for word in b if re.fullmatch(r"\d+\.\d+|\d(\.\d+)?e[+-]\d+|inf|nan", word)}
         if numbers and not numbers & a:
             return 0.0
         precision = len(a & b) / len(a) if a else 1.0

@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING
 
 from vrag.cases import SOURCES
 from vrag.errors import CaseError
 from vrag.evaluation.benchmark import Filed, Hub, Opened
 from vrag.evaluation.benchmarks.intake import gold_by_document, one_split, read_questions, take_in
+from vrag.evaluation.benchmarks.lengths import length_of, within_length
 from vrag.evaluation.benchmarks.names import SHOWN, Names, filed, need_all, safe_name
 from vrag.evaluation.benchmarks.pictures import with_pages
 from vrag.evaluation.benchmarks.published import find_all
 from vrag.evaluation.benchmarks.remarks import Remarks
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterator, Mapping
+    from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from vrag.evaluation.benchmark import DocumentSource
@@ -65,17 +66,20 @@ class DatasetJson:
         one_split(split, "test")
         questions = _questions(folder)
         remarks = Remarks()
-        read = (case for _, _, made in read_questions([questions], SOURCES["dataset"]) for case in made)
+        rows = read_questions([questions], SOURCES["dataset"], own=True)
+        read = (case for _, _, made in rows for case in made)
         cases = take_in(read, self.name, self.name, remarks)
         beside = _beside(questions)
-        for name, count in Counter(path.name for path in beside).items():
-            if count > 1:
-                remarks.count("files are called as one in another folder, which is the one taken", name)
+        _tell_twins(beside, questions.parent, remarks)
         files = Names(beside)
         wanted = gold_by_document(cases)
         pages = _pages(files, wanted)
         with _own_hint():
             need_all((name for name in wanted if name not in pages), files, questions.parent, self.hub)
+        length = _lengths(files, pages)
+        cases = [within_length(case, length, remarks) for case in cases]
+        left = gold_by_document(cases)
+        wanted = {name: left.get(name, set()) for name in wanted}
         documents = _documents(wanted, files, pages, remarks)
         return Opened(cases, documents, remarks.notes, _title(folder))
 
@@ -129,6 +133,29 @@ def _own_hint() -> Generator[None]:
         yield
     except CaseError as error:
         raise CaseError(error.message, f"Put them there under these names. {LAYOUT}") from error
+
+
+def _tell_twins(beside: Sequence[Path], folder: Path, remarks: Remarks) -> None:
+    """Files of one name: the first is taken (`Names`), and the others are told."""
+    taken: dict[str, Path] = {}
+    for path in beside:
+        first = taken.setdefault(path.name, path)
+        if first is not path:
+            told = f"{path.relative_to(folder).as_posix()} (taken: {first.relative_to(folder).as_posix()})"
+            remarks.count("files are called as one in another folder, and were left out", told)
+
+
+def _lengths(files: Names[Path], pages: Mapping[str, Mapping[int, Path]]) -> Callable[[str], int | None]:
+    """How many pages documents have, where known; each is opened once, and if it is asked for."""
+
+    @cache
+    def length(name: str) -> int | None:
+        if name in pages:
+            return max(pages[name])
+        path = files.get(name)
+        return path and length_of(path)
+
+    return length
 
 
 def _title(folder: Path) -> str:

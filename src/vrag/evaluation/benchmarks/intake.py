@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from vrag.cases import UNANSWERABLE, case_of
+from vrag.cases.sources.dataset import FORM
 from vrag.errors import CaseError
 from vrag.evaluation.benchmarks.names import check_name
 from vrag.evaluation.benchmarks.published import blamed, objects, told_apart
@@ -22,16 +23,21 @@ __all__ = ["gold_by_document", "one_split", "read_questions", "take_in"]
 
 
 def read_questions(
-    paths: Sequence[Path], source: Source
+    paths: Sequence[Path], source: Source, *, own: bool = False
 ) -> Iterator[tuple[str, Mapping[str, Any], list[Case]]]:
     """The rows of files of questions: the place of each in words, what it holds, and its cases.
+
+    Args:
+        paths: The files.
+        source: Which kind of rows they hold.
+        own: They are somebody's own: the source says itself what a row lacks, and nothing was downloaded.
 
     Raises:
         CaseError: If a file cannot be read, or a row is not as published; names the row.
     """
     number = -1
     for number, (where, row) in enumerate(objects(paths)):
-        if not source.fits(row):
+        if not own and not source.fits(row):
             columns = ", ".join(row) or "none"
             raise CaseError(
                 f"{where} is no question of {source.name}; its columns: {columns:.200}.",
@@ -39,18 +45,19 @@ def read_questions(
             )
         with blamed(where):
             made = list(source.cases(row, number))
-        yield where, row, [_checked(case_of(each, where), where) for each in made]
+        yield where, row, [_checked(case_of(each, where), where, own=own) for each in made]
     if number < 0:
-        raise CaseError(f"{paths[0]} holds no questions.", "Download it again; it may be cut short.")
+        hint = f"A question: {FORM}" if own else "Download it again; it may be cut short."
+        raise CaseError(f"{paths[0]} holds no questions.", hint)
 
 
-def _checked(case: Case, where: str) -> Case:
-    check_name(case.file_name, where)
+def _checked(case: Case, where: str, *, own: bool) -> Case:
+    check_name(case.file_name, where, own=own)
     for gold in case.gold:
-        check_name(gold.document, where)
+        check_name(gold.document, where, own=own)
     for region in case.regions:
         if region.document:
-            check_name(region.document, where)
+            check_name(region.document, where, own=own)
     return case
 
 

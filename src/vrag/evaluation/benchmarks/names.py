@@ -140,18 +140,24 @@ def pdf_name(name: str) -> str:
     return name if name.lower().endswith(".pdf") else f"{name}.pdf"
 
 
-def check_name(name: str, where: str) -> str:
+def check_name(name: str, where: str, *, own: bool = False) -> str:
     """A name of a document that is a plain file name.
+
+    Args:
+        name: The name.
+        where: What to call its row in an error.
+        own: It is in somebody's own file, who can change it.
 
     Raises:
         CaseError: If it leads to another folder, or is no file name on some system.
     """
     bad = not name.isprintable() or bool(FORBIDDEN & set(name)) or name.startswith(".") or not name.strip()
     if bad or len(name.encode(errors="replace")) > LONGEST_NAME:
-        raise CaseError(
-            f"{where} names a document that is no file name: {name!r:.80}.",
-            "Has the file been changed? Take it as it was published.",
-        )
+        alone = re.split(r"[/\\]", name)[-1]
+        hint = "Has the file been changed? Take it as it was published."
+        if own:
+            hint = f"Name the file alone: {alone:.80}. Files of one name in two folders need other names."
+        raise CaseError(f"{where} names a document that is no file name: {name!r:.80}.", hint)
     return name
 
 

@@ -7,6 +7,7 @@ from collections import defaultdict
 from typing import TYPE_CHECKING
 
 from vrag.cases import gold_pages
+from vrag.evaluation.gold import is_text
 from vrag.evaluation.measures.areas import overlap
 from vrag.geometry import Box
 from vrag.types import ItemKind
@@ -39,11 +40,13 @@ _ALL = 0.99
 def grounding(case: Case, run: Trajectory, names: Names) -> dict[str, float]:
     """How well the evidence of an answer points at what is gold.
 
-    - Only answers with evidence that has a box: abstentions show where the agent looked, and what was not
-      answered stands nowhere. A picture shown whole is a box too, of the whole page.
+    - Only answers with evidence that has a box, but for documents of text: abstentions show where the agent
+      looked, and what was not answered stands nowhere. A picture shown whole is a box too, of the whole page.
     - A page that is evidence as a whole beside a part of it counts as the part: it is where the part was cut
       from. Agents that look closer name both, and a page covers all that is gold on it.
     - `evidence_page` is of cases with gold pages or boxes, the others of cases with gold boxes.
+    - A document of text has no pages: where one of it is gold, any passage of it is evidence on it
+      (`vrag.evaluation.gold.is_text`), and passages of others are evidence elsewhere.
     - Boxes are compared with those on the same page of the same bytes, whatever the file is called. Clips
       and passages are not pages.
     - `centre` is the converse of the pointing game (Zhang et al. 2018, IJCV 126:1084), which asks whether a
@@ -61,16 +64,23 @@ def grounding(case: Case, run: Trajectory, names: Names) -> dict[str, float]:
         run: Its evidence.
         names: Of the documents that were searched.
     """
-    shown = [one for one in run.evidence if one.kind is ItemKind.PAGE and one.box is not None]
     gold = _gold_boxes(case)
     named = {name for name, _ in gold_pages(case) | gold.keys()}
-    if run.answer is None or not shown or not named:
+    texts = any(map(is_text, named))
+    cited = [one for one in run.evidence if _has_box(one) or (texts and one.kind is ItemKind.PASSAGE)]
+    if run.answer is None or not cited or not named:
         return {}
     known = names.distinct(named)
-    evidence = [(_page(one, named, names), _box(one)) for one in shown]
     pages = {(known[name], page) for name, page in gold_pages(case) | gold.keys()}
-    found = {"evidence_page": float(evidence[0][0] in pages)}
-    return found | _against(evidence, _renamed(gold, known)) if gold else found
+    place = _page(cited[0], named, names)
+    on_gold = is_text(place[0]) if cited[0].kind is ItemKind.PASSAGE else place in pages
+    found = {"evidence_page": float(on_gold)}
+    evidence = [(_page(one, named, names), _box(one)) for one in cited if _has_box(one)]
+    return found | _against(evidence, _renamed(gold, known)) if gold and evidence else found
+
+
+def _has_box(one: Evidence) -> bool:
+    return one.kind is ItemKind.PAGE and one.box is not None
 
 
 def _gold_boxes(case: Case) -> dict[_Page, list[Box]]:

@@ -150,7 +150,7 @@ def _remarks(comparison: Mapping[str, Any], differences: Mapping[str, Difference
         low, high = (signed_text("", end) for end in (min(ends), max(ends)))
         told.append(f"With the missing verdicts the difference could lie anywhere from {low} to {high}.")
     name, headline = next(iter(differences.items()), ("", None))
-    if headline is None or not headline.remark:
+    if headline is None or not headline.remark or comparison.get("identical") is True:
         return told
     return [*told, f"{label_of(name)}: {headline.remark}."]
 

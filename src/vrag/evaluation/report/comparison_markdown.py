@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = ["markdown_of"]
 
-_HEADS = ("A", "B", "B less A", "95 %", "p", "n")
+_HEADS = ("A", "B", "B − A", "95 %", "p", "n")
 
 
 def markdown_of(page: ComparisonPage) -> str:

@@ -150,7 +150,7 @@ def _verdict(page: ComparisonPage) -> Child:
     figures = {
         f"{label_of(name)} of A": (value_text(name, first.a), ""),
         f"{label_of(name)} of B": (value_text(name, first.b), ""),
-        "B less A": (signed_text(name, first.difference), _between(name, first)),
+        "B − A": (signed_text(name, first.difference), _between(name, first)),
         "p": (p_text(first.p if first.adjusted is None else first.adjusted), sure),
     }
     told = (
@@ -198,7 +198,7 @@ def _table(
         first: Head of the first column.
         label: What stands in the first column of a row.
     """
-    columns = (first, "n", "A", "B", _SCALE, "B less A", "p", "95 %", "B more", "A more")
+    columns = (first, "n", "A", "B", _SCALE, "B − A", "p", "95 %", "B more", "A more")
     head = (
         element("th", name, scope="col", class_={first: None, _SCALE: "drawn"}.get(name, "n"))
         for name in columns

@@ -97,7 +97,7 @@ class Overview:
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """B less A in one measure, over questions that both have."""
+    """B − A in one measure, over questions that both have."""
 
     a: float
     b: float

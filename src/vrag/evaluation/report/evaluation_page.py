@@ -74,7 +74,7 @@ def html_of(page: ReportPage) -> str:
     }
     written = {name: section for name, section in sections.items() if section is not None}
     body = (
-        masthead("Evaluation", page.title, overview.told, page.made),
+        masthead("Evaluation", page.title, overview.told, page.made, page.unfinished),
         navigation(written),
         element("main", written.values()),
         foot(),

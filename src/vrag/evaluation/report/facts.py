@@ -12,13 +12,20 @@ if TYPE_CHECKING:
 
     from vrag.evaluation.preparing import Part
     from vrag.evaluation.running import Conditions
+    from vrag.evaluation.searched import Searched
 
-__all__ = ["facts_of", "title_of"]
+__all__ = ["STRICT", "facts_of", "judged_by_rules", "title_of", "unfinished_of"]
 
+STRICT = "short answers alone are right"
+"""What is to be known of rules as a judge."""
+_OFFLINE = "extractive"
+"""Name of the policy that answers without a model."""
 _BLANK = "-blank"
 """How versions of collections end whose pages were shown white; see `vrag.evaluation.blank`."""
 _NAMED = 3
 """Benchmarks that a title names; more are counted."""
+_LISTED = 20
+"""Documents that are named; more are counted."""
 
 
 def title_of(parts: Sequence[Part]) -> str:
@@ -46,11 +53,11 @@ def facts_of(conditions: Conditions) -> dict[str, str]:
     told: dict[str, object] = {
         "benchmarks": _benchmarks(conditions.benchmarks),
         "agent": made.get("agent"),
-        "model": made.get("policy"),
+        "model": _model(made.get("policy")),
         "checkpoint": _digest(made.get("checkpoint")),
         "profile": made.get("profile"),
         "sampling": _named(_mapping(made.get("sampling"))),
-        "judge": conditions.judge_identity or conditions.judge,
+        "judge": _judge(conditions),
         "short answers": conditions.extractor and f"extracted by {conditions.extractor}",
         "runs of a question": conditions.samples,
         "steps at most": limits.get("steps"),
@@ -59,6 +66,7 @@ def facts_of(conditions: Conditions) -> dict[str, str]:
         "ranking": made.get("ranking"),
         "hits of a search": environment.get("hits"),
         "deadline of a run": _seconds(made.get("deadline")),
+        "documents": _searched(conditions.searched),
         "pages shown": _shown(made.get("collection")),
         "collection": made.get("collection"),
         "questions": _digest(conditions.cases),
@@ -77,6 +85,48 @@ def _benchmarks(parts: Sequence[Part]) -> str:
         f"{part.name}{f':{part.split}' if part.split else ''}, {count(part.cases, 'question')}"
         for part in parts
     )
+
+
+def unfinished_of(conditions: Conditions, runs: int) -> str:
+    """In a sentence, how far a run came that was stopped; empty where it came to its end.
+
+    Args:
+        conditions: Also those of former versions, which did not keep how much was to be asked.
+        runs: How many records there are.
+    """
+    if not conditions.stopped:
+        return ""
+    if not conditions.asked:
+        return "Stopped before all questions were asked."
+    noun = "question" if conditions.samples == 1 else "run"
+    told = f"{runs:,} of {count(conditions.asked * conditions.samples, noun)}"
+    return f"{told}: it was stopped before the others were asked."
+
+
+def _model(policy: object) -> object:
+    return "none: the offline policy, whatever the agent" if policy == _OFFLINE else policy
+
+
+def _judge(conditions: Conditions) -> str:
+    told = conditions.judge_identity or conditions.judge
+    return f"{told} ({STRICT})" if judged_by_rules(conditions) else told
+
+
+def judged_by_rules(conditions: Conditions) -> bool:
+    """Whether rules said what is right, and no model."""
+    return (conditions.judge_identity or conditions.judge).startswith("rules")
+
+
+def _searched(searched: Searched | None) -> str:
+    """How many; and by name those that are not, though questions are about them."""
+    if searched is None:
+        return ""
+    told = f"{searched.documents:,} searched"
+    if not searched.absent:
+        return told
+    are, more = "is" if len(searched.absent) == 1 else "are", len(searched.absent) - _LISTED
+    names = ", ".join(searched.absent[:_LISTED]) + (f" and {more:,} more" if more > 0 else "")
+    return f"{told}; {count(len(searched.absent), 'gold document')} {are} not: {names}"
 
 
 def _shown(collection: object) -> str:

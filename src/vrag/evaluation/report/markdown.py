@@ -35,6 +35,7 @@ def markdown_of(page: ReportPage) -> str:
     blocks = [
         f"# {inline(page.title)}",
         f"{overview.told} · {when(page.made)}",
+        f"**{inline(page.unfinished)}**" if page.unfinished else "",
         outcomes_line(overview.outcomes),
         *_measures(overview),
         *_benchmarks(page),

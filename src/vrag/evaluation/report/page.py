@@ -45,6 +45,8 @@ class ReportPage:
     """By benchmark, the measures that its authors report, their main one first."""
     runs: str = ""
     """Where the files of runs lie, relative to the page, for links; empty where they are not linked."""
+    unfinished: str = ""
+    """How far it came, in a sentence, where it was stopped."""
     made: float = 0.0
     """When, in seconds since 1970, UTC."""
 
@@ -64,6 +66,7 @@ class ReportPage:
             "title": self.title,
             "made": self.made,
             "written_by": f"vrag {__version__}",
+            "unfinished": self.unfinished,
             "settings": dict(self.facts),
             "notes": list(self.notes),
             "summary": dict(self.summary),
@@ -83,6 +86,7 @@ def report_page(  # noqa: PLR0913 - all but the first three may be left out
     page_image: Callable[[str, int], Image | None] | None = None,
     thumbnails: Thumbnails | None = None,
     runs: str = "runs",
+    unfinished: str = "",
     made: float | None = None,
 ) -> ReportPage:
     """Gathers the report of an evaluation.
@@ -99,6 +103,7 @@ def report_page(  # noqa: PLR0913 - all but the first three may be left out
             was shown.
         thumbnails: How large pictures are, and how many bytes they may take.
         runs: Where the runs lie, relative to the page; empty for no links.
+        unfinished: How far it came, in a sentence, where it was stopped.
         made: When, in seconds since 1970; now when None.
     """
     gathered = thumbnails or Thumbnails()
@@ -114,5 +119,6 @@ def report_page(  # noqa: PLR0913 - all but the first three may be left out
         reported=dict(reported or {}),
         thumbnails=gathered,
         runs=runs if store is not None else "",
+        unfinished=unfinished,
         made=time.time() if made is None else made,
     )

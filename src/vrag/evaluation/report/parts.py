@@ -46,13 +46,14 @@ class Links:
         return element("a", text, href=f"#show-{self.filters.index(wanted)}", dir="auto")
 
 
-def masthead(kind: str, title: str, told: str, made: float) -> Markup:
-    """What it is, of what, and when it was made."""
+def masthead(kind: str, title: str, told: str, made: float, note: str = "") -> Markup:
+    """What it is, of what, and when it was made; and what is to be known before all else."""
     facts = (element("span", fact) for fact in (told, when(made)))
     return element(
         "header",
         element("p", element("strong", kind), facts, class_="brand"),
         element("h1", title, dir="auto"),
+        element("p", note, class_="note") if note else None,
     )
 
 
