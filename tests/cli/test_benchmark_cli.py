@@ -53,7 +53,7 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "rag_dataset.json").write_text(json.dumps({"examples": rows}))
     done = invoked("prepare", f"dataset={folder}", "--out", str(folder / "out"))
     assert done.exit_code == 0, done.output
-    assert "4 questions, 1 documents" in " ".join(done.stdout.split())
+    assert "4 questions, 1 document." in " ".join(done.stdout.split())
     return folder / "out"
 
 

@@ -177,7 +177,7 @@ def _tell(job: Job, done: Evaluation) -> None:
     _tell_gaps(done)
     tell_unsearched(done.conditions.searched)
     before = f"{job.before} of them were made before. " if job.before else ""
-    say(f"{len(done.records)} runs. {before}They lie in {plain(str(job.out))}.")
+    say(f"{count(len(done.records), 'run')}. {before}They lie in {plain(str(job.out))}.")
 
 
 def _tell_judge(done: Evaluation) -> None:

@@ -9,6 +9,7 @@ import typer
 
 from vrag.cli.display import Json, emit_json, plain, progress_line, say, show_table
 from vrag.cli.stopping import stoppable
+from vrag.view.wording import count
 
 if TYPE_CHECKING:
     from vrag.evaluation.benchmark import Benchmark
@@ -71,23 +72,24 @@ def prepare(
     asked = [_asked(word) for word in benchmarks]
     with stoppable("What was fetched is kept; the same command goes on from there."):
         found = [(one, folder or _fetched(one, quiet=as_json), split) for one, folder, split in asked]
-    count = 0
+    number = 0
     with (
         stoppable(f"{out} is not whole; the same command makes it anew."),
         progress_line(quiet=as_json) as tell,
     ):
 
         def progress(name: str) -> None:
-            nonlocal count
-            count += 1
-            tell(f"{count} documents · {plain(name, 60)}")
+            nonlocal number
+            number += 1
+            tell(f"{count(number, 'document')} · {plain(name, 60)}")
 
         made = make(found, out, limit=limit, tell=progress)
     if as_json:
         emit_json({"folder": str(out), "benchmarks": [part.model_dump(mode="json") for part in made.parts]})
         return
     for part in made.parts:
-        say((part.title, "bold"), f": {part.cases} questions, {part.documents} documents. {part.licence}.")
+        held = f"{count(part.cases, 'question')}, {count(part.documents, 'document')}"
+        say((part.title, "bold"), f": {held}. Licence: {part.licence}.")
         for note in part.notes:
             say(("  ! ", "yellow"), plain(note, 300))
     say(f"Ask them: vrag eval run {plain(str(out))} --out results")
