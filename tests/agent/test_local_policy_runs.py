@@ -113,7 +113,7 @@ class TestCancelling:
         """A policy that would write for minutes: each token takes 20 ms."""
         policy = open_local(str(checkpoints / "qwen2_5_vl"), options=LocalOptions(max_tokens=3000))
         ask(policy, "loads")
-        network: Any = vars(policy)["_network"]
+        network: Any = vars(policy)["_shared"].network
         network._model.generation_config.eos_token_id = None  # it would end its turn before long
         add = Writing.add
         self.begun: set[int] = set()

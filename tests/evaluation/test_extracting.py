@@ -237,6 +237,14 @@ def test_whatever_is_in_the_tag_is_taken_or_refused(said: str) -> None:
     assert Extraction.model_validate_json(made.model_dump_json()) == made
 
 
+@pytest.mark.parametrize("end", ["", "<extracted>9</extracted>"])
+def test_a_reply_that_goes_on_without_end_holds_nobody_up(end: str) -> None:
+    """In linear time: by the square of its length this would take minutes."""
+    dots = ". " * 200_000
+    made = asyncio.run(of(Says(f"{dots}<extracted>9</extracted>{dots}{end}")).extract("How many?", "9"))
+    assert made.answer == "9"
+
+
 def test_extractors_are_told_apart_by_model_and_options() -> None:
     others = of(Says(name="other")), of(Says(), options=ChatOptions(temperature=1.0))
     assert len({of(Says()).identity, *(other.identity for other in others)}) == 3

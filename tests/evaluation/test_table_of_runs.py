@@ -91,7 +91,7 @@ def test_unknown_columns_and_measures_are_refused() -> None:
     with pytest.raises(CaseError, match="no columns by 'colour'") as told:
         lay_out({"x": GOOD}, by="colour")
     assert "query_type" in (told.value.hint or "")
-    with pytest.raises(CaseError, match="has the measure iou"):
+    with pytest.raises(CaseError, match="iou is no measure of single questions"):
         lay_out({"x": GOOD}, measure="iou")
 
 
@@ -136,6 +136,18 @@ def test_the_table_of_vrag() -> None:
         *(Cell(1.0, 1), Cell(1.0, 1), Cell(0.0, 1), Cell(None, 0), Cell(0.0, 1)),
         Cell(4 / 9, 9),  # without SQuAD's, with that of no kind
     )
+
+
+def test_a_row_without_verdicts_on_a_whole_benchmark_has_no_overall() -> None:
+    dark = [
+        one.model_copy(update={"outcome": Outcome.UNJUDGED})
+        if one.subject.uid.startswith("vidoseek")
+        else one
+        for one in PAPERS
+    ]
+    made = lay_out_as({"whole": PAPERS, "dark": dark}, LAYOUTS["vrag"])
+    assert made.rows["dark"][-1] == Cell(None, 0)
+    assert made.rows["whole"][-1].n == 9
 
 
 def test_the_table_of_vimrag() -> None:

@@ -239,6 +239,9 @@ def test_runs_whose_lines_are_gone_are_not_thrown_away(tmp_path: Path) -> None:
     with pytest.raises(RunError, match=r"lost its rollouts\.jsonl, which says what its 2 runs are"):
         make(tmp_path / "out", 2)
     assert not lines.exists()
+    lines.touch()
+    with pytest.raises(RunError, match="lost its"):
+        make(tmp_path / "out", 2)
     lines.write_bytes(kept)
     assert make(tmp_path / "out", 2) == []
     check(tmp_path / "out", 2)

@@ -16,6 +16,7 @@ from vrag.rollouts.otherwise import otherwise
         ({"cases": "a" * 64}, {"cases": "b" * 64}, "other cases"),
         ({"a": 1, "tools": [1]}, {"a": 2, "tools": [2]}, "a 1, not 2, other tools"),
         ({"limits": {"steps": 3}}, {}, "other limits"),
+        ({"limits": {"a": 1}}, {"limits": {"a": 1, "new": None}}, "other new"),
         ({"a": "x\x1b"}, {"a": "y"}, "other a"),
     ],
 )

@@ -70,6 +70,8 @@ class Job:
         from vrag.errors import RunError
         from vrag.rollouts.campaign import check_campaign
 
+        if self.out.exists() and not self.out.is_dir():
+            raise RunError(f"{self.out} is no folder.", "Name another one.")
         try:
             check_campaign(self.out)
         except OSError as error:

@@ -50,10 +50,16 @@ SHOWN = (
 """Measures that comparisons compare; the report has all of them."""
 
 
-def tell_files(files: Sequence[Path], left: int) -> None:
-    """Prints where a page is and how large, and how many pictures there was no room for."""
+def tell_files(files: Sequence[Path], left: int, again: str = "") -> None:
+    """Prints where a page is and how large, and how many pictures there was no room for.
+
+    Args:
+        files: The page first.
+        left: Pictures that were left out.
+        again: The command that has them, where it is another one.
+    """
     for path in files[:1]:
-        room = f", {count(left, 'picture')} left out: --pictures all has them" if left else ""
+        room = f", {count(left, 'picture')} left out: {again}--pictures all has them" if left else ""
         told = f" {plain(file_uri(path.resolve()))} ({size(path.stat().st_size)}{room})"
         say(("Written", "bold"), told)
 

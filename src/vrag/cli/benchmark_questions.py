@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from vrag.assemble import Workbench
-    from vrag.evaluation.preparing import Part
+    from vrag.evaluation.preparing import Part, Prepared
     from vrag.settings import SettingsReport
     from vrag.types import Case
 
-__all__ = ["Questions", "questions_at"]
+__all__ = ["Questions", "prepared_at", "questions_at"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,23 +66,37 @@ def questions_at(path: Path, limit: int | None) -> Questions:
     Raises:
         CaseError: If they cannot be read.
     """
-    from vrag.evaluation.preparing import ABOUT, CASES, LOCK, read_prepared
+    from vrag.evaluation.preparing import CASES
 
     if path.is_file():
         return _file(path, limit)
-    if not path.exists():
-        hint = "Name a folder of `vrag eval prepare`, or a file of questions."
-        raise CaseError(f"{path} does not exist.", hint)
-    if path.is_dir() and not any((path / name).exists() for name in (ABOUT, LOCK)):
-        hint = f"Prepare it: vrag eval prepare dataset={path} --out PREPARED"
-        raise CaseError(f"{path} is no prepared benchmark.", hint)
-    prepared = read_prepared(path)
+    prepared = prepared_at(path)
     return Questions(
         cases=tuple(prepared.cases()[:limit]),
         parts=prepared.parts,
         digest=_digest(path / CASES),
         documents=prepared.documents,
     )
+
+
+def prepared_at(path: Path) -> Prepared:
+    """The benchmark of a prepared folder.
+
+    Args:
+        path: As somebody named it, who may have meant a file, or a folder of their own.
+
+    Raises:
+        CaseError: If it is none.
+    """
+    from vrag.evaluation.preparing import ABOUT, LOCK, read_prepared
+
+    if not path.exists():
+        hint = "Name a folder of `vrag eval prepare`, or a file of questions."
+        raise CaseError(f"{path} does not exist.", hint)
+    if not any((path / name).exists() for name in (ABOUT, LOCK)):
+        hint = f"Prepare it: vrag eval prepare dataset={path} --out PREPARED"
+        raise CaseError(f"{path} is no prepared benchmark.", hint)
+    return read_prepared(path)
 
 
 def _file(path: Path, limit: int | None) -> Questions:

@@ -102,7 +102,7 @@ def write_report(
     return Written(files, summary, page.thumbnails.left, unfinished)
 
 
-def tell_report_of(written: Written) -> None:
+def tell_report_of(written: Written, *, again: str = "") -> None:
     """Prints the headline of a report, and where it is."""
     if not written.summary["records"]:
         say("No question was asked yet.")
@@ -118,4 +118,4 @@ def tell_report_of(written: Written) -> None:
     say(f"{told}.")
     if written.unfinished:
         warn(written.unfinished)
-    tell_files(written.files, written.left)
+    tell_files(written.files, written.left, again)

@@ -152,7 +152,7 @@ def run(
         emit_json(_facts(job, written))
     else:
         _tell(job, done)
-        tell_report_of(written)
+        tell_report_of(written, again=f"vrag eval report {plain(str(out))} ")
         _tell_judge(done)
     raise typer.Exit(job.status(done))
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import typer
 
+from vrag.cli.benchmark_questions import prepared_at
 from vrag.cli.display import (
     Device,
     Embedder,
@@ -143,10 +144,8 @@ def retrieval(
 
 
 def _asked(dataset: Path, docs: list[Path], collection: str | None) -> _Asked:
-    from vrag.evaluation.preparing import read_prepared
-
-    if dataset.is_dir():
-        prepared = read_prepared(dataset)
+    if not dataset.is_file():
+        prepared = prepared_at(dataset)
         place = collection or str(prepared.folder / "collection")
         return _Asked(prepared.cases(), docs or [prepared.documents], place)
     cases = read_questions(dataset)

@@ -31,7 +31,8 @@ def draws(
     quick for thousands of documents of one question each.
 
     Documents stand in the order of their numbers, and each number of documents has draws of its own. So
-    neither the order of questions nor names of documents nor what else is measured changes an interval.
+    neither the order of questions nor names of documents nor what else is measured changes an interval, but
+    for rounding.
 
     Args:
         parts: Of each measure a numerator and a denominator for each document, shape (G, 2); G of its own, at

@@ -30,10 +30,11 @@ __all__ = ["FAILURE", "Extractor"]
 
 FAILURE = "Fail to answer"
 """The short answer of one that says nothing about the question. It earns nothing, and is no abstention."""
-_FORMAT = r"(?:<format>(?P<{}>[^<>]{{0,60}})</format>)?[\s.*`]*"
+_BLANK = r"[\s.*`]*"
+_FORMAT = rf"(?:<format>(?P<{{}}>[^<>]{{{{0,60}}}})</format>{_BLANK})?"
 _EXTRACTED = re.compile(
     _FORMAT.format("before")
-    + r"<extracted>(?P<short>(?:(?!</?extracted>).){1,2000})</extracted>[\s.*`]*"
+    + rf"<extracted>(?P<short>(?:(?!</?extracted>).){{1,2000}})</extracted>{_BLANK}"
     + _FORMAT.format("after")
     + r"\Z",
     re.IGNORECASE | re.DOTALL,

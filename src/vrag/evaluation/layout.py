@@ -209,8 +209,10 @@ def lay_out(
         for name, found in sorted_out.items()
     }
     if not any(cell.n for row in rows.values() for cell in row):
+        known = sorted({name for held in runs.values() for record in held for name in record.measures})
         raise CaseError(
-            f"None of the runs has the measure {measure}.", "The report of a run names those it has."
+            f"{measure} is no measure of single questions in any of the runs.",
+            f"They have: {', '.join(dict.fromkeys((ACCURACY, *known)))}.",
         )
     return Layout(measure, columns, rows)
 
@@ -220,8 +222,8 @@ def lay_out_as(
 ) -> Layout:
     """Lays out runs in the columns of a paper's table; the last is over all questions of its benchmarks.
 
-    A column that a run has no question of is empty, and so is its last where it lacks a whole benchmark of
-    the table: a mean over fewer would stand beside means over more.
+    A column that a run has no question of is empty, and so is its last where it has the measure of no
+    question of a whole benchmark of the table: a mean over fewer would stand beside means over more.
 
     Args:
         runs: Records by the name of their run.
@@ -254,7 +256,8 @@ def _row(records: Sequence[Record], columns: Sequence[Column], measure: str) -> 
             parts[name].append(record)
     cells = [_cell(filter(column.holds, parts[column.benchmark]), measure) for column in columns]
     every = _cell((record for held in parts.values() for record in held), measure)
-    return (*cells, every if all(parts.values()) else Cell(None, 0))
+    whole = all(_cell(held, measure).n for held in parts.values())
+    return (*cells, every if whole else Cell(None, 0))
 
 
 def _columns(records: Iterable[Record], by: str) -> dict[tuple[str, str], list[Record]]:

@@ -107,8 +107,8 @@ def pair(a: Iterable[Record], b: Iterable[Record], *, judges: tuple[str, str] = 
 def value(record: Record, measure: str) -> float | None:
     """What a question counts in a measure.
 
-    `accuracy` is that of its outcome: 1 for right, none if unjudged, else 0. In what measures answers and
-    what was seen, a run that broke off has a 0 in its record, where its question is measured so at all. None
+    `accuracy` is that of its outcome: 1 for right, none if unjudged, else 0. In what rules measure of
+    answers, a run that broke off has a 0 in its record; in what was seen, what it had seen by then. None
     where nothing can be counted: it was not measured, or what was written down is no number.
     """
     if measure == ACCURACY:

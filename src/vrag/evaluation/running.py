@@ -127,7 +127,7 @@ async def record_rollouts(
         The records by uid and sample.
 
     Raises:
-        Exception: What taking a run raised; the runs before it were recorded.
+        Exception: What taking a run raised. Runs that were being judged are given up then, and not told of.
     """
     records: dict[tuple[str, int], Record] = {}
     places = asyncio.Semaphore(concurrency)

@@ -320,9 +320,13 @@ def _check_made_with(folder: Path, made_with: Mapping[str, Any]) -> None:
 
 
 def _check_runs_are_named(folder: Path) -> None:
-    """Refuses runs whose lines are gone: they would be swept. The file is there before the first run is."""
+    """Refuses runs whose lines are gone: they would be swept.
+
+    The file is there before the first run is, and a process that dies leaves one run at most without a line.
+    """
     runs = sum(not path.name.startswith(".") for path in (folder / RUNS).iterdir())
-    if runs and not (folder / ROLLOUTS).exists():
+    there = (folder / ROLLOUTS).exists()
+    if (runs and not there) or (runs > 1 and not read_lines(folder / ROLLOUTS)):
         raise RunError(
             f"{folder} has lost its {ROLLOUTS}, which says what its {runs} runs are.",
             "Put it back, or name another folder: runs without it would be thrown away.",

@@ -38,7 +38,7 @@ def _parts(name: str, before: object, now: object) -> Iterator[tuple[str, str]]:
     if isinstance(before, Mapping) and isinstance(now, Mapping):
         first, second = cast("Mapping[str, Any]", before), cast("Mapping[str, Any]", now)
         for part in sorted(first.keys() | second.keys()):
-            if first.get(part) != second.get(part):
+            if (part in first, first.get(part)) != (part in second, second.get(part)):
                 yield from _parts(part, first.get(part), second.get(part))
     else:
         yield name, f"{before}, not {now}" if plain else ""

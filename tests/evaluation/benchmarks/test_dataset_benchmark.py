@@ -218,7 +218,10 @@ def test_pages_as_pictures_are_found_anywhere_as_well(tmp_path: Path) -> None:
     assert (document.name, pages_of(document)) == ("report.pdf", list(shown.values()))
 
 
-@pytest.mark.parametrize("made", [".preparing", "benchmark.json", "conditions.json", "records.jsonl"])
+@pytest.mark.parametrize(
+    "made",
+    [".preparing", "benchmark.json", "campaign.json", "collection.json", "conditions.json", "records.jsonl"],
+)
 def test_what_was_made_of_the_folder_is_not_asked_about(tmp_path: Path, made: str) -> None:
     write_files(tmp_path, "report.pdf", f"out/{made}", "out/documents/report.pdf", "out/report.html")
     write_json(tmp_path / "questions.json", [example()])

@@ -49,3 +49,9 @@ def test_what_is_missing_is_counted_and_some_of_it_named(tmp_path: Path) -> None
 
     with pytest.raises(CaseError, match=r"lacks 8 of the 8 documents.*0\.pdf.*4\.pdf, …\. Get them from a/b"):
         need_all(names, Names[Path]([]), tmp_path, Hub(repo="a/b"))
+
+
+def test_of_a_long_name_the_ending_stays() -> None:
+    told = safe_name("年度报告" * 40 + ".pdf")
+    assert told.endswith(".pdf")
+    assert len(told.encode()) <= 180

@@ -36,8 +36,15 @@ LAYOUT = (
 )
 HUB = Hub(repo="your own folder", note=LAYOUT)
 QUESTIONS, KINDS = "rag_dataset.json", frozenset({".json", ".jsonl", ".ndjson", ".parquet"})
-MADE = (".preparing", "benchmark.json", "conditions.json", "records.jsonl")
-"""Folders below that hold one of these were made by `vrag eval`: nothing in them is a document."""
+MADE = (
+    ".preparing",
+    "benchmark.json",
+    "campaign.json",
+    "collection.json",
+    "conditions.json",
+    "records.jsonl",
+)
+"""Folders below that hold one of these were made by `vrag`: nothing in them is a document."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from vrag.errors import CaseError
@@ -34,6 +34,8 @@ PDF = (".pdf",)
 
 LONGEST_NAME = 200
 """Bytes of a file name."""
+_SAFE_BYTES, _LONGEST_ENDING = 180, 20
+"""Bytes of a name that is made, and of what counts as its ending."""
 FORBIDDEN = frozenset('/\\:*?"<>|')
 """What file names cannot have on some system."""
 SHOWN = 5
@@ -164,11 +166,19 @@ def check_name(name: str, where: str, *, own: bool = False) -> str:
 def safe_name(name: str) -> str:
     """A name with an underscore for each sign that file names do not have everywhere, and not too long.
 
+    Its ending stays: without one nobody would read the file.
+
     >>> safe_name("a/b: c.pdf"), safe_name("..")
     ('a_b_ c.pdf', '_.')
     """
     kept = "".join("_" if sign in FORBIDDEN or not sign.isprintable() else sign for sign in name)
-    return re.sub(r"^(?=$|\s*$)|^\.", "_", kept.encode(errors="replace")[:180].decode(errors="ignore"))
+    ending = PurePosixPath(kept).suffix.encode(errors="replace")
+    if len(ending) > _LONGEST_ENDING:
+        ending = b""
+    told = kept.encode(errors="replace")
+    if len(told) > _SAFE_BYTES:
+        told = told[: _SAFE_BYTES - len(ending)].decode(errors="ignore").encode() + ending
+    return re.sub(r"^(?=$|\s*$)|^\.", "_", told.decode(errors="ignore"))
 
 
 def _folded(name: str) -> str:

@@ -33,6 +33,7 @@
     Math.abs(value) >= 100 ? Math.round(value).toLocaleString("en") : String(Math.round(value * 1000) / 1000);
 
   // What each filter looks at: all values of a case.
+  const NONE = "–"; // an empty value would be taken for no filter
   const FACETS = {
     cell: (entry) => [entry.cell || "open", ...(["a", "b"].includes(entry.cell) ? ["differ"] : [])],
     outcome: (entry) => [entry.sides[0].outcome],
@@ -40,8 +41,8 @@
     b: (entry) => [entry.sides[entry.sides.length - 1].outcome],
     benchmark: (entry) => [entry.benchmark],
     source_type: (entry) => entry.source_type,
-    query_type: (entry) => [entry.query_type],
-    document_type: (entry) => [entry.document_type],
+    query_type: (entry) => [entry.query_type || NONE],
+    document_type: (entry) => [entry.document_type || NONE],
   };
   const main = two ? "cell" : "outcome";
   const TITLES = {
@@ -162,7 +163,7 @@
     for (const [facet, pick] of Object.entries(picks)) {
       const found = counted(facet);
       const options = every(facet).sort().map((one) =>
-        make("option", { value: one }, `${one || "none"} (${found.get(one) || 0})`));
+        make("option", { value: one }, `${one} (${found.get(one) || 0})`));
       pick.replaceChildren(make("option", { value: "" }, "All"), ...options);
       pick.value = state[facet] || "";
       pick.classList.toggle("set", Boolean(state[facet]));
@@ -230,7 +231,7 @@
     if (sight.picture === null) {
       return make("figure", {}, make("div", { class: "absent" }, make("span", {}, sight.when || `Page ${sight.page}`), "Its picture is not in this report."), caption);
     }
-    return make("figure", {}, make("button", { type: "button", "aria-label": "Enlarge", on: { click: () => enlarge(sight) } }, picture(sight)), caption);
+    return make("figure", {}, make("button", { type: "button", "aria-label": `Enlarge ${where(sight)}`, on: { click: () => enlarge(sight) } }, picture(sight)), caption);
   };
   const large = make("dialog", { class: "large", "aria-label": "A page", on: { click: () => large.close() } });
   const enlarge = (sight) => {
@@ -276,7 +277,7 @@
     make("dl", { class: "facts" },
       pair("Document", said("span", entry.document || "–")),
       pair("Case", said("code", entry.id)),
-      ["source_type", "query_type", "document_type"].filter((facet) => FACETS[facet](entry).some(Boolean))
+      ["source_type", "query_type", "document_type"].filter((facet) => FACETS[facet](entry).some((one) => one !== NONE))
         .map((facet) => pair(TITLES[facet], said("span", FACETS[facet](entry).join(", ")))),
     ),
     measures(entry),
@@ -362,7 +363,10 @@
     (state.case && open ? open : document.getElementById("cases")).scrollIntoView({ block: "start" });
   };
   addEventListener("hashchange", follow);
-  addEventListener("popstate", () => { if (location.hash.startsWith("#/")) follow(); });
+  addEventListener("popstate", () => {
+    if (location.hash.startsWith("#/")) follow();
+    else if (!location.hash) { state = {}; draw(); }
+  });
   addEventListener("keydown", (event) => {
     if (event.ctrlKey || event.metaKey || event.altKey || large.open) return;
     if (event.target.closest("input, select, textarea")) {
