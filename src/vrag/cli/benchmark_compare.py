@@ -22,6 +22,7 @@ from vrag.cli.benchmark_pages import (
 from vrag.cli.display import Json, emit_json, plain, say, show_table, warn
 from vrag.errors import RunError
 from vrag.view.markdown import inline
+from vrag.view.wording import count
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -159,9 +160,9 @@ def _tell_comparison(made: Comparison) -> None:
         f"Both right {cells['both']}, only A {cells['only_a']}, "
         f"only B {cells['only_b']}, neither {cells['neither']}."
     )
-    for name, what in (("only_a", "only A has"), ("only_b", "only B has"), ("unjudged", "have no verdict")):
+    for name, what in (("only_a", "Only in A"), ("only_b", "Only in B"), ("unjudged", "Without a verdict")):
         if facts[name]:
-            warn(f"{len(facts[name])} runs of questions {what}; they are left out.")
+            warn(f"{what}, and left out: {count(len(facts[name]), 'run')}.")
     if facts["bracket"]:
         worst = (facts["bracket"][side]["difference"] for side in ("worst_for_b", "worst_for_a"))
         say("With the verdicts that are missing, accuracy would differ by {:+.3f} to {:+.3f}.".format(*worst))
@@ -191,10 +192,14 @@ def table(
     layout: str | None = typer.Option(
         None, help="Columns as in a paper's table: vrag or vimrag.", show_default="by kind of question"
     ),
-    by: str = typer.Option(
-        "benchmark", help="Columns: benchmark, or within each query_type, source_type, document_type."
+    by: str | None = typer.Option(
+        None,
+        help="Columns: benchmark, or within each query_type, source_type, document_type.",
+        show_default="benchmark",
     ),
-    measure: str = typer.Option("accuracy", help="What is told; the report of a run names all measures."),
+    measure: str = typer.Option(
+        "accuracy", help="What is told: a measure of questions, as report.json names it."
+    ),
     markdown: bool = typer.Option(
         False, "--markdown", help="Print Markdown, the best of each column in bold."
     ),
@@ -213,10 +218,14 @@ def table(
 
     if layout is not None and layout not in LAYOUTS:
         raise typer.BadParameter(f"There is no layout {layout!r}: {', '.join(LAYOUTS)}.")
+    if layout is not None and by is not None:
+        raise typer.BadParameter(
+            "A layout has columns of its own: leave one of the two out.", param_hint="--by"
+        )
     rows = _rows(list(map(str, folders)))
     runs = joined((name, run.records) for name, held in rows.items() for run in held)
     if layout is None:
-        made = lay_out(runs, by=by, measure=measure)
+        made = lay_out(runs, by=by or "benchmark", measure=measure)
     else:
         made = lay_out_as(runs, LAYOUTS[layout], measure=measure)
     notes = row_differences(rows)

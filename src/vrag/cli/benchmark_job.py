@@ -283,9 +283,7 @@ class _Recorder:
     def _retrieval(self) -> dict[str, dict[str, float]]:
         return {score.uid: dict(score.measures) for score in self.found.scores}
 
-    def __call__(
-        self, rollout: Rollout, reward: Reward | None, extraction: Extraction | None = None, /
-    ) -> Record:
+    def __call__(self, rollout: Rollout, reward: Reward | None, extraction: Extraction | None, /) -> Record:
         """The record of a run."""
         from vrag.evaluation.recording import record_of
         from vrag.evaluation.rules import published_measures

@@ -78,6 +78,7 @@ def searched_of(conditions: Conditions) -> Workbench | None:
     """What was searched; None where it is gone, is another one by now, or a server searched."""
     from vrag.assemble import open_workbench
     from vrag.errors import VragError
+    from vrag.evaluation.blank import BLANK
     from vrag.settings import load_settings
 
     if not conditions.places:
@@ -87,7 +88,7 @@ def searched_of(conditions: Conditions) -> Workbench | None:
         version = bench.searcher.version
     except VragError:  # it is for pictures alone
         return None
-    return bench if str(conditions.made_with.get("collection")).startswith(version) else None
+    return bench if str(conditions.made_with.get("collection")).removesuffix(BLANK) == version else None
 
 
 def store_of(folder: Path) -> RunStore | None:

@@ -5,24 +5,26 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import typer
 
 from vrag.cli.display import add_progress, tell_report, warn
-from vrag.cli.paths import tell_absent
+from vrag.cli.paths import nothing_read, tell_absent
 from vrag.cli.questions import read_questions
 from vrag.errors import CaseError
+from vrag.view.wording import count
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from vrag.assemble import Workbench
+    from vrag.embed.base import Embedder
     from vrag.evaluation.preparing import Part, Prepared
     from vrag.settings import SettingsReport
-    from vrag.types import Case
+    from vrag.types import Case, Document
 
-__all__ = ["Questions", "prepared_at", "questions_at"]
+__all__ = ["Indexed", "Questions", "index_documents", "prepared_at", "questions_at"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,9 +53,15 @@ class Questions:
 
     def bench(self, report: SettingsReport) -> Workbench:
         """What searches their documents; those of a benchmark are indexed first, if no server has them."""
+        from vrag.assemble import open_workbench
+
         if self.documents is None or report.settings.search_url:
-            return _opened(report, self.cases)
-        return _indexed(report, self.documents)
+            bench = open_workbench(report.settings)
+        else:
+            bench = index_documents(report, [self.documents]).bench
+            _tell_others(bench, self.documents)
+        tell_absent(self.cases, bench.documents)
+        return bench
 
 
 def questions_at(path: Path, limit: int | None) -> Questions:
@@ -122,29 +130,40 @@ def _digest(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def _opened(report: SettingsReport, cases: Sequence[Case]) -> Workbench:
-    from vrag.assemble import open_workbench
+class Indexed(NamedTuple):
+    """Documents that can be searched."""
 
-    bench = open_workbench(report.settings)
-    tell_absent(cases, bench.documents)
-    return bench
+    bench: Workbench
+    documents: list[Document]
+    """Those that were named; the collection may hold others."""
+    embedder: Embedder | None
+    """What made their vectors; None where words alone are searched."""
 
 
-def _indexed(report: SettingsReport, documents: Path) -> Workbench:
-    from vrag.assemble import open_for_adding, open_workbench
+def index_documents(report: SettingsReport, paths: Sequence[Path]) -> Indexed:
+    """Indexes what is new under some paths.
+
+    Raises:
+        CorpusError: If nothing could be read.
+    """
+    from vrag.assemble import documents_under, open_for_adding, open_workbench
     from vrag.index.build import add
 
     opened, options, model = open_for_adding(report)
     with add_progress() as progress:
-        done = add(opened, [documents], options, embedder=model, progress=progress)
+        done = add(opened, paths, options, embedder=model, progress=progress)
     tell_report(done, quiet_when_unchanged=True)
-    bench = open_workbench(report.settings, model)
-    if others := _others(bench, documents):
-        warn(f"{others} documents of the collection are of no question here, and are searched as well.")
-    return bench
+    documents = documents_under(opened, paths)
+    if not documents:
+        raise nothing_read(paths)
+    bench = open_workbench(report.settings.model_copy(update={"collections": ()}), model)
+    return Indexed(bench, documents, model)
 
 
-def _others(bench: Workbench, documents: Path) -> int:
-    """How many documents that can be found are not of the benchmark, such as those of an earlier one."""
+def _tell_others(bench: Workbench, documents: Path) -> None:
+    """Prints how many documents can be found that are not of the benchmark, such as those of an earlier one."""
     names = {path.name for path in documents.iterdir()}
-    return sum(document.items > 0 and document.name not in names for document in bench.documents)
+    others = sum(document.items > 0 and document.name not in names for document in bench.documents)
+    if others:
+        told = f"{count(others, 'document')} of the collection, which no question here is about"
+        warn(f"Searched as well: {told}.")

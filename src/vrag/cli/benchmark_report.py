@@ -111,9 +111,12 @@ def tell_report_of(written: Written, *, again: str = "") -> None:
     for name in TOLD:
         if found := written.summary["measures"].get(name):
             low, high = found.get("low"), found.get("high")
-            spread = "" if low is None or high is None else f"{low:.3f} – {high:.3f}"
+            star = "*" if found.get("few") else ""
+            spread = "" if low is None or high is None else f"{low:.3f} – {high:.3f}{star}"
             rows.append((name, f"{found['mean']:.3f}", spread, str(found["n"])))
     show_table(["measure", "mean", "95 %", "n"], rows)
+    if any(row[2].endswith("*") for row in rows):
+        say("* of fewer than six documents, which say little about others.")
     told = ", ".join(f"{count} {name}" for name, count in written.summary["outcomes"].items() if count)
     say(f"{told}.")
     if written.unfinished:

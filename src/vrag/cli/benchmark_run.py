@@ -25,7 +25,6 @@ from vrag.cli.display import (
     say,
     warn,
 )
-from vrag.cli.paths import tell_unsearched
 from vrag.cli.stopping import GOES_ON
 from vrag.settings import load_settings
 from vrag.view.wording import count
@@ -126,9 +125,8 @@ def run(
         device=device,
         ranking=ranking,
     )
-    (open_extractor if extract else open_judge)(
-        report.settings
-    )  # what is missing shows before anything is done
+    open_judged_by = open_extractor if extract else open_judge
+    open_judged_by(report.settings)  # what is missing shows before anything is done
     job = Job(
         questions=questions,
         settings=report.settings,
@@ -168,15 +166,15 @@ def _tell(job: Job, done: Evaluation) -> None:
     from vrag.evaluation.record import Outcome
 
     if job.stopped:
-        warn(f"Stopped after {len(done.records)} of {len(job.cases) * job.samples} runs. {GOES_ON}")
+        warn(f"Stopped. {GOES_ON}")
     if job.given_up:
         warn(f"Given up: the last {job.in_a_row} runs all failed. Mend that and add --retry-failed.")
     if failed := [record for record in done.records if record.outcome is Outcome.FAILED]:
-        warn(f"{len(failed)} runs failed and count as wrong, such as: {plain(failed[0].why, 300)}")
+        told = f"{count(len(failed), 'run')} failed, and {'counts' if len(failed) == 1 else 'count'} as wrong"
+        warn(f"{told}, such as: {plain(failed[0].why, 300)}")
         say("Ask those again: the same command with --retry-failed.")
     _tell_gaps(done)
-    tell_unsearched(done.conditions.searched)
-    before = f"{job.before} of them were made before. " if job.before else ""
+    before = f"Made before: {job.before}. " if job.before else ""
     say(f"{count(len(done.records), 'run')}. {before}They lie in {plain(str(job.out))}.")
 
 

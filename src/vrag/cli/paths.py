@@ -13,10 +13,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from pathlib import Path
 
-    from vrag.evaluation.searched import Searched
     from vrag.types import Case, Document
 
-__all__ = ["exists", "missing", "nothing_read", "tell_absent", "tell_unsearched"]
+__all__ = ["exists", "missing", "nothing_read", "tell_absent"]
 
 
 def exists(word: str | Path) -> bool:
@@ -47,21 +46,15 @@ def nothing_read(paths: Sequence[Path]) -> CorpusError:
 
 
 def tell_absent(cases: Sequence[Case], documents: Iterable[Document]) -> None:
-    """Prints which documents questions are about that are not searched: such questions waste what they cost.
+    """Prints how many questions nothing can be found for, and what they are about: they waste what they cost.
 
     Args:
         cases: The questions.
         documents: What is searched; without any nothing is known, as where a server searches.
     """
-    there = {document.name for document in documents if document.status.served}
-    about = {case.file_name for case in cases if case.file_name}
-    if there and (absent := sorted(about - there)):
-        told = f"{len(absent)} of {len(about)} documents that questions are about are not searched"
-        warn(f"{told}: {_some(absent)}")
+    from vrag.evaluation.searched import searched_for
 
-
-def tell_unsearched(searched: Searched | None) -> None:
-    """Prints how many questions nothing could be found for, and what they are about."""
+    searched = searched_for(cases, documents)
     if searched is None or not searched.absent:
         return
     asked = f"{count(searched.questions, 'question')} {'asks' if searched.questions == 1 else 'ask'}"

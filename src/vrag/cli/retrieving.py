@@ -8,32 +8,29 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import typer
 
-from vrag.cli.benchmark_questions import prepared_at
+from vrag.cli.benchmark_questions import index_documents, prepared_at
 from vrag.cli.display import (
     Device,
     Embedder,
     Json,
     RankBy,
-    add_progress,
     emit_json,
     plain,
     say,
     show_table,
-    tell_report,
 )
-from vrag.cli.paths import nothing_read
 from vrag.cli.questions import read_questions
 from vrag.errors import CaseError, EmbedError
 from vrag.settings import load_settings
+from vrag.view.wording import count
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from vrag.embed.base import Embedder as Model
+    from vrag.cli.benchmark_questions import Indexed
     from vrag.evaluation.locating import Locate
     from vrag.evaluation.retrieval import RetrievalReport
     from vrag.evaluation.summary import Estimate
-    from vrag.search.engine import Searcher
     from vrag.types import Case
 
 __all__ = ["retrieval"]
@@ -116,27 +113,18 @@ def retrieval(
 
       vrag eval retrieval rag_dataset.json --docs pdf/
     """
-    from vrag.assemble import documents_under, open_for_adding, open_workbench
     from vrag.evaluation.gold import has_gold
     from vrag.evaluation.retrieval import evaluate_retrieval
-    from vrag.index.build import add
 
     asked = _asked(dataset, docs or [], collection)
-    settings = load_settings(
+    report = load_settings(
         collection=asked.collection, ocr=ocr, embedder=embedder, device=device, ranking=ranking
     )
-    opened, options, model = open_for_adding(settings)
-    with add_progress() as progress:
-        done = add(opened, asked.docs, options, embedder=model, progress=progress)
-    tell_report(done, quiet_when_unchanged=True)
-    bench = open_workbench(settings.settings.model_copy(update={"collections": ()}), model)
-    documents = documents_under(opened, asked.docs)
-    if not documents:
-        raise nothing_read(asked.docs)
+    indexed = index_documents(report, asked.docs)
     if not any(map(has_gold, asked.cases)):
         raise CaseError(f"No question in {dataset} has a gold page.", "Nothing can be measured without.")
-    locate = _locate(regions, bench.searcher, model)
-    result = evaluate_retrieval(asked.cases, bench.searcher, documents, locate=locate)
+    locate = _locate(regions, indexed)
+    result = evaluate_retrieval(asked.cases, indexed.bench.searcher, indexed.documents, locate=locate)
     if as_json:
         emit_json(result.as_dict() | _groups_told(result, by))
     else:
@@ -154,20 +142,21 @@ def _asked(dataset: Path, docs: list[Path], collection: str | None) -> _Asked:
     return _Asked(cases, docs, collection)
 
 
-def _locate(by: Regions, searcher: Searcher, model: Model | None) -> Locate:
+def _locate(by: Regions, indexed: Indexed) -> Locate:
     from vrag.embed.deferred import DeferredEmbedder
     from vrag.embed.heat import Matcher
     from vrag.evaluation.locating import MatchLocator, WordLocator
 
     if by is Regions.WORDS:
-        return WordLocator(searcher)
+        return WordLocator(indexed.bench.searcher)
+    model = indexed.embedder
     opened = model.open() if isinstance(model, DeferredEmbedder) else model
     if not isinstance(opened, Matcher):
         what = (
             f"{opened.name} cannot say where a page matched" if opened else "The collection has no embedder"
         )
         raise EmbedError(f"{what}.", "Index the documents with a model of many vectors: --embedder colqwen2")
-    return MatchLocator(searcher, opened)
+    return MatchLocator(indexed.bench.searcher, opened)
 
 
 def _groups_told(result: RetrievalReport, by: By | None) -> dict[str, object]:
@@ -187,8 +176,9 @@ def _tell(result: RetrievalReport, by: By | None) -> None:
     show_table(["figure", "value", "95 %", "questions"], _rows(result.estimates))
     if by is not None:
         _tell_groups(result, by)
-    say(f"{len(result.scores)} questions over {result.pages} pages in {result.seconds:.1f} s.")
-    say(f"{result.skipped} questions have no gold page and were left out.")
+    asked, pages = count(len(result.scores), "question"), count(result.pages, "page")
+    say(f"{asked} over {pages} in {result.seconds:.1f} s.")
+    say(f"Left out, without a gold page: {count(result.skipped, 'question')}.")
     for name in result.missing:
         say(("  ! ", "yellow"), f"{plain(name)} is a gold document and is not among the documents.")
 

@@ -15,7 +15,10 @@ if TYPE_CHECKING:
     from vrag.search.engine import Searcher
     from vrag.types import Hit, Item, Query
 
-__all__ = ["BlankSearcher"]
+__all__ = ["BLANK", "BlankSearcher"]
+
+BLANK = "-blank"
+"""How versions of collections end whose pictures are white: their runs are no runs of the collection."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +30,7 @@ class BlankSearcher:
     @property
     def version(self) -> str:
         """Another one than that of the collection: its runs are no runs of the collection."""
-        return f"{self.searcher.version}-blank"
+        return f"{self.searcher.version}{BLANK}"
 
     def search(self, queries: Sequence[Query], top_k: int) -> list[list[Hit]]:
         """What the searcher finds."""

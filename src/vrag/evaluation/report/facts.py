@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, cast
 
+from vrag.evaluation.blank import BLANK
 from vrag.view.wording import count, seconds
 
 if TYPE_CHECKING:
@@ -20,8 +21,6 @@ STRICT = "short answers alone are right"
 """What is to be known of rules as a judge."""
 _OFFLINE = "extractive"
 """Name of the policy that answers without a model."""
-_BLANK = "-blank"
-"""How versions of collections end whose pages were shown white; see `vrag.evaluation.blank`."""
 _NAMED = 3
 """Benchmarks that a title names; more are counted."""
 _LISTED = 20
@@ -130,7 +129,7 @@ def _searched(searched: Searched | None) -> str:
 
 
 def _shown(collection: object) -> str:
-    return "white pictures, to tell looking from guessing" if str(collection).endswith(_BLANK) else ""
+    return "white pictures, to tell looking from guessing" if str(collection).endswith(BLANK) else ""
 
 
 def _seconds(value: object) -> str:
