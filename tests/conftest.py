@@ -12,7 +12,8 @@ from hypothesis import settings
 if TYPE_CHECKING:
     from pathlib import Path
 
-settings.register_profile("vrag", deadline=None, derandomize=bool(os.environ.get("CI")))
+settings.register_profile("vrag", deadline=None, derandomize=True)  # the same examples everywhere
+settings.register_profile("fuzz", deadline=None, print_blob=True)  # new ones, for `make fuzz`
 settings.load_profile("vrag")
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as a shell has it for what runs in the background
