@@ -161,7 +161,7 @@ def index_documents(report: SettingsReport, paths: Sequence[Path]) -> Indexed:
 
 
 def _tell_others(bench: Workbench, documents: Path) -> None:
-    """Print how many documents of the collection are not of the benchmark, such as those of an earlier one."""
+    """Print how many documents of the collection are not of the benchmark."""
     names = {path.name for path in documents.iterdir()}
     others = sum(document.items > 0 and document.name not in names for document in bench.documents)
     if others:
