@@ -165,5 +165,4 @@ def _tell_others(bench: Workbench, documents: Path) -> None:
     names = {path.name for path in documents.iterdir()}
     others = sum(document.items > 0 and document.name not in names for document in bench.documents)
     if others:
-        told = f"{count(others, 'document')} of the collection, which no question here is about"
-        warn(f"Searched as well: {told}.")
+        warn(f"The search also covers {count(others, 'document')} that no question is about.")
