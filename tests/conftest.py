@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 import signal
 from typing import TYPE_CHECKING
 
+import httpx
 import pytest
 from hypothesis import settings
 
@@ -15,6 +17,10 @@ if TYPE_CHECKING:
 settings.register_profile("vrag", deadline=None, derandomize=True)  # the same examples everywhere
 settings.register_profile("fuzz", deadline=None, print_blob=True)  # new ones, for `make fuzz`
 settings.load_profile("vrag")
+
+_default_timeout = inspect.signature(httpx.get).parameters["timeout"].default
+for _phase in ("connect", "read", "write", "pool"):
+    setattr(_default_timeout, _phase, 120.0)  # seconds: a busy machine answers late; the default is 5
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as a shell has it for what runs in the background
     signal.signal(signal.SIGINT, signal.default_int_handler)
