@@ -13,6 +13,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 
 _FAILED = re.compile(r"^(?:FAILED|ERROR) (\S+)", re.MULTILINE)
 _NO_TESTS = 5
@@ -47,23 +48,26 @@ def main() -> None:
     parser.add_argument("--workers", type=int, default=2, help="Processes. Default: 2.")
     parser.add_argument("paths", nargs="*", help="Tests to run. Default: all property tests.")
     arguments = parser.parse_args()
-    end = time.monotonic() + arguments.minutes * 60
     failed: list[str] = []
-    rounds = 0
-    while (seconds := end - time.monotonic()) > 0:
-        seed = random.getrandbits(32)
-        output = run_round(arguments.paths, seed, arguments.workers, failed, seconds)
-        if output is None:
-            break
-        rounds += 1
-        print(f"Round {rounds}, seed {seed}: {output.strip().splitlines()[-1]}", flush=True)
-        if found := _FAILED.findall(output):
-            print(output, flush=True)
-            failed += found
-    print(f"{rounds} rounds finished in {arguments.minutes:g} minutes; failed tests: {len(failed)}.")
-    for test in failed:
-        print(f"  {test}")
+    with suppress(KeyboardInterrupt):
+        search(arguments.paths, arguments.minutes * 60, arguments.workers, failed)
+    print(f"Failed tests: {len(failed)}", *failed, sep="\n  ")
     sys.exit(bool(failed))
+
+
+def search(paths: list[str], seconds: float, workers: int, failed: list[str]) -> None:
+    """Run rounds for so many seconds; print each and append the tests that fail to `failed`."""
+    end = time.monotonic() + seconds
+    while (left := end - time.monotonic()) > 0:
+        seed = random.getrandbits(32)
+        output = run_round(paths, seed, workers, failed, left)
+        if output is None:
+            return
+        found = _FAILED.findall(output)
+        print(f"Seed {seed}: {output.strip().splitlines()[-1]}", flush=True)
+        if found:
+            print(output, flush=True)
+        failed += found
 
 
 if __name__ == "__main__":
