@@ -109,12 +109,34 @@ def colpali(folder: Path, image: Image | None = None, text: str = "") -> NDArray
         return unit(network.embedding_proj_layer(states))
 
 
+def states_of(folder: Path, kind: str, prompt: str) -> NDArray[np.float32]:
+    """The vector of a prompt of text, spelt out."""
+    return unit(run(whole(kind, folder).model, tokens(folder), prompt)[-1])
+
+
 def qwen3_vl(
-    folder: Path, instruction: str, text: str = "", image: Image | None = None
+    folder: Path,
+    instruction: str,
+    text: str = "",
+    image: Image | None = None,
+    frames: Sequence[tuple[float, Image]] = (),
 ) -> NDArray[np.float32]:
+    """The frames of a video with their seconds, in pairs; sides are multiples of 32."""
+    torch = load("torch")
     network = whole("Qwen3VLForConditionalGeneration", folder).model
-    shown, pixels = show(pictures(folder), image) if image else ("", {})
-    seen = f"<|vision_start|>{shown}<|vision_end|>" if image else ""
+    processor = pictures(folder)
+    processor.size = {"shortest_edge": 4 * 1024, "longest_edge": 1800 * 1024}
+    seen, pixels = "", dict[str, Any]()
+    if frames:
+        grid, patches = video(processor, [frame for _, frame in frames], 16)
+        tokens_of_step = VIDEO * (len(patches) // 4 // grid[0])
+        for (first, _), (second, _) in zip(frames[::2], frames[1::2], strict=True):
+            seen += f"<{(first + second) / 2:.1f} seconds><|vision_start|>{tokens_of_step}<|vision_end|>"
+        pixels |= {"pixel_values_videos": torch.tensor(patches), "video_grid_thw": torch.tensor([grid])}
+    if image:
+        shown, given = show(processor, image)
+        pixels |= given
+        seen += f"<|vision_start|>{shown}<|vision_end|>"
     prompt = f"<|im_start|>user\n{seen}{text}<|im_end|>\n<|im_start|>assistant\n"
     return unit(run(network, tokens(folder), SYSTEM.format(instruction) + prompt, **pixels)[-1])
 
@@ -142,8 +164,8 @@ def gve(
     return unit(run(network, tokens(folder), system + prompt, **pixels)[-1])
 
 
-def video(processor: Any, frames: Sequence[Image]) -> tuple[list[int], NDArray[np.float32]]:
-    """The patches of frames whose sides are multiples of 28, spelt out number by number.
+def video(processor: Any, frames: Sequence[Image], side: int = 14) -> tuple[list[int], NDArray[np.float32]]:
+    """The patches of frames whose sides are multiples of two patches, spelt out number by number.
 
     Order: time, then blocks of 2 × 2 patches row by row, then the patches of a block row by row; within
     a patch colour, then time, then rows, then columns.
@@ -151,13 +173,13 @@ def video(processor: Any, frames: Sequence[Image]) -> tuple[list[int], NDArray[n
     mean, deviation = (np.array(one, np.float32) for one in (processor.image_mean, processor.image_std))
     even = [*frames, *[frames[-1]] * (len(frames) % 2)]
     film = np.array([(np.asarray(frame, np.float32) / 255 - mean) / deviation for frame in even], np.float32)
-    times, rows, columns = len(film) // 2, film.shape[1] // 14, film.shape[2] // 14
+    times, rows, columns = len(film) // 2, film.shape[1] // side, film.shape[2] // side
     made: list[NDArray[np.float32]] = []
     for time in range(times):
         for block_row in range(rows // 2):
             for block_column in range(columns // 2):
                 for place in range(4):
                     row, column = 2 * block_row + place // 2, 2 * block_column + place % 2
-                    cut = film[2 * time : 2 * time + 2, 14 * row :][:, :14, 14 * column :][:, :, :14]
+                    cut = film[2 * time : 2 * time + 2, side * row :][:, :side, side * column :][:, :, :side]
                     made.append(cut.transpose(3, 0, 1, 2).ravel())
     return [times, rows, columns], np.stack(made)

@@ -13,6 +13,7 @@ from vrag.cli.again import again
 from vrag.cli.display import (
     Collection,
     Device,
+    DocumentInstruction,
     Embedder,
     Json,
     add_progress,
@@ -59,6 +60,7 @@ def add(
     ocr: bool | None = typer.Option(None, "--ocr/--no-ocr", help="Read pages without text by OCR."),
     workers: int | None = typer.Option(None, help="Processes that read files; 0 for one per core."),
     embedder: str | None = Embedder,
+    document_instruction: str | None = DocumentInstruction,
     device: str | None = Device,
     engine: Engine = typer.Option(Engine.LOCAL, help="Work on this machine, or on a Ray cluster."),
     retry_failed: bool = typer.Option(
@@ -86,7 +88,13 @@ def add(
     from vrag.index.embedding import local
 
     report = load_settings(
-        collection=collection, dpi=dpi, ocr=ocr, workers=workers, embedder=embedder, device=device
+        collection=collection,
+        dpi=dpi,
+        ocr=ocr,
+        workers=workers,
+        embedder=embedder,
+        embed_document_instruction=document_instruction,
+        device=device,
     )
     if fault := missing(paths):
         raise fault
