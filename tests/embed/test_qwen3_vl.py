@@ -70,9 +70,9 @@ def clip(film: list[tuple[float, Image]], tmp_path: Path, monkeypatch: pytest.Mo
     """A file in which the frames of `film` are found."""
     path = tmp_path / "clip.mp4"
 
-    def sample(asked: Path, fps: float, most: int, least: int) -> list[Frame]:
+    def sample(asked: Path, fps: float, most: int, least: int) -> tuple[list[Frame], float]:
         assert (asked, fps, most, least) == (path, 1.0, 8, 4)
-        return [Frame(image, seconds) for seconds, image in film]
+        return [Frame(image, seconds) for seconds, image in film], 0.9
 
     monkeypatch.setattr("vrag.corpus.video.sample_evenly", sample)
     return path

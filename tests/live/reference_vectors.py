@@ -4,7 +4,7 @@
 
 Usage: python reference_vectors.py gve|qwen3-vl CLONE FOLDER. CLONE is a clone of the reference's repository,
 FOLDER holds the model and `asked.json`: a list of `{"text", "image", "video"}`, each optional; queries are
-texts. Writes `vectors.npy` there. Nothing of the reference is changed.
+texts. Writes `vectors.npz` there. Nothing of the reference is changed.
 """
 
 from __future__ import annotations
@@ -22,24 +22,31 @@ os.environ.setdefault("FORCE_QWENVL_VIDEO_READER", "decord")
 
 
 def gve(clone, folder, asked):
-    """The vectors of GVE, as the reference's search engine asks for them."""
+    """The vectors of GVE, as the reference's search engine asks for them.
+
+    Its network computes positions in three dimensions for the first batch of a process alone, and remembers
+    that it did; from the second on it counts tokens in one. Both are written.
+    """
     sys.path.insert(0, str(clone))
     module = importlib.import_module("search_engine.models.GVE")
     model_folder = str(folder / "qwen2_5_vl-gve")  # the reference tells the network by this name
     model = module.AutoModelForSentenceEmbeddingTriplet(model_folder, torch_dtype=torch.float32)
     processor = module.VLProcessor(model_folder)
     engine = {"fps": 1.0, "max_frames": 8, "min_frames": 32, "max_pixels": 200 * 28 * 28}
-    made = []
+    first, later = [], []
     for one in asked:
         content = [
             {"type": kind, kind: one[kind], **(engine if kind == "video" else {})}
             for kind in ("video", "image", "text")
             if one.get(kind)
         ]
-        inputs = processor([[{"role": "user", "content": content}]])
+        messages = [[{"role": "user", "content": content}]]
         with torch.no_grad():
-            made.append(model.encode(inputs)[0].float().numpy())
-    return np.stack(made)
+            for made in (first, later):
+                if made is first:
+                    model.lm.rope_deltas = None  # as in a new process
+                made.append(model.encode(processor(messages))[0].float().numpy())
+    return {"first": np.stack(first), "later": np.stack(later)}
 
 
 def qwen3_vl(clone, folder, asked):
@@ -47,13 +54,13 @@ def qwen3_vl(clone, folder, asked):
     sys.path.insert(0, str(clone / "search_engine" / "models" / "Qwen3_VL_Embedding"))
     module = importlib.import_module("qwen3_vl_embedding")
     model = module.Qwen3VLEmbedder(str(folder / "qwen3-vl-embedding"), max_frames=8, dtype=torch.float32)
-    return np.stack([model.process([one])[0].float().numpy() for one in asked])
+    return {"first": np.stack([model.process([one])[0].float().numpy() for one in asked])}
 
 
 def main(family, clone, folder):
     asked = json.loads((folder / "asked.json").read_text())
     vectors = {"gve": gve, "qwen3-vl": qwen3_vl}[family](clone, folder, asked)
-    np.save(folder / "vectors.npy", vectors)
+    np.savez(folder / "vectors.npz", **vectors)
 
 
 if __name__ == "__main__":

@@ -346,7 +346,7 @@ def sample_frames(
     return _decode_frames(path, timeline, _sample(timeline, fps, most, least), pixels)
 
 
-def sample_evenly(path: Path, fps: float, most: int, least: int) -> list[Frame]:
+def sample_evenly(path: Path, fps: float, most: int, least: int) -> tuple[list[Frame], float]:
     """Frames of a video from its first to its last, equally many apart, as qwen-vl-utils takes them.
 
     Their number is `fps` times the duration, rounded down to an even number, at least `least` and at most
@@ -359,7 +359,8 @@ def sample_evenly(path: Path, fps: float, most: int, least: int) -> list[Frame]:
         least: Frames at least.
 
     Returns:
-        In the order in which they are shown, each once; damaged frames are left out.
+        The frames in the order in which they are shown, each once, without damaged ones; and how many were
+        taken per second of the video.
 
     Raises:
         MissingExtra: If PyAV is not installed.
@@ -371,7 +372,8 @@ def sample_evenly(path: Path, fps: float, most: int, least: int) -> list[Frame]:
     asked = min(max(timeline.duration * fps, least), most, len(shown))
     count = max(int(asked) // 2 * 2, 1)
     steps = [round(number * (len(shown) - 1) / max(1, count - 1)) for number in range(count)]
-    return _decode_frames(path, timeline, [shown[step] for step in steps], None)
+    frames = _decode_frames(path, timeline, [shown[step] for step in steps], None)
+    return frames, count / timeline.duration if timeline.duration > 0 else fps
 
 
 def _decode_frames(path: Path, timeline: Timeline, wanted: list[int], pixels: int | None) -> list[Frame]:

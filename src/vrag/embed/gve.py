@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from vrag.corpus.video import Frame
+    from vrag.embed.qwen_vl import PixelLimits
 
 __all__ = ["CLOSING", "GveEmbedder"]
 
@@ -33,7 +34,12 @@ class GveEmbedder(QwenVLEmbedder):
     """An `Embedder` for GVE: a Qwen2.5-VL, its chat template with the generation prompt, then `CLOSING`.
 
     Queries and items are worded alike. Videos are looked at once a second, at most 32 times; longer ones
-    evenly. The reference implementation's engine takes 8 frames of any video: `EmbedOptions(frames=8)`.
+    evenly. Where a number of frames is asked for, so many are taken of any video, by the rules of
+    qwen-vl-utils: `EmbedOptions(frames=8)` is what the reference implementation's engine does.
+
+    Positions are Qwen2.5-VL's, in three dimensions. The reference implementation computes them so for the
+    first batch of a process alone and counts tokens in one dimension from then on, by a state that it
+    forgets to clear; its vectors of pictures differ from these by that, those of texts do not.
 
     Args:
         model: A folder, or `ORGANISATION/NAME[@REVISION]` of the hub.
@@ -58,24 +64,31 @@ class GveEmbedder(QwenVLEmbedder):
         options = options or EmbedOptions()
         name = name or f"gve:{lasting_name(model)}"
         options.refuse_instructions(name)
+        self._asked_frames = options.frames
         super().__init__(model, options, name=name)
 
     def _word_item(self, parts: list[dict[str, str]]) -> str:
         messages = [{"role": "user", "content": parts}]
         return self._tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)
 
-    def _sample(self, path: Path) -> list[Frame]:
-        from vrag.corpus.video import sample_frames
+    def _limit_frames(self, options: EmbedOptions) -> PixelLimits:
+        least, most = self.frame_pixels
+        return (128 * _TOKEN_PIXELS if options.frames else least, most)
 
-        most = self._most_frames
-        return sample_frames(path, fps=_FPS, most=most, least=min(_MIN_FRAMES, most))
+    def _sample(self, path: Path) -> tuple[list[Frame], float]:
+        from vrag.corpus.video import sample_evenly, sample_frames
+
+        if self._asked_frames:
+            return sample_evenly(path, fps=_FPS, most=self._asked_frames, least=self._asked_frames)
+        frames = sample_frames(path, fps=_FPS, most=self.frames, least=_MIN_FRAMES)
+        return frames, rate([frame.seconds for frame in frames], _FPS)
 
     def _place_video(self, prompt: str, frames: list[Frame], grid: tuple[int, int]) -> str:  # noqa: ARG002
         steps, tokens = grid
         return prompt.replace(VIDEO_MARK, VIDEO_MARK * (steps * tokens), 1)
 
-    def _describe_video(self, frames: list[Frame]) -> dict[str, Any]:
-        seconds = self._frames.temporal_patch_size / rate([frame.seconds for frame in frames], _FPS)
+    def _describe_video(self, rate: float) -> dict[str, Any]:
+        seconds = self._frames.temporal_patch_size / rate
         return {"second_per_grid_ts": library("torch").tensor([seconds])}
 
     def _identity(self) -> dict[str, object]:
@@ -84,5 +97,5 @@ class GveEmbedder(QwenVLEmbedder):
             "family": "gve",
             "closing": self.closing,
             "size": self._sizes(),
-            "frames": [_FPS, self._most_frames, min(_MIN_FRAMES, self._most_frames)],
+            "frames": self._asked_frames or [_FPS, self.frames, _MIN_FRAMES],
         }

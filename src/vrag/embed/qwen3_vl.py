@@ -78,7 +78,7 @@ class Qwen3VLEmbedder(QwenVLEmbedder):
     def _word_query(self, parts: list[dict[str, str]]) -> str:
         return _render(self._tokenizer, self._query_instruction, parts)
 
-    def _sample(self, path: Path) -> list[Frame]:
+    def _sample(self, path: Path) -> tuple[list[Frame], float]:
         from vrag.corpus.video import sample_evenly
 
         return sample_evenly(

@@ -91,7 +91,7 @@ class QwenVLEmbedder(ABC):
         self._model = _load_network(folder, self.network, self._device.name, self._device.dtype)
         self._tokenizer = self._load_tokenizer(folder)
         self._images = _image_processor(folder, options, self.image_pixels)
-        self._frames = _image_processor(folder, options, self.frame_pixels)
+        self._frames = _image_processor(folder, options, self._limit_frames(options))
         self._most_frames = options.frames or self.frames
         self.dimension = int(self._model.config.get_text_config().hidden_size)
         parts = self._identity() | {"files": checkpoint_digest(folder), "precision": self._device.precision}
@@ -130,8 +130,8 @@ class QwenVLEmbedder(ABC):
         """
 
     @abstractmethod
-    def _sample(self, path: Path) -> list[Frame]:
-        """The frames of a video to look at."""
+    def _sample(self, path: Path) -> tuple[list[Frame], float]:
+        """The frames of a video to look at, and how many there are per second of it."""
 
     @abstractmethod
     def _place_video(self, prompt: str, frames: list[Frame], grid: tuple[int, int]) -> str:
@@ -143,13 +143,17 @@ class QwenVLEmbedder(ABC):
             grid: How many steps in time there are, and the tokens of each.
         """
 
-    def _describe_video(self, frames: list[Frame]) -> dict[str, Any]:  # noqa: ARG002
+    def _describe_video(self, rate: float) -> dict[str, Any]:  # noqa: ARG002
         """What the network is told of a video besides its patches."""
         return {}
 
     @abstractmethod
     def _identity(self) -> dict[str, object]:
         """Everything but files and precision that vectors depend on."""
+
+    def _limit_frames(self, options: EmbedOptions) -> PixelLimits:  # noqa: ARG002
+        """Pixels of a frame at least and at most, unless the options say otherwise."""
+        return self.frame_pixels
 
     def _word_query(self, parts: list[dict[str, str]]) -> str:
         return self._word_item(parts)
@@ -238,13 +242,13 @@ class QwenVLEmbedder(ABC):
 
     def _add_video(self, prompt: str, path: Path, inputs: _VisualInputs) -> str:
         try:
-            frames = self._sample(path)
+            frames, rate = self._sample(path)
         except (CorpusError, OSError) as error:
             raise EmbedError(f"The video {path.name} cannot be read: {error}") from error
         if not frames:
             raise EmbedError(f"The video {path.name} has no frames.")
         patches, grid = video_patches(self._frames, [frame.image.convert("RGB") for frame in frames])
-        inputs.add(pixel_values_videos=patches, video_grid_thw=grid, **self._describe_video(frames))
+        inputs.add(pixel_values_videos=patches, video_grid_thw=grid, **self._describe_video(rate))
         steps = int(grid[0][0])
         tokens = len(patches) // self._frames.merge_size**2 // steps
         return self._place_video(prompt, frames, (steps, tokens))
