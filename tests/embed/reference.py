@@ -151,17 +151,52 @@ def gve(
     seen, pixels = "", dict[str, Any]()
     if frames:
         grid, patches = video(processor, frames)
+        pixels["video_grid_thw"] = torch.tensor([grid])
         count = len(patches) // 4
         seen += f"<|vision_start|>{VIDEO * count}<|vision_end|>"
-        pixels |= {"pixel_values_videos": torch.tensor(patches), "video_grid_thw": torch.tensor([grid])}
+        pixels["pixel_values_videos"] = torch.tensor(patches)
         pixels["second_per_grid_ts"] = torch.tensor([2.0])
     if image:
         shown, given = show(processor, image)
         pixels |= given
         seen += f"<|vision_start|>{shown}<|vision_end|>"
     prompt = f"<|im_start|>user\n{seen}{text}<|im_end|>\n<|im_start|>assistant\n{closing}"
-    system = SYSTEM.format("You are a helpful assistant.")
-    return unit(run(network, tokens(folder), system + prompt, **pixels)[-1])
+    prompt = SYSTEM.format("You are a helpful assistant.") + prompt
+    if frames:
+        ids = tokens(folder)(prompt, add_special_tokens=False)["input_ids"]
+        video_id, image_id = tokens(folder).convert_tokens_to_ids([VIDEO, IMAGE])
+        grids = {video_id: pixels["video_grid_thw"][0].tolist(), image_id: pixels["image_grid_thw"][0].tolist() if image else []}
+        places = qwen2_5_places(ids, grids, {video_id: 2.0 * 2, image_id: 0.0})
+        pixels["position_ids"] = torch.tensor(places).T[:, None]
+    return unit(run(network, tokens(folder), prompt, **pixels)[-1])
+
+
+def qwen2_5_places(
+    ids: list[int], grids: dict[int, list[int]], steps: dict[int, float]
+) -> list[tuple[int, int, int]]:
+    """Time, row and column of every token, counted one by one.
+
+    Args:
+        ids: The tokens.
+        grids: Time, rows and columns of patches of the one video and the one picture, by their tokens.
+        steps: How much time passes from one step of each to the next.
+    """
+    places: list[tuple[int, int, int]] = []
+    seen = dict.fromkeys(grids, 0)
+    start = 0
+    for place, token in enumerate(ids):
+        if token in grids:
+            _, rows, columns = grids[token]
+            time, within = divmod(seen[token], rows // 2 * (columns // 2))
+            row, column = divmod(within, columns // 2)
+            places.append((start + int(time * steps[token]), start + row, start + column))
+            seen[token] += 1
+        else:
+            after = place and ids[place - 1] in grids
+            start = max(max(one) for one in places) + 1 if after else start
+            places.append((start, start, start))
+            start += 1
+    return places
 
 
 def video(processor: Any, frames: Sequence[Image], side: int = 14) -> tuple[list[int], NDArray[np.float32]]:

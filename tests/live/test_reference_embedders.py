@@ -6,7 +6,8 @@ Set `VRAG_REFERENCE` to a clone of its repository, and
   qwen-vl-utils 0.0.14 and decord;
 - `VRAG_QWEN3_VL_PYTHON` to one with transformers 4.57 in its place.
 
-The models are random, of the published architectures and laid out as published. Run with `-s` for the figures.
+The models are random, of the published architectures and laid out as published. Run with `-s` for
+the figures.
 """
 
 from __future__ import annotations
@@ -198,7 +199,7 @@ def open_qwen3_vl(folder: Path) -> Embedder:
         ("qwen3-vl", "qwen3-vl-embedding", 32, publish_qwen3_vl, open_qwen3_vl),
     ],
 )
-def test_vectors_are_the_references(  # noqa: PLR0913
+def test_vectors_are_the_references(
     tmp_path: Path,
     family: str,
     name: str,
@@ -224,9 +225,7 @@ def test_vectors_are_the_references(  # noqa: PLR0913
     wrong, start = list[str](), 0
     for modality, (things, bounds) in modalities.items():
         made = np.stack(vectors_of(embedder, modality, things))
-        found = {
-            batch: compare(made, right[start : start + len(things)]) for batch, right in theirs.items()
-        }
+        found = {batch: compare(made, right[start : start + len(things)]) for batch, right in theirs.items()}
         start += len(things)
         figures = (f"{batch} batch {one.difference:.1e} {one.cosine:.6f}" for batch, one in found.items())
         print(f"{family:9} {modality:17} {'; '.join(figures)}")  # noqa: T201 - the figures are the point

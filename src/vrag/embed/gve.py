@@ -9,6 +9,7 @@ from vrag.embed.device import library
 from vrag.embed.frames import rate
 from vrag.embed.options import EmbedOptions
 from vrag.embed.qwen_vl import VIDEO_MARK, QwenVLEmbedder
+from vrag.embed.rotary import qwen2_5_positions
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -90,6 +91,9 @@ class GveEmbedder(QwenVLEmbedder):
     def _describe_video(self, rate: float) -> dict[str, Any]:
         seconds = self._frames.temporal_patch_size / rate
         return {"second_per_grid_ts": library("torch").tensor([seconds])}
+
+    def _positions(self, inputs: dict[str, Any]) -> dict[str, Any]:
+        return {"position_ids": qwen2_5_positions(self._model.config, inputs)}
 
     def _identity(self) -> dict[str, object]:
         return {

@@ -151,6 +151,10 @@ class QwenVLEmbedder(ABC):
     def _identity(self) -> dict[str, object]:
         """Everything but files and precision that vectors depend on."""
 
+    def _positions(self, inputs: dict[str, Any]) -> dict[str, Any]:  # noqa: ARG002
+        """Positions of tokens, where those of transformers are not the model's."""
+        return {}
+
     def _limit_frames(self, options: EmbedOptions) -> PixelLimits:  # noqa: ARG002
         """Pixels of a frame at least and at most, unless the options say otherwise."""
         return self.frame_pixels
@@ -211,6 +215,7 @@ class QwenVLEmbedder(ABC):
         config = self._model.config
         inputs: dict[str, Any] = {"input_ids": ids, "attention_mask": mask, **visual.joined()}
         inputs["mm_token_type_ids"] = (ids == config.image_token_id) + 2 * (ids == config.video_token_id)
+        inputs |= self._positions(inputs)
         on_device = {name: part.to(self._device.name) for name, part in inputs.items()}
         lengths = torch.tensor([len(sequence) for sequence in sequences])
         return on_device, lengths.tolist()
