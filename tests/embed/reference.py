@@ -165,7 +165,10 @@ def gve(
     if frames:
         ids = tokens(folder)(prompt, add_special_tokens=False)["input_ids"]
         video_id, image_id = tokens(folder).convert_tokens_to_ids([VIDEO, IMAGE])
-        grids = {video_id: pixels["video_grid_thw"][0].tolist(), image_id: pixels["image_grid_thw"][0].tolist() if image else []}
+        grids = {
+            video_id: pixels["video_grid_thw"][0].tolist(),
+            image_id: pixels["image_grid_thw"][0].tolist() if image else list[int](),
+        }
         places = qwen2_5_places(ids, grids, {video_id: 2.0 * 2, image_id: 0.0})
         pixels["position_ids"] = torch.tensor(places).T[:, None]
     return unit(run(network, tokens(folder), prompt, **pixels)[-1])

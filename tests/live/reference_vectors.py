@@ -2,9 +2,10 @@
 # ruff: noqa: ANN001, ANN201
 """Run by another Python, which has what the reference implementation needs: vectors by its own modules.
 
-Usage: python reference_vectors.py gve|qwen3-vl CLONE FOLDER. CLONE is a clone of the reference's repository,
+Usage: python reference_vectors.py gve|qwen3-vl|search CLONE FOLDER. CLONE is a clone of the reference's repository,
 FOLDER holds the model and `asked.json`: a list of `{"text", "image", "video"}`, each optional; queries are
-texts. Writes `vectors.npz` there. Nothing of the reference is changed.
+texts. Writes `vectors.npz` there. With `search`, FOLDER also holds `index/`
+and `queries.json`, and `found.json` is written. Nothing of the reference is changed.
 """
 
 from __future__ import annotations
@@ -57,7 +58,30 @@ def qwen3_vl(clone, folder, asked):
     return {"first": np.stack([model.process([one])[0].float().numpy() for one in asked])}
 
 
+def search(clone, folder):
+    """What the reference's engine finds with GVE in an index, by its own `load_index` and `search`.
+
+    Its constructor is left out: it refuses the very name of the model that it opens.
+    """
+    sys.path.insert(0, str(clone))
+    models = importlib.import_module("search_engine.models.GVE")
+    kind = importlib.import_module("search_engine.search_engine_faiss").SearchEngine
+    engine = object.__new__(kind)
+    engine.embed_model_name, engine.device = "Alibaba-NLP/GVE-3B", "cpu"
+    engine.embed_model_name_file = "Alibaba_NLP_GVE_3B"
+    model = str(folder / "qwen2_5_vl-gve")
+    engine.model = models.AutoModelForSentenceEmbeddingTriplet(model, torch_dtype=torch.float32)
+    engine.processor = models.VLProcessor(model)
+    engine.load_index(str(folder / "index"))
+    with torch.no_grad():
+        found = engine.search(json.loads((folder / "queries.json").read_text()), top_k=5)
+    (folder / "found.json").write_text(json.dumps(found))
+
+
 def main(family, clone, folder):
+    if family == "search":
+        search(clone, folder)
+        return
     asked = json.loads((folder / "asked.json").read_text())
     vectors = {"gve": gve, "qwen3-vl": qwen3_vl}[family](clone, folder, asked)
     np.savez(folder / "vectors.npz", **vectors)

@@ -94,6 +94,15 @@ def publish_qwen3_vl(folder: Path, tiny: Any) -> Path:  # noqa: ANN401
     return folder
 
 
+def publish_quietly(publish: Callable[[Path, Any], Path], folder: Path) -> Path:
+    sys.path.append(str(HERE.parent / "embed"))
+    tiny: Any = importlib.import_module("tiny_models")
+    sys.path.pop()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return publish(folder, tiny)
+
+
 def publish_processor(folder: Path, tiny: Any, images: str, processor: str) -> Path:  # noqa: ANN401
     settings = json.loads((folder / "preprocessor_config.json").read_text())
     settings |= {"image_processor_type": images, "processor_class": processor}
@@ -164,16 +173,15 @@ def vectors_of(embedder: Embedder, modality: str, things: list[dict[str, str]]) 
     return list(embedder.embed_items(contents))
 
 
-def run_reference(family: str, folder: Path) -> dict[str, np.ndarray]:
-    """The reference's vectors, by its own modules in its own environment."""
+def run_reference(task: str, python: str, folder: Path) -> None:
+    """Have the reference's own modules work on a folder, in their own environment."""
     script = shutil.copy(HERE / "reference_vectors.py", folder)
     (folder / "site").mkdir()
     shutil.copy(HERE / "torchvision_stub.py", folder / "site" / "sitecustomize.py")
-    command = [PYTHONS[family], script, family, CLONE, str(folder)]
+    command = [python, script, task, CLONE, str(folder)]
     environment = os.environ | {"PYTHONPATH": str(folder / "site"), "HF_HUB_OFFLINE": "1"}
     done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
     assert done.returncode == 0, done.stderr[-3000:]
-    return dict(np.load(folder / "vectors.npz"))
 
 
 def compare(made: np.ndarray, right: np.ndarray) -> Bounds:
@@ -209,18 +217,14 @@ def test_vectors_are_the_references(
 ) -> None:
     if not PYTHONS[family]:
         pytest.skip("no Python for the reference is named")
-    sys.path.append(str(HERE.parent / "embed"))
-    tiny: Any = importlib.import_module("tiny_models")
-    sys.path.pop()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        model = publish(tmp_path / name, tiny)
+    model = publish_quietly(publish, tmp_path / name)
     write_media(tmp_path, side)
     modalities = asked(tmp_path)
     (tmp_path / "asked.json").write_text(
         json.dumps([one for things, _ in modalities.values() for one in things])
     )
-    theirs = run_reference(family, tmp_path)
+    run_reference(family, PYTHONS[family], tmp_path)
+    theirs: dict[str, np.ndarray] = dict(np.load(tmp_path / "vectors.npz"))
     embedder = open_model(model)
     wrong, start = list[str](), 0
     for modality, (things, bounds) in modalities.items():
@@ -232,3 +236,35 @@ def test_vectors_are_the_references(
         if found["first"].difference > bounds.difference or found["first"].cosine < bounds.cosine:
             wrong.append(modality)
     assert not wrong
+
+
+def test_an_exported_index_is_searched_alike(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """GVE, with the reference's own `load_index` and `search`, which run FAISS."""
+    if not PYTHONS["gve"]:
+        pytest.skip("no Python for the reference is named")
+    from vrag.compat import SearchEngine
+    from vrag.index.reference_export import export_faiss
+    from vrag.index.store import Collection
+
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    model = publish_quietly(publish_gve, tmp_path / "qwen2_5_vl-gve")
+    files = tmp_path / "files"
+    files.mkdir()
+    write_media(files, 28)
+    for number, text in enumerate(TEXTS):
+        (files / f"note{number}.txt").write_text(text)
+    engine = SearchEngine(str(model))
+    engine.build_index(str(files), str(tmp_path / "own"))
+    export_faiss(Collection.open(tmp_path / "own"), tmp_path / "index", model="Alibaba-NLP/GVE-3B")
+    (tmp_path / "queries.json").write_text(json.dumps(TEXTS))
+    run_reference("search", PYTHONS["gve"], tmp_path)
+    theirs = json.loads((tmp_path / "found.json").read_text())
+    imported = SearchEngine(str(model))
+    imported.load_index(str(tmp_path / "index"))
+    for searched in (engine, imported):
+        ours = searched.search(TEXTS, top_k=5)
+        for own, other in zip(ours, theirs, strict=True):
+            assert own["score"] == pytest.approx(other["score"], abs=1e-5)
+            assert [one["type"] for one in own["data"]] == [one["type"] for one in other["data"]]
+    assert all(Path(one["file_path"]).is_file() for found in theirs for one in found["data"])
+    print(f"search: {sum(len(found['data']) for found in theirs)} hits, the same scores")  # noqa: T201

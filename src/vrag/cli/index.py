@@ -27,6 +27,7 @@ from vrag.cli.display import (
 from vrag.cli.importing import import_index
 from vrag.cli.paths import missing, nothing_read
 from vrag.cli.publishing import publish
+from vrag.cli.reference_export import export_index
 from vrag.settings import load_settings
 
 if TYPE_CHECKING:
@@ -48,6 +49,7 @@ class Engine(StrEnum):
 app = typer.Typer(help="Bring documents into a collection, and look after it.", no_args_is_help=True)
 app.command("import")(import_index)
 app.command("publish")(publish)
+app.command("export")(export_index)
 
 
 @app.command()

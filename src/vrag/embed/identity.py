@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     from vrag.embed.base import Marked
 
-__all__ = ["RETIRED", "check_same"]
+__all__ = ["RETIRED", "check_retired", "check_same"]
 
 RETIRED = frozenset({"gve-reference"})
 """Schemes whose embedders made wrong vectors in earlier versions; as names they stand for `gve`."""
@@ -29,8 +29,7 @@ def check_same(ours: Marked, theirs: Marked) -> None:
     """
     if ours.fingerprint == theirs.fingerprint:
         return
-    if ours.name.partition(":")[0] in RETIRED:
-        raise _retired(ours)
+    check_retired(ours)
     raise FingerprintMismatch(
         f"The collection was built with the embedder {ours.name} and is now used with the embedder "
         f"{theirs.name}: {_differences(ours, theirs)}.",
@@ -38,9 +37,19 @@ def check_same(ours: Marked, theirs: Marked) -> None:
     )
 
 
-def _retired(ours: Marked) -> FingerprintMismatch:
-    model = ours.name.partition(":")[2]
-    return FingerprintMismatch(
+def check_retired(ours: Marked) -> None:
+    """Refuse what was built with an embedder that made wrong vectors.
+
+    Args:
+        ours: What the collection keeps of its embedder.
+
+    Raises:
+        FingerprintMismatch: If it was; says how to make it anew.
+    """
+    scheme, _, model = ours.name.partition(":")
+    if scheme not in RETIRED:
+        return
+    raise FingerprintMismatch(
         f"The collection was built with {ours.name}, which left out the token whose state GVE's vector is: "
         "its vectors, or those of the queries asked of it, were wrong.",
         f"Make a new collection with gve:{model}. Of an imported index: `vrag index import DIR --collection "
