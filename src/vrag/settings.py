@@ -125,6 +125,17 @@ class Settings(BaseSettings):
     embed_pixels: int = Field(
         default=0, ge=0, description="Pixels of a picture that an embedder is shown at most; 0 for its own."
     )
+    embed_frames: int = Field(
+        default=0, ge=0, description="Frames of a video that an embedder is shown at most; 0 for its own."
+    )
+    embed_query_instruction: str = Field(
+        default="",
+        description="What Qwen3-VL-Embedding is asked to do with a query; empty for its own sentence.",
+    )
+    embed_document_instruction: str = Field(
+        default="",
+        description="The same for items; a collection keeps it, since it decides their vectors.",
+    )
     embed_key: SecretStr = Field(
         default=SecretStr(""), description="Key for an embedder that is a server; sent as a bearer token."
     )

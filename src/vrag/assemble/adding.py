@@ -156,10 +156,15 @@ def load_embedder(settings: Settings, spec: str, kept: Mapping[str, str | int] |
         opening["dtype"] = settings.dtype
     if settings.embed_pixels:
         opening["max_pixels"] = settings.embed_pixels
+    if settings.embed_frames:
+        opening["frames"] = settings.embed_frames
+    if settings.embed_document_instruction:
+        opening["document_instruction"] = settings.embed_document_instruction
     return open_embedder(
         spec,
         device=settings.device,
         batch=settings.batch,
+        query_instruction=settings.embed_query_instruction,
         api_key=settings.key("embed_key") if "://" in spec else settings.embed_key.get_secret_value() or None,
         **opening,
     )

@@ -36,9 +36,11 @@ __all__ = [
     "Collection",
     "Collections",
     "Device",
+    "DocumentInstruction",
     "Embedder",
     "Json",
     "Model",
+    "QueryInstruction",
     "RankBy",
     "SearchUrl",
     "Waiting",
@@ -76,8 +78,19 @@ Collections = typer.Option(
 )
 Embedder = typer.Option(
     None,
-    help="Model that makes vectors: a short name, `sentence:MODEL`, `gve:MODEL`, `remote:MODEL@URL`.",
+    help="Model that makes vectors: a short name, `sentence:MODEL`, `gve:MODEL`, `qwen3-vl:MODEL`, "
+    "`remote:MODEL@URL`.",
     show_default="the collection's own",
+)
+QueryInstruction = typer.Option(
+    None,
+    help="What Qwen3-VL-Embedding is asked to do with the query.",
+    show_default="VRAG_EMBED_QUERY_INSTRUCTION, or the model's own",
+)
+DocumentInstruction = typer.Option(
+    None,
+    help="What Qwen3-VL-Embedding is asked to do with items; kept by the collection.",
+    show_default="VRAG_EMBED_DOCUMENT_INSTRUCTION, or the model's own",
 )
 Device = typer.Option(None, help="Where models run: cpu, cuda, cuda:1.", show_default="VRAG_DEVICE")
 RankBy = typer.Option(
@@ -108,6 +121,7 @@ def search_settings(
     collections: list[str] | None,
     ranking: str | None,
     embedder: str | None,
+    query_instruction: str | None,
     device: str | None,
     reranker: str | None,
 ) -> Settings:
@@ -116,6 +130,7 @@ def search_settings(
         collections=collections or None,
         ranking=ranking,
         embedder=embedder,
+        embed_query_instruction=query_instruction,
         device=device,
         reranker=reranker,
     ).settings

@@ -13,6 +13,7 @@ from vrag.cli.again import again
 from vrag.cli.display import (
     Collection,
     Device,
+    DocumentInstruction,
     Embedder,
     Json,
     add_progress,
@@ -26,6 +27,7 @@ from vrag.cli.display import (
 from vrag.cli.importing import import_index
 from vrag.cli.paths import missing, nothing_read
 from vrag.cli.publishing import publish
+from vrag.cli.reference_export import export_index
 from vrag.settings import load_settings
 
 if TYPE_CHECKING:
@@ -47,6 +49,7 @@ class Engine(StrEnum):
 app = typer.Typer(help="Bring documents into a collection, and look after it.", no_args_is_help=True)
 app.command("import")(import_index)
 app.command("publish")(publish)
+app.command("export")(export_index)
 
 
 @app.command()
@@ -59,6 +62,7 @@ def add(
     ocr: bool | None = typer.Option(None, "--ocr/--no-ocr", help="Read pages without text by OCR."),
     workers: int | None = typer.Option(None, help="Processes that read files; 0 for one per core."),
     embedder: str | None = Embedder,
+    document_instruction: str | None = DocumentInstruction,
     device: str | None = Device,
     engine: Engine = typer.Option(Engine.LOCAL, help="Work on this machine, or on a Ray cluster."),
     retry_failed: bool = typer.Option(
@@ -86,7 +90,13 @@ def add(
     from vrag.index.embedding import local
 
     report = load_settings(
-        collection=collection, dpi=dpi, ocr=ocr, workers=workers, embedder=embedder, device=device
+        collection=collection,
+        dpi=dpi,
+        ocr=ocr,
+        workers=workers,
+        embedder=embedder,
+        embed_document_instruction=document_instruction,
+        device=device,
     )
     if fault := missing(paths):
         raise fault

@@ -124,6 +124,7 @@ class RemoteEmbedder:
         self.kind = kind
         scheme = "pooling" if kind is VectorKind.MULTI else "remote-chat" if chat else "remote"
         self.name = name or f"{scheme}:{address}"
+        options.refuse_instructions(self.name)
         self._chat = chat
         headers = {"Authorization": f"Bearer {options.api_key}"} if options.api_key else {}
         limits = httpx.Timeout(options.timeout, connect=_CONNECT_SECONDS)

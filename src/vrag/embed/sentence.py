@@ -54,6 +54,7 @@ class SentenceEmbedder:
     def __init__(self, model: str, options: EmbedOptions | None = None, *, name: str = "") -> None:
         self._options = options = options or EmbedOptions()
         self.name = name or f"sentence:{lasting_name(model)}"
+        options.refuse_instructions(self.name)
         self._device = open_device(options)
         self._layout = layout = read_layout(find_checkpoint(model))
         if layout.role is Role.RERANK:
