@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-import logging
 import threading
 from typing import TYPE_CHECKING, Any, cast
 
 from vrag.embed.device import library
+from vrag.embed.load_report import check_reports, collect_reports
 from vrag.errors import EmbedError
 
 if TYPE_CHECKING:
@@ -76,41 +76,23 @@ def loading() -> Generator[None, None, None]:
     model takes no videos, and must not be saved again. May be entered within itself.
 
     Raises:
-        EmbedError: If the checkpoint lacks weights, which transformers would fill with random numbers.
+        EmbedError: If a checkpoint lacks weights, which transformers would fill with random numbers, or an
+            adapter has weights that do not fit its base model.
     """
-    log = logging.getLogger("transformers.modeling_utils")
-    report = _Missing()
     with _one_at_a_time, contextlib.ExitStack() as undo:
         bars = library("transformers.utils.logging")
         if bars.is_progress_bar_enabled():
             bars.disable_progress_bar()
             undo.callback(bars.enable_progress_bar)
-        if not log.isEnabledFor(logging.WARNING):  # the report of missing weights is a warning
-            root = logging.getLogger("transformers")
-            undo.callback(root.setLevel, root.level)
-            root.setLevel(logging.WARNING)
-        log.addFilter(report)
-        undo.callback(log.removeFilter, report)
+        reports = undo.enter_context(collect_reports())
         if not library("transformers.utils").is_torchvision_available():
             undo.enter_context(_without_video())
-        yield
-    if report.text:
-        raise EmbedError(
-            f"The checkpoint lacks weights, which would be random: {report.text}", "Download it again."
-        )
-
-
-class _Missing(logging.Filter):
-    """Keeps the report of missing weights, and lets no report of loading through to the terminal."""
-
-    text = ""
-
-    def filter(self, record: logging.LogRecord) -> bool:
-        message = record.getMessage()
-        if "MISSING" in message:
-            lines = [line.strip() for line in message.splitlines() if "MISSING" in line]
-            self.text = self.text or "; ".join(lines[:3])
-        return record.levelno >= logging.ERROR
+        try:
+            yield
+        except (EmbedError, RuntimeError, ValueError):
+            check_reports(reports)  # names the tensors, where transformers refers to its log
+            raise
+        check_reports(reports)
 
 
 @contextlib.contextmanager
