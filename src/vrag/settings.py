@@ -125,6 +125,11 @@ class Settings(BaseSettings):
     embed_pixels: int = Field(
         default=0, ge=0, description="Pixels of a picture that an embedder is shown at most; 0 for its own."
     )
+    visual_tokens: int = Field(
+        default=768,
+        ge=0,
+        description="Visual tokens of a picture at most, for embedders of many vectors; 0 for their own limit.",
+    )
     embed_key: SecretStr = Field(
         default=SecretStr(""), description="Key for an embedder that is a server; sent as a bearer token."
     )

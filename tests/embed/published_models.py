@@ -142,7 +142,10 @@ def colpali(folder: Path, base: Path, seed: int = 21) -> Path:
     }
     made = transformers.PaliGemmaConfig(**json.loads(json.dumps(config)))
     network = tiny.enlarge(transformers.PaliGemmaModel(made))
-    old_names = {"language_model.": "model.language_model.model.", "vision_tower.": "model.vision_tower.vision_model."}
+    old_names = {
+        "language_model.": "model.language_model.model.",
+        "vision_tower.": "model.vision_tower.vision_model.",
+    }
     old_names["multi_modal_projector."] = "model.multi_modal_projector."
     weights = {}
     for name, weight in network.state_dict().items():

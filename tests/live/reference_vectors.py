@@ -1,5 +1,5 @@
 # pyright: basic
-# ruff: noqa: ANN001, ANN201, ANN002, ANN003, ANN202
+# ruff: noqa: ANN001, ANN201, ANN003, ANN202
 """Run by another Python, which has what the reference implementation needs: vectors of its own embedder.
 
 Usage: python reference_vectors.py CLONE FOLDER, with models, pages and `asked.json` in FOLDER, as

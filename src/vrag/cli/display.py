@@ -41,6 +41,7 @@ __all__ = [
     "Model",
     "RankBy",
     "SearchUrl",
+    "VisualTokens",
     "Waiting",
     "add_progress",
     "complain",
@@ -78,6 +79,12 @@ Embedder = typer.Option(
     None,
     help="Model that makes vectors: a short name, `sentence:MODEL`, `gve:MODEL`, `remote:MODEL@URL`.",
     show_default="the collection's own",
+)
+VisualTokens = typer.Option(
+    None,
+    min=0,
+    help="Visual tokens of a page at most, for an embedder of many vectors; 0 for its own limit.",
+    show_default="the collection's own, or 768",
 )
 Device = typer.Option(None, help="Where models run: cpu, cuda, cuda:1.", show_default="VRAG_DEVICE")
 RankBy = typer.Option(

@@ -10,9 +10,13 @@ from vrag.errors import EmbedError
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["DTYPES", "EmbedOptions", "EmbedSettings", "kept_settings"]
+__all__ = ["DTYPES", "VISUAL_TOKENS", "EmbedOptions", "EmbedSettings", "kept_settings"]
 
 DTYPES = ("auto", "float32", "bfloat16", "float16")
+VISUAL_TOKENS = 768
+"""Visual tokens of a picture at most, for models of many vectors: what ColQwen2 was trained and measured with
+(Faysse et al. 2024, "ColPali"). Its published preprocessor allows 16,384; a page of 2,000 × 1,600 pixels
+would have 4,100 vectors."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,6 +37,9 @@ class EmbedOptions:
     """Pictures smaller than this many pixels are enlarged; None for what the model says."""
     max_pixels: int | None = None
     """Pictures larger than this many pixels are reduced; None for what the model says."""
+    visual_tokens: int = VISUAL_TOKENS
+    """Visual tokens of a picture at most, for models of many vectors; 0 for what the model says. Where
+    `max_pixels` is given, it decides."""
     api_key: str | None = None
     """Bearer token of a remote server."""
     timeout: float = 120.0
@@ -48,6 +55,11 @@ class EmbedOptions:
             least is not None and most is not None and least > most
         ):
             raise EmbedError(f"Pictures cannot have between {least} and {most} pixels.")
+        if self.visual_tokens < 0:
+            raise EmbedError(
+                f"A picture cannot have {self.visual_tokens} visual tokens.",
+                "Ask for one or more, or for 0: as many as the model allows.",
+            )
 
     def settings(self, dtype: str) -> dict[str, str | int]:
         """What decides vectors besides the weights: `Embedder.settings` of models that run here.
@@ -65,6 +77,7 @@ class EmbedSettings(TypedDict, total=False):
     dtype: str
     min_pixels: int
     max_pixels: int
+    visual_tokens: int
 
 
 def kept_settings(kept: Mapping[str, object]) -> EmbedSettings:
@@ -72,9 +85,11 @@ def kept_settings(kept: Mapping[str, object]) -> EmbedSettings:
 
     Args:
         kept: The settings that the collection keeps of its embedder. Others than those named above are
-            matters of embedders of other packages, and left out.
+            matters of embedders of other packages, and left out. A collection without `visual_tokens` is
+            of a model that needs no limit, or was made before there was one: the model's own stands.
     """
-    chosen = EmbedSettings()
+    tokens = kept.get("visual_tokens")
+    chosen = EmbedSettings(visual_tokens=tokens if isinstance(tokens, int) else 0)
     dtype, least, most = (kept.get(name) for name in ("dtype", "min_pixels", "max_pixels"))
     if isinstance(dtype, str):
         chosen["dtype"] = dtype

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from vrag.embed.device import library
 from vrag.embed.load_report import check_reports, collect_reports
+from vrag.embed.options import EmbedOptions
 from vrag.errors import EmbedError
 
 if TYPE_CHECKING:
@@ -15,9 +16,7 @@ if TYPE_CHECKING:
 
     from PIL.Image import Image
 
-    from vrag.embed.options import EmbedOptions
-
-__all__ = ["PROCESSOR_SETTINGS", "image_backend", "loading", "rgb", "set_pixels"]
+__all__ = ["PROCESSOR_SETTINGS", "image_backend", "limit_visual_tokens", "loading", "rgb", "set_pixels"]
 
 PROCESSOR_SETTINGS = {"backend": "pil"}
 """How processors are loaded. Resized by PIL and by torchvision, the same picture gives vectors that differ
@@ -51,6 +50,29 @@ def set_pixels(processor: Any, options: EmbedOptions) -> None:  # noqa: ANN401
         least, most = size["shortest_edge"], size["longest_edge"]
         raise EmbedError(f"Pictures cannot have between {least} and {most} pixels.", "Set both limits.")
     part.size = type(part.size)(**size)
+
+
+def limit_visual_tokens(processor: Any, most: int) -> bool:  # noqa: ANN401
+    """Have pictures reduced to so many visual tokens at most, where the processor would allow more.
+
+    Args:
+        processor: Any; only those of Qwen-VL models, whose pictures have as many tokens as they have pixels
+            to a token, are changed.
+        most: Visual tokens of a picture.
+
+    Returns:
+        Whether the limit of the processor was lowered.
+    """
+    part = getattr(processor, "image_processor", None)
+    sides = (getattr(part, "patch_size", None), getattr(part, "merge_size", None))
+    size = dict(getattr(part, "size", None) or {})
+    if not all(isinstance(side, int) for side in sides) or not size.get("longest_edge"):
+        return False
+    pixels = most * (cast("int", sides[0]) * cast("int", sides[1])) ** 2
+    if size["longest_edge"] <= pixels:
+        return False
+    set_pixels(processor, EmbedOptions(max_pixels=pixels))
+    return True
 
 
 def image_backend(processor: Any) -> str:  # noqa: ANN401

@@ -7,7 +7,7 @@ from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Protocol, cast
 
 from vrag.embed.base import VectorKind
-from vrag.embed.options import EmbedOptions
+from vrag.embed.options import VISUAL_TOKENS, EmbedOptions
 from vrag.errors import EmbedError
 
 if TYPE_CHECKING:
@@ -57,6 +57,7 @@ def open_embedder(
     batch: int = 8,
     min_pixels: int | None = None,
     max_pixels: int | None = None,
+    visual_tokens: int = VISUAL_TOKENS,
     api_key: str | None = None,
     timeout: float = 120.0,
 ) -> Embedder:
@@ -75,6 +76,7 @@ def open_embedder(
         batch=batch,
         min_pixels=min_pixels,
         max_pixels=max_pixels,
+        visual_tokens=visual_tokens,
         api_key=api_key,
         timeout=timeout,
     )
