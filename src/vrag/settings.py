@@ -128,7 +128,7 @@ class Settings(BaseSettings):
     visual_tokens: int = Field(
         default=768,
         ge=0,
-        description="Visual tokens of a picture at most, for embedders of many vectors; 0 for their own limit.",
+        description="Visual tokens of a picture at most, with many vectors each; 0 for the model's own.",
     )
     embed_key: SecretStr = Field(
         default=SecretStr(""), description="Key for an embedder that is a server; sent as a bearer token."

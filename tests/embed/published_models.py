@@ -58,7 +58,8 @@ def colqwen2(folder: Path, base: Path, seed: int = 20) -> Path:
             name: getattr(text, name)
             for name in (
                 "vocab_size hidden_size intermediate_size num_hidden_layers num_attention_heads "
-                "num_key_value_heads max_position_embeddings rms_norm_eps hidden_act eos_token_id pad_token_id"
+                "num_key_value_heads max_position_embeddings rms_norm_eps hidden_act eos_token_id "
+                "pad_token_id"
             ).split()
         },
         "bos_token_id": tokenizer.pad_token_id,
@@ -186,6 +187,15 @@ def merged(base: Path, adapter: Path) -> Weights:
             target = name.removeprefix("base_model.model.").replace(".lora_A.", ".")
             weights[target] = weights[target] + ALPHA / RANK * up @ down
     return weights
+
+
+def today(name: str) -> str:
+    """The name that a tensor of a base model has in transformers 5."""
+    if name.startswith("model.language_model.model."):
+        return name.replace("model.language_model.model.", "language_model.")
+    if name.startswith(("model.vision_tower.", "model.multi_modal_projector.")):
+        return name.removeprefix("model.").replace("vision_tower.vision_model.", "vision_tower.")
+    return name.replace("model.", "language_model.", 1) if name.startswith("model.") else name
 
 
 def _write_base(base: Path, weights: Weights, config: dict[str, Any]) -> None:

@@ -49,7 +49,7 @@ class EmbedderFactory(Protocol):
         ...
 
 
-def open_embedder(
+def open_embedder(  # noqa: PLR0913 - one for each setting
     spec: str,
     *,
     device: str = "auto",
