@@ -26,34 +26,72 @@ RANK, ALPHA, DIMENSION = 4, 8, 128
 TARGETS = "(.*({part}).*(down_proj|gate_proj|up_proj|k_proj|q_proj|v_proj|o_proj).*$|.*(custom_text_proj).*$)"
 LANGUAGE_LAYER = re.compile(r"(^model|language_model\.model)\.layers\.\d+\.(self_attn|mlp)\.\w+_proj\.weight")
 QWEN2_VL_MAX_PIXELS = 12_845_056
+QWEN2_VL_2B = {
+    "vocab_size": 151_936,
+    "hidden_size": 1536,
+    "intermediate_size": 8960,
+    "num_hidden_layers": 1,
+    "num_attention_heads": 12,
+    "num_key_value_heads": 2,
+    "rope_parameters": {"rope_type": "default", "rope_theta": 1e6, "mrope_section": [16, 24, 24]},
+}
+QWEN2_VL_VISION = {"depth": 1, "embed_dim": 1280, "num_heads": 16, "mlp_ratio": 4}
+GEMMA_2B = {
+    "vocab_size": 257_216,
+    "hidden_size": 2048,
+    "intermediate_size": 16_384,
+    "num_hidden_layers": 1,
+    "num_attention_heads": 8,
+    "num_key_value_heads": 1,
+    "head_dim": 256,
+    "num_image_tokens": 1024,
+}
+SIGLIP_SO400M = {
+    "hidden_size": 1152,
+    "intermediate_size": 4304,
+    "num_hidden_layers": 1,
+    "num_attention_heads": 16,
+    "image_size": 448,
+    "num_image_tokens": 1024,
+    "projection_dim": 2048,
+}
 QUERY_TEMPLATE = "{{{{ '{before}' }}}}{{{{ part.text }}}}{{{{ '{augmentation}' * 10 }}}}{{{{ '{after}' }}}}"
 
 
-def colqwen2(folder: Path, base: Path, seed: int = 20) -> Path:
+def colqwen2(folder: Path, base: Path, seed: int = 20, *, wide: bool = False) -> Path:
     """The layout of `vidore/colqwen2-v1.0` over `vidore/colqwen2-base`.
 
     Args:
         folder: Where the adapter goes.
         base: Where the base model goes.
         seed: Of the random weights.
+        wide: Whether sizes are the published ones, but for one layer of each part, in bfloat16.
     """
     tiny.seeded(seed)
     tokenizer = tiny.tokenizer()
     tokenizer.padding_side = "left"
-    network = tiny.enlarge(tiny.load("transformers").Qwen2VLModel(tiny.qwen2_vl(tokenizer)))
-    weights = {name.replace("language_model.", "model."): w for name, w in network.state_dict().items()}
-    text = network.config.text_config
+    made = tiny.qwen2_vl(tokenizer)
+    if wide:
+        resize(made.text_config, QWEN2_VL_2B)
+        resize(made.vision_config, QWEN2_VL_VISION | {"hidden_size": made.text_config.hidden_size})
+    weights = _random(tiny.load("transformers").Qwen2VLModel, made, wide=wide)
+    weights = {name.replace("language_model.", "model."): weight for name, weight in weights.items()}
+    text = made.text_config
     config = {
         "architectures": ["ColQwen2"],
         "model_type": "qwen2_vl",
-        "rope_scaling": {"mrope_section": [2, 1, 1], "rope_type": "default", "type": "default"},
+        "rope_scaling": {
+            "mrope_section": text.rope_parameters["mrope_section"],
+            "rope_type": "default",
+            "type": "default",
+        },
         "rope_theta": 10_000.0,
         "sliding_window": 32_768,
         "use_sliding_window": False,
         "tie_word_embeddings": True,
         "torch_dtype": "float32",
         "transformers_version": "4.51.3",
-        "vision_config": network.config.vision_config.to_dict(),
+        "vision_config": made.vision_config.to_dict(),
         **{
             name: getattr(text, name)
             for name in (
@@ -92,13 +130,14 @@ def colqwen2(folder: Path, base: Path, seed: int = 20) -> Path:
     return folder
 
 
-def colpali(folder: Path, base: Path, seed: int = 21) -> Path:
+def colpali(folder: Path, base: Path, seed: int = 21, *, wide: bool = False) -> Path:
     """The layout of `vidore/colpali-v1.3` over `vidore/colpaligemma-3b-pt-448-base`.
 
     Args:
         folder: Where the adapter goes.
         base: Where the base model goes.
         seed: Of the random weights.
+        wide: Whether sizes are the published ones, but for one layer of each part, in bfloat16.
     """
     transformers = tiny.load("transformers")
     tiny.seeded(seed)
@@ -130,26 +169,27 @@ def colpali(folder: Path, base: Path, seed: int = 21) -> Path:
         "projection_dim": tiny.HIDDEN,
         "vision_use_head": False,
     }
+    text, vision = (text | GEMMA_2B, vision | SIGLIP_SO400M) if wide else (text, vision)
+    tokens = text["num_image_tokens"]
     config = {
         "architectures": ["ColPali"],
         "model_type": "paligemma",
-        "hidden_size": tiny.HIDDEN,
+        "hidden_size": text["hidden_size"],
         "image_token_index": tokenizer.convert_tokens_to_ids("<image>"),
-        "projection_dim": tiny.HIDDEN,
+        "projection_dim": text["hidden_size"],
         "torch_dtype": "float32",
         "transformers_version": "4.51.3",
         "text_config": text,
         "vision_config": vision,
     }
     made = transformers.PaliGemmaConfig(**json.loads(json.dumps(config)))
-    network = tiny.enlarge(transformers.PaliGemmaModel(made))
     old_names = {
         "language_model.": "model.language_model.model.",
         "vision_tower.": "model.vision_tower.vision_model.",
     }
     old_names["multi_modal_projector."] = "model.multi_modal_projector."
     weights = {}
-    for name, weight in network.state_dict().items():
+    for name, weight in _random(transformers.PaliGemmaModel, made, wide=wide).items():
         new, old = next(item for item in old_names.items() if name.startswith(item[0]))
         weights[old + name.removeprefix(new)] = weight
     _write_base(base, weights, config)
@@ -167,10 +207,10 @@ def colpali(folder: Path, base: Path, seed: int = 21) -> Path:
         "do_resize": True,
         "image_mean": [0.5] * 3,
         "image_std": [0.5] * 3,
-        "image_seq_length": 16,
+        "image_seq_length": tokens,
         "resample": 3,
         "rescale_factor": 1 / 255,
-        "size": {"height": 56, "width": 56},
+        "size": {"height": vision["image_size"], "width": vision["image_size"]},
     }
     tiny.write(folder, "preprocessor_config.json", pictures)
     return folder
@@ -198,11 +238,46 @@ def today(name: str) -> str:
     return name.replace("model.", "language_model.", 1) if name.startswith("model.") else name
 
 
+def resize(config: Any, sizes: dict[str, Any]) -> None:
+    """Replace some sizes of a configuration."""
+    for name, size in sizes.items():
+        setattr(config, name, size)
+    if getattr(config, "layer_types", None):
+        config.layer_types = config.layer_types[: config.num_hidden_layers]
+
+
+def fill(kind: Any, config: Any) -> Weights:
+    """Random weights in bfloat16 for a network of any size, one small block over and over.
+
+    Drawing each number would take most of the time of a test over a network of full width.
+    """
+    torch = tiny.load("torch")
+    with torch.device("meta"):
+        network = kind(config)
+    block = torch.randn(1_000_003).to(torch.bfloat16)  # a prime: rows of a matrix differ
+    weights: Weights = {}
+    for name, shape in ((name, weight.shape) for name, weight in network.state_dict().items()):
+        if len(shape) > 1:
+            spread = 3 * shape[1:].numel() ** -0.5
+            numbers = (spread * block).repeat(-(-shape.numel() // len(block)))[: shape.numel()]
+            weights[name] = numbers.reshape(shape)
+        else:
+            weights[name] = torch.full(shape, float(name.endswith("weight")), dtype=torch.bfloat16)
+    return weights
+
+
+def _random(kind: Any, config: Any, *, wide: bool) -> Weights:
+    return fill(kind, config) if wide else tiny.enlarge(kind(config)).state_dict()
+
+
 def _write_base(base: Path, weights: Weights, config: dict[str, Any]) -> None:
     torch, store = tiny.load("torch"), tiny.load("safetensors.torch")
     weights = {name: weight.detach().clone().contiguous() for name, weight in weights.items()}
-    weights["custom_text_proj.weight"] = torch.randn(DIMENSION, tiny.HIDDEN)
-    weights["custom_text_proj.bias"] = torch.randn(DIMENSION)
+    width, dtype = next(
+        (w.shape[1], w.dtype) for n, w in weights.items() if n.endswith("embed_tokens.weight")
+    )
+    weights["custom_text_proj.weight"] = torch.randn(DIMENSION, width).to(dtype)
+    weights["custom_text_proj.bias"] = torch.randn(DIMENSION).to(dtype)
     base.mkdir(parents=True, exist_ok=True)
     store.save_file(weights, base / "model.safetensors", metadata={"format": "pt"})
     tiny.write(base, "config.json", config)
@@ -216,7 +291,8 @@ def _write_adapter(folder: Path, base: Path, part: str) -> None:
     for name, weight in weights.items():
         if LANGUAGE_LAYER.search(name) or name == "custom_text_proj.weight":
             target = f"base_model.model.{name.removesuffix('.weight')}"
-            updates[f"{target}.lora_A.weight"] = torch.randn(RANK, weight.shape[1]) * 0.3
+            spread = 0.3 * (tiny.HIDDEN / weight.shape[1]) ** 0.5
+            updates[f"{target}.lora_A.weight"] = torch.randn(RANK, weight.shape[1]) * spread
             updates[f"{target}.lora_B.weight"] = torch.randn(weight.shape[0], RANK) * 0.3
     folder.mkdir(parents=True, exist_ok=True)
     store.save_file(updates, folder / "adapter_model.safetensors", metadata={"format": "pt"})

@@ -39,7 +39,7 @@ def check_projection(adapter: Path, base: Path, dense: Path | None) -> None:
         return
     if dense is None:
         raise EmbedError(
-            f"The adapter {adapter} trains a projection, and modules.json lists no module Dense that holds it.",
+            f"The adapter {adapter} trains a projection, and modules.json lists no module Dense for it.",
             "Use a revision with modules.json for sentence-transformers, or the merged model.",
         )
     weight, found = _tensor(base, "model", f"{PROJECTION}.weight"), _tensor(dense, "model", "linear.weight")
