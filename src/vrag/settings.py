@@ -136,6 +136,11 @@ class Settings(BaseSettings):
         default="",
         description="The same for items; a collection keeps it, since it decides their vectors.",
     )
+    visual_tokens: int = Field(
+        default=768,
+        ge=0,
+        description="Visual tokens of a picture at most, with many vectors each; 0 for the model's own.",
+    )
     embed_key: SecretStr = Field(
         default=SecretStr(""), description="Key for an embedder that is a server; sent as a bearer token."
     )

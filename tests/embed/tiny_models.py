@@ -164,29 +164,34 @@ def colqwen2_modules(folder: Path, native: Path, base: Path) -> Path:
     image_processor(14).save_pretrained(folder)
     processor = json.loads((folder / "preprocessor_config.json").read_text())
     write(folder, "preprocessor_config.json", processor | {"processor_class": "Qwen2VLProcessor"})
+    head = whole.embedding_proj_layer
+    projection(folder, head.weight.detach().clone(), head.bias.detach().clone())
+    return folder
+
+
+def projection(folder: Path, weight: Any, bias: Any) -> None:
+    """`modules.json` of a model of many vectors, and the projection that it lists as `1_Dense`."""
     parts = ["base.modules.transformer.Transformer", "base.modules.dense.Dense"]
     parts += [
         "multi_vector_encoder.modules.multi_vector_mask.MultiVectorMask",
         "base.modules.normalize.Normalize",
     ]
     modules(folder, "MultiVectorEncoder", [f"sentence_transformers.{part}" for part in parts])
-    head = whole.embedding_proj_layer
     dense = {
-        "in_features": HIDDEN,
-        "out_features": 16,
+        "in_features": weight.shape[1],
+        "out_features": weight.shape[0],
         "bias": True,
         "activation_function": "torch.nn.modules.linear.Identity",
         "module_input_name": "token_embeddings",
         "module_output_name": "token_embeddings",
     }
     write(folder / "1_Dense", "config.json", dense)
-    weights = {"linear.weight": head.weight.detach().clone(), "linear.bias": head.bias.detach().clone()}
+    weights = {"linear.weight": weight, "linear.bias": bias}
     load("safetensors.torch").save_file(weights, folder / "1_Dense" / "model.safetensors")
     write(folder / "2_MultiVectorMask", "config.json", {})
     names = {"module_input_name": "token_embeddings", "module_output_name": "token_embeddings"}
     write(folder / "3_Normalize", "config.json", names)
     modality_config(folder)
-    return folder
 
 
 def colpali(folder: Path, seed: int = 7) -> Path:

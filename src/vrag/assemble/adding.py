@@ -154,6 +154,8 @@ def load_embedder(settings: Settings, spec: str, kept: Mapping[str, str | int] |
     opening = kept_settings(kept or {})
     if settings.dtype != "auto":
         opening["dtype"] = settings.dtype
+    if kept is None or "visual_tokens" in settings.model_fields_set:
+        opening["visual_tokens"] = settings.visual_tokens
     if settings.embed_pixels:
         opening["max_pixels"] = settings.embed_pixels
     if settings.embed_frames:

@@ -43,6 +43,7 @@ __all__ = [
     "QueryInstruction",
     "RankBy",
     "SearchUrl",
+    "VisualTokens",
     "Waiting",
     "add_progress",
     "complain",
@@ -91,6 +92,12 @@ DocumentInstruction = typer.Option(
     None,
     help="What Qwen3-VL-Embedding is asked to do with items; kept by the collection.",
     show_default="VRAG_EMBED_DOCUMENT_INSTRUCTION, or the model's own",
+)
+VisualTokens = typer.Option(
+    None,
+    min=0,
+    help="Visual tokens of a page at most, for an embedder of many vectors; 0 for its own limit.",
+    show_default="the collection's own, or 768",
 )
 Device = typer.Option(None, help="Where models run: cpu, cuda, cuda:1.", show_default="VRAG_DEVICE")
 RankBy = typer.Option(

@@ -16,6 +16,7 @@ from vrag.cli.display import (
     DocumentInstruction,
     Embedder,
     Json,
+    VisualTokens,
     add_progress,
     emit_json,
     named_path,
@@ -32,8 +33,9 @@ from vrag.settings import load_settings
 
 if TYPE_CHECKING:
     from vrag.index.build import AddReport
+    from vrag.index.header import EmbedderMark
     from vrag.index.store import Collection as CollectionStore
-    from vrag.index.upkeep import RemoveReport
+    from vrag.index.upkeep import PageVectors, RemoveReport
     from vrag.types import Document
 
 __all__ = ["app"]
@@ -63,6 +65,7 @@ def add(
     workers: int | None = typer.Option(None, help="Processes that read files; 0 for one per core."),
     embedder: str | None = Embedder,
     document_instruction: str | None = DocumentInstruction,
+    visual_tokens: int | None = VisualTokens,
     device: str | None = Device,
     engine: Engine = typer.Option(Engine.LOCAL, help="Work on this machine, or on a Ray cluster."),
     retry_failed: bool = typer.Option(
@@ -96,6 +99,7 @@ def add(
         workers=workers,
         embedder=embedder,
         embed_document_instruction=document_instruction,
+        visual_tokens=visual_tokens,
         device=device,
     )
     if fault := missing(paths):
@@ -143,6 +147,8 @@ def status(collection: str | None = Collection, as_json: bool = Json) -> None:
         say(
             f"  vectors    {now.embedder.kind}, {now.embedder.dimension} numbers each, by {now.embedder.name}"
         )
+    if now.page_vectors is not None:
+        say(f"  a page     {_describe_page_vectors(now.page_vectors, now.embedder)}")
     if now.tier is not None:
         recall = "" if now.tier.recall is None else f"; finds {now.tier.recall:.1%} of the exact best ten"
         say(f"  searched   {now.tier.name}: {now.tier.reason}{recall}")
@@ -214,6 +220,14 @@ def _open(collection: str | None) -> CollectionStore:
     from vrag.index.store import Collection as Store
 
     return Store.open(load_settings(collection=collection).settings.collection)
+
+
+def _describe_page_vectors(found: PageVectors, embedder: EmbedderMark | None) -> str:
+    """How many vectors pages have, and how many visual tokens the embedder was opened for."""
+    count = str(found.most) if found.least == found.most else f"{found.least} to {found.most}"
+    limit = embedder.settings.get("visual_tokens") if embedder else None
+    shown = f"at most {limit} visual tokens" if limit else "visual tokens as the model allows"
+    return f"{count} vectors ({found.pages} counted), {shown}"
 
 
 def _tell_problems(title: str, documents: tuple[Document, ...]) -> None:

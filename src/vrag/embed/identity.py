@@ -33,7 +33,7 @@ def check_same(ours: Marked, theirs: Marked) -> None:
     raise FingerprintMismatch(
         f"The collection was built with the embedder {ours.name} and is now used with the embedder "
         f"{theirs.name}: {_differences(ours, theirs)}.",
-        "Use the one it was built with, as it was opened then, or build it again in another directory.",
+        _hint(ours, theirs),
     )
 
 
@@ -56,6 +56,12 @@ def check_retired(ours: Marked) -> None:
         f"NEW --embedder gve:{model}`, which takes its vectors as they are; of files: `vrag index add "
         f"PATH --collection NEW --embedder gve:{model}`. Words can still be searched: VRAG_RANKING=lexical.",
     )
+
+
+def _hint(ours: Marked, theirs: Marked) -> str:
+    hint = "Use the one it was built with, as it was opened then, or build it again in another directory."
+    before, now = (mark.settings.get("visual_tokens", 0) for mark in (ours, theirs))
+    return f"{hint} VRAG_VISUAL_TOKENS={before} sets visual_tokens as it was." if before != now else hint
 
 
 def _differences(ours: Marked, theirs: Marked) -> str:

@@ -15,6 +15,7 @@ from typing import Any, cast
 
 from vrag.embed.checkpoint import find_checkpoint, module_folder, read_json, read_settings
 from vrag.embed.device import library
+from vrag.embed.projection import check_projection
 from vrag.errors import EmbedError
 
 __all__ = ["QWEN3_INSTRUCTION", "Layout", "Role", "Route", "is_qwen3_vl_embedding", "read_layout"]
@@ -147,6 +148,10 @@ def _by_modules(folder: Path, modules: object) -> Layout:
         _check_part(kind, place)
     role = _role(folder, {kind.rpartition(".")[2] for kind, _ in parts})
     base = _base(folder)
+    if base is not None:
+        check_projection(
+            folder, base, next((place for kind, place in parts if kind.endswith(".Dense")), None)
+        )
     config = read_settings(base or folder, "config.json")
     return Layout(folder, role, Route.MODULES, config, base)
 

@@ -10,11 +10,23 @@ from vrag.errors import EmbedError
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["DTYPES", "MAX_FRAMES", "EmbedArguments", "EmbedOptions", "EmbedSettings", "kept_settings"]
+__all__ = [
+    "DTYPES",
+    "MAX_FRAMES",
+    "VISUAL_TOKENS",
+    "EmbedArguments",
+    "EmbedOptions",
+    "EmbedSettings",
+    "kept_settings",
+]
 
 DTYPES = ("auto", "float32", "bfloat16", "float16")
 MAX_FRAMES = 768
 """Frames of a video at most: the limit of Qwen's own code."""
+VISUAL_TOKENS = 768
+"""Visual tokens of a picture at most, for models of many vectors: what ColQwen2 was trained and measured with
+(Faysse et al. 2024, "ColPali"). Its published preprocessor allows 16,384; a page of 2,000 × 1,600 pixels
+would have 4,100 vectors."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,6 +53,9 @@ class EmbedOptions:
     """What the model is asked to do with a query; empty for its own sentence. Changes queries alone."""
     document_instruction: str = ""
     """The same for items. Decides their vectors, and is therefore part of the fingerprint."""
+    visual_tokens: int = VISUAL_TOKENS
+    """Visual tokens of a picture at most, for models of many vectors; 0 for what the model says. Where
+    `max_pixels` is given, it decides."""
     api_key: str | None = None
     """Bearer token of a remote server."""
     timeout: float = 120.0
@@ -60,6 +75,11 @@ class EmbedOptions:
             least is not None and most is not None and least > most
         ):
             raise EmbedError(f"Pictures cannot have between {least} and {most} pixels.")
+        if self.visual_tokens < 0:
+            raise EmbedError(
+                f"A picture cannot have {self.visual_tokens} visual tokens.",
+                "Ask for one or more, or for 0: as many as the model allows.",
+            )
 
     def settings(self, dtype: str) -> dict[str, str | int]:
         """What decides vectors besides the weights: `Embedder.settings` of models that run here.
@@ -98,6 +118,7 @@ class EmbedSettings(TypedDict, total=False):
     min_pixels: int | None
     max_pixels: int | None
     frames: int | None
+    visual_tokens: int
     document_instruction: str
 
 
@@ -116,10 +137,11 @@ def kept_settings(kept: Mapping[str, object]) -> EmbedSettings:
 
     Args:
         kept: The settings that the collection keeps of its embedder. Others than those named above are
-            matters of embedders of other packages, and left out.
+            matters of embedders of other packages, and left out. A collection without `visual_tokens` is
+            of a model that needs no limit, or was made before there was one: the model's own stands.
     """
-    chosen = EmbedSettings()
-    dtype, instruction = kept.get("dtype"), kept.get("document_instruction")
+    dtype, instruction, tokens = map(kept.get, ("dtype", "document_instruction", "visual_tokens"))
+    chosen = EmbedSettings(visual_tokens=tokens if isinstance(tokens, int) else 0)
     if isinstance(dtype, str):
         chosen["dtype"] = dtype
     if isinstance(instruction, str):

@@ -1,4 +1,4 @@
-"""Positions in three dimensions where transformers gives others than weights were trained with."""
+"""Positions and attention as embedding models were trained with, where transformers 5 has others."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from vrag.embed.device import library
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["qwen2_5_positions", "restore_positions"]
+__all__ = ["qwen2_5_positions", "restore_attention", "restore_positions"]
 
 
 def restore_positions(model: Any) -> bool:  # noqa: ANN401 - a network of transformers
@@ -98,3 +98,35 @@ def _parts(
             part = torch.stack(torch.meshgrid(*axes, indexing="ij")).reshape(3, -1)
         yield part + start
         start += int(part.max()) + 1
+
+
+def restore_attention(model: Any) -> bool:  # noqa: ANN401 - a network of transformers
+    """Give PaliGemma the attention over its whole input that ColPali was trained with.
+
+    A prompt is a prefix of PaliGemma: each token attends to all others (Beyer et al. 2024, "PaliGemma",
+    section on prefix-LM masking). transformers 5.23 does so for an input alone; once a batch has padding
+    and no `token_type_ids`, which processors leave out for texts, it masks causally, and vectors of the same
+    query then stand at cosines down to -.6 to each other. Here whatever comes without `token_type_ids` is
+    one prefix, whatever else is in the batch, as in transformers 4. Padding is masked as before.
+
+    Args:
+        model: Any network; only parts that are a `PaliGemmaModel` are changed.
+
+    Returns:
+        Whether there was such a part.
+    """
+    parts = [part for part in model.modules() if type(part).__name__ == "PaliGemmaModel"]
+    for part in parts:
+        part.forward = _as_prefix(part.forward)
+    return bool(parts)
+
+
+def _as_prefix(forward: Any) -> Any:  # noqa: ANN401
+    @functools.wraps(forward)
+    def attending(*arguments: Any, **inputs: Any) -> Any:  # noqa: ANN401
+        ids = inputs.get("input_ids")
+        if ids is not None and inputs.get("token_type_ids") is None:
+            inputs["token_type_ids"] = ids.new_zeros(ids.shape)
+        return forward(*arguments, **inputs)
+
+    return attending

@@ -222,14 +222,19 @@ class Table:
                 self._stamped = stamp, self._persistently(lambda: self._number(self._newest()))
             return self._stamped[1]
 
-    def read(self, columns: Sequence[str], where: str | None = None) -> Rows:
+    def read(self, columns: Sequence[str], where: str | None = None, most: int | None = None) -> Rows:
         """Some columns of the rows for which a SQL condition holds, in no particular order.
+
+        Args:
+            columns: Their names.
+            where: The condition; None for all rows.
+            most: How many rows to read at most; None for all.
 
         Raises:
             CollectionError: If the table cannot be read.
         """
         with self._turn, self._failures("read"):
-            return self._persistently(lambda: self._read(columns, where))
+            return self._persistently(lambda: self._read(columns, where, most))
 
     def batches(self, columns: Sequence[str], rows: int) -> Generator[ArrowTable]:
         """Some columns of all rows, some rows at a time, from one version; memory is bounded by those.
@@ -303,13 +308,14 @@ class Table:
                 # Unverified files can only be leftovers: the caller holds the one writer's lock.
                 handle.optimize(cleanup_older_than=keep, delete_unverified=True)
 
-    def _read(self, columns: Sequence[str], where: str | None) -> Rows:
+    def _read(self, columns: Sequence[str], where: str | None, most: int | None) -> Rows:
         handle = self._newest()
         if handle is None:
             schema = self.schema
             return Rows(0, schema.empty_table().select(list(columns)))
         query = handle.search().select(list(columns))
-        data = (query if where is None else query.where(where)).to_arrow()
+        query = query if where is None else query.where(where)
+        data = (query if most is None else query.limit(most)).to_arrow()
         return Rows(self._number(handle), data.select(list(columns)))
 
     def _find(self, key: str, values: Sequence[str], columns: Sequence[str]) -> ArrowTable:
