@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 
 from vrag.agent.policy import Message, Picture, Reply, Role, Text
 from vrag.agent.prompts import prompt
-from vrag.doctor.boxes import parse_box
-from vrag.doctor.conventions import Convention, Sample
-from vrag.doctor.coords import measure
+from vrag.grounding.box_reply import parse_box
+from vrag.grounding.conventions import Convention, Sample
+from vrag.grounding.measurement import measure
 from vrag.doctor.examine import Check, Status
-from vrag.doctor.pages import draw, make_pages
+from vrag.grounding.probe_pages import draw, make_pages
 from vrag.errors import ModelError
 from vrag.geometry import Size, View
 from vrag.profiles import PROFILES, profile_of
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from PIL.Image import Image
 
     from vrag.agent.policy import Policy
-    from vrag.doctor.coords import Measurement
-    from vrag.doctor.pages import Page
+    from vrag.grounding.measurement import Measurement
+    from vrag.grounding.probe_pages import Page
     from vrag.profiles import Profile
     from vrag.settings import Settings
 

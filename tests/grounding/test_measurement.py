@@ -7,9 +7,9 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from vrag.doctor.conventions import CONVENTIONS, Convention, Numbers, Sample, separates
-from vrag.doctor.coords import Fit, Measurement, measure
-from vrag.doctor.pages import COLORS, CONFUSION, Page, draw, make_pages
+from vrag.grounding.conventions import CONVENTIONS, Convention, Numbers, Sample, separates
+from vrag.grounding.measurement import Fit, Measurement, measure
+from vrag.grounding.probe_pages import COLORS, CONFUSION, Page, draw, make_pages
 from vrag.geometry import Box, Size, Space
 from vrag.profiles import PROFILES, Profile
 

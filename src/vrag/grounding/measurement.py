@@ -20,12 +20,12 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from vrag.doctor.conventions import CONVENTIONS, Convention
+from vrag.grounding.conventions import CONVENTIONS, Convention
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from vrag.doctor.conventions import Sample
+    from vrag.grounding.conventions import Sample
     from vrag.geometry import Size
 
 Floats = NDArray[np.float64]

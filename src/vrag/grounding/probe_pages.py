@@ -6,7 +6,7 @@ import random
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from vrag.doctor.conventions import separates
+from vrag.grounding.conventions import separates
 from vrag.geometry import Box, Size, Space
 
 if TYPE_CHECKING:
