@@ -45,7 +45,7 @@ class ModelName:
     """As it was given."""
     kind: ModelKind
     family: str | None = None
-    """Name of a profile; None where the kind is not `VISION`, or the family's convention is not documented."""
+    """Name of a profile; None where it does not see, or its family's convention is not documented."""
     unknown_words: tuple[str, ...] = ()
     """Words that are neither the family nor known to leave it as it is."""
 
@@ -85,15 +85,16 @@ _TEXT = (
     r"|qwq|gpt-oss|gpt-3[.]5-turbo|deepseek-(?:r1|v3)(?:[.]\d)?(?:-distill)?"
     r"|(?:meta-)?llama-?(?:2|3|3[.][13])|glm-4[.][567](?:-air)?|gemma-?2|mistral|mixtral|kimi-k2"
 )
-"""Words of families that read text only. Hosted names without a version (`qwen-plus`) are left out: they move."""
+"""Words of families that read text only. Hosted names without a version (`qwen-plus`) move: left out."""
 
-_OTHER = r"(?:text-)?embed(?:ding|der)?s?|rerank(?:er)?|gve|colqwen[\d.]*|colpali|clip|siglip\d?|whisper|tts|asr"
+_OTHER = r"(?:text-)?embed(?:ding|der)?s?|rerank(?:er)?|gve|colqwen[\d.]*|colpali|siglip\d?|whisper|tts|asr"
 """Words of models that write no replies."""
 
 _PLAIN = "|".join(
     (
         r"\d+(?:[.]\d+)?[bmt](?:-?a\d+(?:[.]\d+)?b)?|a\d+(?:[.]\d+)?b|e\d+b",  # sizes: 7b, 30b-a3b, e4b
-        r"\d{4}-\d{2}-\d{2}|\d{2}-20\d{2}|20\d{6}|2[4-9](?:0[1-9]|1[0-2])|(?:0[1-9]|1[0-2])[0-3]\d|v\d+(?:[.]\d+)?|00\d",  # dates
+        r"\d{4}-\d{2}-\d{2}|\d{2}-20\d{2}|20\d{6}|2[4-9](?:0[1-9]|1[0-2])|(?:0[1-9]|1[0-2])[0-3]\d",  # dates
+        r"v\d+(?:[.]\d+)?|00\d",
         r"latest|preview|exp|instruct|thinking|chat|it|instruction",
         r"plus|flash|pro|lite|air|max|mini|us|intl|cloud|turbo",  # grades of hosted models
         r"free|nitro|floor|exacto|extended|beta|online",  # suffixes of OpenRouter
@@ -116,6 +117,7 @@ _SEES = re.compile(_START + f"(?:{_UNDOCUMENTED})" + _END)
 _READS = re.compile(_START + f"(?:{_TEXT})" + _END)
 _WRITES_NOTHING = re.compile(_START + f"(?:{_OTHER})" + _END)
 _NOISE = re.compile(_START + f"(?:{_PLAIN})" + _END)
+_SIZE = re.compile(r"\d+(?:[.]\d+)?b|vl")
 _WORD = re.compile(r"[^\W_]+")
 
 
@@ -124,7 +126,7 @@ def model_stem(model: str) -> str:
 
     >>> model_stem("hf.co/unsloth/Qwen3-VL-8B-Instruct-GGUF:Q4_K_M")
     'qwen3-vl-8b-instruct-gguf:q4_k_m'
-    >>> model_stem("/data/hub/models--Qwen--Qwen3-VL-8B-Instruct/snapshots/0c351dd01ed87e9c1b53cbc748cba10e6187ff3b")
+    >>> model_stem("/hub/models--Qwen--Qwen3-VL-8B-Instruct/snapshots/0c351dd01ed87e9c1b53")
     'qwen3-vl-8b-instruct'
     """
     parts = [part for part in re.split(r"[/\\]+", model.strip().lower()) if part not in {"", ".", ".."}]
@@ -164,8 +166,10 @@ def same_model(model: str, known: Iterable[str]) -> bool:
 
 def _own_words(model: str) -> tuple[str, ...]:
     """The words of a name without those of its format and quantization; the size counts."""
-    kept = _NOISE.sub(lambda found: found[0] if re.fullmatch(r"\d+(?:[.]\d+)?b|vl", found[0]) else " ", model_stem(model))
-    return tuple(_WORD.findall(kept))
+    stem = model_stem(model)
+    return tuple(
+        _WORD.findall(_NOISE.sub(lambda found: found[0] if _SIZE.fullmatch(found[0]) else " ", stem))
+    )
 
 
 def _unknown_words(stem: str, family: re.Match[str]) -> tuple[str, ...]:

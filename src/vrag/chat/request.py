@@ -86,10 +86,16 @@ def _thinking(options: ChatOptions) -> dict[str, Any]:
     if options.thinking is None:
         return {}
     switch = {"enable_thinking": options.thinking}
-    if options.thinking_switch is ThinkingSwitch.TOP:
-        return switch
-    given: Mapping[str, Any] = options.extra.get("chat_template_kwargs") or {}
-    return {"chat_template_kwargs": {**given, **switch}}
+    match options.thinking_switch:
+        case ThinkingSwitch.TOP:
+            return switch
+        case ThinkingSwitch.TEMPLATE:
+            given: Mapping[str, Any] = options.extra.get("chat_template_kwargs") or {}
+            return {"chat_template_kwargs": {**given, **switch}}
+        case ThinkingSwitch.EFFORT:
+            return {"reasoning_effort": "medium" if options.thinking else "none"}
+        case ThinkingSwitch.REASONING:
+            return {"reasoning": {"enabled": options.thinking}}
 
 
 def _optional(options: ChatOptions) -> dict[str, Any]:

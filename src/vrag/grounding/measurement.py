@@ -25,8 +25,8 @@ from vrag.grounding.conventions import CONVENTIONS, Convention
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from vrag.grounding.conventions import Sample
     from vrag.geometry import Size
+    from vrag.grounding.conventions import Sample
 
 Floats = NDArray[np.float64]
 Key = TypeVar("Key")
