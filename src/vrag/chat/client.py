@@ -171,7 +171,7 @@ class OpenAIChat:
                 status, body = await _get(client, url)
         except (TimeoutError, httpx.HTTPError) as error:
             reason = " ".join(str(error).split()) or type(error).__name__
-            raise ModelError(f"{self.base_url} does not answer: {reason}.", reach_hint(error)) from error
+            raise ModelError(f"{self.base_url} does not answer: {reason}.", reach_hint(error, self.base_url)) from error
         if status != HTTPStatus.OK:
             complaint = Complaint.of(status, b"" if status in CLOSED else body, self._key)
             failure = failure_of(complaint, self.base_url)
