@@ -73,7 +73,7 @@ class ModelFamily:
     """What people must know about it, in sentences; empty where nothing is in doubt."""
 
 
-def open_family(settings: Settings, *, probe: bool | None = None) -> ModelFamily:
+def open_family(settings: Settings, *, probe: bool | None = None, quiet: bool = False) -> ModelFamily:
     """The family of the model that the settings name.
 
     A name that does not decide is a reason to ask the server, and then to measure, once: the result is kept.
@@ -81,6 +81,7 @@ def open_family(settings: Settings, *, probe: bool | None = None) -> ModelFamily
     Args:
         settings: Name the model and its server.
         probe: Whether it may be measured; None for what the settings say.
+        quiet: Whether the notice is left to the caller, and not logged.
 
     Raises:
         SettingsError: If there is no profile of the name that is set.
@@ -94,7 +95,10 @@ def open_family(settings: Settings, *, probe: bool | None = None) -> ModelFamily
         return ModelFamily(profile_named(USUAL_PROFILE), FamilySource.NOTHING)
     if known := profile_of(settings.model):
         return ModelFamily(known, FamilySource.NAME)
-    return _decide(settings, settings.probe if probe is None else probe)
+    family = _decide(settings, settings.probe if probe is None else probe)
+    if family.source is FamilySource.NOTHING and not quiet:
+        log.warning("%s", family.notice)
+    return family
 
 
 def _decide(settings: Settings, probe: bool) -> ModelFamily:
@@ -175,7 +179,8 @@ def _measure(settings: Settings, name: ModelName, identity: ModelIdentity, probe
     found = cache.read(subject)
     if found is None:
         if not probe:
-            return _undecided(settings, name, "measuring is switched off (VRAG_PROBE)", suggested)
+            off = "it has not been measured" if settings.probe else "measuring is switched off (VRAG_PROBE)"
+            return _undecided(settings, name, off, suggested)
         found = _probe(settings, suggested)
         if found.lasting:
             cache.write(subject, found)
@@ -213,7 +218,6 @@ def _undecided(
         f"{Convention(profile.boxes, profile.y_first)}: crops and evidence may show the wrong place. "
         "Name the family: VRAG_PROFILE; `vrag doctor --coords` measures it."
     )
-    log.warning("%s", notice)
     return ModelFamily(profile, FamilySource.NOTHING, notice)
 
 

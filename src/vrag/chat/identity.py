@@ -44,7 +44,7 @@ _ARCHITECTURES = {
 }
 """Profiles by architecture, in the spelling of transformers, llama.cpp and Ollama.
 
-`qwen2vl` of llama.cpp is left out: it stands for Qwen2-VL and for Qwen2.5-VL, which write boxes in different ways.
+`qwen2vl` of llama.cpp is left out: it stands for Qwen2-VL and for Qwen2.5-VL, whose boxes differ.
 """
 
 

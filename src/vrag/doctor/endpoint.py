@@ -106,14 +106,17 @@ def check_models(chat: OpenAIChat, *, named: bool = True) -> Check:
     Raises:
         ModelError: If it refuses, or does not say what it offers.
     """
-    served = {model.name: model for model in _at_once(chat, chat.models())}
+    listed = _at_once(chat, chat.models())
+    served = {
+        model.name.removeprefix("models/"): model for model in listed
+    }  # a prefix of Gemini's list alone
     details = {"models": sorted(served)}
-    if chat.name not in served:
+    if chat.name.removeprefix("models/") not in served:
         problem = f"The server does not list {chat.name!r}." if named else "No model is named."
         near = difflib.get_close_matches(chat.name, served, 3, 0.3) or sorted(served)[:3]
         offers = f"It offers {', '.join(near)}: --model {near[0]}" if near else "It offers none."
         return Check("", Status.FAILED, problem, offers, details)
-    context = served[chat.name].context
+    context = served[chat.name.removeprefix("models/")].context
     details = {**details, "context": context}
     if context is None:
         message = f"{chat.name} is offered; how long a context it has, the server does not say."

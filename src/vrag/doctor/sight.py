@@ -7,6 +7,7 @@ import math
 import re
 from typing import TYPE_CHECKING
 
+from vrag.assemble import FamilySource
 from vrag.doctor.examine import Check, Status
 from vrag.errors import ModelError
 from vrag.geometry import Size
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from PIL.Image import Image
 
     from vrag.agent.policy import Policy, Reply
+    from vrag.assemble import ModelFamily
     from vrag.grounding.measurement import Measurement
     from vrag.grounding.questions import Answer
     from vrag.profiles import Profile
@@ -33,6 +35,14 @@ SMALL, LARGE = Size(448, 448), Size(896, 448)
 """Sizes that every known family shows as they are, with 28 and with 32 pixels to a visual token."""
 RED = re.compile(r"\b(red|crimson|scarlet)\b|红|紅", re.IGNORECASE)
 """How models name the color of the blank pictures."""
+
+_DECIDED = {
+    FamilySource.SETTING: "as set",
+    FamilySource.CHECKPOINT: "by its checkpoint",
+    FamilySource.NAME: "by the model's name",
+    FamilySource.SERVER: "by what the server says",
+    FamilySource.MEASUREMENT: "as measured before",
+}
 
 
 def _blank(size: Size) -> Image:
@@ -53,29 +63,32 @@ def _replies(policy: Policy, asked: Sequence[tuple[Sequence[Size], str]]) -> lis
     return asyncio.run(ask_all())
 
 
-def check_profile(settings: Settings, profile: Profile, *, coords: bool = False) -> Check:
+def check_profile(settings: Settings, family: ModelFamily, *, coords: bool = False) -> Check:
     """Which family the model is taken for, and why.
 
     Args:
         settings: What is set.
-        profile: The one in force.
+        family: The one in force.
         coords: Whether the convention is measured after this: then nobody is told to do that.
     """
-    known = profile_of(settings.model)
+    profile, known = family.profile, profile_of(settings.model)
     how = f"{profile.name}: boxes in {Convention(profile.boxes, profile.y_first)}"
-    details = {"profile": profile.name, "factor": profile.factor, "known": known and known.name}
-    if settings.profile != "auto" and known not in {None, profile}:
+    details = {
+        "profile": profile.name,
+        "factor": profile.factor,
+        "known": known and known.name,
+        "source": family.source.value,
+    }
+    if family.source is FamilySource.SETTING and known not in {None, profile}:
         unless = "the check of coordinates says" if coords else "--coords says"
         hint = f"Unless {unless} otherwise: VRAG_PROFILE={known.name}" if known else ""
-        return Check(
-            "", Status.WARNING, f"{how}, as set; the model's name says {details['known']}.", hint, details
-        )
-    if settings.profile == "auto" and known is None and ":" not in settings.model:
-        hint = "" if coords else "Measure it: vrag doctor --coords"
-        message = f"{how}, for want of better: the model's name is not known."
+        message = f"{how}, as set; the model's name says {details['known']}."
         return Check("", Status.WARNING, message, hint, details)
-    why = "as set" if settings.profile != "auto" else "by the model's name" if known else "by its checkpoint"
-    return Check("", Status.OK, f"{how}, {why}.", details=details)
+    if family.source is FamilySource.NOTHING:
+        hint = "" if coords else "Measure it: vrag doctor --coords"
+        message = f"{how}, for want of better. {family.notice.partition('. Boxes are read')[0].rstrip('.')}."
+        return Check("", Status.WARNING, message, hint, details)
+    return Check("", Status.OK, f"{how}, {_DECIDED[family.source]}.", details=details)
 
 
 def check_pictures(policy: Policy, count: int) -> Check:
