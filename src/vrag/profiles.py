@@ -125,7 +125,6 @@ PROFILES = {
                 "autumncc/qwen2.5-vl-7b-vrag",
                 "qiuchen-wang/qwen2.5-vl-7b-vrag",
                 "deepglint-ai/unidoc-rl-3b",
-                "deepglint-ai/unidoc-rl-7b",
             ),
         ),
         # Qwen3.5 and Qwen3.6 see natively, with the picture size and the coordinates of Qwen3-VL.

@@ -58,7 +58,8 @@ def can_do_without(body: bytes, complaint: str) -> frozenset[str]:
     """Which fields of a refused call may be left out without changing what the model writes.
 
     They are those that only ask to be told more, the old name of `max_tokens`, and a temperature or top-p of
-    which the model has but one value. Those that the complaint names; where it is about fields and names none of them, all that there are.
+    which the model has but one value. Those that the complaint names; where it is about fields and names none
+    of them, all that only ask to be told more.
 
     Args:
         body: The call.
