@@ -222,7 +222,7 @@ def test_a_crop_shows_the_place_that_the_model_meant(model: str, convention: Con
     seeing = Seeing(convention)
 
     def answer(asked: Asked) -> Reply:
-        if "rectangle on the picture" in asked.question:
+        if "Give the box of the" in asked.question:
             return seeing(asked)
         if asked.turn == 0:
             return Say("<think>Look.</think><search>ferry</search>")
@@ -234,7 +234,7 @@ def test_a_crop_shows_the_place_that_the_model_meant(model: str, convention: Con
         settings = load_settings(model=model, base_url=server.url).settings
         events = list(open_agent(settings, tiny_corpus()).stream("ferry"))
     started, shown = events[0], [event for event in events if isinstance(event, ImageShown)]
-    assert isinstance(started, RunStarted)
+    assert isinstance(started, RunStarted), events
     assert bool(started.notices) == (model == UNKNOWN)
     assert shown[-1].crop
     assert shown[-1].box == pytest.approx((0.5, 0.5, 1, 1), abs=0.04)
