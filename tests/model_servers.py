@@ -71,7 +71,7 @@ def _handler(server: JsonServer) -> type[BaseHTTPRequestHandler]:
             self.end_headers()
             self.wfile.write(data)
 
-        def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the library's name
+        def log_message(self, format: str, *args: object) -> None:
             """Say nothing."""
 
     return Handler

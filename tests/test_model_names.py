@@ -14,7 +14,7 @@ from vrag.profiles import PROFILES, profile_of
 
 PAGE = Path(__file__).parent.parent / "docs" / "models.md"
 ROWS = [
-    row.groups() for row in re.finditer(r"^\| `([^`]+)` \| [^|`]+ \| ([^|`]+) \|$", PAGE.read_text(), re.M)
+    row.groups() for row in re.finditer(r"^\| `([^`]+)` \| [^|`]+ \| ([^|`]+) \|$", PAGE.read_text(), re.MULTILINE)
 ]
 FAMILIES = {
     "Qwen2-VL": "qwen2-vl",

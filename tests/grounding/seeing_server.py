@@ -16,8 +16,8 @@ import numpy as np
 from chat_server import Asked, Reply, Say
 from PIL import Image
 
-from vrag.grounding.probe_pages import COLORS
 from vrag.geometry import Box, Size
+from vrag.grounding.probe_pages import COLORS
 
 if TYPE_CHECKING:
     from collections.abc import Callable

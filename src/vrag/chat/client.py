@@ -105,6 +105,11 @@ class OpenAIChat:
     def __repr__(self) -> str:
         return f"OpenAIChat({self.base_url!r}, {self.name!r})"
 
+    @property
+    def left_out(self) -> frozenset[str]:
+        """Fields of a call that the server is known to refuse, under the names that they are sent by."""
+        return self._without
+
     async def aclose(self) -> None:
         """Closes the connections of the running event loop, once the calls in flight there have ended."""
         await self._connections.aclose()
