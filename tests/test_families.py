@@ -1,4 +1,4 @@
-"""Which family a model is taken for when its name does not say: by its server, by measuring, or with a notice."""
+"""The family of a model whose name does not decide it: by its server, by measuring, or with a notice."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from grounding.seeing_server import Seeing
 from model_servers import JsonServer, llama_cpp, lm_studio, ollama, open_router, vllm
 
 from vrag.agent.events import ImageShown, RunStarted
-from vrag.assemble import FamilySource, ModelFamily, families, open_agent, open_family
+from vrag.assemble import FamilySource, ModelFamily, open_agent, open_family
+from vrag.assemble.families import forget_families
 from vrag.geometry import Space
 from vrag.grounding.conventions import CONVENTIONS, Convention
 from vrag.grounding.probe import MAX_QUESTIONS, MIN_QUESTIONS, ProbeCache
@@ -30,14 +31,14 @@ UNKNOWN = "somebody/their-eyes"
 def measuring(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Measuring is on, as it is for users, and nothing is known from the tests before."""
     monkeypatch.delenv("VRAG_PROBE")
-    families._decided.clear()
+    forget_families()
     yield
-    families._decided.clear()
+    forget_families()
 
 
 def family_at(url: str, model: str = UNKNOWN) -> ModelFamily:
     """The family, as a process finds it that has just begun."""
-    families._decided.clear()
+    forget_families()
     return open_family(load_settings(model=model, base_url=url).settings)
 
 
@@ -100,7 +101,10 @@ class TestMeasuring:
             assert len(server.requests) == 2 * MIN_QUESTIONS
 
     def test_one_process_asks_once_even_without_a_cache(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(ProbeCache, "write", lambda *_: None)
+        def write(*_: object) -> None:
+            """Keep nothing, as where the disk is full."""
+
+        monkeypatch.setattr(ProbeCache, "write", write)
         with ChatServer(Seeing(CONVENTIONS[1]), models=None) as server:
             settings = load_settings(model=UNKNOWN, base_url=server.url).settings
             assert open_family(settings) == open_family(settings)
@@ -169,7 +173,7 @@ class TestServers:
         ("routes", "model", "profile"),
         [
             (ollama({"eyes": ("qwen25vl", True)}), "eyes", "qwen2.5-vl"),
-            (ollama({"huihui-qwen3-vl-abliterated": ("qwen3vl", True)}), "huihui-qwen3-vl-abliterated", "qwen3-vl"),
+            (ollama({"qwen3-vl-abliterated": ("qwen3vl", True)}), "qwen3-vl-abliterated", "qwen3-vl"),
             (lm_studio({"eyes": ("qwen2_5_vl", "vlm")}), "eyes", "qwen2.5-vl"),
             (vllm("eyes", "/models/Qwen3-VL-8B-Instruct-FP8"), "eyes", "qwen3-vl"),
             (vllm("eyes", "autumncc/Qwen2.5-VL-7B-VRAG", "sglang"), "eyes", "qwen2.5-vl"),

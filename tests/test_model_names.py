@@ -13,9 +13,8 @@ from vrag.model_names import ModelKind, read_model_name, same_model
 from vrag.profiles import PROFILES, profile_of
 
 PAGE = Path(__file__).parent.parent / "docs" / "models.md"
-ROWS = [
-    row.groups() for row in re.finditer(r"^\| `([^`]+)` \| [^|`]+ \| ([^|`]+) \|$", PAGE.read_text(), re.MULTILINE)
-]
+ROW = re.compile(r"^\| `([^`]+)` \| [^|`]+ \| ([^|`]+) \|$", re.MULTILINE)
+ROWS = [row.groups() for row in ROW.finditer(PAGE.read_text(encoding="utf-8"))]
 FAMILIES = {
     "Qwen2-VL": "qwen2-vl",
     "qwen2.5vl": "qwen2.5-vl",
@@ -35,11 +34,10 @@ PLACES = (
     "./",
     "C:\\m\\",
 )
-ENDINGS = (
-    "-7B", "-72b", "-30B-A3B", "-2509", "-20250923", "-2025-09-23", "-latest", "-Instruct", "-Thinking", "-Chat",
-    "-FP8", "-AWQ", "-GPTQ-Int4", "-GGUF", ":Q4_K_M", "-unsloth-bnb-4bit", "-MLX-8bit", "-plus", ":free", "-NVFP4",
-    "-UD-Q4_K_XL", "-w4a16", "-Q8_0.gguf",
-)  # fmt: skip
+ENDINGS = tuple(
+    "-7B -72b -30B-A3B -2509 -20250923 -2025-09-23 -latest -Instruct -Thinking -Chat -FP8 -AWQ -GPTQ-Int4 "
+    "-GGUF :Q4_K_M -unsloth-bnb-4bit -MLX-8bit -plus :free -NVFP4 -UD-Q4_K_XL -w4a16 -Q8_0.gguf".split()
+)
 
 
 def said(model: str) -> str:

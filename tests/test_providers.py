@@ -126,7 +126,8 @@ def test_a_judge_may_be_named_with_its_provider(monkeypatch: pytest.MonkeyPatch)
 def test_experts_may_be_named_with_their_providers(tmp_path: Path) -> None:
     path = tmp_path / "experts.toml"
     path.write_text(
-        '[planner]\nmodel = "ollama:qwen3-vl:8b"\n[grounder]\nmodel = "openrouter:qwen/qwen3-vl-8b-instruct"\n'
+        '[planner]\nmodel = "ollama:qwen3-vl:8b"\n[grounder]\n'
+        'model = "openrouter:qwen/qwen3-vl-8b-instruct"\n'
         '[judge]\nmodel = "vllm:any"\nbase_url = "http://gpu:8000/v1"\n'
     )
     experts = read_experts(path, {"OPENROUTER_API_KEY": "sk-own", "DASHSCOPE_API_KEY": "other"})

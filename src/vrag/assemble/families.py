@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from vrag.profiles import Profile
     from vrag.settings import Settings
 
-__all__ = ["USUAL_PROFILE", "FamilySource", "ModelFamily", "open_family"]
+__all__ = ["USUAL_PROFILE", "FamilySource", "ModelFamily", "forget_families", "open_family"]
 
 Result = TypeVar("Result")
 log = logging.getLogger("vrag")
@@ -99,6 +99,12 @@ def open_family(settings: Settings, *, probe: bool | None = None, quiet: bool = 
     if family.source is FamilySource.NOTHING and not quiet:
         log.warning("%s", family.notice)
     return family
+
+
+def forget_families() -> None:
+    """Forgets what servers said in this process; what was measured is found again in the cache folder."""
+    with _deciding:
+        _decided.clear()
 
 
 def _decide(settings: Settings, probe: bool) -> ModelFamily:

@@ -158,8 +158,6 @@ class ServedModel:
     name: str
     context: int | None = None
     """Tokens that prompt and reply may have together, where the server tells."""
-    owner: str = ""
-    """Who owns it, by the server's word: often the name of the program that serves."""
 
 
 class ChatModel(Protocol):

@@ -257,11 +257,7 @@ def _served(body: bytes, server: str) -> tuple[ServedModel, ...]:
     try:
         listed: Any = json.loads(body)["data"]
         return tuple(
-            ServedModel(
-                entry["id"],
-                length if type(length := entry.get("max_model_len")) is int else None,
-                str(entry.get("owned_by") or ""),
-            )
+            ServedModel(entry["id"], length if type(length := entry.get("max_model_len")) is int else None)
             for entry in listed
             if isinstance(entry["id"], str)
         )

@@ -21,7 +21,7 @@ from vrag.chat.connections import is_loopback
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["ModelIdentity", "ask_identity", "read_listed"]
+__all__ = ["ModelIdentity", "ask_identity", "list_models", "read_listed"]
 
 _MAX_BYTES = 4 * 1024 * 1024
 _ARCHITECTURES = {
@@ -76,15 +76,32 @@ async def ask_identity(base_url: str, model: str, key: str | None, seconds: floa
         key: Sent as a bearer token.
         seconds: Time limit of all questions together.
     """
-    headers = {"Authorization": f"Bearer {key}"} if key else {}
     try:
-        async with (
-            asyncio.timeout(seconds),
-            httpx.AsyncClient(headers=headers, trust_env=not is_loopback(base_url)) as client,
-        ):
+        async with _client(base_url, key) as client, asyncio.timeout(seconds):
             return await _identity(client, base_url, model)
     except (TimeoutError, httpx.HTTPError, OSError):
         return None
+
+
+async def list_models(base_url: str, seconds: float) -> tuple[Mapping[str, Any], ...]:
+    """What `/v1/models` says of each model; nothing if the server does not answer in time.
+
+    Args:
+        base_url: Up to and with `/v1`.
+        seconds: Time limit.
+    """
+    try:
+        async with _client(base_url, None) as client, asyncio.timeout(seconds):
+            return tuple(_entries(await _json(client, "GET", f"{base_url}/models")))
+    except (TimeoutError, httpx.HTTPError, OSError):
+        return ()
+
+
+def _client(base_url: str, key: str | None) -> httpx.AsyncClient:
+    """A client for some questions. Without TLS no certificates are loaded, which takes long."""
+    headers = {"Authorization": f"Bearer {key}"} if key else {}
+    tls = base_url.startswith("https://")
+    return httpx.AsyncClient(headers=headers, verify=tls, trust_env=not is_loopback(base_url))
 
 
 async def _identity(client: httpx.AsyncClient, base_url: str, model: str) -> ModelIdentity | None:
@@ -109,12 +126,15 @@ async def _identity(client: httpx.AsyncClient, base_url: str, model: str) -> Mod
 
 def read_listed(answer: object, model: str) -> Mapping[str, Any]:
     """The entry of a model in the answer of `/v1/models`; empty where it is not listed."""
-    entries = _fields(answer).get("data")
-    for entry in cast("list[object]", entries) if isinstance(entries, list) else []:
-        fields = _fields(entry)
+    for fields in _entries(answer):
         if str(fields.get("id", "")).removeprefix("models/") == model.removeprefix("models/"):
             return fields
     return {}
+
+
+def _entries(answer: object) -> list[dict[str, Any]]:
+    listed = _fields(answer).get("data")
+    return [_fields(entry) for entry in cast("list[object]", listed)] if isinstance(listed, list) else []
 
 
 def _of_root(listed: Mapping[str, Any], program: str, model: str) -> ModelIdentity | None:

@@ -1,6 +1,6 @@
 """Model servers that run on this machine, with the models they have and the command that uses each.
 
-Asked are the usual ports of known programs, on the loopback address alone, all at once and for a second.
+Asked are the usual ports of known programs, on the loopback address alone, all at once and for two seconds.
 """
 
 from __future__ import annotations
@@ -10,11 +10,8 @@ import shlex
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
-from vrag.chat import OpenAIChat
-from vrag.chat.connections import base_of
-from vrag.chat.identity import ModelIdentity, ask_identity
+from vrag.chat.identity import ModelIdentity, ask_identity, list_models
 from vrag.doctor.examine import Check, Status
-from vrag.errors import ModelError
 from vrag.model_names import ModelKind, read_model_name
 from vrag.profiles import profile_of
 
@@ -23,7 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = ["LOCAL_SERVERS", "LocalServer", "check_local_servers"]
 
-SECONDS = 1.0
+SECONDS = 2.0
 """Time limit for the list of models, and for what is said about one."""
 MAX_MODELS = 30
 """Models of a server that are looked at."""
@@ -84,6 +81,7 @@ def check_local_servers(servers: Sequence[LocalServer] = LOCAL_SERVERS) -> Check
     useful = [model for model in found if model.sees] or [model for model in found if model.sees is None]
     if not useful:
         return Check("", Status.WARNING, f"{counted}; none of them sees.", "Load one that sees.", details)
+    useful.sort(key=lambda model: model.family is None)
     commands = "; or ".join(model.command for model in useful[:SHOWN])
     names = ", ".join(model.name for model in useful)
     sight = "sees" if len(useful) == 1 else "see"
@@ -98,16 +96,10 @@ async def _find_models(servers: Sequence[LocalServer]) -> list[LocalModel]:
 
 async def _models_of(server: LocalServer) -> list[LocalModel]:
     """The models of a server; none where it does not answer."""
-    chat = OpenAIChat(server.base_url, "-")
-    try:
-        async with asyncio.timeout(SECONDS):
-            listed = await chat.models()
-    except (ModelError, TimeoutError):
-        return []
-    finally:
-        await chat.aclose()
-    names = [model.name for model in listed if model.owner != OURS][:MAX_MODELS]
-    asked = (ask_identity(base_of(server.base_url), name, None, SECONDS) for name in names)
+    listed = await list_models(server.base_url, SECONDS)
+    names = [str(model["id"]) for model in listed if "id" in model and model.get("owned_by") != OURS]
+    names = names[:MAX_MODELS]
+    asked = (ask_identity(server.base_url, name, None, SECONDS) for name in names)
     identities = await asyncio.gather(*asked)
     return [_model(server, name, identity) for name, identity in zip(names, identities, strict=True)]
 

@@ -1,4 +1,4 @@
-"""What belongs to a question: what was asked before it, the pictures that came with it, notices about the run."""
+"""What belongs to a question: what came before it, its pictures, and notices about the run."""
 
 from __future__ import annotations
 
