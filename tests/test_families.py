@@ -13,9 +13,10 @@ from model_servers import JsonServer, llama_cpp, lm_studio, ollama, open_router,
 from vrag.agent.events import ImageShown, RunStarted
 from vrag.assemble import FamilySource, ModelFamily, open_agent, open_family
 from vrag.assemble.families import forget_families
+from vrag.errors import SettingsError
 from vrag.geometry import Space
 from vrag.grounding.conventions import CONVENTIONS, Convention
-from vrag.grounding.probe import MAX_QUESTIONS, MIN_QUESTIONS, ProbeCache
+from vrag.grounding.probe import MAX_AGE_SECONDS, MAX_QUESTIONS, MIN_QUESTIONS, ProbeCache
 from vrag.settings import load_settings
 from vrag.testing import tiny_corpus
 
@@ -100,6 +101,15 @@ class TestMeasuring:
             assert family_at(server.url) == before
             assert len(server.requests) == 2 * MIN_QUESTIONS
 
+    def test_what_is_too_old_is_measured_anew(self) -> None:
+        with ChatServer(Seeing(CONVENTIONS[1]), models=None) as server:
+            before = family_at(server.url)
+            (path,) = ProbeCache.of_user().folder.glob("*.json")
+            stored = json.loads(path.read_text())
+            path.write_text(json.dumps(stored | {"made": stored["made"] - MAX_AGE_SECONDS}))
+            assert family_at(server.url) == before
+            assert len(server.requests) == 2 * MIN_QUESTIONS
+
     def test_one_process_asks_once_even_without_a_cache(self, monkeypatch: pytest.MonkeyPatch) -> None:
         def write(*_: object) -> None:
             """Keep nothing, as where the disk is full."""
@@ -161,9 +171,12 @@ class TestDoubt:
         family = family_at("http://127.0.0.1:9/v1", "Qwen/Qwen3-VL-Embedding-8B")
         assert "makes vectors or scores" in family.notice
 
-    def test_a_key_that_is_missing_is_not_looked_for_twice(self) -> None:
-        settings = load_settings(model="openai:gpt-5.1").settings
-        assert "OpenAI asks for a key" in open_family(settings).notice
+    def test_a_key_that_is_missing_is_an_error_before_anything_is_asked(
+        self, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        with pytest.raises(SettingsError, match="OPENAI_API_KEY"):
+            open_family(load_settings(model="openai:gpt-5.1").settings)
+        assert not caplog.text
 
 
 class TestServers:

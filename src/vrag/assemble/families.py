@@ -19,7 +19,6 @@ from vrag.agent.policies.chat import ChatPolicy
 from vrag.assemble.models import LOCAL, chat_options, open_chat, open_local_model
 from vrag.chat.connections import base_of
 from vrag.chat.identity import ModelIdentity, ask_identity
-from vrag.errors import SettingsError
 from vrag.grounding.conventions import Convention
 from vrag.grounding.probe import (
     MAX_QUESTIONS,
@@ -84,7 +83,8 @@ def open_family(settings: Settings, *, probe: bool | None = None, quiet: bool = 
         quiet: Whether the notice is left to the caller, and not logged.
 
     Raises:
-        SettingsError: If there is no profile of the name that is set.
+        SettingsError: If there is no profile of the name that is set, or the server cannot be asked: its
+            address is none, or its key is missing or not sent there.
         ModelError: If the checkpoint is of no family that is known.
     """
     if settings.profile != "auto":
@@ -135,10 +135,7 @@ def _ask(settings: Settings, probe: bool) -> ModelFamily:
 
 def _identity(settings: Settings) -> ModelIdentity:
     """What the server says about the model; an empty identity where it says nothing."""
-    try:
-        key = settings.key("model_key")
-    except SettingsError:
-        return ModelIdentity()  # the first call of the model raises it
+    key = settings.key("model_key")
     asked = ask_identity(base_of(settings.base_url), settings.model, key, IDENTITY_SECONDS)
     return _run(asked) or ModelIdentity()
 
@@ -208,11 +205,7 @@ def _probe(settings: Settings, suggested: Profile) -> Probe:
     )
     asked = settings.model_copy(update={"model_retries": 0})
     options = replace(chat_options(asked, suggested), tools=(), logprobs=False, token_ids=False)
-    try:
-        policy = ChatPolicy(open_chat(asked), options)
-    except SettingsError as error:
-        return Probe(space=None, reason=error.message)  # the run fails with it at its first call
-    return _run(probe_model(policy, suggested))
+    return _run(probe_model(ChatPolicy(open_chat(asked), options), suggested))
 
 
 def _undecided(

@@ -2,7 +2,8 @@
 
 It is the measurement of `vrag doctor --coords` with 8 questions instead of 24, and 4 more where 8 do not
 decide. The result is kept in the user's cache folder with every reply, by the server's address, the name of
-the model and what the server says that it runs: other weights under the same name are measured anew.
+the model and what the server says that it runs: other weights under the same name are measured anew. After
+thirty days it is measured anew in any case, since services move names from one generation to the next.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
+import time
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -39,6 +41,8 @@ MIN_QUESTIONS, MAX_QUESTIONS = 8, 12
 TOTAL_SECONDS = 120.0
 """Time limit of a whole probe."""
 QUESTION_SECONDS = 60.0
+MAX_AGE_SECONDS = 30 * 86_400.0
+"""Time for which a measurement is used."""
 _PAGES_EACH, _RECTANGLES = 1, 3
 _ROUNDS = ((0, 1), (2,))
 """Rectangles of each of the four pages that are asked for, by round."""
@@ -180,21 +184,24 @@ class ProbeCache:
         return self.folder / f"{hashlib.sha256(text.encode()).hexdigest()[:32]}.json"
 
     def read(self, subject: Mapping[str, object]) -> Probe | None:
-        """What was found before; None if nothing was, or the file cannot be read."""
+        """What was found before; None if nothing was, it is too old, or the file cannot be read."""
         try:
             stored = _Stored.model_validate_json(self.path(subject).read_bytes())
         except (OSError, ValidationError):
             return None
-        return stored.probe if stored.subject == dict(subject) else None
+        fresh = 0 <= time.time() - stored.made < MAX_AGE_SECONDS
+        return stored.probe if fresh and stored.subject == dict(subject) else None
 
     def write(self, subject: Mapping[str, object], probe: Probe) -> None:
         """Keeps what was found. A cache that cannot be written costs a probe next time, and nothing else."""
-        stored = _Stored(subject=dict(subject), probe=probe)
+        stored = _Stored(made=time.time(), subject=dict(subject), probe=probe)
         with suppress(OSError):
             self.folder.mkdir(parents=True, exist_ok=True)
             write_whole(self.path(subject), stored.model_dump_json(indent=1).encode())
 
 
 class _Stored(BaseModel):
+    made: float
+    """Seconds since 1970."""
     subject: dict[str, object]
     probe: Probe
