@@ -30,7 +30,7 @@ collect_ignore_glob = ["*conftest.py", "live/llamafactory_load.py", "live/verl_j
 by the Python of another environment."""
 
 
-_FOREIGN = ("VRAG_", "OPENAI_", "DASHSCOPE_")
+_FOREIGN = ("VRAG_", "OPENAI_", "OPENROUTER_", "GEMINI_", "ANTHROPIC_", "DASHSCOPE_")
 
 
 @pytest.fixture(autouse=True)
@@ -42,4 +42,6 @@ def own_settings(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.M
     monkeypatch.setenv("HOME", str(home))
     monkeypatch.setenv("XDG_CONFIG_HOME", str(home / "config"))
     monkeypatch.setenv("XDG_DATA_HOME", str(home / "data"))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(home / "cache"))
+    monkeypatch.setenv("VRAG_PROBE", "false")  # scripted models answer in the order of their script
     return home

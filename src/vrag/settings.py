@@ -31,6 +31,7 @@ from pydantic_settings import (
 from pydantic_settings import SettingsError as EnvironmentFault
 
 from vrag.errors import SettingsError
+from vrag.providers import DASHSCOPE, split_model
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -81,8 +82,6 @@ Names: TypeAlias = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_as_list
 """Several, in the environment with commas between them."""
 AgentName: TypeAlias = Literal["vrag", "vimrag", "rag", "react"]
 """The agents that there are."""
-DASHSCOPE = "https://dashscope.aliyuncs.com/compatible-mode/v1"
-"""Where models are that `DASHSCOPE_API_KEY` is for."""
 Key: TypeAlias = Literal["model_key", "search_key", "embed_key", "judge_key"]
 """The settings that are keys."""
 _ADDRESSES: dict[Key, tuple[str, str]] = {
@@ -92,6 +91,11 @@ _ADDRESSES: dict[Key, tuple[str, str]] = {
     "judge_key": ("judge_url", "VRAG_JUDGE_URL=… or --judge-url"),
 }
 """The setting that says where a key is sent, and how people name that address themselves."""
+_MODELS: tuple[tuple[str, str, Key], ...] = (
+    ("model", "base_url", "model_key"),
+    ("judge_model", "judge_url", "judge_key"),
+)
+"""Settings that name a model, with its address and its key."""
 _BROUGHT = frozenset({".env", "vrag.toml"})
 """Origins in the current folder, which may come from elsewhere."""
 _USER_INFO = re.compile(r"(?<=://)\S*@")
@@ -183,7 +187,8 @@ class Settings(BaseSettings):
     )
     model: str = Field(
         default="",
-        description="Name of a served model, or local:PATH of a checkpoint; empty for the offline policy.",
+        description="Name of a served model, with its provider where it has a word (ollama:qwen3-vl:8b, "
+        "openrouter:…), or local:PATH of a checkpoint; empty for the offline policy.",
     )
     models: Names = Field(
         default=(),
@@ -198,13 +203,21 @@ class Settings(BaseSettings):
     )
     profile: str = Field(
         default="auto",
-        description="Model family: picture sizes, coordinate space; auto by the model's name or checkpoint.",
+        description="Model family: picture sizes, coordinate space; auto by the model's name, server or "
+        "checkpoint, or by measuring.",
+    )
+    probe: bool = Field(
+        default=True,
+        description="Measure how a model of no known family writes boxes, at its first use: 8 to 12 small "
+        "questions.",
     )
     thinking: Literal["auto", "on", "off"] = Field(
         default="auto", description="Whether the model thinks apart from its reply; auto asks for neither."
     )
-    thinking_switch: Literal["top", "template"] = Field(
-        default="top", description="How thinking is switched: top (DashScope) or template (vLLM, SGLang)."
+    thinking_switch: Literal["top", "template", "effort", "reasoning"] = Field(
+        default="top",
+        description="How thinking is switched: top (DashScope), template (vLLM, SGLang), effort (OpenAI, "
+        "Gemini, Ollama) or reasoning (OpenRouter).",
     )
     native_tools: bool = Field(
         default=False, description="Offer VimRAG's tools to the server as tools, beside the instruction."
@@ -298,8 +311,8 @@ class Settings(BaseSettings):
         default="", description="File in which verdicts are kept and found again; empty for memory alone."
     )
 
-    _withheld: dict[Key, str] = PrivateAttr(default_factory=dict[Key, str])
-    """Keys that were dropped, and what to say to whoever needs them."""
+    _withheld: dict[Key, tuple[str, str]] = PrivateAttr(default_factory=dict[Key, tuple[str, str]])
+    """Keys that are not there, and message and hint for whoever needs them."""
     _places: dict[Key, str] = PrivateAttr(default_factory=dict[Key, str])
     """Where keys come from that are not in the variable of their setting."""
 
@@ -308,10 +321,10 @@ class Settings(BaseSettings):
 
         Raises:
             SettingsError: If there is one and it does not go there, because nobody but a file in the current
-                folder names the server.
+                folder names the server; or there is none, and the provider asks for one.
         """
         if reason := self._withheld.get(name):
-            raise SettingsError(reason, f"Name the address yourself: {_ADDRESSES[name][1]}.")
+            raise SettingsError(*reason)
         key: SecretStr = getattr(self, name)
         return key.get_secret_value() or None
 
@@ -333,11 +346,11 @@ class Settings(BaseSettings):
         }
         return copy
 
-    def withholding(self, reasons: Mapping[Key, str]) -> Settings:
+    def withholding(self, reasons: Mapping[Key, tuple[str, str]]) -> Settings:
         """The same without some keys.
 
         Args:
-            reasons: What `key` says of each.
+            reasons: Message and hint of the error that `key` raises for each.
         """
         copy = self.model_copy(update=dict.fromkeys(reasons, SecretStr("")))
         copy._withheld = dict(reasons)  # noqa: SLF001 - of this class
@@ -425,13 +438,16 @@ def load_settings(**flags: Any) -> SettingsReport:  # noqa: ANN401 - validated b
             origins["collections"] = "default"
         values |= layer
         origins |= dict.fromkeys(layer, origin)
-    _add_known_variables(values, origins)
+    named = split_model(str(values.get("model") or ""))[0]
+    missing = _apply_providers(values, origins)
+    if named is None:
+        _add_known_variables(values, origins)
     try:
         settings = Settings(**values)
     except ValidationError as error:
         raise SettingsError(_first_fault(error, origins)) from None
     settings = settings.placing(origins)
-    return SettingsReport(settings.withholding(_withheld_keys(settings, origins)), origins, file)
+    return SettingsReport(settings.withholding(missing | _withheld_keys(settings, origins)), origins, file)
 
 
 def _sources(file: Path | None) -> list[tuple[str, dict[str, Any]]]:
@@ -454,6 +470,48 @@ def _sources(file: Path | None) -> list[tuple[str, dict[str, Any]]]:
         (".env", {name: value for name, value in dotenv.items() if name in known}),
         ("environment", environment),
     ]
+
+
+def _apply_providers(values: dict[str, Any], origins: dict[str, str]) -> dict[Key, tuple[str, str]]:
+    """Replaces `ollama:NAME` and the like by the name, and adds the provider's address and key.
+
+    An address or key that the user set with at least the weight of the model's name stays. A model that a
+    file in the current folder names gets the provider's own key and no other of the user's.
+
+    Returns:
+        The keys that providers ask for and that are not there: message and hint of the error.
+    """
+    missing: dict[Key, tuple[str, str]] = {}
+    for model, url, key in _MODELS:
+        provider, name = split_model(str(values.get(model) or ""))
+        if provider is None:
+            continue
+        values[model], origin = name, f"{provider.name}: in {model}"
+        if not _outweighs(url, model, values, origins):
+            values[url], origins[url] = provider.base_url, origin
+        if model == "model" and not _outweighs("thinking_switch", model, values, origins):
+            values["thinking_switch"], origins["thinking_switch"] = provider.thinking_switch, origin
+        strange = origins[model] in _BROUGHT and origins[key] not in _BROUGHT
+        if strange or not _outweighs(key, model, values, origins):
+            variable = provider.key_variable
+            values[key], origins[key] = os.environ.get(variable, ""), variable or "default"
+            if variable and not values[key]:
+                missing[key] = f"{provider.title} asks for a key.", f"Set {variable}."
+    _name_further_models(values)
+    return missing
+
+
+def _outweighs(name: str, model: str, values: Mapping[str, Any], origins: Mapping[str, str]) -> bool:
+    """Whether a setting is set, with at least the weight of a model's name."""
+    weights = {"default": 0, ".env": 2, "environment": 3, "flag": 4}  # a settings file has its path here
+    return bool(values.get(name)) and weights.get(origins[name], 1) >= max(weights.get(origins[model], 1), 1)
+
+
+def _name_further_models(values: dict[str, Any]) -> None:
+    """Takes the provider off the names of further models, which are of the server of `model`."""
+    names = values.get("models") or ()
+    listed = names.split(",") if isinstance(names, str) else names
+    values["models"] = [split_model(str(name).strip())[1] for name in listed]
 
 
 def _add_known_variables(values: dict[str, Any], origins: dict[str, str]) -> None:
@@ -486,13 +544,13 @@ def _host(address: str, origin: str) -> str:
         ) from None
 
 
-def _withheld_keys(settings: Settings, origins: dict[str, str]) -> dict[Key, str]:
+def _withheld_keys(settings: Settings, origins: dict[str, str]) -> dict[Key, tuple[str, str]]:
     """The keys of the user whose address a file in the current folder brought along; why not, by name.
 
     A key that the folder brought along too is the folder's own.
     """
-    reasons: dict[Key, str] = {}
-    for key, (place, _) in _ADDRESSES.items():
+    reasons: dict[Key, tuple[str, str]] = {}
+    for key, (place, own) in _ADDRESSES.items():
         source, address, given = origins[key], origins[place], str(getattr(settings, place))
         if not getattr(settings, key) or source in _BROUGHT or address not in _BROUGHT or not given:
             continue
@@ -500,7 +558,10 @@ def _withheld_keys(settings: Settings, origins: dict[str, str]) -> dict[Key, str
             continue  # a model in this process, which is sent no key
         origins[key] = f"{source}, withheld: {address} names the address"
         shown = _USER_INFO.sub("***@", given)
-        reasons[key] = f"{key} ({source}) is not sent to {shown}: only {address} of this folder names it."
+        reasons[key] = (
+            f"{key} ({source}) is not sent to {shown}: only {address} of this folder names it.",
+            f"Name the address yourself: {own}.",
+        )
     return reasons
 
 

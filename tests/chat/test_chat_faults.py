@@ -6,10 +6,12 @@ import asyncio
 import json
 import time
 from contextlib import aclosing
+from typing import TYPE_CHECKING
 
 import pytest
 from asking import ASK, QUICK, TEXT, ask, client, error_of, heard, parts_of, reply_of
 from chat_server import Asked, ChatServer, Cut, Hang, Raw, Refuse, Reply, Say
+from model_servers import JsonServer
 
 from vrag.chat import (
     ChatDelta,
@@ -21,7 +23,13 @@ from vrag.chat import (
     OpenAIChat,
 )
 from vrag.chat.faults import seconds_asked
-from vrag.errors import ContextTooLong, ModelError, SettingsError
+from vrag.doctor import Status
+from vrag.doctor.endpoint import check_address
+from vrag.errors import ContextTooLong, ModelError, ServerError, SettingsError
+from vrag.search.connection import Connection
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 KEY = "sk-a-key-that-must-not-be-seen"
 
@@ -424,3 +432,33 @@ def test_an_address_of_any_honest_form_is_taken(address: str) -> None:
 def test_an_address_is_taken_with_or_without_its_endpoint(tail: str) -> None:
     with ChatServer([Say("yes")]) as server:
         assert reply_of(ask(OpenAIChat(server.url + tail, "scripted"))).text == "yes"
+
+
+@pytest.fixture
+def plain() -> Iterator[str]:
+    """Address of a server that speaks HTTP without TLS, called by `https`."""
+    with JsonServer({"GET /v1/models": {"data": []}}) as server:
+        yield server.url.replace("http:", "https:")
+
+
+def test_a_server_without_tls_is_answered_with_its_address_at_once(plain: str) -> None:
+    chat = OpenAIChat(plain, "any", retries=QUICK)
+    with pytest.raises(ModelError) as told:
+        ask(chat)
+    assert told.value.hint.endswith(f"write {plain.replace('https:', 'http:')}")
+    with pytest.raises(ModelError) as listed:
+        asyncio.run(chat.models())
+    assert listed.value.hint == told.value.hint
+
+
+def test_the_same_is_said_of_a_search_server_and_by_the_doctor(plain: str) -> None:
+    connection = Connection(
+        plain.removesuffix("/v1"), token=None, timeout=5, retries=3, backoff=0.01, transport=None
+    )
+    with pytest.raises(ServerError) as told:
+        connection.ask("GET", "/search", 100)
+    assert f"write {plain.removesuffix('/v1').replace('https:', 'http:')}" in told.value.hint
+    check = check_address(plain, 5)
+    assert check.status is Status.FAILED
+    assert f"write {plain.replace('https:', 'http:')}" in check.hint
+    assert check_address(plain.replace("https:", "http:"), 5).status is Status.OK

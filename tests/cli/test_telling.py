@@ -131,6 +131,16 @@ def test_an_answer_without_evidence_says_so(capsys: pytest.CaptureFixture[str], 
     assert "No evidence" not in ending(capsys, tmp_path, StopReason.ABSTAINED, Limits(), None)
 
 
+def test_notices_about_the_run_stand_with_its_answer(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    notice = "The family of the model is not known: crops may show the wrong place."
+    begun = started().model_copy(update={"notices": (notice,)})
+    end = AnswerGiven(**BASE, text="42", evidence=(), stop_reason=StopReason.ANSWERED)
+    assert f"Note: {notice}" in " ".join(said(capsys, tmp_path, begun, end).split())
+    assert as_json(StoredRun("0", tmp_path, (begun, end)))["notices"] == [notice]
+
+
 def test_replies_of_which_none_was_an_action_are_not_answered_with_more_of_them(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:

@@ -132,6 +132,9 @@ class RunStarted(EventBase):
     """SHA-256 of the pictures that came with the question, in order; the files lie with the run."""
     session: str = ""
     """Id of the run that began the conversation; empty for that run itself."""
+    notices: tuple[str, ...] = ()
+    """What people must know about how the run was set up, in sentences: that the family of the model is not
+    known, for example, so that crops may show the wrong place."""
 
 
 class ThoughtDelta(EventBase):

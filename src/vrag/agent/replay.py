@@ -207,5 +207,5 @@ def _lasting(event: Event) -> dict[str, Any]:
     if isinstance(event, UsageReported):
         del kept["seconds"]
     if isinstance(event, RunStarted):
-        del kept["settings"]["limits"]["seconds"]
+        del kept["settings"]["limits"]["seconds"], kept["notices"]
     return kept

@@ -122,6 +122,7 @@ class Run:
                 history=self.question.history,
                 attached=tuple(image.sha256 for image in self.question.images),
                 session=self.question.session,
+                notices=self.agent.notices,
             )
 
     def _opened(self) -> str:

@@ -10,17 +10,15 @@ from vrag.assemble.adding import (
     open_ray,
 )
 from vrag.assemble.answering import (
-    LOCAL,
-    USUAL_PROFILE,
     agent_of,
-    chat_options,
     open_agent,
-    open_chat,
     open_environment,
     open_method,
     open_policy,
     open_profile,
 )
+from vrag.assemble.families import USUAL_PROFILE, FamilySource, ModelFamily, open_family
+from vrag.assemble.models import LOCAL, chat_options, open_chat
 from vrag.assemble.searching import open_client, open_searcher, vector_options
 from vrag.assemble.seeding import agent_by_seed
 from vrag.assemble.service import Agents
@@ -33,6 +31,8 @@ __all__ = [
     "USUAL_PROFILE",
     "Adding",
     "Agents",
+    "FamilySource",
+    "ModelFamily",
     "Shelf",
     "Workbench",
     "agent_by_seed",
@@ -47,6 +47,7 @@ __all__ = [
     "open_client",
     "open_environment",
     "open_extractor",
+    "open_family",
     "open_for_adding",
     "open_judge",
     "open_marked",

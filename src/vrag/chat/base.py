@@ -62,6 +62,10 @@ class ThinkingSwitch(StrEnum):
     """`enable_thinking` in the request itself: DashScope."""
     TEMPLATE = "template"
     """`chat_template_kwargs.enable_thinking`: vLLM and SGLang with models of the Qwen3 family."""
+    EFFORT = "effort"
+    """`reasoning_effort`, `medium` or `none`: OpenAI, Gemini, Ollama."""
+    REASONING = "reasoning"
+    """`reasoning.enabled`: OpenRouter."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,7 +13,15 @@ import httpx
 
 from vrag.chat.draft import Draft, MalformedChunk, ReplyTooLong, StreamedError
 from vrag.chat.events import EventReader, LineTooLong
-from vrag.chat.faults import CLOSED, Complaint, Passing, failure_of, reach_hint, seconds_asked
+from vrag.chat.faults import (
+    CLOSED,
+    Complaint,
+    Passing,
+    failure_of,
+    plain_http_hint,
+    reach_hint,
+    seconds_asked,
+)
 from vrag.chat.request import can_do_without, request_body
 from vrag.errors import ContextTooLong, ModelError
 
@@ -273,7 +281,10 @@ class Call:
                 "Name its authority in SSL_CERT_FILE.",
             )
         if isinstance(error, httpx.ConnectError):
-            return Passing(ModelError(f"{self.server} cannot be reached: {reason}.", reach_hint(error)))
+            unreached = ModelError(
+                f"{self.server} cannot be reached: {reason}.", reach_hint(error, self.server)
+            )
+            return Passing(unreached, times=0 if plain_http_hint(error, self.server) else 1000)
         return Passing(ModelError(f"The connection to {self.server} broke off: {reason.rstrip(chr(46))}."))
 
     def _broken(self, failure: Exception) -> Exception:

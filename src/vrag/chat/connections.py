@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import ssl
     from collections.abc import AsyncGenerator
 
-__all__ = ["Connections", "base_of", "checked_key"]
+__all__ = ["Connections", "base_of", "checked_key", "is_loopback"]
 
 _ENDPOINT = "/chat/completions"
 _NO_HOST = re.compile(r"[\s\x00-\x20\x7f\\<>^`{|}]|%(?!25)")
@@ -116,7 +116,7 @@ class Connections:
             limits=self._limits,
             verify=self._ssl,
             follow_redirects=False,  # the key goes nowhere else
-            trust_env=not _is_here(self._base),  # a proxy is for what is far away
+            trust_env=not is_loopback(self._base),  # a proxy is for what is far away
         )
 
     @cached_property
@@ -165,7 +165,8 @@ def checked_key(key: str | None, variable: str) -> str | None:
     return stripped or None
 
 
-def _is_here(url: str) -> bool:
+def is_loopback(url: str) -> bool:
+    """Whether an address is of this machine."""
     host = urlsplit(url).hostname or ""
     try:
         return ip_address(host).is_loopback

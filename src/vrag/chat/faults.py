@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import socket
+import ssl
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from http import HTTPStatus
@@ -13,9 +14,9 @@ from typing import TYPE_CHECKING, Any, cast
 from vrag.errors import ContextTooLong, ModelError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
-__all__ = ["CLOSED", "Complaint", "Passing", "failure_of", "reach_hint", "seconds_asked"]
+__all__ = ["CLOSED", "Complaint", "Passing", "failure_of", "plain_http_hint", "reach_hint", "seconds_asked"]
 
 CLOSED = frozenset({HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN})
 """How a server answers a wrong key. What it says there is not repeated: it may hold parts of the key."""
@@ -46,6 +47,8 @@ _ADVICE = (
         "Top up the account.",
     ),
 )
+_NO_TLS = re.compile(r"WRONG_VERSION_NUMBER|RECORD_LAYER_FAILURE|HTTP_REQUEST|UNKNOWN_PROTOCOL")
+"""How OpenSSL calls an answer that is no TLS."""
 _BROKE = re.compile(r"insufficient_quota|exceeded your current quota", re.IGNORECASE)
 """A 429 that no waiting helps."""
 
@@ -133,14 +136,38 @@ def _closed(said: str) -> str:
     return said if said[-1] in ".!?…。！？" else f"{said}."
 
 
-def reach_hint(error: BaseException) -> str:
-    """What to do about a server that cannot be reached: its name is not known, or it does not run."""
-    causes: BaseException | None = error
-    while causes is not None:
-        if isinstance(causes, socket.gaierror):
-            return "Check the name of the host in the base URL, or this machine's DNS."
-        causes = causes.__cause__ or causes.__context__
+def reach_hint(error: BaseException, url: str) -> str:
+    """What to do about a server that cannot be reached.
+
+    Args:
+        error: Of the library, with its causes.
+        url: Of the server.
+    """
+    if hint := plain_http_hint(error, url):
+        return hint
+    if any(isinstance(cause, socket.gaierror) for cause in _causes(error)):
+        return "Check the name of the host in the base URL, or this machine's DNS."
     return "Is it running?"
+
+
+def plain_http_hint(error: BaseException, url: str) -> str:
+    """What to do where a server was asked with TLS and answers without; empty for any other failure.
+
+    Args:
+        error: Of the library, with its causes.
+        url: Of the server.
+    """
+    faults = (cause for cause in _causes(error) if isinstance(cause, ssl.SSLError))
+    if url.startswith("https://") and any(_NO_TLS.search(str(fault)) for fault in faults):
+        return f"The server does not speak TLS there: write http://{url.removeprefix('https://')}"
+    return ""
+
+
+def _causes(error: BaseException | None) -> Iterator[BaseException]:
+    """An error, what it was raised from, and so on."""
+    while error is not None:
+        yield error
+        error = error.__cause__ or error.__context__
 
 
 def seconds_asked(headers: Mapping[str, str], now: float) -> float:

@@ -40,6 +40,7 @@ __all__ = [
     "Embedder",
     "Json",
     "Model",
+    "Profile",
     "QueryInstruction",
     "RankBy",
     "SearchUrl",
@@ -110,13 +111,19 @@ Agent = typer.Option(
 )
 Model = typer.Option(
     None,
-    help="A served model by its name, or `local:PATH` of a checkpoint.",
+    help="A served model by its name, `ollama:NAME`, `openrouter:NAME` …, or `local:PATH` of a checkpoint.",
     show_default="VRAG_MODEL, or the offline policy",
 )
 BaseUrl = typer.Option(
     None,
     help="Of the model's server: http://localhost:8002/v1",
     show_default="VRAG_BASE_URL, OPENAI_BASE_URL",
+)
+Profile = typer.Option(
+    None,
+    "--profile",
+    help="Family of the model: how large its pictures are, and how it writes boxes.",
+    show_default="VRAG_PROFILE, or found by its name, its server or measuring",
 )
 SearchUrl = typer.Option(
     None, help="Search server to use in place of a collection.", show_default="VRAG_SEARCH_URL"

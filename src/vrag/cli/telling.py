@@ -130,6 +130,8 @@ def tell_end(stored: StoredRun, state: RunState, settings: Settings | None = Non
     else:
         _tell_no_answer(run, started.settings, state, settings)
     _tell_citations(run, stored, started)
+    for notice in started.notices:
+        say(("Note: ", "yellow"), plain(notice))
     for fault in run.unsupported:
         say(("Left out: ", "yellow"), plain(fault))
     files = f" · pictures in {file_uri(stored.directory / 'files')}" if run.usage.visual_tokens else ""
@@ -267,6 +269,7 @@ def as_json(stored: StoredRun) -> dict[str, Any]:
         "graph": run.graph and [_node(node) for node in run.graph.nodes],
         "usage": {"steps": outline.steps, **_usage(run.usage), "seconds": round(outline.seconds, 4)},
         "failure": run.failure,
+        "notices": list(stored.started.notices),
         "run": stored.id,
     }
 
