@@ -101,6 +101,9 @@ class RunSettings(_Frozen):
     """The user's own wording of the instruction; None for ours."""
     reselect: bool = False
     """Whether the model is asked which of its evidence counts before the answer is given."""
+    repair: bool = False
+    """Whether replies that break the grammar are read where their meaning is clear. Runs that do not say were
+    recorded when none were."""
     sampling: dict[str, float | int | str | bool] = Field(default_factory=dict)
     """How the policy samples; says nothing to a replay."""
 
@@ -163,6 +166,8 @@ class ModelCalled(EventBase):
     finish: FinishReason
     flags: tuple[str, ...] = ()
     """Faults of the reply that did not keep its action from running."""
+    repairs: tuple[str, ...] = ()
+    """What of a reply with the flag `repaired` breaks the grammar and how it was read, in short phrases."""
     prompt_ids: tuple[int, ...] = ()
     """The prompt in tokens, where the policy tells."""
     ids: tuple[int, ...] = ()

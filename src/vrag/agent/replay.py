@@ -178,15 +178,16 @@ def method_of(settings: RunSettings) -> Method:
     Raises:
         RunError: If there is none of its name.
     """
+    instruction, reselect, repair = settings.instruction, settings.reselect, settings.repair
     if settings.agent == "vrag":
-        return Vrag(instruction=settings.instruction, reselect=settings.reselect)
+        return Vrag(instruction=instruction, reselect=reselect, repair=repair)
     if settings.agent == "vimrag":
         memory = settings.memory or MemoryOptions()
-        return Vimrag(instruction=settings.instruction, reselect=settings.reselect, memory=memory)
+        return Vimrag(instruction=instruction, reselect=reselect, repair=repair, memory=memory)
     if settings.agent == "rag":
-        return Rag(instruction=settings.instruction)
+        return Rag(instruction=instruction, repair=repair)
     if settings.agent == "react":
-        return React(instruction=settings.instruction, reselect=settings.reselect)
+        return React(instruction=instruction, reselect=reselect, repair=repair)
     raise RunError(f"There is no agent {settings.agent!r} here.", "Upgrade vrag to replay it.")
 
 

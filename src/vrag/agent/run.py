@@ -184,7 +184,7 @@ class Run:
             async for event in events:
                 yield event
         reply, waited = call.done(self.agent.policy.name), call.seconds
-        turn = episode.parse(reply.text)
+        turn = episode.parse(reply.text, last=not more, cut=reply.finish is FinishReason.LENGTH)
         try:
             await self._called(context, reply, turn, call.lengths)
             if turn.thought:
@@ -279,6 +279,7 @@ class Run:
             chunks=chunks,
             finish=reply.finish,
             flags=tuple(sorted(turn.flags)),
+            repairs=turn.repairs,
             prompt_ids=reply.sampled.prompt_ids,
             ids=reply.sampled.ids,
             logprobs=reply.sampled.logprobs,

@@ -14,6 +14,7 @@ from PIL.Image import Image
 
 from vrag.agent import actions
 from vrag.agent.actions import Extend, Invalid, Select, Turn
+from vrag.agent.callrepair import read_call
 from vrag.agent.conversation import told
 from vrag.agent.events import (
     ActionRequested,
@@ -36,7 +37,16 @@ from vrag.agent.question import Question
 from vrag.agent.results import Results, frame_parts
 from vrag.agent.review import reviewed, unreviewed
 from vrag.agent.sharing import recall
-from vrag.agent.toolcalls import AnswerNode, Call, CropNode, Memorize, SearchNode, ToolNode, parse_call
+from vrag.agent.toolcalls import (
+    AnswerNode,
+    Call,
+    CropNode,
+    Known,
+    Memorize,
+    SearchNode,
+    ToolNode,
+    parse_call,
+)
 from vrag.errors import CollectionError, SearchError
 from vrag.geometry import Box, Size, Space, View
 
@@ -65,6 +75,8 @@ class Vimrag:
     """The user's own wording, in place of ours."""
     reselect: bool = False
     """Whether the model is asked which of its evidence counts before the answer is given."""
+    repair: bool = True
+    """Whether replies that break the grammar are read where their meaning is clear."""
     memory: MemoryOptions = field(default_factory=MemoryOptions)
 
     @property
@@ -90,7 +102,7 @@ class Vimrag:
         own = self.instruction or profile.graph_instruction
         instruction = worded(own, profile.graph_prompt, actions=usages, profile=profile)
         asked = told(Question.of(question), environment)
-        episode = VimragEpisode(environment, self.memory, asked, self.reselect, instruction)
+        episode = VimragEpisode(environment, self.memory, asked, self.reselect, instruction, self.repair)
         episode.rebuild()
         return episode
 
@@ -105,6 +117,8 @@ class VimragEpisode:
     """The question, last, after what belongs to it: told anew whenever the context is rebuilt."""
     reselect: bool
     instruction: str
+    repair: bool = True
+    """As of the method."""
     graph: Graph = field(init=False)
     results: Results = field(init=False)
     """Of the node that is not completed yet."""
@@ -154,13 +168,18 @@ class VimragEpisode:
             return [] if last else [Text(prompt("graph_reselect_or_call.md"))]
         return [Text(prompt("graph_answer_now.md"))] if last else []
 
-    def parse(self, reply: str) -> Turn[Any]:
-        """Takes a reply apart."""
+    def parse(self, reply: str, *, last: bool = False, cut: bool = False) -> Turn[Any]:
+        """Takes a reply apart; see `Episode`."""
+        tools, crop = frozenset(self.environment.extensions), self.options.crop_nodes
         if self.asking:
             turn = actions.parse(reply, selecting=True)
             if isinstance(turn.action, Select):
                 return turn
-        return parse_call(reply, frozenset(self.environment.extensions), crop=self.options.crop_nodes)
+        if self.asking or not self.repair:
+            return parse_call(reply, tools, crop=crop)
+        labels = self.results.labels if self.graph.pending else ()
+        known = Known(tuple(node.id for node in self.graph.nodes), labels)
+        return read_call(reply, known, tools, crop=crop, last=last, cut=cut)
 
     def announce(self, turn: Turn[Any], record: Record) -> None:
         """Says what is about to be done."""
