@@ -39,7 +39,9 @@ def read_call(
     last: bool = False,
     cut: bool = False,
 ) -> Turn[Call]:
-    """Takes any text apart, like `parse_call`, and reads what breaks the grammar where it is clear; never raises.
+    """Takes any text apart, like `parse_call`, and reads what breaks the grammar where it is clear.
+
+    It never raises.
 
     Args:
         reply: What the model wrote.

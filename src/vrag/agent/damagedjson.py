@@ -1,9 +1,9 @@
 """Damaged JSON, read where its meaning is clear: by the library `json_repair`, within bounds.
 
 The library reads anything as something. It is kept from three faults: it takes time with the square of the
-number of brackets and quotes, it closes what was cut off in the middle of a text, and it leaves out what it cannot
-place. So the input is bounded, must end where a value ends, and every letter and digit of it must stand in
-the result, in the same order.
+number of brackets and quotes, it closes what was cut off in the middle of a text, and it leaves out what it
+cannot place. So the input is bounded, must end where a value ends, and every letter and digit of it must
+stand in the result, in the same order.
 """
 
 from __future__ import annotations

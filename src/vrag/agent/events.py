@@ -27,6 +27,7 @@ __all__ = [
     "ActionRequested",
     "ActionReturned",
     "AnswerGiven",
+    "ContextShortened",
     "CropRequested",
     "Event",
     "EventBase",
@@ -188,6 +189,16 @@ class ModelRetried(EventBase):
     """What had come of the reply."""
     chunks: tuple[int, ...]
     """Lengths of the pieces it came in."""
+
+
+class ContextShortened(EventBase):
+    """The model was told more than it can take; pictures were taken out, and it is asked again."""
+
+    type: Literal["context_shortened"] = "context_shortened"
+    reason: str
+    """What the server or the model said."""
+    dropped: tuple[str, ...]
+    """What is no longer in sight, by the names under which the model knew it."""
 
 
 class SearchRequested(EventBase):
@@ -387,6 +398,7 @@ Event = Annotated[
     | ThoughtGiven
     | ModelCalled
     | ModelRetried
+    | ContextShortened
     | SearchRequested
     | SearchReturned
     | ImageShown

@@ -103,6 +103,17 @@ class Episode(Protocol):
         """
         ...
 
+    def shorten(self, *, last: bool) -> tuple[str, ...]:
+        """Takes about half of the pictures out of what the model is told, those that count least first.
+
+        Args:
+            last: Whether it must answer now.
+
+        Returns:
+            The names under which the model knew them; none where there is no picture left.
+        """
+        ...
+
     def conclude(self, record: Record) -> Outcome:
         """Gives the answer that stands while the model is asked something more, where there is one."""
         ...

@@ -15,7 +15,8 @@ __all__ = ["plain_answer"]
 _FIELDS = ("answer", "final_answer", "Answer", "text", "response")
 _TAGGED = re.compile(r"<answer\b[^<>]*>|</answer\b[^<>]*>", re.IGNORECASE)
 _MARKER = re.compile(
-    r"(?:^|\n)[ \t>#]*[*_]{0,3}(?:(?:the )?(?:final )?answer(?: is)?|答案|最终答案)[*_]{0,3}\s?[:：][*_]{0,3}[ \t]*",
+    r"(?:^|\n)[ \t>#]*[*_]{0,3}(?:(?:the )?(?:final )?answer(?: is)?|答案|最终答案)[*_]{0,3}"
+    r"\s?[:：][*_]{0,3}[ \t]*",
     re.IGNORECASE,
 )
 _BOXED = re.compile(r"\\boxed\s?\{")
@@ -36,9 +37,9 @@ _MOST_CHARACTERS = 20_000
 
 
 def plain_answer(said: str) -> str | None:
-    """The answer that a text gives, without what is written around it.
+    r"""The answer that a text gives, without what is written around it.
 
-    Understood are a code fence, `{"answer": …}`, `Answer: …` in plain text or Markdown, `\\boxed{…}`, an
+    Understood are a code fence, `{"answer": …}`, `Answer: …` in plain text or Markdown, `\boxed{…}`, an
     `<answer>` that is never closed, and a text alone.
 
     Args:
@@ -48,7 +49,7 @@ def plain_answer(said: str) -> str | None:
         None where it gives none: it is empty, opens a tool call or another action, or only says what
         the model means to do next.
 
-    >>> plain_answer("The table lists it.\\n\\n**Answer:** 48,200")
+    >>> plain_answer("The table lists it.\n\n**Answer:** 48,200")
     '48,200'
     """
     text = inside_fence(_TAGGED.sub("\n", _BOX_TOKEN.sub(" ", said)))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from vrag.agent import toolargs
 from vrag.agent.actions import (
@@ -54,7 +54,9 @@ def read_tags(
     last: bool = False,
     cut: bool = False,
 ) -> Turn[Action]:
-    """Takes any text apart, like `parse`, and reads what breaks the grammar where it is clear; never raises.
+    """Takes any text apart, like `parse`, and reads what breaks the grammar where it is clear.
+
+    It never raises.
 
     Repaired are boxes in other brackets or in JSON, the number of a picture without its quotes, an element
     that lacks its closing tag alone, and an action that is written as a tool call.
@@ -93,7 +95,7 @@ class _Reader:
         turn: Turn[Action],
         names: frozenset[str],
         without: frozenset[str],
-        cut: bool,  # noqa: FBT001 - as in `read_tags`
+        cut: bool,
     ) -> None:
         self.reply, self.said, self.turn = reply, said, turn
         self.names, self.without, self.cut = names, without, cut
@@ -207,4 +209,4 @@ def _field(fields: dict[str, object], known: tuple[str, ...]) -> object:
     named = [fields[name] for name in known if name in fields]
     if len(named) != 1 and len(fields) != 1:
         raise ValueError("it is not clear which argument is meant")
-    return cast("object", named[0] if len(named) == 1 else next(iter(fields.values())))
+    return named[0] if len(named) == 1 else next(iter(fields.values()))

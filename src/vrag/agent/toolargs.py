@@ -310,10 +310,9 @@ def _from_text(value: object) -> object:
 
 def mend_mapping(value: object) -> dict[str, object]:
     """An object that is written as a text, or is all that a list holds."""
-    value = _from_text(value)
-    if isinstance(value, list) and len(listed := cast("list[object]", value)) == 1:
-        value = listed[0]
-    return mapping(value)
+    read = _from_text(value)
+    listed = cast("list[object]", read) if isinstance(read, list) else [read]
+    return mapping(listed[0] if len(listed) == 1 else listed)
 
 
 def mend_entries(value: object) -> list[object]:
@@ -328,17 +327,17 @@ def mend_text(value: object) -> str:
     >>> mend_text(48200), mend_text(["red", "blue"]), mend_text(True)
     ('48200', 'red, blue', 'Yes')
     """
-    match value:
-        case bool():
-            return "Yes" if value else "No"
-        case int() | float() if math.isfinite(number(value)):
-            return json.dumps(value)
-        case [_, *_] if all(isinstance(one, str | int | float) for one in cast("list[object]", value)):
-            return text(", ".join(map(mend_text, cast("list[object]", value))))
-        case [_, *_] | dict() if value:
-            return text(json.dumps(value, ensure_ascii=False))
-        case _:
-            return text(value)
+    if isinstance(value, bool):
+        return "Yes" if value else "No"
+    if isinstance(value, int | float):
+        return json.dumps(number(value) if isinstance(value, float) else value)
+    if isinstance(value, list) and value:
+        listed = cast("list[object]", value)
+        if all(isinstance(one, str | int | float) for one in listed):
+            return text(", ".join(map(mend_text, listed)))
+    if isinstance(value, list | dict) and value:
+        return text(json.dumps(value, ensure_ascii=False))
+    return text(cast("object", value))
 
 
 def mend_identifier(value: object) -> str:
@@ -378,9 +377,7 @@ def mend_times(value: object) -> tuple[float, ...]:
 
 
 _SIDE = r"([+-]?(?:\d{1,15}(?:\.\d{0,15})?|\.\d{1,15}))"
-_FOUR = re.compile(
-    r"[\s\[\](),;]*" + r"[\s\[\](),;]+".join([_SIDE] * 4) + r"[\s\[\](),;]*", re.ASCII
-)
+_FOUR = re.compile(r"[\s\[\](),;]*" + r"[\s\[\](),;]+".join([_SIDE] * 4) + r"[\s\[\](),;]*", re.ASCII)
 _BOX_TOKEN = re.compile(r"<\|?/?box(?:_start|_end)?\|?>", re.IGNORECASE)
 _BOX_NAMES = ("bbox_2d", "bbox", "box", "box_2d", "coordinates")
 _SIDE_NAMES = ("x1", "y1", "x2", "y2")
@@ -400,14 +397,11 @@ def mend_sides(value: object) -> tuple[float, float, float, float]:
             return sides([float(side) for side in found.groups()])
         value = _from_text(bare.strip())
     for _ in range(_MOST_WRAPPERS):
-        match value:
-            case [one]:
-                value = cast("object", one)
-            case dict():
-                value = _sides_in(cast("dict[str, object]", value))
-            case _:
-                break
-    return sides(value)
+        if isinstance(value, list) and len(listed := cast("list[object]", value)) == 1:
+            value = listed[0]
+        elif isinstance(value, dict):
+            value = _sides_in(cast("dict[str, object]", value))
+    return sides(cast("object", value))
 
 
 def _sides_in(value: dict[str, object]) -> object:

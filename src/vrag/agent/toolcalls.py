@@ -411,7 +411,7 @@ def _judged(label: str, given: toolargs.Arguments) -> Note:
         return Note(label, useful=False)
     if given.repairs is None:
         priority = given.take("priority_score", toolargs.whole)
-        return Note(label, True, priority, given.maybe("key_timestamp", toolargs.times, ()))  # noqa: FBT003
+        return Note(label, True, priority, given.maybe("key_timestamp", toolargs.times, ()))
     score = given.maybe("priority_score", toolargs.score, 0, toolargs.mend_score)
     if not score:
         given.note(f"priority_score of {label} is missing; read as {_MIDDLE}")

@@ -20,9 +20,10 @@ from vrag.agent.events import (
 from vrag.agent.evidence import Seen, passage_seen, picture_seen, selected
 from vrag.agent.material import spoken
 from vrag.agent.method import Context, Outcome, Refused
-from vrag.agent.policy import Message, Part, Picture, Role, Shown, Text
+from vrag.agent.policy import Enclosed, Message, Part, Picture, Role, Shown, Text
 from vrag.agent.prompts import box_words, prompt, worded
 from vrag.agent.question import Question
+from vrag.agent.shortening import half_of, shortened
 from vrag.agent.tagrepair import read_tags
 from vrag.errors import CollectionError, SearchError
 
@@ -189,6 +190,17 @@ class VragEpisode:
             case action:
                 return self._act(action, record)
 
+    def shorten(self, *, last: bool) -> tuple[str, ...]:
+        """Takes the older half of the pictures out of sight, those of the question last; see `Episode`."""
+        parts = [part for message in self.history for part in message.parts]
+        shown = [part for part in parts if isinstance(part, Picture)]
+        pictures = shown or [part for part in parts if isinstance(part, Enclosed)]
+        dropped = pictures[: half_of(len(pictures))]
+        if dropped:
+            self.history = shortened(self.history, dropped, self._urge(last))
+            self.fresh = tuple(picture for picture in self.fresh if picture not in dropped)
+        return tuple(_name_of(picture) for picture in dropped)
+
     def conclude(self, record: Record) -> Outcome:  # noqa: ARG002 - nothing changes by it
         """Gives the answer given last; see `Episode`."""
         return Outcome(self.standing)
@@ -354,6 +366,10 @@ class VragEpisode:
             for id in self.seen
         ]
         return crops + whole
+
+
+def _name_of(picture: Picture | Enclosed) -> str:
+    return f"Image {picture.number}" if isinstance(picture, Picture) else "a picture of the question"
 
 
 def _pictures(parts: Iterable[Part]) -> int:

@@ -71,12 +71,14 @@ def _tell_nothing_shown(found: SearchReturned) -> None:
     say("   found   ", (f"{hits}{fault}", "yellow"))
 
 
-def _tell_event(event: Event) -> None:
+def _tell_event(event: Event) -> None:  # noqa: C901 - one flat case per event
     from vrag.agent import events as e
 
     match event:
         case e.ThoughtGiven():
             say((f"{event.step}. ", "bold"), (plain(event.text, 400), "dim"))
+        case e.ModelCalled() if event.repairs:
+            say("   repaired ", (plain("; ".join(event.repairs), QUERY), "yellow"))
         case e.SearchRequested():
             say("   search  ", (plain(event.query, QUERY), "cyan"), _of_node(event.node))
         case e.CropRequested():
@@ -94,6 +96,9 @@ def _tell_event(event: Event) -> None:
             say("   reading ", (f"{plain(event.document)}, passage {event.page}", "magenta"))
         case e.MemoryUpdated():
             _tell_memory(event)
+        case e.ContextShortened():
+            gone = plain(", ".join(event.dropped), QUERY)
+            say("   ", ("shorter ", "yellow"), f"Too long for the model; asked again without {gone}.")
         case e.ModelRetried():
             say("   ", ("again   ", "yellow"), plain(event.reason), f" Next try in {event.seconds:.1f} s.")
         case _:
@@ -220,12 +225,15 @@ def _budget(limits: Limits) -> str:
 
 def _spent(events: Sequence[Event]) -> str:
     """What it cost, in a line. A call that failed took its time too."""
+    from vrag.agent.events import ModelCalled
     from vrag.agent.outline import Outline
     from vrag.view.wording import count
 
     outline = Outline.of(events)
     usage = outline.usage
     parts = [count(outline.steps, "step")]
+    if repaired := sum(isinstance(event, ModelCalled) and bool(event.repairs) for event in events):
+        parts.append(f"{repaired} repaired")
     if usage.prompt_tokens is not None:
         parts.append(f"{usage.prompt_tokens} + {usage.completion_tokens or 0} tokens")
     parts.append(f"{usage.visual_tokens} visual tokens")
@@ -294,6 +302,7 @@ def _step(step: Step) -> dict[str, Any]:
         "action": step.action,
         "node": step.node,
         "invalid": step.invalid,
+        "repaired": list(step.repairs),
         "usage": step.usage and _step_usage(step.usage),
         "shown": [_shown(shown) for shown in step.shown],
     }
