@@ -125,7 +125,7 @@ class Raw:
     pause: float = 0.0
     """Seconds between them."""
     framed: bool = True
-    """Whether the response says where it ends; otherwise it ends with the connection, as one that broke off."""
+    """Whether the response says where it ends; otherwise it ends as a connection that broke off."""
 
 
 Reply: TypeAlias = Say | Refuse | Hang | Cut | Raw

@@ -249,7 +249,9 @@ def test_a_fault_of_the_program_is_not_hidden(way: Way) -> None:
 @both
 def test_the_step_limit_counts_every_call_and_is_announced(way: Way) -> None:
     files: dict[str, bytes] = {}
-    events = list(agent(way, *["<think>x</think>"] * 9, limits=Limits(steps=3)).stream("?", save=files.__setitem__))
+    events = list(
+        agent(way, *["<think>x</think>"] * 9, limits=Limits(steps=3)).stream("?", save=files.__setitem__)
+    )
     assert reason_of(events) is StopReason.OUT_OF_STEPS
     calls = of(ModelCalled, events)
     last_turn = [any(b"This is the last turn" in files[f"{name}.json"] for name in c.messages) for c in calls]

@@ -27,7 +27,7 @@ _INTENTION = re.compile(
     r"(?:i|let me|let us|let's|we)(?: (?:still|first|now|also|next))?"
     r"(?:'ll| will| need to| should| must| have to| am going to| want to| can)?"
     r"(?: (?:first|now|next|also|try to|have to))*"
-    r" (?:search|look|find|check|crop|zoom|examine|inspect|summari[sz]e|call|use|see|read|retrieve)\b",
+    r" (?:search|look|find|check|crop|zoom|examine|inspect|summari[sz]e|call|use|retrieve)\b",
     re.IGNORECASE,
 )
 _CALL = re.compile(r"[\"'](?:arguments|parameters|parent_ids|query)[\"']\s*:")

@@ -24,7 +24,7 @@ from vrag.agent.actions import (
     parse,
     tag_pattern,
 )
-from vrag.agent.callforms import find_call
+from vrag.agent.callforms import find_call, inside_fence
 from vrag.agent.damagedjson import read_damaged_json
 from vrag.agent.plainanswer import plain_answer
 from vrag.agent.unquoted import unquoted
@@ -183,7 +183,7 @@ def _crop(body: str, attribute: str) -> Crop:
     number = _ATTRIBUTE.fullmatch(attribute) if attribute.strip() else None
     if attribute.strip() and number is None:
         raise ValueError("the picture of a box is named by its number")
-    return Crop(toolargs.mend_sides(body), int(number[1]) if number else None)
+    return Crop(toolargs.mend_sides(inside_fence(body)), int(number[1]) if number else None)
 
 
 def _of_arguments(name: str, arguments: object) -> Action:
