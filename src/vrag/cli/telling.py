@@ -37,6 +37,7 @@ class Teller:
 
     def __init__(self) -> None:
         self._reply = ""
+        self._repairs: tuple[str, ...] = ()
         self._found: SearchReturned | None = None
 
     def tell(self, event: Event) -> None:
@@ -45,7 +46,7 @@ class Teller:
 
         match event:
             case e.ModelCalled():
-                self._reply = event.reply
+                self._reply, self._repairs = event.reply, event.repairs
             case e.SearchReturned():
                 self._found = event
             case e.ImageShown() | e.PassageShown():
@@ -58,6 +59,9 @@ class Teller:
             case _:
                 pass
         _tell_event(event)
+        if isinstance(event, e.UsageReported) and self._repairs:
+            say("   repaired ", (plain("; ".join(self._repairs), QUERY), "yellow"))
+            self._repairs = ()
 
 
 def _tell_refused(step: int, reason: str, reply: str) -> None:
@@ -77,8 +81,6 @@ def _tell_event(event: Event) -> None:  # noqa: C901 - one flat case per event
     match event:
         case e.ThoughtGiven():
             say((f"{event.step}. ", "bold"), (plain(event.text, 400), "dim"))
-        case e.ModelCalled() if event.repairs:
-            say("   repaired ", (plain("; ".join(event.repairs), QUERY), "yellow"))
         case e.SearchRequested():
             say("   search  ", (plain(event.query, QUERY), "cyan"), _of_node(event.node))
         case e.CropRequested():
