@@ -288,6 +288,9 @@ class Settings(BaseSettings):
     reselect: bool = Field(
         default=False, description="Ask the model which of its evidence counts before the answer is given."
     )
+    repair: bool = Field(
+        default=True, description="Read replies that break the grammar where their meaning is clear."
+    )
     actions: Names = Field(default=(), description="Actions of installed packages that the agent may take.")
     instruction: str = Field(
         default="", description="File with an instruction to use in place of ours; empty for ours."

@@ -1,8 +1,8 @@
 """The same vectors as the reference implementation's own embedder, unchanged, on the same random weights.
 
 Set `VRAG_REFERENCE` to a clone of https://github.com/Alibaba-NLP/VRAG and `VRAG_REFERENCE_LATE_PYTHON` to a
-Python that has what its `requirements.txt` names for `search_engine/vl_embedding.py`: colpali-engine at commit
-481eb20, transformers 4.51, peft 0.15, llama-index-core 0.12.1, torch and torchvision.
+Python that has what its `requirements.txt` names for `search_engine/vl_embedding.py`: colpali-engine at
+commit 481eb20, transformers 4.51, peft 0.15, llama-index-core 0.12.1, torch and torchvision.
 """
 
 from __future__ import annotations

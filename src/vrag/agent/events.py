@@ -27,6 +27,7 @@ __all__ = [
     "ActionRequested",
     "ActionReturned",
     "AnswerGiven",
+    "ContextShortened",
     "CropRequested",
     "Event",
     "EventBase",
@@ -101,6 +102,9 @@ class RunSettings(_Frozen):
     """The user's own wording of the instruction; None for ours."""
     reselect: bool = False
     """Whether the model is asked which of its evidence counts before the answer is given."""
+    repair: bool = False
+    """Whether replies that break the grammar are read where their meaning is clear. Runs that do not say were
+    recorded when none were."""
     sampling: dict[str, float | int | str | bool] = Field(default_factory=dict)
     """How the policy samples; says nothing to a replay."""
 
@@ -166,6 +170,8 @@ class ModelCalled(EventBase):
     finish: FinishReason
     flags: tuple[str, ...] = ()
     """Faults of the reply that did not keep its action from running."""
+    repairs: tuple[str, ...] = ()
+    """What of a reply with the flag `repaired` breaks the grammar and how it was read, in short phrases."""
     prompt_ids: tuple[int, ...] = ()
     """The prompt in tokens, where the policy tells."""
     ids: tuple[int, ...] = ()
@@ -186,6 +192,16 @@ class ModelRetried(EventBase):
     """What had come of the reply."""
     chunks: tuple[int, ...]
     """Lengths of the pieces it came in."""
+
+
+class ContextShortened(EventBase):
+    """The model was told more than it can take; pictures were taken out, and it is asked again."""
+
+    type: Literal["context_shortened"] = "context_shortened"
+    reason: str
+    """What the server or the model said."""
+    dropped: tuple[str, ...]
+    """What is no longer in sight, by the names under which the model knew it."""
 
 
 class SearchRequested(EventBase):
@@ -385,6 +401,7 @@ Event = Annotated[
     | ThoughtGiven
     | ModelCalled
     | ModelRetried
+    | ContextShortened
     | SearchRequested
     | SearchReturned
     | ImageShown

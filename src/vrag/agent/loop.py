@@ -76,6 +76,7 @@ class Agent:
             actions=tuple(self.environment.extensions),
             instruction=self.method.instruction,
             reselect=self.method.reselect,
+            repair=self.method.repair,
             sampling=dict(self.policy.sampling),
         )
 

@@ -136,16 +136,16 @@ def open_method(settings: Settings) -> Method:
     Raises:
         SettingsError: If the file with the instruction cannot be read.
     """
-    own = _instruction(settings)
+    own, reselect, repair = _instruction(settings), settings.reselect, settings.repair
     match settings.agent:
         case "vrag":
-            return Vrag(instruction=own, reselect=settings.reselect)
+            return Vrag(instruction=own, reselect=reselect, repair=repair)
         case "react":
-            return React(instruction=own, reselect=settings.reselect)
+            return React(instruction=own, reselect=reselect, repair=repair)
         case "rag":
-            return Rag(instruction=own)
+            return Rag(instruction=own, repair=repair)
         case "vimrag":
-            return Vimrag(instruction=own, reselect=settings.reselect, memory=_memory(settings))
+            return Vimrag(instruction=own, reselect=reselect, repair=repair, memory=_memory(settings))
 
 
 def _memory(settings: Settings) -> MemoryOptions:

@@ -132,7 +132,8 @@ class ChatReply:
     """That of those that are."""
     tool_calls: tuple[ToolCall, ...] = ()
     finish: str = "stop"
-    """The server's word: `stop`, `length`, `tool_calls`, `content_filter` …"""
+    """The server's word: `stop`, `length`, `tool_calls`, `content_filter` …; empty where the reply came to
+    its end and the server did not say why."""
     prompt_tokens: int | None = None
     """All of the prompt, pictures included."""
     completion_tokens: int | None = None

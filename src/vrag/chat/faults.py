@@ -25,10 +25,22 @@ _MESSAGE = 500
 _PASSING = frozenset({408, 409, 425, 429})
 _TOO_LONG = re.compile(
     r"context.?length|context.?window|context.?size|maximum model length|max_model_len"
-    r"|maximum context|range of input length|input is too long|prompt is too long|too many input tokens",
+    r"|maximum context|context the overflows|exceed_context_size"  # LM Studio, llama.cpp, Ollama
+    r"|input.?length.{0,40}(?:exceeds|should be)|range of input length"  # SGLang, Ark, DashScope
+    r"|(?:input|prompt)(?: \([^()]{0,40}\))? is too long|too many input tokens"  # Anthropic, vLLM
+    r"|too long after expanding multimodal tokens"  # SGLang, once pictures are counted
+    r"|(?:input|prompt) token count.{0,60}exceeds|exceeds the maximum number of tokens",  # Gemini
     re.IGNORECASE,
 )
-"""How servers say that a prompt does not fit: OpenAI, vLLM, SGLang, llama.cpp, DashScope."""
+"""How servers say that a prompt does not fit: OpenAI, vLLM, SGLang, llama.cpp, Ollama, LM Studio, DashScope,
+Gemini, Anthropic."""
+_TOO_MANY = re.compile(
+    r"at most [1-9]\d* images?\b|at most [1-9]\d* image\(s\)|too many images"
+    r"|(?:number of|image) (?:images|count).{0,40}(?:exceeds|exceeded|more than|too many|limit)"
+    r"|limit-mm-per-prompt.{0,20}but passed|exceeds? the (?:image|maximum number of images) limit",
+    re.IGNORECASE,
+)
+"""How they say that it holds too many pictures. A server that takes none at all is another matter."""
 _ADVICE = (
     (
         re.compile(r"at most \d+ image", re.IGNORECASE),
@@ -117,6 +129,9 @@ def failure_of(complaint: Complaint, server: str) -> ModelError | Passing:
         server: How messages call it.
     """
     status, said = complaint.status, complaint.message
+    if status in {400, 413, 422, 500} and _TOO_MANY.search(said):
+        message = f"{server} does not take so many pictures at once: {_closed(said)}"
+        return ContextTooLong(message, _hint(status, said))
     if status in {400, 413, 422, 500} and _TOO_LONG.search(said):
         return ContextTooLong(
             f"The conversation is longer than the model at {server} can take: {_closed(said)}",

@@ -37,6 +37,7 @@ class Teller:
 
     def __init__(self) -> None:
         self._reply = ""
+        self._repairs: tuple[str, ...] = ()
         self._found: SearchReturned | None = None
 
     def tell(self, event: Event) -> None:
@@ -45,7 +46,7 @@ class Teller:
 
         match event:
             case e.ModelCalled():
-                self._reply = event.reply
+                self._reply, self._repairs = event.reply, event.repairs
             case e.SearchReturned():
                 self._found = event
             case e.ImageShown() | e.PassageShown():
@@ -58,6 +59,9 @@ class Teller:
             case _:
                 pass
         _tell_event(event)
+        if isinstance(event, e.UsageReported) and self._repairs:
+            say("   repaired ", (plain("; ".join(self._repairs), QUERY), "yellow"))
+            self._repairs = ()
 
 
 def _tell_refused(step: int, reason: str, reply: str) -> None:
@@ -71,7 +75,7 @@ def _tell_nothing_shown(found: SearchReturned) -> None:
     say("   found   ", (f"{hits}{fault}", "yellow"))
 
 
-def _tell_event(event: Event) -> None:
+def _tell_event(event: Event) -> None:  # noqa: C901 - one flat case per event
     from vrag.agent import events as e
 
     match event:
@@ -94,6 +98,9 @@ def _tell_event(event: Event) -> None:
             say("   reading ", (f"{plain(event.document)}, passage {event.page}", "magenta"))
         case e.MemoryUpdated():
             _tell_memory(event)
+        case e.ContextShortened():
+            gone = plain(", ".join(event.dropped), QUERY)
+            say("   ", ("shorter ", "yellow"), f"Too long for the model; asked again without {gone}.")
         case e.ModelRetried():
             say("   ", ("again   ", "yellow"), plain(event.reason), f" Next try in {event.seconds:.1f} s.")
         case _:
@@ -222,12 +229,15 @@ def _budget(limits: Limits) -> str:
 
 def _spent(events: Sequence[Event]) -> str:
     """What it cost, in a line. A call that failed took its time too."""
+    from vrag.agent.events import ModelCalled
     from vrag.agent.outline import Outline
     from vrag.view.wording import count
 
     outline = Outline.of(events)
     usage = outline.usage
     parts = [count(outline.steps, "step")]
+    if repaired := sum(isinstance(event, ModelCalled) and bool(event.repairs) for event in events):
+        parts.append(f"{repaired} repaired")
     if usage.prompt_tokens is not None:
         parts.append(f"{usage.prompt_tokens} + {usage.completion_tokens or 0} tokens")
     parts.append(f"{usage.visual_tokens} visual tokens")
@@ -297,6 +307,7 @@ def _step(step: Step) -> dict[str, Any]:
         "action": step.action,
         "node": step.node,
         "invalid": step.invalid,
+        "repaired": list(step.repairs),
         "usage": step.usage and _step_usage(step.usage),
         "shown": [_shown(shown) for shown in step.shown],
     }
