@@ -63,10 +63,9 @@ def test_a_box_slightly_beyond_its_page_is_cut_and_reported(
     read = read_cases(tmp_path / "set.json")
 
     assert read[1].regions == (Region(2, Box.unit(0, 0.5, 0.5, 1)),)
-    assert [record.getMessage() for record in caplog.records] == [
-        f"{tmp_path / 'set.json'}: gold boxes of 1 questions reach beyond their page, by 0.0004 of it at most, "
-        "and were cut at its edge; the first is that of 'b'."
-    ]
+    (record,) = caplog.records
+    assert "set.json: gold boxes of 1 questions reach beyond their page, by 0.0004" in record.getMessage()
+    assert "the first is that of 'b'" in record.getMessage()
 
 
 def test_examples_and_bare_lists_and_single_objects_are_the_same(tmp_path: Path) -> None:

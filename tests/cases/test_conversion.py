@@ -72,7 +72,7 @@ def test_the_columns_are_those_of_the_contract(tmp_path: Path) -> None:
 
     assert written == parquet_schema()
     pages = "list<element: int64>"
-    meta = "struct<source_type: list<element: string>, query_type: string, doc_type: string, answer_format: string>"
+    types = "source_type: list<element: string>, query_type: string, doc_type: string, answer_format: string"
     assert {field.name: str(field.type) for field in written} == {
         "id": "string",
         "prompt": "list<element: struct<role: string, content: string>>",
@@ -80,7 +80,8 @@ def test_the_columns_are_those_of_the_contract(tmp_path: Path) -> None:
         "ability": "string",
         "reward_model": "struct<style: string, ground_truth: string>",
         "extra_info": "struct<split: string, index: int64, answer: string, question: string, "
-        f"content_type: string, reason_type: string, file_name: string, reference_page: {pages}, meta_info: {meta}>",
+        f"content_type: string, reason_type: string, file_name: string, reference_page: {pages}, "
+        f"meta_info: struct<{types}>>",
         "file_name": "string",
         "reference_page": pages,
     }
@@ -278,7 +279,7 @@ def test_every_name_of_a_data_source_seen_in_the_reference_is_one_of_ours() -> N
     assert {"slidevqa_train", "slidevqa_test", "mmlongdoc", "vidoseek", "rag"} <= ours
 
 
-REFERENCE_TYPES = [
+REFERENCE_TYPES: list[tuple[str, dict[str, Any], str, str]] = [
     # What the reference's hf_dataset_convert.py wrote, run as it is: data source, meta_info, its two columns.
     ("slidevqa_test", {"query_type": "Single-Hop_Single-Span"}, "SingleSpan", "SingleHop"),
     ("slidevqa_test", {"query_type": "Single-Hop_Multi-Span"}, "MultiSpan", "SingleHop"),

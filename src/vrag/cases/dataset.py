@@ -105,7 +105,7 @@ def case_of(row: Mapping[str, Any], where: str) -> Case:
 
 
 def overhang_of(row: Mapping[str, Any]) -> float:
-    """Return how far the gold boxes of a valid row reach beyond their page, as a fraction of it; 0 if none does.
+    """Return how far the gold boxes of a valid row reach beyond their page, as a fraction of it.
 
     >>> overhang_of({"regions": [{"page": 1, "box": [0.5, 0.5, 1.0, 1.25]}]})
     0.25

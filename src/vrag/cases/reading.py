@@ -124,8 +124,8 @@ def _cases(rows: Iterator[object], source: Source, path: Path) -> Iterator[Case]
             yield case
     if overhangs:
         log.warning(
-            "%s: gold boxes of %d questions reach beyond their page, by %.4f of it at most, and were cut at its "
-            "edge; the first is that of %r.",
+            "%s: gold boxes of %d questions reach beyond their page, by %.4f of it at most, and were cut at "
+            "its edge; the first is that of %r.",
             path,
             len(overhangs),
             max(overhangs.values()),
@@ -134,7 +134,7 @@ def _cases(rows: Iterator[object], source: Source, path: Path) -> Iterator[Case]
 
 
 def _within(row: object, source: Source, number: int, where: str) -> Iterator[tuple[Case, float]]:
-    """The cases of a row and how far their boxes reach beyond the page; none of them where one is at fault."""
+    """The cases of a row, each with how far its boxes reach beyond the page; none where one is at fault."""
     fields = _fields(row, where)
     try:
         made = list(source.cases(fields, number - 1))
