@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["NODE_DIMENSION", "OLD_FILES", "OldIndex", "read_old_index"]
+__all__ = ["NODE_DIMENSION", "OLD_FILES", "OldIndex", "is_old_index", "read_old_index"]
 
 NODE_DIMENSION = 128
 """Length of the vectors in nodes: the reference cuts the flat list into pieces of it."""
@@ -46,6 +46,11 @@ _HEADER = struct.Struct("<4siqqq?iQ")
 _FLAT_IP = b"IxFI"
 _BLOCK = 4096
 """Vectors that are looked at together."""
+
+
+def is_old_index(directory: Path) -> bool:
+    """Whether a directory holds files of an index that the reference wrote."""
+    return any(True for pattern in OLD_FILES for _ in directory.glob(pattern))
 
 
 @dataclass(frozen=True, slots=True)
