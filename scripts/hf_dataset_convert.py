@@ -1,4 +1,4 @@
-"""Convert questions in the dataset JSON to the parquet of trainers: `python scripts/hf_dataset_convert.py`."""
+"""Convert questions to the parquet of trainers: `python scripts/hf_dataset_convert.py`."""
 
 from vrag.compat.scripts import convert_dataset
 

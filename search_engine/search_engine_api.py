@@ -1,4 +1,4 @@
-"""Serve search over indexes on port 8001: `python search_engine/search_engine_api.py [OPTIONS OF vrag serve]`."""
+"""Serve search on port 8001: `python search_engine/search_engine_api.py [OPTIONS OF vrag serve]`."""
 
 from vrag.compat.scripts import serve_search
 

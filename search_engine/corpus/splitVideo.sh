@@ -16,6 +16,9 @@ if [ -z "$videos" ] || [ -z "$folder" ]; then
 	exit 2
 fi
 vrag=$(dirname "$0")/../../.venv/bin/vrag
-[ -x "$vrag" ] || vrag=vrag
+[ -x "$vrag" ] || vrag=$(command -v vrag) || {
+	echo "vrag is not installed: pip install . in the clone, or run ./run_demo.sh once." >&2
+	exit 1
+}
 echo "Runs: vrag corpus split $videos --out $folder --seconds $seconds" >&2
 exec "$vrag" corpus split "$videos" --out "$folder" --seconds "$seconds"

@@ -25,6 +25,7 @@ CORPUS = Path("search_engine/corpus")
 INDEX = CORPUS / "colqwen_ingestion"
 """Where the reference's `ingestion.py` writes, and its `SearchEngine` looks."""
 MODEL = "colqwen2"
+PICTURES = frozenset({".jpg", ".jpeg", ".png"})
 
 
 def convert_pdfs() -> NoReturn:
@@ -34,7 +35,7 @@ def convert_pdfs() -> NoReturn:
 
 def try_embedder() -> NoReturn:
     """Embed a picture and a text, and mark where they match: it fails where the model cannot be loaded."""
-    pictures = sorted(path for path in _images().glob("*") if path.suffix.lower() in {".jpg", ".jpeg", ".png"})
+    pictures = sorted(path for path in _images().glob("*") if path.suffix.lower() in PICTURES)
     picture = pictures[0] if pictures else corpus_dir() / "price-board.jpg"
     _become("match", str(picture), "Hello, world!", "--embedder", MODEL)
 
@@ -76,9 +77,8 @@ def convert_dataset(
     """
     sources = [word for name in file_source_list for word in ("--data-source", name)]
     target = f"data/{output_name}.parquet"
-    done = subprocess.run(
-        _shown("data", "convert", *file_list, target, *sources, "--split", split, "--overwrite"), check=False
-    )
+    line = _shown("data", "convert", *file_list, target, *sources, "--split", split, "--overwrite")
+    done = subprocess.run(line, check=False)  # noqa: S603 - this interpreter, without a shell
     if done.returncode:
         raise SystemExit(done.returncode)
 
@@ -91,7 +91,7 @@ def _images() -> Path:
 
 def _become(*command: str) -> NoReturn:
     line = _shown(*command, *sys.argv[1:])
-    os.execv(line[0], line)
+    os.execv(line[0], line)  # noqa: S606 - likewise
 
 
 def _shown(*command: str) -> list[str]:

@@ -302,9 +302,7 @@ def _refuse_foreign(path: Path) -> None:
     if foreign:
         raise CollectionError(
             f"{path} is not empty ({foreign[0]}) and not a collection.",
-            _how_to_import(path)
-            if is_old_index(path)
-            else "Choose another directory for the collection.",
+            _how_to_import(path) if is_old_index(path) else "Choose another directory for the collection.",
         )
 
 
