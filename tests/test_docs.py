@@ -167,12 +167,18 @@ class TestComingFromTheReference:
     }
     """Commands that are not run here, by their beginning, and what runs them."""
     PLUGIN = """
-from vrag.embed.base import VectorKind
+import numpy as np
+
+from vrag.embed.base import MatchMap, VectorKind
 from vrag.testing import HashEmbedder
+
+class Embedder(HashEmbedder):
+    def match_map(self, image, query):
+        return MatchMap(tuple(query.split()), np.eye(4, dtype=np.float32)[None].repeat(len(query.split()), 0))
 
 def opened(argument, options=None):
     kind, dimension, seed = argument.split("-")
-    return HashEmbedder(VectorKind(kind), int(dimension), int(seed))
+    return Embedder(VectorKind(kind), int(dimension), int(seed))
 """
     PRELUDE = """
 import vrag.compat.search_engine

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import signal
 import socket
@@ -10,6 +11,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import httpx
 import pytest
 
 ROOT = Path(__file__).parents[1]
@@ -54,7 +56,9 @@ class Handler(BaseHTTPRequestHandler):
         pass
 
 
-HTTPServer(("127.0.0.1", int(os.environ["MODEL_PORT"])), Handler).serve_forever()
+server = HTTPServer(("127.0.0.1", int(os.environ["MODEL_PORT"])), Handler)
+print("Listening", flush=True)
+server.serve_forever()
 """
 
 
@@ -184,7 +188,7 @@ def test_a_server_that_has_the_model_already_is_used_and_left_alone(clone: Clone
     clone.with_vllm()
     with subprocess.Popen([clone.programs / "vllm"], env=clone.environment, stdout=subprocess.PIPE) as server:
         assert server.stdout is not None
-        server.stdout.readline()
+        assert any(b"Listening" in line for line in server.stdout)
         _, said, noted = clone.run("vrag", QUESTION)
         alive = server.poll() is None
         server.terminate()
@@ -193,6 +197,27 @@ def test_a_server_that_has_the_model_already_is_used_and_left_alone(clone: Clone
     assert "is used" in noted
     assert alive
     assert len((clone.programs / "calls").read_text().splitlines()) == 1
+
+
+def test_the_graph_agent_answers_without_a_model_and_says_so(clone: Clone) -> None:
+    status, said, noted = clone.with_gpu().with_vllm().run("vimrag", QUESTION)
+
+    assert (status, "86,040" in said) == (0, True), said + noted
+    assert "the offline policy answers" in noted
+    assert not (clone.programs / "calls").exists()
+
+
+def test_search_answers_until_ctrl_c(clone: Clone) -> None:
+    script = clone.start("search", "--port", "0")
+    assert script.stdout is not None
+    address = next(found[0] for line in script.stdout if (found := re.search(r"http://\S+/search", line)))
+    body = {"queries": ["shore power"], "top_k": 1}
+    (result,) = httpx.post(address, json=body, trust_env=False, timeout=30).json()["results"]
+    script.send_signal(signal.SIGINT)
+    script.communicate(timeout=60)
+
+    assert len(result["data"]) == 1
+    assert script.returncode == 0
 
 
 def test_vllm_that_fails_is_shown_with_its_last_lines(clone: Clone) -> None:
