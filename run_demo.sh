@@ -58,7 +58,7 @@ why_no_vllm() {
         echo "there is no NVIDIA GPU (no nvidia-smi)"
     elif ! memory=$(nvidia-smi --query-gpu=memory.total --format=csv,noheader,nounits 2>/dev/null) || [ -z "$memory" ]; then
         echo "nvidia-smi finds no GPU"
-    elif [ "$(sort -n <<<"$memory" | tail -n 1)" -lt "$least_mib" ]; then
+    elif largest=$(grep -xE '[0-9]+' <<<"$memory" | sort -n | tail -n 1) && [ "$largest" -lt "$least_mib" ]; then
         echo "no GPU has $least_mib MiB of memory: $(paste -sd ' ' <<<"$memory") MiB"
     elif ! command -v "$vllm" >/dev/null; then
         echo "vLLM is not installed (in an environment of its own: pip install vllm; then VLLM=/path/to/vllm)"

@@ -84,8 +84,8 @@ class Clone:
         path.write_text(text, encoding="utf-8")
         path.chmod(0o755)
 
-    def with_gpu(self, mib: int = 81920) -> Clone:
-        self.write(self.programs / "nvidia-smi", f"#!/bin/sh\necho {mib}\n")
+    def with_gpu(self, mib: int | str = 81920) -> Clone:
+        self.write(self.programs / "nvidia-smi", f"#!/bin/sh\necho '{mib}'\n")
         return self
 
     def with_vllm(self) -> Clone:
@@ -169,8 +169,10 @@ def test_without_a_gpu_that_holds_the_model_the_offline_policy_answers(
     assert not (clone.programs / "calls").exists()
 
 
-def test_without_vllm_it_says_how_to_get_it(clone: Clone) -> None:
-    _, said, noted = clone.with_gpu().run("vrag", QUESTION)
+@pytest.mark.parametrize("memory", [81920, "[N/A]"])
+def test_without_vllm_it_says_how_to_get_it(clone: Clone, memory: int | str) -> None:
+    """A GPU that shares the machine's memory does not say how much it has."""
+    _, said, noted = clone.with_gpu(memory).run("vrag", QUESTION)
 
     assert "86,040" in said
     assert "pip install vllm" in noted
