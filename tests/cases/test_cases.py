@@ -68,6 +68,13 @@ def test_a_box_slightly_beyond_its_page_is_cut_and_reported(
     assert "the first is that of 'b'" in record.getMessage()
 
 
+def test_the_type_of_a_document_is_spelled_as_by_the_reference_and_read_in_both_spellings() -> None:
+    case = parsed(meta(doc_type="Guidebook"))
+
+    assert case.document_type == parsed(meta(document_type="Guidebook")).document_type == "Guidebook"
+    assert row_of(case)["meta_info"]["doc_type"] == "Guidebook"
+
+
 def test_examples_and_bare_lists_and_single_objects_are_the_same(tmp_path: Path) -> None:
     for value in ({"examples": [row()]}, [row()], row()):
         (tmp_path / "set.json").write_text(json.dumps(value), encoding="utf-8")

@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
-from vrag.index.header import Header
+from vrag.index.header import FILE_NAME
 from vrag.samples import corpus_dir
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ def serve_search(model_path: str, corpus_path: Sequence[str]) -> NoReturn:
         corpus_path: Directories of indexes. Empty for all collections in `search_engine/corpus`; where there
             is none, the sample documents are served.
     """
-    found = corpus_path or [str(path) for path in sorted(CORPUS.glob("*")) if Header.read(path) is not None]
+    found = corpus_path or [str(path.parent) for path in sorted(CORPUS.glob(f"*/{FILE_NAME}"))]
     if not found:
         print(f"There is no index in {CORPUS}: the sample documents are served.", file=sys.stderr)  # noqa: T201
         _become("demo", "--only", "search")
