@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 
 import httpx
 
+from vrag.addresses import reachable
 from vrag.errors import SettingsError
 
 if TYPE_CHECKING:
@@ -134,7 +135,7 @@ def base_of(url: str) -> str:
     Raises:
         SettingsError: If it is no address of a server, or holds a user name or a password.
     """
-    text = url.strip().rstrip("/").removesuffix(_ENDPOINT).rstrip("/")
+    text = reachable(url.strip()).rstrip("/").removesuffix(_ENDPOINT).rstrip("/")
     try:
         parts = urlsplit(text)
         usable = parts.scheme in {"http", "https"} and bool(parts.hostname) and (parts.port or 1) > 0

@@ -224,10 +224,10 @@ def _agent(
     """
     settings = load_settings(
         agent=method,
-        base_url=_reachable(base_url),
+        base_url=base_url,
         model=model,
         model_key=api_key,
-        search_url=_reachable(search_url),
+        search_url=search_url,
         image_root=image_root,
         profile=profile,
         **more,
@@ -235,11 +235,6 @@ def _agent(
     client = open_client(settings)
     weakref.finalize(owner, client.close)
     return open_agent(settings, client)
-
-
-def _reachable(url: str) -> str:
-    """An address that can be called: 0.0.0.0 is one that servers listen on."""
-    return url.replace("://0.0.0.0", "://127.0.0.1", 1)
 
 
 def _with_steps(agent: Agent, steps: int) -> Agent:

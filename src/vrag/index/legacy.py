@@ -35,6 +35,7 @@ __all__ = [
     "NODE_DIMENSION",
     "OLD_FILES",
     "OldIndex",
+    "is_old_index",
     "read_old_index",
 ]
 
@@ -56,6 +57,11 @@ FLAT_HEADER = struct.Struct("<4siqqq?iQ")
 FLAT_IP = b"IxFI"
 _BLOCK = 4096
 """Vectors that are looked at together."""
+
+
+def is_old_index(directory: Path) -> bool:
+    """Whether a directory holds files of an index that the reference wrote."""
+    return any(True for pattern in OLD_FILES for _ in directory.glob(pattern))
 
 
 @dataclass(frozen=True, slots=True)

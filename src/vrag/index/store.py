@@ -25,6 +25,7 @@ from vrag.corpus.showing import clip_frames, on_disk, rgb
 from vrag.errors import CollectionError, CorpusError, SearchError
 from vrag.index.catalog import Catalog
 from vrag.index.header import Header
+from vrag.index.legacy import is_old_index
 from vrag.index.objects import is_url
 from vrag.index.place import LEFTOVERS, LocalPlace
 from vrag.index.rows import FILE_COLUMNS, ITEM_COLUMNS, document_of, file_schema, item_of, item_schema
@@ -285,9 +286,15 @@ class Collection:
 
 def _how_to_make(path: Path) -> str:
     """What to do where a collection was expected: often somebody names the documents themselves."""
+    if is_old_index(path):
+        return _how_to_import(path)
     if path.is_dir() and any(path.iterdir()):
         return f"If these are documents, index them elsewhere: vrag index add {path} --collection PLACE"
     return f"Make one: vrag index add PATH --collection {path}"
+
+
+def _how_to_import(path: Path) -> str:
+    return f"It holds an index of the reference: vrag index import {path} --collection PLACE"
 
 
 def _refuse_foreign(path: Path) -> None:
@@ -295,7 +302,7 @@ def _refuse_foreign(path: Path) -> None:
     if foreign:
         raise CollectionError(
             f"{path} is not empty ({foreign[0]}) and not a collection.",
-            "Choose another directory for the collection.",
+            _how_to_import(path) if is_old_index(path) else "Choose another directory for the collection.",
         )
 
 

@@ -12,6 +12,7 @@ import httpx
 from pydantic import BaseModel, ValidationError
 from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_random_exponential
 
+from vrag.addresses import reachable
 from vrag.chat.faults import plain_http_hint
 from vrag.errors import ServerError
 from vrag.search.wire import Problem
@@ -208,7 +209,7 @@ def _base(url: str) -> str:
         usable = False
     if not usable:
         raise ServerError(f"{url[:200]!r} is not the address of a server.", "It begins with http://")
-    return url.rstrip("/").removesuffix("/search")
+    return reachable(url).rstrip("/").removesuffix("/search")
 
 
 def problem_of(content: bytes) -> Problem:
