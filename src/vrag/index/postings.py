@@ -143,6 +143,8 @@ class Postings:
         factors = (times * idf * (K1 + 1)).astype(np.float32)
         fixed, by_length = np.float32(K1 * (1 - B)), np.float32(K1 * B / average)
         for factor, span in zip(factors, spans, strict=True):
+            if span.start == span.stop:
+                continue
             rows = self.rows[span]
             tf = self.counts[span].astype(np.float32)
             norm = self.lengths[rows] * by_length
@@ -178,8 +180,8 @@ def _arrays() -> list[str]:
 
 
 def load_array(path: Path) -> NDArray[Any]:
-    """Maps an array file into memory; an empty one is read, for nothing can be mapped."""
-    try:
-        return np.load(path, mmap_mode="r", allow_pickle=False)
+    """Map an array file into memory; an empty one is read, for nothing can be mapped."""
+    try:  # a plain array over the map: slicing a `memmap` takes several times as long
+        return np.asarray(np.load(path, mmap_mode="r", allow_pickle=False))
     except ValueError:
         return np.load(path, allow_pickle=False)
