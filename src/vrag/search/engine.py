@@ -380,6 +380,8 @@ class Engine:
             vectors = self._vectors(catalog) if Ranking.VECTOR in self._rankings else None
             made = {Ranking.LEXICAL: lexical, Ranking.VECTOR: vectors}
             if all(made[ranking] is not None for ranking in self._rankings):
+                if not self._is_growing():
+                    self.collection.save_copies()
                 now = time.monotonic()
                 return Snapshot(catalog, lexical, vectors, now, now - started)
 
