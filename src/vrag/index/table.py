@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias, TypeVar
 import numpy as np
 
 from vrag.errors import CollectionError
-from vrag.index.arrow import ArrowSchema, ArrowTable
+from vrag.index.arrow import ArrowSchema, ArrowTable, make_integers
 from vrag.index.table_copy import MAX_BYTES, Manifest, TableCopies, newest_manifest
 
 if TYPE_CHECKING:
@@ -301,7 +301,7 @@ class Table:
             if (copy := self._newest_copy([key, *columns])) is not None:
                 if self._places is None or (self._places.key, self._places.version) != (key, copy.version):
                     self._places = _Places.of(copy.data, key, copy.version)
-                return copy.data.select(list(columns)).take(self._places.rows(values))
+                return copy.data.select(list(columns)).take(make_integers(self._places.rows(values)))
             return self._persistently(lambda: self._find(key, values, columns))
 
     def open(self) -> None:
