@@ -29,7 +29,8 @@ def arrow() -> ArrowLibrary:
 
 def integers(array: Any) -> NDArray[np.int32]:  # noqa: ANN401 - pyarrow has no types
     """View an Arrow array of 32-bit integers without nulls, (n,): its own `to_numpy` imports pandas."""
-    return np.from_dlpack(array)
+    values: NDArray[Any] = np.from_dlpack(array)
+    return values
 
 
 def make_integers(values: Sequence[int]) -> Any:  # noqa: ANN401 - pyarrow has no types

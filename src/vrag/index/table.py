@@ -397,6 +397,7 @@ class Table:
         if self._copy is None or self._copy[0] != manifest:
             data = self._copies.read(manifest)
             self._copy = None if data is None else (manifest, Rows(manifest.version, data))
+            self._places = None
         if self._copy is None or not set(columns) <= set(self._copy[1].data.column_names):
             return None
         return self._copy[1]
