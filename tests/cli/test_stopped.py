@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shlex
+import shutil
 import signal
 import subprocess
 import sys
@@ -15,6 +16,7 @@ import pytest
 from chat_server import ChatServer, Hang
 from typer.testing import CliRunner
 
+from vrag.agent.runs import RunStore
 from vrag.cli import app
 
 if TYPE_CHECKING:
@@ -223,3 +225,12 @@ def test_a_process_in_the_background_goes_on_ignoring_ctrl_c(tmp_path: Path) -> 
     ignored = "signal.signal(signal.SIGINT, signal.SIG_IGN)"
     assert stopped_itself(tmp_path, where, "wait", setup=ignored) == (0, "")
     assert stopped_itself(tmp_path, where, "wait") == (130, "cancelled in order\n")
+
+
+def test_a_run_that_is_just_starting_is_not_called_damaged(desk: Path) -> None:
+    with RunStore(desk / COLLECTION / "runs").record() as recording:
+        listed = json.loads(vrag(desk, "runs", "list", "--json", "-c", COLLECTION).stdout)
+        assert listed[0] == {"run": recording.id, "ended": "starting", "question": "", "answer": ""}
+        shown = vrag(desk, "runs", "show", "last", "-c", COLLECTION)
+        assert (shown.returncode, "just starting" in " ".join(shown.stderr.split())) == (1, True)
+    shutil.rmtree(recording.directory)

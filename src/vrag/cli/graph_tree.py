@@ -32,8 +32,10 @@ def graph_tree(graph: Graph) -> Tree:
 
 
 def _label(node: Node) -> Text:
-    """A node's id and kind, what it asked, its other parents, and what it found."""
-    label = Text.assemble((plain(node.id), "bold"), (f" {node.kind}", "dim"))
+    """A node's id, its kind if the id does not say it, its query, its other parents, and what it found."""
+    label = Text(plain(node.id), "bold")
+    if not node.id.startswith(node.kind):
+        label.append(f" {node.kind}", "not bold dim")
     if node.query:
         label.append(f"  {plain(node.query, _QUERY)}", "cyan")
     if others := ", ".join(map(plain, node.parents[1:])):

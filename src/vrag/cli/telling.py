@@ -80,7 +80,7 @@ class Teller:
         for node in event.graph.nodes:
             if node.summary and node.id not in self._summarised:
                 self._summarised.add(node.id)
-                say(self._lead(event.step), "found   ", plain(node.summary, 400), _of_node(node.id))
+                say(self._lead(event.step), "summary ", plain(node.summary, 400), _of_node(node.id))
 
 
 def _tell_refused(step: int, reason: str, reply: str) -> None:

@@ -30,6 +30,9 @@ __all__ = ["CRASHED", "LATE", "WALL_FACTOR", "main"]
 
 WALL_FACTOR = 10.0
 """How many times its limit of processor time a program may take."""
+_NEARLY = 0.9
+"""The part of the limit from which a program that failed has failed by it: clocks of the system differ a
+little, and who ended the processes that a program started is not known."""
 _LONGEST_SECONDS = 1e9
 """A limit of processor time that means none."""
 
@@ -61,7 +64,7 @@ def main(arguments: list[str]) -> int:
         status = process.wait(wall_seconds)
     except subprocess.TimeoutExpired:
         status = LATE
-    if status and _processor_seconds() >= float(seconds):
+    if status and _processor_seconds() >= _NEARLY * float(seconds):
         status = LATE
     _end(process)
     return status if 0 <= status <= LATE else CRASHED
