@@ -160,7 +160,9 @@ class Settings(BaseSettings):
     rerank_depth: int = Field(default=30, ge=1, le=1000, description="Hits that the reranker looks at.")
     dpi: float = Field(default=144.0, ge=36, le=600, description="Resolution of rendered pages, per inch.")
     ocr: bool = Field(default=True, description="Read pages and pictures without text by OCR.")
-    page_seconds: float = Field(default=60.0, gt=0, description="Time limit per page, in seconds.")
+    page_seconds: float = Field(
+        default=60.0, gt=0, description="Time limit per page, in seconds of processor time."
+    )
     max_pixels: int = Field(
         default=50_000_000, ge=1_000_000, description="Pixels beyond which a picture is refused."
     )
@@ -177,7 +179,9 @@ class Settings(BaseSettings):
     ray_gpus: float = Field(default=0.0, ge=0, description="GPUs that each of them takes.")
     clip_seconds: float = Field(default=60.0, ge=1, le=3600, description="Length of the clips of videos.")
     office_seconds: float = Field(
-        default=180.0, gt=0, description="Time limit for turning an office document into pages, in seconds."
+        default=180.0,
+        gt=0,
+        description="Time limit for turning an office document into pages, as page_seconds.",
     )
     workers: int = Field(default=0, ge=0, description="Processes that read files; 0 for one per core.")
     agent: AgentName = Field(

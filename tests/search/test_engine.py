@@ -16,7 +16,7 @@ from vrag.index.lexical import Lexical
 from vrag.index.rows import file_rows, item_rows
 from vrag.index.store import Collection
 from vrag.search import engine as module
-from vrag.search.engine import Engine, Ranking
+from vrag.search.engine import Engine, Ranking, Snapshot
 from vrag.search.fuse import reciprocal_rank_fusion
 from vrag.testing import HashEmbedder
 from vrag.types import Document, DocumentStatus, Item, ItemKind, Query, item_id
@@ -168,13 +168,13 @@ class TestRanking:
         self, collection: Collection, monkeypatch: pytest.MonkeyPatch, rankings: Sequence[Ranking], depth: int
     ) -> None:
         asked: list[int] = []
-        rank = Engine._rank  # pyright: ignore[reportPrivateUsage]
+        search = Snapshot.search
 
-        def ranked(self: Engine, *given: Any) -> Any:  # noqa: ANN401
-            asked.append(given[2])
-            return rank(self, *given)
+        def searched(self: Snapshot, queries: Any, top_k: int, depth: int, vectors: Any) -> Any:  # noqa: ANN401
+            asked.append(depth)
+            return search(self, queries, top_k, depth, vectors)
 
-        monkeypatch.setattr(Engine, "_rank", ranked)
+        monkeypatch.setattr(Snapshot, "search", searched)
         for top_k in (1, 3):
             Engine(collection, WordEmbedder(), rankings=rankings).search([Query("apple")], top_k)
         assert asked[-1] == depth

@@ -7,7 +7,6 @@ has an event of the same meaning its name is given.
 
 from __future__ import annotations
 
-from enum import StrEnum
 from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
@@ -19,6 +18,7 @@ from vrag.agent.limits import Limits, Prices
 from vrag.agent.memory import MemoryOptions
 from vrag.agent.policy import FinishReason
 from vrag.agent.question import Exchange
+from vrag.agent.stop_reason import StopReason
 from vrag.profiles import Profile
 from vrag.types import Hit
 
@@ -53,29 +53,6 @@ __all__ = [
 
 SCHEMA_VERSION = 2
 """Raised when an old reader could misunderstand a new file, or a new one cannot read an old one."""
-
-
-class StopReason(StrEnum):
-    """Why a run ended."""
-
-    ANSWERED = "answered"
-    """The agent gave an answer."""
-    ABSTAINED = "abstained"
-    """The agent said that the documents do not hold an answer."""
-    OUT_OF_STEPS = "out_of_steps"
-    """The step limit was reached without an answer."""
-    OUT_OF_TOKENS = "out_of_tokens"
-    """The model's context was exhausted, or a reply was cut off before it came to an action."""
-    OUT_OF_BUDGET = "out_of_budget"
-    """The run's budget was spent."""
-    CANCELLED = "cancelled"
-    """Somebody stopped it."""
-    MODEL_ERROR = "model_error"
-    """The model failed or could not be reached."""
-    SEARCH_ERROR = "search_error"
-    """The search or the collection failed."""
-    FAULT = "fault"
-    """The program failed, or the disk on which the run is recorded."""
 
 
 class _Frozen(BaseModel):

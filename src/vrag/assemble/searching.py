@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 from vrag.assemble.adding import embedder_of
 from vrag.errors import SettingsError
 from vrag.index.vectors import TierName, VectorOptions
-from vrag.search.client import SearchClient
 from vrag.search.engine import Engine, Ranking
 from vrag.search.several import Several, check_embedders
 
@@ -18,6 +17,7 @@ if TYPE_CHECKING:
 
     from vrag.embed.base import Embedder
     from vrag.index.store import Collection
+    from vrag.search.client import SearchClient
     from vrag.search.engine import Searcher
     from vrag.search.rerank import Reranker
     from vrag.settings import Settings
@@ -126,6 +126,8 @@ def open_client(settings: Settings) -> SearchClient:
         ServerError: If its address cannot be one.
         SettingsError: If the folder of its pictures is none, or its key stays here: see `Settings.key`.
     """
+    from vrag.search.client import SearchClient
+
     root = Path(settings.image_root) if settings.image_root else None
     return SearchClient(settings.search_url, token=settings.key("search_key"), image_root=root)
 

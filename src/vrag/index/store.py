@@ -30,6 +30,7 @@ from vrag.index.objects import is_url
 from vrag.index.place import LEFTOVERS, LocalPlace
 from vrag.index.rows import FILE_COLUMNS, ITEM_COLUMNS, document_of, file_schema, item_of, item_schema
 from vrag.index.table import Rows, Table
+from vrag.index.table_copy import TableCopies
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -59,8 +60,9 @@ class Collection:
     def __init__(self, place: Place, header: Header) -> None:
         self.place = place
         self.header = header
-        self.item_table = Table(place.shelf, "items", lambda: item_schema(header.embedder))
-        self.file_table = Table(place.shelf, "files", file_schema)
+        items, files = (TableCopies(place.cache_dir, name) for name in ("items", "files"))
+        self.item_table = Table(place.shelf, "items", lambda: item_schema(header.embedder), items)
+        self.file_table = Table(place.shelf, "files", file_schema, files)
         self._content: tuple[tuple[int, int], str] | None = None
         """`content_version`, and the versions of the tables that it is of."""
         self._lately = lru_cache(maxsize=LATELY)(self._item)
@@ -273,6 +275,15 @@ class Collection:
             CollectionError: If the path leads out of `items/`, or the storage cannot be reached.
         """
         return self.place.open(name)
+
+    def save_copies(self) -> None:
+        """Keep copies of small tables in the cache, without vectors, so that the next process opens sooner.
+
+        Raises:
+            CollectionError: If the tables cannot be read.
+        """
+        self.item_table.save_copy(ITEM_COLUMNS)
+        self.file_table.save_copy(self.file_table.schema.names)
 
     def lock(self) -> AbstractContextManager[None]:
         """Holds the right to write. Readers need none.

@@ -9,9 +9,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+import numpy as np
+
 from vrag.embed.base import VectorKind
 from vrag.errors import CollectionError
-from vrag.index.catalog import Catalog
+from vrag.index.catalog import Catalog, Column
 from vrag.index.rows import file_key, vector_column
 from vrag.index.table import any_of, literal
 from vrag.index.vectors import VectorOptions, known_tier
@@ -247,15 +249,17 @@ class _Disorder(NamedTuple):
 
 def _disorder(collection: Collection) -> _Disorder:
     names = _names_by_content(collection.documents())
-    columns = ["document", "document_name"]
-    groups = collection.scan([*columns, "ordinal"]).data.group_by(columns).aggregate([("ordinal", "count")])
+    items = collection.scan(["document", "document_name"]).data
+    documents, titles = Column.of(items["document"]), Column.of(items["document_name"])
+    groups = documents.codes.astype(np.int64) * len(titles.values) + titles.codes
     orphans: dict[str, int] = {}
     misnamed: dict[str, str] = {}
-    for row in groups.to_pylist():
-        document = row["document"]
+    for group, count in zip(*np.unique(groups, return_counts=True), strict=True):
+        place, title = divmod(int(group), len(titles.values))
+        document = documents.values[place]
         if document not in names:
-            orphans[document] = orphans.get(document, 0) + row["ordinal_count"]
-        elif names[document] != row["document_name"]:
+            orphans[document] = orphans.get(document, 0) + int(count)
+        elif names[document] != titles.values[title]:
             misnamed[document] = names[document]
     folders = _folders(collection.items_dir, without={content[:16] for content in names})
     return _Disorder(orphans, misnamed, folders)
