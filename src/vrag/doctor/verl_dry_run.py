@@ -1,9 +1,9 @@
 """A dry run of training with verl: `vrag train verl --dry-run`.
 
-It takes the steps of a run in verl's own code, in one process and without Ray, up to the first call of CUDA: the
-configuration, the checks of verl, tokenizer and processor, the network without its weights, the data sets, the agent
-loop, the first prompt, the reward, the inference engine's module, and the training engine, whose constructor is where
-CUDA is called first. Nothing is written, no weights are read, and no server is started.
+It takes the steps of a run in verl's own code, in one process and without Ray, up to the first call of
+CUDA: the configuration, the checks of verl, tokenizer and processor, the network without its weights, the
+data sets, the agent loop, the first prompt, the reward, the module of the inference engine, and the training
+engine, which takes a GPU. No weights are read, and no server is started.
 """
 
 from __future__ import annotations
@@ -82,6 +82,34 @@ def _step(check: Callable[[DryRun], Check]) -> Callable[[DryRun], Check]:
     return checked
 
 
+class FirstRequest:
+    """In the place of verl's client for its servers: keeps the first request, which nobody answers.
+
+    Not a dataclass: Hydra would make a configuration of it.
+    """
+
+    def __init__(self) -> None:
+        self.prompt_ids: list[int] = []
+        self.sampling_params: dict[str, Any] = {}
+
+    async def generate(
+        self,
+        request_id: str,  # noqa: ARG002
+        *,
+        prompt_ids: list[int],
+        sampling_params: dict[str, Any],
+        image_data: list[Any] | None = None,  # noqa: ARG002
+        **kwargs: Any,  # noqa: ANN401, ARG002
+    ) -> Any:  # noqa: ANN401
+        """Keep the request.
+
+        Raises:
+            TrainingError: Always: a dry run has no server.
+        """
+        self.prompt_ids, self.sampling_params = prompt_ids, sampling_params
+        raise TrainingError("A dry run ends here.")
+
+
 @dataclass(slots=True)
 class DryRun:
     """The steps, and what they made for those that follow."""
@@ -93,7 +121,7 @@ class DryRun:
     """verl's `HFModelConfig`, with tokenizer and processor."""
     trainer: Any = None
     rollout: PreparedRollout | None = None
-    request: FirstRequest = field(default_factory=lambda: FirstRequest())
+    request: FirstRequest = field(default_factory=FirstRequest)
 
     @_step
     def check_configuration(self) -> Check:
@@ -114,8 +142,8 @@ class DryRun:
             )
         message = (
             f"{self.launch.configuration}, agent {rollout.agent.default_agent_loop}: "
-            f"{trainer.nnodes * trainer.n_gpus_per_node} GPUs, {config.data.train_batch_size} questions a step, "
-            f"groups of {rollout.n}, attention {implementation}."
+            f"{trainer.nnodes * trainer.n_gpus_per_node} GPUs, groups of {rollout.n}, "
+            f"{config.data.train_batch_size} questions a step, attention {implementation}."
         )
         return Check("", Status.OK, message, details={"settings": list(self.launch.settings)})
 
@@ -156,7 +184,7 @@ class DryRun:
         if known < asked:
             raise TrainingError(
                 f"A step takes {asked} questions, and the data has {known}.",
-                f"Take fewer: data.train_batch_size={known} actor_rollout_ref.actor.ppo_mini_batch_size={known}",
+                f"data.train_batch_size={known} actor_rollout_ref.actor.ppo_mini_batch_size={known}",
             )
         message = (
             f"{known:,} questions to train, {len(trainer.val_dataset):,} to validate; "
@@ -181,7 +209,8 @@ class DryRun:
         )
         self.rollout = prepare_rollout(loop, self._sampling(), self.trainer.train_dataset[0])
         banned = len(self.rollout.template.banned)
-        message = f"{name}, profile {self.rollout.profile.name}; {banned} tokens of vision and turns are never sampled."
+        profile = self.rollout.profile.name
+        message = f"{name}, profile {profile}; {banned} tokens of vision and turns are never sampled."
         return Check("", Status.OK, message)
 
     @_step
@@ -231,7 +260,7 @@ class DryRun:
 
     @_step
     def check_gpus(self) -> Check:
-        """Make the training engine in a process group of one: its device mesh is the first call of CUDA."""
+        """Take a GPU as each worker does, the first call of CUDA, and make the training engine."""
         torch = library("torch")
         try:
             kind = _build_engine(self.config, self.model)
@@ -251,34 +280,10 @@ class DryRun:
         return {"temperature": rollout.temperature, "top_p": rollout.top_p, "top_k": rollout.top_k}
 
 
-@dataclass(slots=True)
-class FirstRequest:
-    """In the place of verl's client for its servers: keeps the first request, which nobody answers."""
-
-    prompt_ids: list[int] = field(default_factory=list[int])
-    sampling_params: dict[str, Any] = field(default_factory=dict[str, Any])
-
-    async def generate(
-        self,
-        request_id: str,  # noqa: ARG002
-        *,
-        prompt_ids: list[int],
-        sampling_params: dict[str, Any],
-        image_data: list[Any] | None = None,  # noqa: ARG002
-        **kwargs: Any,  # noqa: ANN401, ARG002
-    ) -> Any:  # noqa: ANN401
-        """Keep the request.
-
-        Raises:
-            TrainingError: Always: a dry run has no server.
-        """
-        self.prompt_ids, self.sampling_params = prompt_ids, sampling_params
-        raise TrainingError("A dry run ends here.")
-
-
 def _build_engine(config: Any, model: Any) -> str:  # noqa: ANN401
-    """Make verl's training engine without reading weights; its class."""
+    """Make verl's training engine in a process group of one, without reading weights; its class."""
     torch = library("torch")
+    library("verl.utils.device").get_torch_device().set_device(0)
     convert = library("verl.utils.config").omega_conf_to_dataclass
     actor = convert(config.actor_rollout_ref.actor)
     registry = library("verl.workers.engine").EngineRegistry

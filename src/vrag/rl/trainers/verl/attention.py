@@ -1,8 +1,8 @@
 """The attention implementation of the trained model, chosen by what is installed.
 
-verl's default, `flash_attention_2`, needs the package flash-attn, which neither verl nor vLLM installs: its wheels
-are built for one version of torch and CUDA, mostly on the machine itself. torch's own attention (`sdpa`) needs
-nothing. The configuration group `attention` holds the settings that go with each.
+The default of verl, `flash_attention_2`, needs the package flash-attn, which neither verl nor vLLM installs:
+it is built for one version of torch and CUDA, mostly on the machine itself. The attention of torch (`sdpa`)
+needs nothing. The configuration group `attention` holds the settings that go with each.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ import flash_attn.flash_attn_interface, flash_attn.bert_padding, torch
 count = torch.cuda.device_count() if torch.cuda.is_available() else 0
 print(min((torch.cuda.get_device_capability(number)[0] for number in range(count)), default=0))
 """
-"""Run by a process of its own: it initializes CUDA, which takes memory of a GPU for as long as the process lives."""
+"""Run by a process of its own: CUDA takes memory of a GPU for as long as the process lives."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ class Attention:
 
 
 def choose_attention() -> Attention:
-    """Choose flash-attn if it can be imported and every GPU supports it, and torch's own attention otherwise."""
+    """Choose flash-attn if it can be imported and every GPU supports it, and that of torch otherwise."""
     if find_spec("flash_attn") is None:
         return Attention(SDPA, "flash-attn is not installed")
     command = [sys.executable, "-c", _PROBE]

@@ -32,7 +32,7 @@ class Launch:
 
     @property
     def command(self) -> list[str]:
-        """verl's own entry point with all of it."""
+        """The entry point of verl with all of it."""
         folder = str(shipped()[self.configuration].parent)
         command = [sys.executable, "-m", "verl.trainer.main_ppo", "--config-path", folder]
         return [*command, "--config-name", self.configuration, *self.settings]

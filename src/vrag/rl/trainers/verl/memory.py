@@ -1,7 +1,7 @@
 """A lower bound of the GPU memory that a configuration takes: what can be said without a GPU.
 
-Training and rollouts take turns on the same GPUs, so the larger of both counts. Not counted are activations, the
-fragments of the allocator and what CUDA itself takes: a GPU of exactly this size is too small.
+Training and rollouts take turns on the same GPUs, so the larger of both counts. Not counted are activations,
+the fragments of the allocator and what CUDA itself takes: a GPU of exactly this size is too small.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class LeastMemory:
     """Bytes of one GPU."""
 
     training: int
-    """The share of weights, gradients and optimizer, and the logits of one micro-batch with their gradient."""
+    """Its share of weights, gradients and optimizer, and the logits of a micro-batch with their gradient."""
     rollouts: int
     """The share of the weights of the server; its cache comes on top."""
 

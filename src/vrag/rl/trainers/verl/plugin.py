@@ -3,8 +3,8 @@
 `import verl` happens in every process of a job, those of the inference servers included, and takes three
 seconds; its agent loops and trainers take two more. So nothing is imported here. A finder at the front of
 `sys.meta_path` waits for the three modules that hold verl's registries and adds our names once each is
-executed; a fourth module has a function that is corrected (`text_rows`). verl logs the failure of a plugin at debug level only; here it is a warning, and `vrag train doctor`
-asserts the names.
+executed; a fourth module has a function that is corrected (`text_rows`). verl logs the failure of a plugin at
+debug level only; here it is a warning, and `vrag train doctor` asserts the names.
 """
 
 from __future__ import annotations

@@ -1,10 +1,11 @@
 """A correction of verl 0.9.1: rows of Qwen2.5-VL without a picture.
 
-For a micro-batch without pictures verl runs the vision tower on an empty picture, so that all ranks make the same
-calls, and adds its mean times 0. It takes the output for a tensor, which it was before transformers 5, and the update
-fails: `'BaseModelOutputWithPooling' object has no attribute 'mean'`. Such rows are common here: a rollout that
-answers at once, a first segment of VimRAG, and all rows with which verl fills a batch up. Everywhere else verl unpacks
-the output; here the model that is handed to its function has a vision tower whose output is unpacked already.
+For a micro-batch without pictures verl runs the vision tower on an empty picture, so that all ranks make the
+same calls, and adds its mean times 0. It takes the output for a tensor, which it was before transformers 5,
+and the update fails: `'BaseModelOutputWithPooling' object has no attribute 'mean'`. Such rows are common: a
+rollout that answers at once, a first segment of VimRAG, and all rows with which verl fills a batch up.
+Everywhere else verl unpacks the output; here the model that is handed to its function has a vision tower
+whose output is unpacked already.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ def unpack_features(
 
     Args:
         embed: The function of verl.
-        unpack: `unpack_visual_output` of verl: a tensor stays what it is, so that a corrected verl is unaffected.
+        unpack: `unpack_visual_output` of verl. It leaves tensors alone, so a corrected verl is unaffected.
     """
 
     @wraps(embed)
