@@ -11,7 +11,7 @@ APART := torch triton cuda-bindings cuda-pathfinder cuda-toolkit $(addprefix nvi
 EXTRAS := faiss mcp models otel qdrant ray streamlit train video
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: system help demo test test-live test-sft test-verl check bench format lock clean
+.PHONY: system help demo test test-live test-sft test-verl check bench format lock lock-verl clean
 
 help: ## Say what can be done
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 10
@@ -53,6 +53,13 @@ lock: ## Resolve the dependencies anew
 	$(BIN)/uv pip compile $(LOCK) pyproject.toml --extra mcp --extra otel -o deploy/image.lock
 	echo "hatchling>=1.27" | $(BIN)/uv pip compile $(LOCK) - -o deploy/build.lock
 
+# One platform: the wheels of CUDA are for Linux on x86_64, and verl runs nowhere else.
+lock-verl: ## Resolve the dependencies of training with verl anew
+	test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet uv
+	$(BIN)/uv pip compile $(filter-out --universal,$(LOCK)) --python-platform x86_64-manylinux_2_28 \
+		pyproject.toml --extra verl -o requirements-verl.lock
+
 clean: ## Remove what the targets made
 	rm -rf .venv dist .pytest_cache .ruff_cache .hypothesis .import_linter_cache
 
@@ -84,13 +91,15 @@ system:
 	$@/bin/python -m pip uninstall --quiet --yes torchaudio torchcodec
 	@touch $@
 
-# verl wants another transformers. Its torchvision goes with CUDA: without its dependencies it serves a CPU, with the
-# stub of the tests.
-.venv/verl: .venv/dev
+# As requirements-verl.lock, but for what goes with CUDA: torch is the build for CPUs, and vLLM, which each process would
+# import for nothing, is left out. torchvision without its dependencies serves a CPU, with the stub of the tests.
+.venv/verl: .venv/dev requirements-verl.lock
 	$(PYTHON) -m venv $@
+	sed -n 's/^\([^ ]*==[^ ;]*\).*/\1/p' requirements-verl.lock | \
+		grep -Ev '^(torch|torchvision|torchaudio|triton|vllm|cuda-[^=]*|nvidia-[^=]*)==' > $@/constraints.txt
 	$@/bin/python -m pip install --quiet --disable-pip-version-check $(TORCH)
-	$@/bin/python -m pip install --quiet --disable-pip-version-check -e '.[verl]' transformers==5.10.4 ray==2.60.0 \
-		tensordict==0.10.0 TransferQueue==0.1.11 qwen-vl-utils==0.0.14
+	$@/bin/python -m pip install --quiet --disable-pip-version-check -c $@/constraints.txt -e . verl==0.9.1 \
+		cachetools msgspec pyzmq qwen-vl-utils TransferQueue
 	$@/bin/python -m pip install --quiet --disable-pip-version-check --no-deps torchvision==0.29.2
 	@touch $@
 

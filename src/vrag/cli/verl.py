@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 import subprocess
 from pathlib import Path
@@ -78,6 +79,7 @@ def verl(
     _check(model, data, validation)
     if dry_run:
         raise typer.Exit(_dry_run(launch))
+    _check_gpus()
     raise typer.Exit(run_to_its_end(launch.command))
 
 
@@ -138,6 +140,20 @@ def _check(model: str, data: Path, validation: Path) -> None:
             raise TrainingError(f"There is no {path}.", "Make it: vrag data convert")
         if absent := missing_columns(path):
             raise TrainingError(f"{path} lacks: {', '.join(absent)}.", "Make it anew: vrag data convert")
+
+
+def _check_gpus() -> None:
+    """Whether there is a GPU: verl itself waits for one without a word.
+
+    Raises:
+        TrainingError: If none is visible, and no cluster is named that may have some.
+    """
+    from vrag.rl.trainers.verl.engine import library
+
+    if not os.environ.get("RAY_ADDRESS") and not library("torch").cuda.device_count():
+        raise TrainingError(
+            "torch sees no GPU.", "See what a run would do: --dry-run. GPUs of a cluster: RAY_ADDRESS"
+        )
 
 
 def run_to_its_end(command: list[str]) -> int:

@@ -308,5 +308,7 @@ def _build_engine(config: Any, model: Any) -> str:  # noqa: ANN401
 
 
 def _first_line(error: BaseException) -> str:
+    """What went wrong, in one line: Hydra wraps the errors of what it makes, and their cause says more."""
+    error = error.__cause__ or error
     lines = str(error).strip().splitlines()
     return f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__
