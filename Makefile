@@ -28,8 +28,8 @@ test-live: .venv/dev .venv/vllm ## Both agents over a real vLLM server, on a CPU
 test-sft: .venv/dev .venv/llamafactory ## The exported supervised data, by LLaMA-Factory's own loader
 	VRAG_LLAMAFACTORY_PYTHON=$(CURDIR)/.venv/llamafactory/bin/python $(BIN)/python -m pytest -q tests/live/test_llamafactory.py
 
-test-verl: .venv/dev .venv/verl ## The plugin in real verl, on a CPU (some minutes)
-	VRAG_VERL_PYTHON=$(CURDIR)/.venv/verl/bin/python $(BIN)/python -m pytest -q tests/live/test_verl.py
+test-verl: .venv/dev .venv/verl-cpu ## The plugin in real verl, on a CPU (some minutes)
+	VRAG_VERL_PYTHON=$(CURDIR)/.venv/verl-cpu/bin/python $(BIN)/python -m pytest -q tests/live/test_verl.py
 
 check: .venv/dev ## Format, lint, types and import layers
 	$(BIN)/ruff format --check .
@@ -93,7 +93,7 @@ system:
 
 # As requirements-verl.lock, but for what goes with CUDA: torch is the build for CPUs, and vLLM, which each process would
 # import for nothing, is left out. torchvision without its dependencies serves a CPU, with the stub of the tests.
-.venv/verl: .venv/dev requirements-verl.lock
+.venv/verl-cpu: .venv/dev requirements-verl.lock
 	$(PYTHON) -m venv $@
 	sed -n 's/^\([^ ]*==[^ ;]*\).*/\1/p' requirements-verl.lock | \
 		grep -Ev '^(torch|torchvision|torchaudio|triton|vllm|cuda-[^=]*|nvidia-[^=]*)==' > $@/constraints.txt

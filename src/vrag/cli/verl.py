@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from vrag.rl.trainers.verl.launch import Launch
     from vrag.rl.trainers.verl.options import VerlOptions
 
-__all__ = ["doctor", "run_to_its_end", "verl"]
+__all__ = ["check_gpus", "doctor", "run_to_its_end", "verl"]
 
 
 SearchServer = typer.Option("http://127.0.0.1:8001", "--search-url", help="Search server for the rollouts.")
@@ -79,7 +79,7 @@ def verl(
     _check(model, data, validation)
     if dry_run:
         raise typer.Exit(_dry_run(launch))
-    _check_gpus()
+    check_gpus()
     raise typer.Exit(run_to_its_end(launch.command))
 
 
@@ -142,7 +142,7 @@ def _check(model: str, data: Path, validation: Path) -> None:
             raise TrainingError(f"{path} lacks: {', '.join(absent)}.", "Make it anew: vrag data convert")
 
 
-def _check_gpus() -> None:
+def check_gpus() -> None:
     """Whether there is a GPU: verl itself waits for one without a word.
 
     Raises:
