@@ -11,7 +11,7 @@ APART := torch triton cuda-bindings cuda-pathfinder cuda-toolkit $(addprefix nvi
 EXTRAS := faiss mcp models otel qdrant ray streamlit train video
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: system help demo test test-live test-sft test-verl check fuzz bench format lock clean
+.PHONY: system help demo test test-live test-sft test-verl check fuzz bench format lock lock-verl clean
 
 help: ## Say what can be done
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 10
@@ -28,8 +28,8 @@ test-live: .venv/dev .venv/vllm ## Both agents over a real vLLM server, on a CPU
 test-sft: .venv/dev .venv/llamafactory ## The exported supervised data, by LLaMA-Factory's own loader
 	VRAG_LLAMAFACTORY_PYTHON=$(CURDIR)/.venv/llamafactory/bin/python $(BIN)/python -m pytest -q tests/live/test_llamafactory.py
 
-test-verl: .venv/dev .venv/verl ## The plugin in real verl, on a CPU (some minutes)
-	VRAG_VERL_PYTHON=$(CURDIR)/.venv/verl/bin/python $(BIN)/python -m pytest -q tests/live/test_verl.py
+test-verl: .venv/dev .venv/verl-cpu ## The plugin in real verl, on a CPU (some minutes)
+	VRAG_VERL_PYTHON=$(CURDIR)/.venv/verl-cpu/bin/python $(BIN)/python -m pytest -q tests/live/test_verl.py
 
 check: .venv/dev ## Format, lint, types and import layers
 	$(BIN)/ruff format --check .
@@ -56,6 +56,13 @@ lock: ## Resolve the dependencies anew
 		$(addprefix --no-emit-package ,$(APART)) -o requirements-dev.lock
 	$(BIN)/uv pip compile $(LOCK) pyproject.toml --extra mcp --extra otel -o deploy/image.lock
 	echo "hatchling>=1.27" | $(BIN)/uv pip compile $(LOCK) - -o deploy/build.lock
+
+# One platform: the wheels of CUDA are for Linux on x86_64, and verl runs nowhere else.
+lock-verl: ## Resolve the dependencies of training with verl anew
+	test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet uv
+	$(BIN)/uv pip compile $(filter-out --universal,$(LOCK)) --python-platform x86_64-manylinux_2_28 \
+		pyproject.toml --extra verl -o requirements-verl.lock
 
 clean: ## Remove what the targets made
 	rm -rf .venv dist .pytest_cache .ruff_cache .hypothesis .import_linter_cache
@@ -88,13 +95,15 @@ system:
 	$@/bin/python -m pip uninstall --quiet --yes torchaudio torchcodec
 	@touch $@
 
-# verl wants another transformers. Its torchvision goes with CUDA: without its dependencies it serves a CPU, with the
-# stub of the tests.
-.venv/verl: .venv/dev
+# As requirements-verl.lock, but for what goes with CUDA: torch is the build for CPUs, and vLLM, which each process would
+# import for nothing, is left out. torchvision without its dependencies serves a CPU, with the stub of the tests.
+.venv/verl-cpu: .venv/dev requirements-verl.lock
 	$(PYTHON) -m venv $@
+	sed -n 's/^\([^ ]*==[^ ;]*\).*/\1/p' requirements-verl.lock | \
+		grep -Ev '^(torch|torchvision|torchaudio|triton|vllm|cuda-[^=]*|nvidia-[^=]*)==' > $@/constraints.txt
 	$@/bin/python -m pip install --quiet --disable-pip-version-check $(TORCH)
-	$@/bin/python -m pip install --quiet --disable-pip-version-check -e '.[verl]' transformers==5.10.4 ray==2.60.0 \
-		tensordict==0.10.0 TransferQueue==0.1.11 qwen-vl-utils==0.0.14
+	$@/bin/python -m pip install --quiet --disable-pip-version-check -c $@/constraints.txt -e . verl==0.9.1 \
+		cachetools msgspec pyzmq qwen-vl-utils TransferQueue
 	$@/bin/python -m pip install --quiet --disable-pip-version-check --no-deps torchvision==0.29.2
 	@touch $@
 

@@ -4,13 +4,14 @@
 #   ./train_grpo_qwen2_5_vl_7b.sh [--help] [SETTINGS OF VERL …]      trainer.total_epochs=3
 #
 # Variables: MODEL_PATH, TRAIN_FILE, VAL_FILE, SEARCH_URL, JUDGE_URL, JUDGE_MODEL, AGENT (vrag or vimrag),
+# ATTENTION (sdpa or flash_attention_2; otherwise by what is installed), DRY_RUN=1 (up to the first call of CUDA),
 # PYTHON (an interpreter that has verl, vLLM and this package; .venv/verl/bin/python where that exists).
 # Keys are read from VRAG_JUDGE_KEY and VRAG_SEARCH_KEY by the program itself, and are never printed.
 set -eu
 cd "$(dirname "$0")"
 
 if [ "${1:-}" = --help ] || [ "${1:-}" = -h ]; then
-	sed -n '2,9s/^# \{0,1\}//p' "$0"
+	sed -n '2,10s/^# \{0,1\}//p' "$0"
 	exit 0
 fi
 
@@ -34,7 +35,7 @@ done
 if command -v "$PYTHON" >/dev/null; then
 	for package in vrag verl; do
 		"$PYTHON" -c "import importlib.util as u, sys; sys.exit(u.find_spec('$package') is None)" 2>/dev/null ||
-			need "the package $package in $PYTHON" "in an environment of its own: pip install 'vrag-agent[verl]' vllm"
+			need "the package $package in $PYTHON" "in an environment of its own: pip install 'vrag-agent[verl]'"
 	done
 fi
 [ -n "${JUDGE_URL:-}" ] || echo "JUDGE_URL is not set: answers are compared by rules, not judged by a model." >&2
@@ -44,5 +45,5 @@ fi
 set -- "$PYTHON" -m vrag train verl qwen2_5_vl_7b --agent "${AGENT:-vrag}" \
 	--data "$TRAIN_FILE" --validation "$VAL_FILE" --search-url "${SEARCH_URL:-http://127.0.0.1:8001}" \
 	${MODEL_PATH:+--model "$MODEL_PATH"} ${JUDGE_URL:+--judge-url "$JUDGE_URL"} \
-	${JUDGE_MODEL:+--judge-model "$JUDGE_MODEL"} "$@"
+	${JUDGE_MODEL:+--judge-model "$JUDGE_MODEL"} ${ATTENTION:+--attention "$ATTENTION"} ${DRY_RUN:+--dry-run} "$@"
 exec "$@"

@@ -8,6 +8,7 @@ import os
 import signal
 import subprocess
 import sys
+from importlib.metadata import PackageNotFoundError
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +17,13 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from vrag.cli.verl import doctor, run_to_its_end, verl
+from vrag.cli.verl import check_gpus, doctor, run_to_its_end, verl
+from vrag.doctor import Check
+from vrag.doctor import verl as on_verl
+from vrag.doctor.verl_dry_run import DryRun, dry_run
 from vrag.errors import MissingExtra, SettingsError, TrainingError
 from vrag.rl.trainers.verl import needs
+from vrag.rl.trainers.verl.launch import prepare_launch
 
 SCRIPT = Path(__file__).parents[2] / "train_grpo_qwen2_5_vl_7b.sh"
 APP = typer.Typer()
@@ -54,12 +59,23 @@ def data(tmp_path: Path) -> Path:
 def test_the_command_is_printed_with_overrides_last(data: Path) -> None:
     given = ["verl", "qwen3_vl_8b", "trainer.total_epochs=3", "--agent", "vimrag", "--data", str(data)]
     done = CliRunner().invoke(APP, [*given, "--judge-url", "http://j/v1", "--judge-model", "m", "--dry-run"])
-    assert done.exit_code == 0
-    assert "-m verl.trainer.main_ppo --config-path" in done.output
-    assert "--config-name qwen3_vl_8b agent=vimrag" in done.output
-    assert str(data) in done.output
-    assert "vrag.judge.kind=endpoint" in done.output
-    assert done.output.strip().endswith("trainer.total_epochs=3")
+    assert isinstance(done.exception, MissingExtra)  # the steps of the dry run need verl
+    command = done.stdout
+    assert "-m verl.trainer.main_ppo --config-path" in command
+    assert "--config-name qwen3_vl_8b agent=vimrag attention=sdpa" in command
+    assert str(data) in command
+    assert "vrag.judge.kind=endpoint" in command
+    assert command.strip().endswith("trainer.total_epochs=3")
+    assert "Attention: sdpa, since flash-attn is not installed." in done.stderr
+
+
+def test_attention_can_be_asked_for_and_is_named_once(data: Path) -> None:
+    given = ["verl", "qwen2_5_vl_7b", "--data", str(data), "--dry-run"]
+    for more in (["--attention", "flash_attention_2"], ["attention=flash_attention_2"]):
+        done = CliRunner().invoke(APP, [*given, *more])
+        assert done.stdout.count("attention=") == 1
+        assert "attention=flash_attention_2" in done.stdout
+        assert "Attention: flash_attention_2, since it was asked for." in done.stderr
 
 
 def test_without_verl_nothing_starts(data: Path) -> None:
@@ -127,20 +143,79 @@ def test_with_verl_data_is_looked_at_first(
     assert "There is no checkpoint ./none." in str(done.exception)
 
 
+def checks_of(*given: str) -> dict[str, dict[str, Any]]:
+    """What the doctor found, by name."""
+    done = CliRunner().invoke(APP, ["doctor", "--search-url", "http://127.0.0.1:9", "--json", *given])
+    assert done.exit_code == 1
+    assert KEY not in done.output
+    return {check["name"]: check for check in json.loads(done.stdout)["checks"]}
+
+
 def test_the_doctor_says_what_to_install(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("VRAG_JUDGE_KEY", KEY)
-    given = ["doctor", "--data", str(data), "--search-url", "http://127.0.0.1:9", "--json"]
-    done = CliRunner().invoke(APP, given)
-    assert done.exit_code == 1
-    checks = {check["name"]: check for check in json.loads(done.output)["checks"]}
+    checks = checks_of("--data", str(data))
     assert checks["verl"]["status"] == checks["engine"]["status"] == "failed"
-    assert checks["names"]["status"] == "skipped"
+    assert checks["names"]["status"] == checks["configuration"]["status"] == "skipped"
     assert "pip install 'vrag-agent[verl]'" in checks["verl"]["hint"]
+    assert checks["attention"]["message"] == "sdpa: flash-attn is not installed."
     assert checks["data train set.parquet"]["status"] == "ok"
     assert checks["data train set.parquet"]["message"] == "1 questions."
     assert checks["collection"]["status"] == "failed"
     assert checks["judge"]["status"] == "warning"
-    assert KEY not in done.output
+
+
+def test_versions_are_compared_with_the_lock_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    versions = {**needs.PINS, "torch": "2.11.0+cu130", "transformers": "5.10.4", "ray": ""}
+
+    def version(name: str) -> str:
+        if not versions.get(name):
+            raise PackageNotFoundError(name)
+        return versions[name]
+
+    monkeypatch.setattr(needs, "version", version)
+    checks = checks_of()
+    assert [checks[name]["status"] for name in ("vllm", "torch", "transformers", "ray")] == [
+        "ok",
+        "ok",  # of the same release, built for CUDA 13.0
+        "warning",
+        "failed",
+    ]
+    assert checks["transformers"]["message"] == "transformers 5.10.4; the lock file has 5.9.0."
+    assert checks["transformers"]["hint"] == "Run: pip install transformers==5.9.0"
+    assert checks["engine"]["status"] == "failed"  # it is said to be installed, and cannot be imported
+    assert "No module named 'vllm'" in checks["engine"]["message"]
+
+
+def test_another_engine_takes_the_place_of_vllm(monkeypatch: pytest.MonkeyPatch) -> None:
+    def version(name: str) -> str:
+        if name == "sglang":
+            return "0.5.12"
+        raise PackageNotFoundError(name)
+
+    monkeypatch.setattr(needs, "version", version)
+    checks = checks_of()
+    assert (checks["vllm"]["status"], checks["torch"]["status"]) == ("skipped", "failed")
+    assert checks["vllm"]["message"] == "Not installed: sglang serves the rollouts."
+
+
+def test_flash_attention_that_was_asked_for_must_work() -> None:
+    check = checks_of("--attention", "flash_attention_2")["attention"]
+    assert check["status"] == "failed"
+    assert check["message"] == "flash_attention_2 was asked for, and flash-attn is not installed."
+    assert "--attention auto" in check["hint"]
+
+
+@pytest.mark.parametrize(
+    ("address", "status", "said"),
+    [("127.0.0.1:9", "failed", "cannot be reached"), ("auto", "skipped", "is looked for")],
+)
+def test_the_cluster_that_is_named_must_listen(
+    monkeypatch: pytest.MonkeyPatch, address: str, status: str, said: str
+) -> None:
+    monkeypatch.setenv("RAY_ADDRESS", address)
+    check = checks_of()["ray"]
+    assert check["status"] == status
+    assert said in check["message"]
 
 
 def test_the_doctor_prints_a_table(tmp_path: Path) -> None:
@@ -149,7 +224,78 @@ def test_the_doctor_prints_a_table(tmp_path: Path) -> None:
     assert done.exit_code == 1
     assert "failed   verl" in done.output
     assert "→ Make it: vrag data convert" in done.output
-    assert "7 checks" in done.output
+    lines = [line for line in done.output.splitlines() if not line.startswith(" " * 9)]
+    assert f"{len(lines) - 1} checks" in lines[-1]  # one line for each
+
+
+def run_with(model: str, **sections: Any) -> DryRun:  # noqa: ANN401
+    """A run whose configuration is composed already."""
+    made = DryRun(prepare_launch("qwen2_5_vl_7b"))
+    given = {"path": model, "lora_rank": 0}
+    rollout = {"tensor_model_parallel_size": 1, "gpu_memory_utilization": 0.5}
+    actor = {"use_dynamic_bsz": False}
+    made.config = Sections(
+        actor_rollout_ref=Sections(model=Sections(**given), rollout=rollout, actor=actor),
+        trainer={"n_gpus_per_node": 8, "nnodes": 1},
+        data={"max_prompt_length": 8192, "max_response_length": 2048},
+        **sections,
+    )
+    return made
+
+
+class Sections(dict[str, Any]):
+    """A configuration whose keys are attributes as well."""
+
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401
+        return self[name]
+
+
+@pytest.mark.parametrize(
+    ("gibibytes", "status"), [(20, "failed"), (32, "warning"), (80, "ok"), (None, "skipped")]
+)
+def test_the_memory_of_gpus_is_compared_with_what_the_model_takes(
+    monkeypatch: pytest.MonkeyPatch, gibibytes: int | None, status: str
+) -> None:
+    sizes = [80 * 2**30, gibibytes * 2**30] if gibibytes else []
+    monkeypatch.setattr(on_verl, "_gpu_bytes", lambda: sizes)
+    monkeypatch.setattr(on_verl, "installed", found)
+    check = on_verl._memory(run_with("Qwen/Qwen2.5-VL-7B-Instruct"))
+    assert check.status == status
+    assert check.message.startswith(
+        "30.9 GiB of each GPU are needed"
+    )  # 2 bytes of 8.3e9 weights, half of a GPU
+    assert on_verl._memory(run_with("somebody/else")).status == "skipped"
+
+
+def test_the_model_s_folder_must_be_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def check(name: str) -> Check:
+        return on_verl._model(run_with(name), "")
+
+    assert check("./none").status == "failed"
+    assert check("Qwen/Qwen3-VL-8B-Instruct").status == "warning"
+    assert check("Qwen/Qwen3-VL-8B-Instruct").hint == ""
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    assert "--model PATH" in check("Qwen/Qwen3-VL-8B-Instruct").hint
+    for name in ("config.json", "tokenizer_config.json", "model.safetensors"):
+        (tmp_path / name).write_text("{}", encoding="utf-8")
+    assert check(str(tmp_path)).message == f"{tmp_path} lacks: preprocessor_config.json."
+    (tmp_path / "processor_config.json").write_text("{}", encoding="utf-8")
+    assert check(str(tmp_path)).status == "ok"
+
+
+def test_steps_of_a_dry_run_that_need_a_failed_one_are_skipped() -> None:
+    checks = {check.name: check for check in dry_run(prepare_launch("lora_24gb"))}
+    assert checks["configuration"].status == "failed"
+    assert "vrag-agent[verl]" in checks["configuration"].hint
+    assert {check.status for name, check in checks.items() if name != "configuration"} == {"skipped"}
+
+
+def test_a_run_without_gpus_is_refused_unless_a_cluster_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("torch")
+    with pytest.raises(TrainingError, match="sees no GPU"):
+        check_gpus()
+    monkeypatch.setenv("RAY_ADDRESS", "auto")
+    check_gpus()
 
 
 def test_the_doctor_says_where_the_judge_cannot_be_asked(tmp_path: Path) -> None:
@@ -180,7 +326,7 @@ def test_the_script_says_all_that_is_missing_and_no_keys() -> None:
     assert done.returncode == 1
     for missing in ("none.parquet", "data/validation.parquet", "the package verl"):
         assert f"Missing: {missing}" in done.stderr
-    assert "pip install 'vrag-agent[verl]' vllm" in done.stderr
+    assert "pip install 'vrag-agent[verl]'" in done.stderr
     assert KEY not in done.stdout + done.stderr
 
 
@@ -189,6 +335,7 @@ def test_the_script_hands_its_arguments_on(tmp_path: Path, data: Path) -> None:
     python.write_text('#!/bin/sh\n[ "$1" = -c ] || printf "%s\\n" "$@"\n', encoding="utf-8")
     python.chmod(0o755)
     variables = {"TRAIN_FILE": str(data), "VAL_FILE": str(data), "MODEL_PATH": "m", "JUDGE_URL": "http://j"}
+    variables |= {"ATTENTION": "sdpa", "DRY_RUN": "1"}
     done = run_script("trainer.total_epochs=3", "a b", PYTHON=str(python), **variables)
     assert done.returncode == 0
     said = done.stdout.splitlines()
@@ -196,3 +343,5 @@ def test_the_script_hands_its_arguments_on(tmp_path: Path, data: Path) -> None:
     assert said[-2:] == ["trainer.total_epochs=3", "a b"]
     assert said[said.index("--model") + 1] == "m"
     assert str(data) in said
+    assert said[said.index("--attention") + 1] == "sdpa"
+    assert "--dry-run" in said

@@ -84,10 +84,23 @@ def test_every_configuration_composes_with_verl_s_own(folder: Path) -> None:
         assert one["kl"] == ["low_var_kl", 0.01, True]
         assert (one["lengths"], one["temperature"], one["gpus"]) == ([8192, 2048], 1.0, 8)
         assert one["validated"]
+    assert {(one["attention"], one["packed"]) for one in found.values()} == {("sdpa", False)}
     assert found["qwen2_5_vl_7b/vrag"]["clip"] == 0.2
     assert found["qwen2_5_vl_7b/vimrag"]["clip"] == 4e-4
     assert found["lora_24gb/vrag"]["lora"] > 0
     assert found["lora_24gb/vrag"]["gpus"] == 1
+
+
+def test_verl_trains_on_rows_with_and_without_pictures_by_the_attention_of_torch(folder: Path) -> None:
+    found = job(folder, "engine")
+    assert (found["attention"], found["packed"], found["micro_batch"]) == ("sdpa", False, 1)
+    for micro_batch in ("1", "4"):  # each row alone, and all of them padded together
+        for own, reference in zip(found["found"][micro_batch], found["reference"], strict=True):
+            assert own == pytest.approx(reference, abs=1e-5)
+    praised, blamed, without_picture, _padding = found["update"]["gains"]
+    assert praised > 0 > blamed
+    assert without_picture > 0
+    assert found["update"]["grad_norm"] > 0
 
 
 def test_our_grpo_is_verl_s(folder: Path) -> None:

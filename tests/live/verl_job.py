@@ -9,6 +9,7 @@ It prints one line of JSON last: what the test looks at. The parts:
 - `names`: what the entry point registers, and what `import verl` imports of ours;
 - `configurations`: every shipped configuration, composed and validated by verl's own code;
 - `advantages`: verl's GRPO beside ours on random groups;
+- `engine`: verl's FSDP engine with the attention of torch, on a CPU: log-probabilities and one update;
 - `step`: verl's agent loop worker, replay buffer and trainer, from prompts to advantages. Ray's processes and
   TransferQueue's are left out: the worker runs here, and a queue in memory has the functions of the real one.
 """
@@ -122,6 +123,8 @@ def facts(config) -> dict[str, Any]:
         "clip": actor.clip_ratio_high,
         "loss": actor.policy_loss.loss_mode,
         "temperature": rollout.temperature,
+        "attention": config.actor_rollout_ref.model.override_config.attn_implementation,
+        "packed": config.actor_rollout_ref.model.use_remove_padding,
         "gpus": config.trainer.n_gpus_per_node,
         "lora": config.actor_rollout_ref.model.lora_rank,
     }
@@ -325,7 +328,44 @@ def read_advantages(batch) -> dict[str, Any]:
     return found
 
 
-PARTS = {"names": names, "configurations": configurations, "advantages": advantages, "step": step}
+def engine(folder: Path) -> dict[str, Any]:
+    """verl's engine on rows with and without pictures, beside transformers alone."""
+    import verl_engine as fsdp
+    from transformers import AutoProcessor
+
+    fsdp.install_platform()
+    processor: Any = AutoProcessor.from_pretrained(folder)
+    rows = fsdp.make_rows(processor, processor.tokenizer)
+    reference = fsdp.reference_log_probs(folder, rows)
+    more = (
+        "actor_rollout_ref.actor.strategy=fsdp2",
+        "actor_rollout_ref.actor.fsdp_config.model_dtype=fp32",
+        "actor_rollout_ref.actor.fsdp_config.use_torch_compile=false",
+        "+actor_rollout_ref.actor.fsdp_config.mixed_precision.param_dtype=fp32",
+        "actor_rollout_ref.actor.optim.lr=1e-2",
+        "actor_rollout_ref.actor.optim.lr_warmup_steps=0",
+        "actor_rollout_ref.actor.optim.total_training_steps=10",
+    )
+    config = configuration(folder, "vrag", "qwen2_5_vl_7b", *more)
+    made, actor, model = fsdp.make_engine(config)
+    found = {str(size): fsdp.log_probs(made, rows, size, model) for size in (1, 4)}
+    return {
+        "attention": model.hf_config._attn_implementation,
+        "packed": model.use_remove_padding,
+        "micro_batch": actor.ppo_micro_batch_size_per_gpu,
+        "reference": reference,
+        "found": found,
+        "update": fsdp.train(made, actor, rows, model, [1.0, -1.0, 1.0, 0.0]),
+    }
+
+
+PARTS = {
+    "names": names,
+    "configurations": configurations,
+    "advantages": advantages,
+    "engine": engine,
+    "step": step,
+}
 
 if __name__ == "__main__":
     sys.modules.setdefault("verl_job", sys.modules["__main__"])

@@ -16,6 +16,7 @@ import yaml
 from vrag.errors import MissingExtra, SettingsError, TrainingError
 from vrag.profiles import PROFILES, write_profile
 from vrag.rl.rows import Vocabulary
+from vrag.rl.trainers.verl.attention import IMPLEMENTATIONS
 from vrag.rl.trainers.verl.credit import BatchCredit, batch_credit, sessions_of
 from vrag.rl.trainers.verl.loops import loop_class
 from vrag.rl.trainers.verl.manager import reward_of
@@ -37,22 +38,24 @@ KNOWN = set(
     """actor.clip_ratio actor.clip_ratio_high actor.clip_ratio_low actor.entropy_coeff
     actor.fsdp_config.model_dtype actor.fsdp_config.optimizer_offload actor.fsdp_config.param_offload
     actor.kl_loss_coef actor.kl_loss_type actor.loss_agg_mode actor.optim.lr actor.optim.lr_warmup_steps
-    actor.policy_loss.loss_mode actor.ppo_epochs actor.ppo_max_token_len_per_gpu actor.ppo_mini_batch_size
-    actor.use_dynamic_bsz actor.use_kl_loss model.enable_gradient_checkpointing model.exclude_modules
-    model.lora_alpha model.lora_rank model.path model.target_modules model.use_remove_padding
-    ref.fsdp_config.param_offload rollout.agent.default_agent_loop rollout.agent.num_workers
-    rollout.calculate_log_probs rollout.enforce_eager rollout.gpu_memory_utilization rollout.layered_summon
-    rollout.load_format rollout.max_model_len rollout.max_num_seqs rollout.n rollout.name
-    rollout.temperature rollout.tensor_model_parallel_size rollout.top_k rollout.top_p rollout.val_kwargs.n
-    rollout.val_kwargs.temperature""".split()
+    actor.policy_loss.loss_mode actor.ppo_epochs actor.ppo_max_token_len_per_gpu
+    actor.ppo_micro_batch_size_per_gpu actor.ppo_mini_batch_size actor.use_dynamic_bsz actor.use_kl_loss
+    model.enable_gradient_checkpointing model.exclude_modules model.lora_alpha model.lora_rank
+    model.override_config.attn_implementation model.path model.target_modules model.use_remove_padding
+    ref.fsdp_config.param_offload ref.log_prob_micro_batch_size_per_gpu rollout.agent.default_agent_loop
+    rollout.agent.num_workers rollout.calculate_log_probs rollout.enforce_eager
+    rollout.gpu_memory_utilization rollout.layered_summon rollout.load_format
+    rollout.log_prob_micro_batch_size_per_gpu rollout.max_model_len rollout.max_num_seqs rollout.n
+    rollout.name rollout.temperature rollout.tensor_model_parallel_size rollout.top_k rollout.top_p
+    rollout.val_kwargs.n rollout.val_kwargs.temperature""".split()
 )
 """Keys of verl's section `actor_rollout_ref` that our configurations set."""
 
 
-def merged(name: str, agent: str) -> dict[str, Any]:
+def merged(name: str, agent: str, attention: str = "sdpa") -> dict[str, Any]:
     """A configuration without verl's own part."""
     whole: dict[str, Any] = {}
-    for file in ("base/reference", f"agent/{agent}", name):
+    for file in ("base/reference", f"attention/{attention}", f"agent/{agent}", name):
         merge(whole, yaml.safe_load((CONFIGS / f"{file}.yaml").read_text(encoding="utf-8")))
     return whole
 
@@ -73,10 +76,11 @@ def leaves(section: Mapping[str, Any], within: str = "") -> Iterator[str]:
             yield within + key
 
 
+@pytest.mark.parametrize("attention", IMPLEMENTATIONS)
 @pytest.mark.parametrize("agent", ["vrag", "vimrag"])
 @pytest.mark.parametrize("name", sorted(shipped()))
-def test_configurations_hold_known_keys(name: str, agent: str) -> None:
-    config = merged(name, agent)
+def test_configurations_hold_known_keys(name: str, agent: str, attention: str) -> None:
+    config = merged(name, agent, attention)
     assert set(config) <= SECTIONS
     assert set(leaves(config["actor_rollout_ref"])) <= KNOWN
     assert config["trainer"]["v1"]["trainer_mode"] == "vrag"
@@ -87,6 +91,20 @@ def test_configurations_hold_known_keys(name: str, agent: str) -> None:
     lengths = config["data"]["max_prompt_length"] + config["data"]["max_response_length"]
     assert rollout["max_model_len"] == lengths
     assert config["actor_rollout_ref"]["actor"]["ppo_max_token_len_per_gpu"] >= lengths
+
+
+@pytest.mark.parametrize("name", sorted(shipped()))
+def test_rows_are_packed_with_flash_attention_alone(name: str) -> None:
+    defaults = yaml.safe_load((CONFIGS / f"{name}.yaml").read_text(encoding="utf-8"))["defaults"]
+    assert {"attention": "sdpa"} in defaults  # starts with what is installed by itself
+    for attention, packed in (("sdpa", False), ("flash_attention_2", True)):
+        section = merged(name, "vrag", attention)["actor_rollout_ref"]
+        assert section["model"]["override_config"] == {"attn_implementation": attention}
+        assert section["model"]["use_remove_padding"] is packed
+        assert section["actor"]["use_dynamic_bsz"] is packed
+    single = merged(name, "vrag", "sdpa")["actor_rollout_ref"]
+    assert single["actor"]["ppo_micro_batch_size_per_gpu"] == 1
+    assert {single[part]["log_prob_micro_batch_size_per_gpu"] for part in ("ref", "rollout")} == {1}
 
 
 def test_the_reference_s_settings_are_the_defaults() -> None:

@@ -99,6 +99,6 @@ def _settings(**flags: Any) -> SettingsReport | SettingsError:  # noqa: ANN401 -
 
 def _tell(check: Check) -> None:
     """Prints a check as a row of a table, as soon as it is made."""
-    say((f"{check.status:<8}", STYLES[check.status]), f" {check.name:<14}", plain(check.message))
+    say((f"{check.status:<8}", STYLES[check.status]), f" {check.name:<13} ", plain(check.message))
     if check.hint:
         say(" " * 23, ("→ ", "bold"), plain(again(check.hint)))

@@ -98,9 +98,7 @@ def _tell_nothing_shown(found: SearchReturned) -> None:
     say("   found   ", (f"{hits}{fault}", "yellow"))
 
 
-def _tell_event(
-    event: Event, lead: Callable[[int], tuple[str, str]]
-) -> None:
+def _tell_event(event: Event, lead: Callable[[int], tuple[str, str]]) -> None:
     from vrag.agent import events as e
 
     match event:

@@ -67,16 +67,7 @@ EXTRAS = (
     ),
     Extra(
         "verl",
-        {
-            "cachetools": "cachetools",
-            "msgspec": "msgspec",
-            "qwen_vl_utils": "qwen-vl-utils",
-            "tensordict": "tensordict",
-            "transfer_queue": "TransferQueue",
-            "transformers": "transformers",
-            "verl": "verl",
-            "zmq": "pyzmq",
-        },
+        {"verl": "verl"},
         "no model is trained with verl, which has an environment of its own",
     ),
     Extra("video", {"av": "av"}, "videos cannot be read"),

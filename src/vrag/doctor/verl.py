@@ -1,95 +1,220 @@
-"""What training with verl needs, looked at before hours of GPUs are spent: `vrag train doctor`."""
+"""What training with verl needs, checked before hours of GPUs are spent: `vrag train doctor`."""
 
 from __future__ import annotations
 
 import importlib
 import os
+import shutil
+import socket
+import subprocess
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from vrag.addresses import reachable
-from vrag.doctor.examine import Check, Status, examine
-from vrag.rl.trainers.verl import LOOPS, VERSION
-from vrag.rl.trainers.verl.needs import INSTALL, engine, installed, missing_columns, unknown_names
+from vrag.doctor.examine import Check, Status
+from vrag.doctor.rounds import Step, examine_steps
+from vrag.doctor.verl_dry_run import MODEL_HINT, DryRun
+from vrag.rl.trainers.verl import LOOPS
+from vrag.rl.trainers.verl.attention import FLASH, choose_attention
+from vrag.rl.trainers.verl.memory import count_parameters, least_memory
+from vrag.rl.trainers.verl.needs import (
+    ENGINES,
+    INSTALL,
+    PINS,
+    engine,
+    installed,
+    missing_columns,
+    unknown_names,
+)
 from vrag.rl.trainers.verl.playing import case_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
+    from vrag.rl.trainers.verl.launch import Launch
     from vrag.rl.trainers.verl.options import VerlOptions
 
 __all__ = ["examine_verl"]
 
-_SMALL = 60 * 2**30
-"""Bytes of a GPU under which the usual configurations do not fit."""
+SHARED_MEMORY_BYTES = 8 * 2**30
+"""Of /dev/shm, where Ray keeps objects and NCCL its buffers; containers have 64 MiB unless told otherwise."""
+MARGIN = 1.5
+"""How much more than the least a GPU should have: activations are not counted in it."""
+REACH_SECONDS = 10
 
 
-def examine_verl(options: VerlOptions, data: Sequence[Path], seconds: float) -> Iterator[Check]:
-    """Looks at everything, one thing after the other; what raises is a failed check.
+def examine_verl(
+    launch: Launch, options: VerlOptions, data: Sequence[Path], model: str, seconds: float
+) -> Iterator[Check]:
+    """Check everything, one thing after the other; those whose foundation has failed are skipped.
 
     Args:
+        launch: The run that is to be started.
         options: What is searched and who judges.
         data: Parquet files of training and validation.
+        model: The checkpoint to begin with; empty for the configuration's own.
         seconds: Time limit of each check.
     """
-    looks: list[tuple[str, Callable[[], Check]]] = [
-        ("verl", _verl),
-        ("names", _names),
-        ("engine", _engine),
-        ("gpus", _gpus),
-        *((f"data {path.name}", lambda path=path: _data(path)) for path in data),
-        ("collection", lambda: _collection(options)),
-        ("judge", lambda: _judge(options)),
+    run = DryRun(launch)
+    steps = [
+        *(Step(package, lambda package=package: _package(package)) for package in PINS),
+        Step("names", _names, after="verl"),
+        Step("engine", _engine, after="torch", slow=True),
+        Step("attention", lambda: _attention(launch)),
+        Step("configuration", run.check_configuration, after="verl", slow=True),
+        Step("gpus", _gpus, after="torch"),
+        Step("model", lambda: _model(run, model), after="configuration"),
+        Step("memory", lambda: _memory(run), after="configuration"),
+        Step("shared memory", _shared_memory),
+        *([Step("ray", _ray)] if os.environ.get("RAY_ADDRESS") else []),
+        *(Step(f"data {path.name}", lambda path=path: _data(path)) for path in data),
+        Step("collection", lambda: _collection(options)),
+        Step("judge", lambda: _judge(options)),
     ]
     if not data:
         yield Check("data", Status.WARNING, "No data was named.", "Name it: --data train.parquet")
-    for name, look in looks:
-        yield examine(name, look, seconds)
+    yield from examine_steps(steps, seconds)
 
 
-def _verl() -> Check:
-    found = installed("verl")
+def _package(name: str) -> Check:
+    """A package against the version that the lock file has."""
+    found, pinned = installed(name), PINS[name]
     if found is None:
-        return Check("", Status.FAILED, "verl is not installed.", f"In a new environment: {INSTALL}")
-    if found != VERSION:
-        said = f"verl {found}; tested with {VERSION}."
-        return Check("", Status.WARNING, said, f"Run: pip install verl=={VERSION}")
-    return Check("", Status.OK, f"verl {found}.")
+        others = [engine for engine in ENGINES if engine != name and installed(engine)]
+        if name in ENGINES and others:
+            return Check("", Status.SKIPPED, f"Not installed: {others[0]} serves the rollouts.")
+        return Check("", Status.FAILED, f"{name} is not installed.", f"In a new environment: {INSTALL}")
+    if found != pinned:
+        said = f"{name} {found}; the lock file has {pinned}."
+        return Check("", Status.WARNING, said, f"Run: pip install {name}=={pinned}", {"version": found})
+    return Check("", Status.OK, f"{name} {found}.", details={"version": found})
 
 
 def _names() -> Check:
     """Whether verl knows our names: both loops, the trainer, the reward manager."""
-    if installed("verl") is None:
-        return Check("", Status.SKIPPED, "Without verl nothing is registered.")
     if absent := unknown_names():
         off = os.environ.get("VERL_USE_EXTERNAL_PLUGINS")
         hint = (
-            f"VERL_USE_EXTERNAL_PLUGINS is {off!r}: unset it." if off else "Run: pip install -e . --no-deps"
+            f"VERL_USE_EXTERNAL_PLUGINS is {off!r}: unset it."
+            if off
+            else "Install this package in verl's environment: pip install --no-deps -e ."
         )
         return Check("", Status.FAILED, f"verl does not know: {', '.join(absent)}.", hint)
     return Check("", Status.OK, f"Registered: {', '.join(LOOPS)}, the trainer, the reward manager.")
 
 
 def _engine() -> Check:
+    """Whether the inference engine can be imported: in a process of its own, since it may end it."""
     found = engine()
     if found is None:
-        return Check("", Status.FAILED, "Neither vLLM nor SGLang is installed.", "Run: pip install vllm")
-    return Check("", Status.OK, f"{found} {installed(found)}.")
+        return Check("", Status.FAILED, "Neither vLLM nor SGLang is installed.", f"Run: {INSTALL}")
+    command = [sys.executable, "-c", f"import {found}"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603
+    if done.returncode:
+        lines = done.stderr.strip().splitlines() or [f"exit status {done.returncode}"]
+        said = f"{found} {installed(found)} cannot be imported: {lines[-1]}"
+        return Check("", Status.FAILED, said, f"In a new environment: {INSTALL}")
+    return Check("", Status.OK, f"{found} {installed(found)} can be imported.")
+
+
+def _attention(launch: Launch) -> Check:
+    """The attention implementation of the trained model, and why it is this one."""
+    chosen = launch.attention
+    details = {"implementation": chosen.name}
+    if chosen.name == FLASH and (found := choose_attention()).name != FLASH:
+        hint = "Leave the choice to what is installed: --attention auto"
+        return Check("", Status.FAILED, f"{FLASH} was asked for, and {found.reason}.", hint, details)
+    return Check("", Status.OK, f"{chosen.name}: {chosen.reason}.", details=details)
 
 
 def _gpus() -> Check:
-    if installed("torch") is None:
-        return Check("", Status.FAILED, "torch is not installed.", f"Run: {INSTALL}")
+    """The GPUs that torch sees."""
     torch: Any = importlib.import_module("torch")
-    count = torch.cuda.device_count() if torch.cuda.is_available() else 0
-    if not count:
+    sizes = _gpu_bytes()
+    if not sizes:
         hint = "Training with verl needs some; a small model trains on a CPU: vrag train local"
         return Check("", Status.FAILED, f"torch {torch.__version__} sees no GPU.", hint)
-    memory = min(torch.cuda.get_device_properties(number).total_memory for number in range(count))
-    message = f"{count} with {memory / 2**30:.0f} GiB or more."
-    if memory < _SMALL:
-        return Check("", Status.WARNING, message, "For cards of 24 GB: vrag train verl lora_24gb")
-    return Check("", Status.OK, message)
+    message = f"{len(sizes)} with {min(sizes) / 2**30:.0f} GiB or more; CUDA {torch.version.cuda}."
+    return Check("", Status.OK, message, details={"bytes": sizes})
+
+
+def _gpu_bytes() -> list[int]:
+    """Memory of each visible GPU."""
+    torch: Any = importlib.import_module("torch")
+    count = torch.cuda.device_count() if torch.cuda.is_available() else 0
+    return [int(torch.cuda.get_device_properties(number).total_memory) for number in range(count)]
+
+
+def _model(run: DryRun, given: str) -> Check:
+    """Whether the model's folder is whole; a name of the hub is fetched when training starts."""
+    name = given or str(run.config.actor_rollout_ref.model.path)
+    folder = Path(name).expanduser()
+    if not folder.is_dir():
+        if name.startswith((".", "/", "~")):
+            return Check("", Status.FAILED, f"There is no folder {name}.", MODEL_HINT)
+        offline = os.environ.get("HF_HUB_OFFLINE", "").lower() in {"1", "true", "yes", "on"}
+        said = f"{name} is not a folder: it is taken from the hub or its cache."
+        return Check("", Status.WARNING, said, MODEL_HINT if offline else "")
+    missing = [file for file in ("config.json", "tokenizer_config.json") if not (folder / file).is_file()]
+    if not any(folder.glob("*.safetensors")):
+        missing.append("*.safetensors")
+    if not any((folder / file).is_file() for file in ("preprocessor_config.json", "processor_config.json")):
+        missing.append("preprocessor_config.json")
+    if missing:
+        return Check("", Status.FAILED, f"{name} lacks: {', '.join(missing)}.", "Fetch the model again.")
+    size = sum(path.stat().st_size for path in folder.glob("*.safetensors"))
+    return Check("", Status.OK, f"{name}: {size / 2**30:.1f} GiB of weights.")
+
+
+def _memory(run: DryRun) -> Check:
+    """The memory of the GPUs against the least that the model takes."""
+    name = str(run.config.actor_rollout_ref.model.path)
+    counted = count_parameters(name)
+    if counted is None:
+        return Check("", Status.SKIPPED, f"The size of {name} is not known before it is fetched.")
+    least = least_memory(run.config, *counted)
+    needed = f"{least.bytes / 2**30:.1f} GiB of each GPU are needed, and activations on top"
+    details = {"training": least.training, "rollouts": least.rollouts, "parameters": counted[0]}
+    sizes = _gpu_bytes() if installed("torch") else []
+    if not sizes:
+        return Check("", Status.SKIPPED, f"{needed}; there is no GPU to compare with.", details=details)
+    said = f"{needed}; the smallest has {min(sizes) / 2**30:.1f}."
+    if min(sizes) < least.bytes:
+        hint = "Take more GPUs (trainer.n_gpus_per_node), a smaller model, or LoRA: vrag train verl lora_24gb"
+        return Check("", Status.FAILED, said, hint, details)
+    status = Status.OK if min(sizes) >= MARGIN * least.bytes else Status.WARNING
+    hint = (
+        "" if status is Status.OK else "Where it runs out: data.max_response_length, offloading, more GPUs."
+    )
+    return Check("", status, said, hint, details)
+
+
+def _shared_memory() -> Check:
+    """Room in /dev/shm."""
+    place = Path("/dev/shm")  # noqa: S108 - where Ray and NCCL put theirs
+    if not place.is_dir():
+        return Check("", Status.SKIPPED, f"There is no {place} on this system.")
+    free = shutil.disk_usage(place).free
+    said = f"{free / 2**30:.1f} GiB are free in {place}."
+    if free < SHARED_MEMORY_BYTES:
+        return Check("", Status.WARNING, said, "In a container, give it more: docker run --shm-size=32g")
+    return Check("", Status.OK, said)
+
+
+def _ray() -> Check:
+    """Whether the Ray cluster that RAY_ADDRESS names listens."""
+    address = os.environ["RAY_ADDRESS"]
+    host, _, port = address.removeprefix("ray://").rpartition(":")
+    if not port.isdigit():
+        said = f"RAY_ADDRESS is {address}: it is looked for when training starts."
+        return Check("", Status.SKIPPED, said)
+    try:
+        with socket.create_connection((host, int(port)), timeout=REACH_SECONDS):
+            return Check("", Status.OK, f"{address} listens.")
+    except OSError as error:
+        said = f"RAY_ADDRESS is {address}, which cannot be reached: {error}."
+        return Check("", Status.FAILED, said, "Start the cluster, or unset RAY_ADDRESS.")
 
 
 def _data(path: Path) -> Check:

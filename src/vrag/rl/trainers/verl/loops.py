@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import uuid
+from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -20,12 +21,13 @@ from vrag.rl.trainers.verl.serving import Room, Served
 from vrag.rollouts.rollout import Attempt
 
 if TYPE_CHECKING:
+    from vrag.profiles import Profile
     from vrag.rl.trainers.verl.options import VerlOptions
     from vrag.rl.trainers.verl.outputs import Output
     from vrag.rl.trainers.verl.playing import Played
     from vrag.rl.trainers.verl.prompts import Template
 
-__all__ = ["loop_class", "register", "vimrag", "vrag"]
+__all__ = ["PreparedRollout", "loop_class", "prepare_rollout", "register", "vimrag", "vrag"]
 
 log = logging.getLogger("vrag.rl")
 _PLACE = "verl.experimental.agent_loop.agent_loop"
@@ -84,6 +86,40 @@ async def _rolled_out(
     sampling: dict[str, Any],
     row: dict[str, Any],
 ) -> tuple[list[Output], dict[str, Any]]:
+    rollout = prepare_rollout(loop, sampling, row)
+    options, policy = rollout.options, rollout.policy
+    played = await play(rollout.attempt, agent, policy, options, rollout.profile)
+    step = int(row.get("global_steps", 0))
+    outputs, faults = outputs_of(played, rollout.template.vocabulary, options.ggpo, policy.counted, step)
+    record(played, options.records, agent=agent, step=step, rows=len(outputs), faults=faults)
+    if not outputs:
+        log.warning("A rollout of %s leaves its group: %s", rollout.attempt.case.uid, " ".join(faults))
+    return outputs, _metrics(played, policy)
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedRollout:
+    """All that a rollout needs, before the first request to a server."""
+
+    attempt: Attempt
+    policy: Served
+    options: VerlOptions
+    profile: Profile
+    template: Template
+
+
+def prepare_rollout(loop: Any, sampling: dict[str, Any], row: dict[str, Any]) -> PreparedRollout:  # noqa: ANN401
+    """Build the case, the policy and the template of one rollout.
+
+    Args:
+        loop: An agent loop of verl.
+        sampling: Sampling parameters of verl.
+        row: A row of the data.
+
+    Raises:
+        SettingsError: If the row lacks its question, or the model is of no known family.
+        ModelError: If the model has no vision tokens.
+    """
     options = options_of(loop.config)
     profile = open_profile(options, loop.hf_model_type, str(loop.config.actor_rollout_ref.model.path))
     template = _template(loop, profile.visual_tokens)
@@ -97,13 +133,7 @@ async def _rolled_out(
         session=f"{attempt.sample}-{uuid.uuid4().hex}",
         priority=int(row.get("priority", 0)),
     )
-    played = await play(attempt, agent, policy, options, profile)
-    step = int(row.get("global_steps", 0))
-    outputs, faults = outputs_of(played, template.vocabulary, options.ggpo, policy.counted, step)
-    record(played, options.records, agent=agent, step=step, rows=len(outputs), faults=faults)
-    if not outputs:
-        log.warning("A rollout of %s leaves its group: %s", attempt.case.uid, " ".join(faults))
-    return outputs, _metrics(played, policy)
+    return PreparedRollout(attempt, policy, options, profile, template)
 
 
 def _metrics(played: Played, policy: Served) -> dict[str, Any]:

@@ -10,12 +10,35 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from vrag.rl.trainers.verl import LOOPS, MANAGER, TRAINER
+from vrag.rl.trainers.verl import LOOPS, MANAGER, TRAINER, VERSION
 
-__all__ = ["COLUMNS", "INSTALL", "engine", "installed", "missing_columns", "shipped", "unknown_names"]
+__all__ = [
+    "COLUMNS",
+    "ENGINES",
+    "INSTALL",
+    "PINS",
+    "engine",
+    "installed",
+    "missing_columns",
+    "shipped",
+    "unknown_names",
+]
 
-INSTALL = "pip install 'vrag-agent[verl]' vllm"
+INSTALL = "pip install 'vrag-agent[verl]'"
 """In an environment of its own."""
+PINS = {
+    "verl": VERSION,
+    "vllm": "0.24.0",
+    "torch": "2.11.0",
+    "torchvision": "0.26.0",
+    "transformers": "5.9.0",
+    "ray": "2.60.0",
+    "tensordict": "0.10.0",
+    "TransferQueue": "0.1.11",
+    "qwen-vl-utils": "0.0.14",
+    "peft": "0.21.2",
+}
+"""The versions of requirements-verl.lock. The first five are those that verl was released with."""
 COLUMNS = ("id", "prompt", "data_source", "reward_model", "extra_info", "file_name", "reference_page")
 """Of the parquet that verl reads and the reward needs."""
 ENGINES = ("vllm", "sglang")
@@ -28,9 +51,9 @@ def shipped() -> dict[str, Path]:
 
 
 def installed(package: str) -> str | None:
-    """The version of a distribution; None where it is not installed."""
+    """The version of a distribution without its local part (`+cu130`); None where it is not installed."""
     try:
-        return version(package)
+        return version(package).partition("+")[0]
     except PackageNotFoundError:
         return None
 

@@ -3,8 +3,8 @@
 `import verl` happens in every process of a job, those of the inference servers included, and takes three
 seconds; its agent loops and trainers take two more. So nothing is imported here. A finder at the front of
 `sys.meta_path` waits for the three modules that hold verl's registries and adds our names once each is
-executed. verl logs the failure of a plugin at debug level only; here it is a warning, and `vrag train doctor`
-asserts the names.
+executed; a fourth module has a function that is corrected (`text_rows`). verl logs the failure of a plugin at
+debug level only; here it is a warning, and `vrag train doctor` asserts the names.
 """
 
 from __future__ import annotations
@@ -28,9 +28,10 @@ PLACES = {
     "verl.experimental.agent_loop.agent_loop": "vrag.rl.trainers.verl.loops",
     "verl.trainer.ppo.v1.trainer_sync": "vrag.rl.trainers.verl.trainer",
     "verl.experimental.reward_loop.reward_manager.naive": "vrag.rl.trainers.verl.manager",
+    "verl.models.transformers.qwen2_vl": "vrag.rl.trainers.verl.text_rows",
 }
-"""Modules of verl, after which there is something to subclass and to register with, and ours for each, which
-has a function `register`."""
+"""Modules of verl, after which there is something to subclass, to register with or to correct, and ours for
+each, which has a function `register`."""
 
 
 def install() -> None:

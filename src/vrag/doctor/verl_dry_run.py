@@ -1,0 +1,314 @@
+"""A dry run of training with verl: `vrag train verl --dry-run`.
+
+It takes the steps of a run in verl's own code, in one process and without Ray, up to the first call of
+CUDA: the configuration, the checks of verl, tokenizer and processor, the network without its weights, the
+data sets, the agent loop, the first prompt, the reward, the module of the inference engine, and the training
+engine, which takes a GPU. No weights are read, and no server is started.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import importlib
+import sys
+from dataclasses import dataclass, field
+from functools import wraps
+from typing import TYPE_CHECKING, Any
+
+from vrag.doctor.examine import Check, Status
+from vrag.doctor.rounds import Step, examine_steps
+from vrag.errors import TrainingError, VragError
+from vrag.rl.trainers.verl.attention import FLASH
+from vrag.rl.trainers.verl.engine import library, options_of
+from vrag.rl.trainers.verl.loops import PreparedRollout, prepare_rollout
+from vrag.rl.trainers.verl.playing import open_scorer, open_searcher, play
+from vrag.types import Query
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from vrag.rl.trainers.verl.launch import Launch
+
+__all__ = ["DryRun", "dry_run"]
+
+_ENGINES = {
+    "vllm": "verl.workers.rollout.vllm_rollout.vllm_async_server",
+    "sglang": "verl.workers.rollout.sglang_rollout.async_sglang_server",
+}
+"""Modules of verl that serve rollouts."""
+MODEL_HINT = "Name the folder of a checkpoint: --model PATH"
+
+
+def dry_run(launch: Launch, seconds: float = 120.0) -> Iterator[Check]:
+    """Take the steps of a run up to the first call of CUDA.
+
+    Args:
+        launch: The run.
+        seconds: Time limit of a step; ten times as long for those that import or read much.
+
+    Yields:
+        What each step found, as soon as it is known; steps that need a failed one are skipped.
+    """
+    run = DryRun(launch)
+    steps = [
+        Step("configuration", run.check_configuration, slow=True),
+        Step("model", run.check_model, after="configuration", slow=True, hint=MODEL_HINT),
+        Step("network", run.check_network, after="model", slow=True),
+        Step("data", run.check_data, after="model", slow=True, hint="Make it: vrag data convert"),
+        Step("agent loop", run.check_loop, after="data"),
+        Step("collection", run.check_search, after="agent loop"),
+        Step("prompt", run.check_prompt, after="collection"),
+        Step("reward", run.check_reward, after="configuration"),
+        Step("engine", run.check_engine, after="configuration", slow=True),
+        Step("gpus", run.check_gpus, after="network", slow=True),
+    ]
+    yield from examine_steps(steps, seconds)
+
+
+def _step(check: Callable[[DryRun], Check]) -> Callable[[DryRun], Check]:
+    """Make a step of a method: verl's prints go to the error stream, and its errors become failed checks."""
+
+    @wraps(check)
+    def checked(run: DryRun) -> Check:
+        with contextlib.redirect_stdout(sys.stderr):
+            try:
+                return check(run)
+            except VragError:
+                raise
+            except Exception as error:  # noqa: BLE001 - verl raises whatever it likes
+                return Check("", Status.FAILED, _first_line(error))
+
+    return checked
+
+
+class FirstRequest:
+    """In the place of verl's client for its servers: keeps the first request, which nobody answers.
+
+    Not a dataclass: Hydra would make a configuration of it.
+    """
+
+    def __init__(self) -> None:
+        self.prompt_ids: list[int] = []
+        self.sampling_params: dict[str, Any] = {}
+
+    async def generate(
+        self,
+        request_id: str,  # noqa: ARG002
+        *,
+        prompt_ids: list[int],
+        sampling_params: dict[str, Any],
+        image_data: list[Any] | None = None,  # noqa: ARG002
+        **kwargs: Any,  # noqa: ANN401, ARG002
+    ) -> Any:  # noqa: ANN401
+        """Keep the request.
+
+        Raises:
+            TrainingError: Always: a dry run has no server.
+        """
+        self.prompt_ids, self.sampling_params = prompt_ids, sampling_params
+        raise TrainingError("A dry run ends here.")
+
+
+@dataclass(slots=True)
+class DryRun:
+    """The steps, and what they made for those that follow."""
+
+    launch: Launch
+    config: Any = None
+    """The composed configuration, resolved."""
+    model: Any = None
+    """verl's `HFModelConfig`, with tokenizer and processor."""
+    trainer: Any = None
+    rollout: PreparedRollout | None = None
+    request: FirstRequest = field(default_factory=FirstRequest)
+
+    @_step
+    def check_configuration(self) -> Check:
+        """Compose the configuration, and have verl and our options check it."""
+        config = self.launch.compose()
+        utils, checks = library("verl.trainer.ppo.utils"), library("verl.utils.config")
+        checks.validate_config(config, utils.need_reference_policy(config), utils.need_critic(config))
+        config.transfer_queue.enable = True
+        library("omegaconf").OmegaConf.resolve(config)
+        options_of(config)
+        self.config = config
+        rollout, trainer = config.actor_rollout_ref.rollout, config.trainer
+        implementation = config.actor_rollout_ref.model.override_config.get("attn_implementation")
+        if config.actor_rollout_ref.model.use_remove_padding and implementation != FLASH:
+            raise TrainingError(
+                f"Rows are packed (use_remove_padding), and attention is {implementation}.",
+                f"verl packs rows with flash-attn alone: attention=sdpa or attention={FLASH}",
+            )
+        message = (
+            f"{self.launch.configuration}, agent {rollout.agent.default_agent_loop}: "
+            f"{trainer.nnodes * trainer.n_gpus_per_node} GPUs, groups of {rollout.n}, "
+            f"{config.data.train_batch_size} questions a step, attention {implementation}."
+        )
+        return Check("", Status.OK, message, details={"settings": list(self.launch.settings)})
+
+    @_step
+    def check_model(self) -> Check:
+        """Open tokenizer, processor and configuration of the model as verl does."""
+        convert = library("verl.utils.config").omega_conf_to_dataclass
+        self.model = convert(self.config.actor_rollout_ref.model)
+        processor = self.model.processor
+        if processor is None:
+            raise TrainingError(f"{self.model.path} has no processor of pictures.", MODEL_HINT)
+        kind = self.model.hf_config.model_type
+        message = f"{self.model.path}: {kind}, {type(processor).__name__}."
+        return Check("", Status.OK, message)
+
+    @_step
+    def check_network(self) -> Check:
+        """Build the network without weights and let verl adapt it: shows whether its attention can run."""
+        torch = library("torch")
+        kind = library("verl.utils.model").get_hf_auto_model_class(hf_config=self.model.hf_config)
+        with torch.device("meta"):
+            network = kind.from_config(self.model.hf_config)
+        adapt = library("verl.models.transformers.monkey_patch").apply_monkey_patch
+        adapt(model=network, use_remove_padding=self.model.use_remove_padding, ulysses_sp_size=1)
+        count = sum(weights.numel() for weights in network.parameters())
+        used = network.config._attn_implementation  # noqa: SLF001 - transformers has no other name for it
+        return Check("", Status.OK, f"{type(network).__name__}, {count:,} weights, attention {used}.")
+
+    @_step
+    def check_data(self) -> Check:
+        """Make the registered trainer and have it open tokenizer and data sets."""
+        trainers = library("verl.trainer.ppo.v1")
+        trainer = trainers.get_trainer_cls(self.config.trainer.v1.trainer_mode)(self.config)
+        trainer._init_tokenizer()  # noqa: SLF001 - the first steps of its `init`
+        trainer._init_dataloader()  # noqa: SLF001
+        self.trainer = trainer
+        asked, known = self.config.data.train_batch_size, len(trainer.train_dataset)
+        if known < asked:
+            raise TrainingError(
+                f"A step takes {asked} questions, and the data has {known}.",
+                f"data.train_batch_size={known} actor_rollout_ref.actor.ppo_mini_batch_size={known}",
+            )
+        message = (
+            f"{known:,} questions to train, {len(trainer.val_dataset):,} to validate; "
+            f"{trainer.total_training_steps:,} steps of {type(trainer).__name__}."
+        )
+        return Check("", Status.OK, message)
+
+    @_step
+    def check_loop(self) -> Check:
+        """Have verl make the registered agent loop, and prepare a rollout of the first question."""
+        place = library("verl.experimental.agent_loop.agent_loop")
+        name = self.config.actor_rollout_ref.rollout.agent.default_agent_loop
+        loop = library("hydra").utils.instantiate(
+            place._agent_loop_registry[name],  # noqa: SLF001
+            trainer_config=place.DictConfigWrap(config=self.config),
+            server_manager=self.request,
+            tokenizer=self.model.tokenizer,
+            processor=self.model.processor,
+            hf_model_type=self.model.hf_config.model_type,
+            dataset_cls=type(self.trainer.train_dataset),
+            data_config=place.DictConfigWrap(self.config.data),
+        )
+        self.rollout = prepare_rollout(loop, self._sampling(), self.trainer.train_dataset[0])
+        banned = len(self.rollout.template.banned)
+        profile = self.rollout.profile.name
+        message = f"{name}, profile {profile}; {banned} tokens of vision and turns are never sampled."
+        return Check("", Status.OK, message)
+
+    @_step
+    def check_search(self) -> Check:
+        """Search for the first question."""
+        assert self.rollout is not None
+        options, question = self.rollout.options, self.rollout.attempt.case.query
+        [hits] = open_searcher(options).search([Query(text=question)], 3)
+        return Check(
+            "", Status.OK, f"{options.searcher or options.search_url}: {len(hits)} hits of at most 3."
+        )
+
+    @_step
+    def check_prompt(self) -> Check:
+        """Run the agent until it asks the inference server."""
+        assert self.rollout is not None
+        made = self.rollout
+        name = self.config.actor_rollout_ref.rollout.agent.default_agent_loop
+        played = asyncio.run(play(made.attempt, name, made.policy, made.options, made.profile))
+        if not self.request.prompt_ids:
+            raise TrainingError(f"The agent asked for no reply: {played.rollout.failure}.")
+        length, most = len(self.request.prompt_ids), self.config.actor_rollout_ref.rollout.prompt_length
+        message = f"The first has {length:,} tokens of at most {most:,}: {made.attempt.case.query}"
+        return Check("", Status.OK, message, details={"sampling": self.request.sampling_params})
+
+    @_step
+    def check_reward(self) -> Check:
+        """Make the scorer of rollouts and find the registered reward manager."""
+        options = options_of(self.config)
+        scorer = open_scorer(self.config.actor_rollout_ref.rollout.agent.default_agent_loop, options)
+        managers = library("verl.experimental.reward_loop.reward_manager")
+        manager = managers.get_reward_manager_cls(self.config.reward.reward_manager.name)
+        judge = options.judge.model if options.judge.kind == "endpoint" else "rules"
+        return Check("", Status.OK, f"{type(scorer).__name__}, judged by {judge}; {manager.__name__}.")
+
+    @_step
+    def check_engine(self) -> Check:
+        """Import the module of verl that serves rollouts, and the inference engine with it."""
+        name = str(self.config.actor_rollout_ref.rollout.name)
+        if name not in _ENGINES:
+            return Check(
+                "", Status.SKIPPED, f"Rollouts are served by {name}, of which nothing is known here."
+            )
+        importlib.import_module(_ENGINES[name])
+        version = getattr(importlib.import_module(name), "__version__", "")
+        return Check("", Status.OK, f"{name} {version} is imported by verl.")
+
+    @_step
+    def check_gpus(self) -> Check:
+        """Take a GPU as each worker does, the first call of CUDA, and make the training engine."""
+        torch = library("torch")
+        try:
+            kind = _build_engine(self.config, self.model)
+        except Exception as error:  # noqa: BLE001 - of torch, verl or the driver
+            message = f"The first call of CUDA, and the end without a GPU: {_first_line(error)}"
+            return Check("", Status.WARNING, message, "Start it on a machine with GPUs.")
+        count = torch.cuda.device_count()
+        wanted = int(self.config.trainer.n_gpus_per_node)
+        if count < wanted:
+            hint = f"Take fewer: trainer.n_gpus_per_node={count}; look at actor_rollout_ref.rollout, too."
+            return Check("", Status.FAILED, f"{count} GPUs are visible, and {wanted} are asked for.", hint)
+        return Check("", Status.OK, f"{kind} on {count} GPUs: everything is ready to start.")
+
+    def _sampling(self) -> dict[str, Any]:
+        """As verl's agent loop worker takes it from the configuration."""
+        rollout = self.config.actor_rollout_ref.rollout
+        return {"temperature": rollout.temperature, "top_p": rollout.top_p, "top_k": rollout.top_k}
+
+
+def _build_engine(config: Any, model: Any) -> str:  # noqa: ANN401
+    """Make verl's training engine in a process group of one, without reading weights; its class."""
+    torch = library("torch")
+    library("verl.utils.device").get_torch_device().set_device(0)
+    convert = library("verl.utils.config").omega_conf_to_dataclass
+    actor = convert(config.actor_rollout_ref.actor)
+    registry = library("verl.workers.engine").EngineRegistry
+    own = not torch.distributed.is_initialized()
+    if own:
+        torch.distributed.init_process_group(
+            "gloo", store=torch.distributed.HashStore(), rank=0, world_size=1
+        )
+    try:
+        engine = registry.new(
+            model_type="language_model",
+            backend=actor.strategy,
+            model_config=model,
+            engine_config=actor.engine,
+            optimizer_config=actor.optim,
+            checkpoint_config=actor.checkpoint,
+        )
+        return type(engine).__name__
+    finally:
+        if own:
+            torch.distributed.destroy_process_group()
+
+
+def _first_line(error: BaseException) -> str:
+    """What went wrong, in one line: Hydra wraps the errors of what it makes, and their cause says more."""
+    error = error.__cause__ or error
+    lines = str(error).strip().splitlines()
+    return f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__
