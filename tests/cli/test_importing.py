@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 from vrag.cli import app
 from vrag.embed.base import VectorKind
-from vrag.errors import CollectionError, VragError
+from vrag.errors import CollectionError, FingerprintMismatch, VragError
 from vrag.index.store import Collection
 from vrag.testing import HashEmbedder
 
@@ -111,3 +111,53 @@ def test_a_new_collection_has_the_options_asked_for(tmp_path: Path) -> None:
 def test_what_is_no_index_is_refused_with_a_way_out(tmp_path: Path) -> None:
     with pytest.raises(CollectionError, match=r"vrag index add PATH"):
         run(tmp_path)
+
+
+def test_what_was_bound_to_the_wrong_variant_of_gve_is_refused_with_the_way_out(tmp_path: Path) -> None:
+    """Earlier versions bound such an index to `gve-reference:`, whose queries had other vectors."""
+    run(old_index(tmp_path), "--files", tmp_path / "files", "--embedder", "gve:/m/GVE-3B")
+    header = tmp_path / "collection" / "collection.json"
+    kept = json.loads(header.read_text())
+    kept["embedder"] |= {"name": "gve-reference:/m/GVE-3B", "fingerprint": "of an earlier version"}
+    header.write_text(json.dumps(kept))
+    with pytest.raises(FingerprintMismatch, match="were wrong") as refused:
+        run(tmp_path / "old", "--files", tmp_path / "files", "--embedder", "gve:/m/GVE-3B")
+    assert "--embedder gve:/m/GVE-3B" in refused.value.hint
+    told = run(
+        *(tmp_path / "old", "--files", tmp_path / "files", "--embedder", "gve:/m/GVE-3B"),
+        *("--collection", tmp_path / "new"),
+    )
+    assert "The vectors are searched with hash:single-16-0" in told
+
+
+class TestExport:
+    def test_what_was_imported_goes_back(self, tmp_path: Path) -> None:
+        run(old_index(tmp_path), "--files", tmp_path / "files", "--embedder", "hash")
+        done = CliRunner().invoke(app, ["index", "export", "--faiss", str(tmp_path / "back")])
+        assert done.exit_code == 0, done.output
+        assert "Exported 3 items" in done.stdout
+        (before,), (after,) = (
+            list((tmp_path / place).glob("*_faiss_index.bin")) for place in ("old", "back")
+        )
+        assert sorted(read_vectors(before)) == sorted(read_vectors(after))
+
+    def test_for_machines_it_is_json(self, tmp_path: Path) -> None:
+        run(old_index(tmp_path), "--files", tmp_path / "files", "--embedder", "hash")
+        arguments = ["index", "export", "--faiss", str(tmp_path / "back"), "--model", "a/B-1", "--json"]
+        told = json.loads(CliRunner().invoke(app, arguments).stdout)
+        assert told["files"] == [f"a_B_1_{name}" for name in FILES]
+        assert (told["items"], told["without_vector"], told["model"]) == (3, 0, "a/B-1")
+
+    @pytest.mark.parametrize("arguments", [[], ["--faiss", "a", "--nodes", "b"]])
+    def test_one_form_is_to_be_named(self, arguments: list[str]) -> None:
+        done = CliRunner().invoke(app, ["index", "export", *arguments])
+        assert done.exit_code == 2
+        assert "Name one of" in done.output
+
+
+FILES = ("faiss_index.bin", "file_data_list.jsonl", "meta_data.json")
+
+
+def read_vectors(path: Path) -> list[list[float]]:
+    numbers = path.read_bytes()[45:]  # the header of IndexFlatIP
+    return np.frombuffer(numbers, np.float32).reshape(-1, 16).tolist()

@@ -7,6 +7,7 @@ from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -18,7 +19,7 @@ from vrag.corpus.film import Timeline, decode, scan
 from vrag.corpus.manifest import read_source
 from vrag.corpus.options import CorpusOptions
 from vrag.corpus.stretch import code_stretch, copy_stretch
-from vrag.corpus.video import VideoFile, cut_points, sample_frames
+from vrag.corpus.video import VideoFile, cut_points, sample_evenly, sample_frames
 from vrag.errors import CorpusError, TooLarge, UnsupportedFormat
 from vrag.types import Clip, Item, ItemKind, TextSource
 
@@ -295,6 +296,21 @@ def test_long_videos_are_sampled_evenly_and_short_ones_at_least_so_often(
     gaps = [after - before for before, after in pairwise(found)]
     assert not gaps or max(gaps) - min(gaps) <= 0.101
     assert len(found) == 1 or (found[0], found[-1]) == (0, 11.9 if expected != 12 else 11)
+
+
+@pytest.mark.parametrize(
+    ("fps", "most", "least", "expected"),
+    [(1, 8, 4, 8), (1, 64, 4, 12), (0.8, 64, 4, 8), (0.01, 8, 4, 4), (1, 8, 8, 8), (100, 500, 4, 120)],
+)
+def test_even_frames_are_those_of_qwens_own_code(
+    tmp_path: Path, fps: float, most: int, least: int, expected: int
+) -> None:
+    """Of 120 frames, those at `numpy.linspace(0, 119, n)`, n even."""
+    path = write(tmp_path, "a.mp4", film_bytes(Film()))
+    frames, rate = sample_evenly(path, fps, most, least)
+    right = np.linspace(0, 119, expected).round().astype(int).tolist()
+    assert [number_of(frame.image) for frame in frames] == right
+    assert rate == pytest.approx(expected / 12)
 
 
 def test_sampling_never_asks_for_more_than_it_allows(tmp_path: Path) -> None:

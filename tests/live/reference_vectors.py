@@ -3,9 +3,9 @@
 """Run by another Python, which has what the reference implementation needs: vectors by its own modules.
 
 Usage: python reference_vectors.py gve|qwen3-vl|search CLONE FOLDER. CLONE is a clone of the reference's
-repository, FOLDER holds the model and `asked.json`: a list of `{"text", "image", "video"}`, each
-optional; queries are texts. Writes `vectors.npz` there. With `search`, FOLDER also holds `index/`
-and `queries.json`, and `found.json` is written. Nothing of the reference is changed.
+repository. FOLDER holds the model and `asked.json`: a list of `{"text", "image", "video"}`, each optional;
+queries are texts. Writes `vectors.npz` there. With `search`, FOLDER also holds `index/` and `queries.json`,
+and `found.json` is written. Nothing of the reference is changed.
 """
 
 from __future__ import annotations

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from vrag.corpus.image import SUFFIXES as PICTURES
 from vrag.embed.base import VectorKind
 from vrag.embed.registry import SHORT_NAMES
 from vrag.errors import CollectionError
@@ -52,6 +53,8 @@ _MEDIA = "media"
 _UNSAFE = re.compile(r"[\x00-\x1f\x7f/\\\ud800-\udfff]")
 _STEM_BYTES = 200
 """Bytes of a file name without page number and suffix at most."""
+_ONE_PAGE = frozenset(PICTURES) - {".tif", ".tiff"}
+"""Suffixes of documents that are one picture."""
 _JPEG_QUALITY = 95
 _JPEG_SUFFIXES = (".jpg", ".jpeg")
 _BLOCK = 4096
@@ -229,71 +232,9 @@ def _list_items(collection: Collection) -> tuple[list[str], list[_Exported]]:
     for row in rows:
         kind = ItemKind(row["kind"])
         stored = (row["clip_path"] if kind is ItemKind.CLIP else row["image"]) or ""
-        name = (
-            _file_name(row, stored, taken)
-            if kind is not ItemKind.PASSAGE
-            else documents[row["document"]].path
-        )
-        text = row["text"] if kind is ItemKind.PASSAGE else ""
-        items.append(_Exported(kind, text, row["uid"] or "", name, stored))
-    return [row["id"] for row in rows], items
-
-
-def _file_name(row: dict[str, Any], stored: str, taken: set[str]) -> str:
-    """`<stem>_<page from 1>.jpg`, as the reference names pages; those of a second document are told apart."""
-    stem = _UNSAFE.sub("_", row["document_name"].rsplit(".", 1)[0])
-    stem = stem.encode("utf-8", "replace")[:_STEM_BYTES].decode("utf-8", "ignore") or "_"
-    suffix = Path(stored).suffix if row["kind"] == ItemKind.CLIP else ".jpg"
-    name = f"{stem}_{row['ordinal']}{suffix}"
-    if name in taken:
-        name = f"{stem}_{row['document'][:16]}_{row['ordinal']}{suffix}"
-    taken.add(name)
-    return name
-
-
-def _write_faiss(collection: Collection, place: Path, target: Path, model: str) -> tuple[int, int]:
-    """Write index, list and description; returns how many items they have, and how many were left out."""
-    mark = collection.header.embedder
-    assert mark is not None
-    ids, items = _list_items(collection)
-    valid, vectors = _gathered(collection, ids, place, np.float32)
-    rows = np.flatnonzero(valid)
-    stem = model.replace("/", "_").replace("-", "_")
-    with (place / f"{stem}{INDEX_FILE}").open("wb") as file:
-        numbers = len(rows) * mark.dimension
-        header = (FLAT_IP, mark.dimension, len(rows), _FILLER, _FILLER, True, 0, numbers)
-        file.write(FLAT_HEADER.pack(*header))
-        for start in range(0, len(rows), _BLOCK):
-            file.write(np.ascontiguousarray(vectors[rows[start : start + _BLOCK]]).data)
-    with (place / f"{stem}{LIST_FILE}").open("w", encoding="utf-8") as lines:
-        for row in rows:
-            lines.write(json.dumps(_entry(collection, items[row], place, target)) + "\n")
-    described = {
-        "vector_dimension": mark.dimension,
-        "num_vectors": len(rows),
-        "model_name": model,
-        "date_created": time.strftime("%Y-%m-%d-%H-%M-%S"),
-    }
-    (place / f"{stem}{META_FILE}").write_text(json.dumps(described, indent=4), encoding="utf-8")
-    _remove_gathered(place)
-    return len(rows), len(ids) - len(rows)
-
-
-def _write_nodes(collection: Collection, place: Path, target: Path, model: str) -> tuple[int, int]:  # noqa: ARG001
-    """Write one node for each item that has vectors; returns as `_write_faiss`."""
-    ids, items = _list_items(collection)
-    lengths, vectors = _gathered(collection, ids, place, np.float16)
-    starts = np.fromfile(place / STARTS, np.int64)
-    rows = np.flatnonzero(lengths)
-    for row in rows:
-        item, start = items[row], int(starts[row])
-        entry = _entry(collection, item, place, target)
-        node = _node(entry, vectors[start : start + int(lengths[row])])
-        name = (
-            f"{_UNSAFE.sub('_', Path(item.name).stem)}_{row}"
-            if item.kind is ItemKind.PASSAGE
-            else Path(item.name).stem
-        )
+        name = _UNSAFE.sub("_", Path(item.name).stem)
+        if item.kind is ItemKind.PASSAGE or (place / f"{name}.node").exists():
+            name = f"{name}_{row}"
         (place / f"{name}.node").write_text(json.dumps([node], ensure_ascii=False), encoding="utf-8")
     _remove_gathered(place)
     return len(rows), len(ids) - len(rows)
