@@ -14,6 +14,7 @@ import importlib
 import json
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -47,7 +48,8 @@ def main(clone, folder):
             made[f"{name}-page-{number}"] = embedder.embed_img(page)[0]
         scores = embedder.score(batch, [made[f"{name}-page-{number}"] for number in range(len(pages))])
         made[f"{name}-scores"] = scores
-    np.savez(folder / "vectors.npz", **{name: np.asarray(values) for name, values in made.items()})
+    arrays: dict[str, Any] = {name: np.asarray(values) for name, values in made.items()}
+    np.savez(folder / "vectors.npz", **arrays)
 
 
 if __name__ == "__main__":
