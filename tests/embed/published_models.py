@@ -188,7 +188,7 @@ def colpali(folder: Path, base: Path, seed: int = 21, *, wide: bool = False) -> 
         "vision_tower.": "model.vision_tower.vision_model.",
     }
     old_names["multi_modal_projector."] = "model.multi_modal_projector."
-    weights: dict[str, Any] = {}
+    weights: Weights = {}
     for name, weight in _random(transformers.PaliGemmaModel, made, wide=wide).items():
         new, old = next(item for item in old_names.items() if name.startswith(item[0]))
         weights[old + name.removeprefix(new)] = weight

@@ -1,4 +1,4 @@
-"""Loading what transformers calls processors, without torchvision and with one way to resize."""
+"""Loading of processors of transformers, with or without torchvision, and with one way to resize."""
 
 from __future__ import annotations
 
@@ -91,11 +91,12 @@ def rgb(image: Image) -> Image:
 
 @contextlib.contextmanager
 def loading() -> Generator[None, None, None]:
-    """A model is loaded here: quietly, without torchvision if need be, and never with invented weights.
+    """A model is loaded here: quietly, with or without torchvision, and never with invented weights.
 
-    Qwen-VL processors contain one for videos, which needs torchvision. Where that is missing they are
-    put together without it for the time of loading, and know afterwards that they have none. Such a
-    model takes no videos, and must not be saved again. May be entered within itself.
+    Qwen-VL processors contain one for videos, which needs torchvision and has no backend of Pillow, so that
+    with `PROCESSOR_SETTINGS` it loads nowhere. They are put together without it for the time of loading, and
+    know afterwards that they have none. Such a model takes no videos, and must not be saved again. May be
+    entered within itself.
 
     Raises:
         EmbedError: If a checkpoint lacks weights, which transformers would fill with random numbers, or an
@@ -107,8 +108,7 @@ def loading() -> Generator[None, None, None]:
             bars.disable_progress_bar()
             undo.callback(bars.enable_progress_bar)
         reports = undo.enter_context(collect_reports())
-        if not library("transformers.utils").is_torchvision_available():
-            undo.enter_context(_without_video())
+        undo.enter_context(_without_video())
         try:
             yield
         except (EmbedError, RuntimeError, ValueError):
