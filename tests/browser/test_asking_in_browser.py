@@ -6,13 +6,16 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from browsing import KAYAK, PASSENGERS, check_spot
+from browsing import KAYAK, PASSENGERS, Answers, check_spot
 from hosting import ANSWER, SEARCH
 from playwright.sync_api import expect
 
 if TYPE_CHECKING:
     import pytest
     from browsing import Desk, Opener
+
+    from vrag.agent.loop import Agent
+    from vrag.server.runs.desk import Choice
 
 
 def test_a_question_is_answered_on_the_page(desk: Desk, visit: Opener) -> None:
@@ -30,11 +33,12 @@ def test_what_is_not_known_about_a_model_stands_under_the_question(
     desk: Desk, visit: Opener, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     notice = "The family of <b>the model</b> is not known: crops may show the wrong place."
-    answering = type(desk.answers)
-    known = answering.agent
-    monkeypatch.setattr(
-        answering, "agent", lambda one, choice: replace(known(one, choice), notices=(notice,))
-    )
+    known = Answers.agent
+
+    def agent(answers: Answers, choice: Choice) -> Agent:
+        return replace(known(answers, choice), notices=(notice,))
+
+    monkeypatch.setattr(Answers, "agent", agent)
     opened = visit(desk.address)
     opened.ask(KAYAK)
     expect(opened.page.get_by_role("note")).to_have_text(notice)
