@@ -109,7 +109,8 @@ class TestAnswering:
         settings = load_settings(
             agent="vimrag", max_steps=7, budget_tokens=9, budget_seconds=2.5, price_prompt=1,
             price_completion=4,
-            memory_tokens=640, memory_items=3, memory_rule="blocked", crop_nodes=True, hits=5, reselect=True, repair=False,
+            memory_tokens=640, memory_items=3, memory_rule="blocked", crop_nodes=True, hits=5, reselect=True,
+            repair=False,
         ).settings  # fmt: skip
         agent = open_agent(settings, tiny_corpus())
         assert agent.limits == Limits(steps=7, tokens=9, seconds=2.5)

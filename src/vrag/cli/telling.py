@@ -75,7 +75,7 @@ def _tell_nothing_shown(found: SearchReturned) -> None:
     say("   found   ", (f"{hits}{fault}", "yellow"))
 
 
-def _tell_event(event: Event) -> None:  # noqa: C901 - one flat case per event
+def _tell_event(event: Event) -> None:
     from vrag.agent import events as e
 
     match event:
