@@ -110,6 +110,7 @@ class TestAnswering:
             agent="vimrag", max_steps=7, budget_tokens=9, budget_seconds=2.5, price_prompt=1,
             price_completion=4,
             memory_tokens=640, memory_items=3, memory_rule="blocked", crop_nodes=True, hits=5, reselect=True,
+            repair=False,
         ).settings  # fmt: skip
         agent = open_agent(settings, tiny_corpus())
         assert agent.limits == Limits(steps=7, tokens=9, seconds=2.5)
@@ -118,6 +119,8 @@ class TestAnswering:
             tokens=640, items=3, propagation=Propagation.BLOCKED, crop_nodes=True
         )
         assert agent.method.reselect
+        assert not agent.method.repair
+        assert not agent.settings.repair
         assert agent.environment.options.hits == 5
 
     @pytest.mark.parametrize(

@@ -200,7 +200,7 @@ def test_every_failure_of_a_model_is_replayed_as_the_failure_it_was(
 ) -> None:
     agent = Agent(ScriptedPolicy((way.search("ferry"), error)), environment(), way.method)
     run = kept(RunStore(tmp_path), agent)
-    assert run.trajectory.failure == str(error)
+    assert (run.trajectory.failure or "").startswith(str(error))
     assert changed(run, tiny_corpus()) == []
 
 

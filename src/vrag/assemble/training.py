@@ -45,7 +45,8 @@ def made_with(settings: Settings, agent: Agent, searcher: Searcher) -> dict[str,
     Raises:
         EmbedError: If the checkpoint cannot be read.
     """
-    told = agent.settings.model_dump(mode="json")
+    unsaid = set[str]() if agent.settings.repair else {"repair"}  # as in folders made before there was one
+    told = agent.settings.model_dump(mode="json", exclude=unsaid)
     made = {**told, "collection": searcher.version}
     if not settings.model.startswith(LOCAL):
         return made
