@@ -7,7 +7,7 @@
 #   ./run_demo.sh vrag ["Question?"]   the page with the agent of one conversation; with a question, its answer here
 #   ./run_demo.sh vimrag ["Question?"] the same with the agent that has a memory graph
 # The agents ask the model that VRAG_MODEL and VRAG_BASE_URL, or DASHSCOPE_API_KEY, name; else the offline policy.
-# With `vrag` and no VRAG_MODEL, vLLM serves MODEL_PATH (autumncc/Qwen2.5-VL-7B-VRAG) on MODEL_PORT (8002), where
+# With `vrag` and no model named, vLLM serves MODEL_PATH (autumncc/Qwen2.5-VL-7B-VRAG) on MODEL_PORT (8002), where
 # the command `vllm` (or VLLM) and an NVIDIA GPU of 20 GiB are there, and is stopped at the end.
 set -euo pipefail
 cd "$(dirname "$0")"
@@ -136,7 +136,10 @@ run_in_front() {
     exit "$status"
 }
 
-if [ "$what" = vrag ] && [ -z "${VRAG_MODEL:-}" ]; then
+# From a variable, or from a settings file.
+named=$(.venv/bin/vrag config show --json |
+    .venv/bin/python -c 'import json, sys; print(json.load(sys.stdin)["model"]["value"])')
+if [ "$what" = vrag ] && [ -z "$named${VRAG_BASE_URL:-}" ]; then
     if model=$(served_models) && grep -qxF Qwen/Qwen2.5-VL-7B-Instruct <<<"$model"; then
         echo "The model server on port $port is used." >&2
     elif why=$(why_no_vllm) && [ -n "$why" ]; then
@@ -146,13 +149,15 @@ if [ "$what" = vrag ] && [ -z "${VRAG_MODEL:-}" ]; then
         start_vllm
     fi
     if [ -n "$port" ]; then
-        export VRAG_MODEL=Qwen/Qwen2.5-VL-7B-Instruct VRAG_BASE_URL="http://127.0.0.1:$port/v1"
+        named=Qwen/Qwen2.5-VL-7B-Instruct
+        export VRAG_MODEL="$named" VRAG_BASE_URL="http://127.0.0.1:$port/v1"
     fi
 fi
-if [ -z "${VRAG_MODEL:-}" ] && [ -n "${DASHSCOPE_API_KEY:-}" ]; then
-    export VRAG_MODEL=qwen3.5-plus
+if [ -z "$named" ] && [ -n "${DASHSCOPE_API_KEY:-}" ]; then
+    named=qwen3.5-plus
+    export VRAG_MODEL="$named"
 fi
-if [ -z "${VRAG_MODEL:-}" ]; then
+if [ -z "$named" ]; then
     echo "No model is named (VRAG_MODEL and VRAG_BASE_URL, or DASHSCOPE_API_KEY): the offline policy answers." >&2
 fi
 if [ "$what" = page ]; then

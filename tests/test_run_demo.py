@@ -178,10 +178,15 @@ def test_without_vllm_it_says_how_to_get_it(clone: Clone, memory: int | str) -> 
     assert "pip install vllm" in noted
 
 
-def test_a_model_that_is_named_outweighs_vllm(clone: Clone) -> None:
-    status, _, noted = clone.with_gpu().with_vllm().run("vrag", QUESTION, VRAG_MODEL="local:/missing")
+@pytest.mark.parametrize("place", ["variable", "file"])
+def test_a_model_that_is_named_outweighs_vllm(clone: Clone, place: str) -> None:
+    named = {"VRAG_MODEL": "local:/missing"} if place == "variable" else {}
+    if place == "file":
+        (clone.folder / "vrag.toml").write_text('model = "local:/missing"\n')
+    status, _, noted = clone.with_gpu().with_vllm().run("vrag", QUESTION, **named)
 
     assert status != 0
+    assert "No model is named" not in noted
     assert "vLLM" not in noted
     assert not (clone.programs / "calls").exists()
 

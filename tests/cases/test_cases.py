@@ -64,8 +64,8 @@ def test_a_box_slightly_beyond_its_page_is_cut_and_reported(
 
     assert read[1].regions == (Region(2, Box.unit(0, 0.5, 0.5, 1)),)
     (record,) = caplog.records
-    assert "set.json: gold boxes of 1 questions reach beyond their page, by 0.0004" in record.getMessage()
-    assert "the first is that of 'b'" in record.getMessage()
+    assert "set.json: gold boxes reach beyond their page, by 0.0004 of it" in record.getMessage()
+    assert "Questions: 1; the first is 'b'" in record.getMessage()
 
 
 def test_the_type_of_a_document_is_spelled_as_by_the_reference_and_read_in_both_spellings() -> None:

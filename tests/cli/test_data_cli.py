@@ -113,7 +113,7 @@ def test_the_last_of_several_files_is_not_overwritten_by_accident(corpus: Path, 
     before = held_out.read_bytes()
 
     with pytest.raises(SettingsError, match="exists"):
-        run("convert", corpus / "train.json", corpus / "train.json", held_out)
+        run("convert", corpus / "train.json", corpus / "documents", held_out)
     assert held_out.read_bytes() == before
 
     run("convert", corpus / "train.json", held_out, tmp_path / "a.json")
@@ -181,6 +181,7 @@ def test_what_cannot_be_done_is_refused_with_a_reason(
         (("synthesize", "{here}/new", "--documents", "999"), "256"),
         (("convert", "{here}/a.json", "{here}/b.csv"), r"\.csv"),
         (("convert", "{here}/a.json"), "OUT is missing"),
+        (("convert", "{here}/a.json", "{here}/./a.json", "{here}/b.json"), "named twice"),
         (("convert", "{here}/a.json", "{here}/b.json", "--from", "rag", "--from", "rag"), "2 times for 1"),
         (("convert", "{here}/a.json", "{here}/b.json", "--from", "webqa"), "webqa"),
         (("stats", "{here}/a.json", "--from", "webqa"), "webqa"),

@@ -124,11 +124,11 @@ def _cases(rows: Iterator[object], source: Source, path: Path) -> Iterator[Case]
             yield case
     if overhangs:
         log.warning(
-            "%s: gold boxes of %d questions reach beyond their page, by %.4f of it at most, and were cut at "
-            "its edge; the first is that of %r.",
+            "%s: gold boxes reach beyond their page, by %.4f of it at most, and were cut at its edge. "
+            "Questions: %d; the first is %r.",
             path,
-            len(overhangs),
             max(overhangs.values()),
+            len(overhangs),
             next(iter(overhangs)),
         )
 

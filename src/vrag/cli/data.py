@@ -162,14 +162,16 @@ def _check_target(files: list[Path], target: Path, *, overwrite: bool) -> None:
     """Refuse a target that cannot be meant.
 
     Raises:
-        SettingsError: If there is no input, the target is of another kind, or exists beside several inputs,
-            of which it may be one.
+        SettingsError: If there is no input or one is named twice; if the target is of another kind, or
+            exists beside several inputs, of which it may be one.
     """
     if not files:
         raise SettingsError("OUT is missing.", f"vrag data convert {shlex.quote(str(target))} OUT")
     suffix = target.suffix.lower()
     if suffix not in {".json", ".parquet"}:
         raise SettingsError(f"{target} ends in {suffix or 'nothing'}, not in .json or .parquet.")
+    if len({file.resolve() for file in files}) < len(files):
+        raise SettingsError("A file is named twice.", "Its questions would be there twice.")
     if len(files) > 1 and target.exists() and not overwrite:
         raise SettingsError(
             f"{target} exists, and the last file named is the one that is written.",
