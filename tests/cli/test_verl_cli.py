@@ -257,19 +257,19 @@ def test_the_memory_of_gpus_is_compared_with_what_the_model_takes(
     monkeypatch: pytest.MonkeyPatch, gibibytes: int | None, status: str
 ) -> None:
     sizes = [80 * 2**30, gibibytes * 2**30] if gibibytes else []
-    monkeypatch.setattr(on_verl, "_gpu_bytes", lambda: sizes)
+    monkeypatch.setattr(on_verl, "gpu_bytes", lambda: sizes)
     monkeypatch.setattr(on_verl, "installed", found)
-    check = on_verl._memory(run_with("Qwen/Qwen2.5-VL-7B-Instruct"))
+    check = on_verl.check_memory(run_with("Qwen/Qwen2.5-VL-7B-Instruct"))
     assert check.status == status
     assert check.message.startswith(
         "30.9 GiB of each GPU are needed"
     )  # 2 bytes of 8.3e9 weights, half of a GPU
-    assert on_verl._memory(run_with("somebody/else")).status == "skipped"
+    assert on_verl.check_memory(run_with("somebody/else")).status == "skipped"
 
 
 def test_the_model_s_folder_must_be_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def check(name: str) -> Check:
-        return on_verl._model(run_with(name), "")
+        return on_verl.check_model(run_with(name), "")
 
     assert check("./none").status == "failed"
     assert check("Qwen/Qwen3-VL-8B-Instruct").status == "warning"

@@ -47,7 +47,7 @@ class PlatformCPU(PlatformCUDA):
 def install_platform():
     """Have verl take the CPU for its accelerator."""
     platform_manager.set_platform(PlatformCPU())
-    store = torch.distributed.HashStore()
+    store = torch.distributed.HashStore()  # pyright: ignore[reportPrivateImportUsage]
     torch.distributed.init_process_group("gloo", store=store, rank=0, world_size=1)
 
 
@@ -150,7 +150,7 @@ def log_probs(engine, rows, micro_batch: int, model) -> list[list[float]]:
     return [found[:-1].tolist() for found in output["model_output"]["log_probs"].unbind()]
 
 
-def train(engine, actor, rows, model, advantages) -> dict[str, float]:
+def train(engine, actor, rows, model, advantages) -> dict[str, Any]:
     """One update with verl's own loss, at micro-batches of one row."""
     from verl.workers.utils.losses import ppo_loss
 

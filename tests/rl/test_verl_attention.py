@@ -54,7 +54,7 @@ def test_flash_attention_is_chosen_where_it_works(
     reason: str,
 ) -> None:
     write_packages(tmp_path, flash, capabilities)
-    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     chosen = choose_attention()
     assert chosen.name == name
@@ -90,7 +90,7 @@ def test_the_pins_are_those_of_the_lock_file() -> None:
     assert "://" not in lock
 
 
-CONFIG = {
+CONFIG: dict[str, Any] = {
     "actor_rollout_ref": {
         "model": {"lora_rank": 0},
         "rollout": {"tensor_model_parallel_size": 2, "gpu_memory_utilization": 0.5},

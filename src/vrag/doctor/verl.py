@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from vrag.rl.trainers.verl.launch import Launch
     from vrag.rl.trainers.verl.options import VerlOptions
 
-__all__ = ["examine_verl"]
+__all__ = ["check_memory", "check_model", "examine_verl", "gpu_bytes"]
 
 SHARED_MEMORY_BYTES = 8 * 2**30
 """Of /dev/shm, where Ray keeps objects and NCCL its buffers; containers have 64 MiB unless told otherwise."""
@@ -64,8 +64,8 @@ def examine_verl(
         Step("attention", lambda: _attention(launch)),
         Step("configuration", run.check_configuration, after="verl", slow=True),
         Step("gpus", _gpus, after="torch"),
-        Step("model", lambda: _model(run, model), after="configuration"),
-        Step("memory", lambda: _memory(run), after="configuration"),
+        Step("model", lambda: check_model(run, model), after="configuration"),
+        Step("memory", lambda: check_memory(run), after="configuration"),
         Step("shared memory", _shared_memory),
         *([Step("ray", _ray)] if os.environ.get("RAY_ADDRESS") else []),
         *(Step(f"data {path.name}", lambda path=path: _data(path)) for path in data),
@@ -131,7 +131,7 @@ def _attention(launch: Launch) -> Check:
 def _gpus() -> Check:
     """The GPUs that torch sees."""
     torch: Any = importlib.import_module("torch")
-    sizes = _gpu_bytes()
+    sizes = gpu_bytes()
     if not sizes:
         hint = "Training with verl needs some; a small model trains on a CPU: vrag train local"
         return Check("", Status.FAILED, f"torch {torch.__version__} sees no GPU.", hint)
@@ -139,14 +139,14 @@ def _gpus() -> Check:
     return Check("", Status.OK, message, details={"bytes": sizes})
 
 
-def _gpu_bytes() -> list[int]:
+def gpu_bytes() -> list[int]:
     """Memory of each visible GPU."""
     torch: Any = importlib.import_module("torch")
     count = torch.cuda.device_count() if torch.cuda.is_available() else 0
     return [int(torch.cuda.get_device_properties(number).total_memory) for number in range(count)]
 
 
-def _model(run: DryRun, given: str) -> Check:
+def check_model(run: DryRun, given: str) -> Check:
     """Whether the model's folder is whole; a name of the hub is fetched when training starts."""
     name = given or str(run.config.actor_rollout_ref.model.path)
     folder = Path(name).expanduser()
@@ -167,7 +167,7 @@ def _model(run: DryRun, given: str) -> Check:
     return Check("", Status.OK, f"{name}: {size / 2**30:.1f} GiB of weights.")
 
 
-def _memory(run: DryRun) -> Check:
+def check_memory(run: DryRun) -> Check:
     """The memory of the GPUs against the least that the model takes."""
     name = str(run.config.actor_rollout_ref.model.path)
     counted = count_parameters(name)
@@ -176,7 +176,7 @@ def _memory(run: DryRun) -> Check:
     least = least_memory(run.config, *counted)
     needed = f"{least.bytes / 2**30:.1f} GiB of each GPU are needed, and activations on top"
     details = {"training": least.training, "rollouts": least.rollouts, "parameters": counted[0]}
-    sizes = _gpu_bytes() if installed("torch") else []
+    sizes = gpu_bytes() if installed("torch") else []
     if not sizes:
         return Check("", Status.SKIPPED, f"{needed}; there is no GPU to compare with.", details=details)
     said = f"{needed}; the smallest has {min(sizes) / 2**30:.1f}."

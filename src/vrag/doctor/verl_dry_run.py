@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import importlib
+import math
 import sys
 from dataclasses import dataclass, field
 from functools import wraps
@@ -184,7 +185,7 @@ class DryRun:
         if known < asked:
             raise TrainingError(
                 f"A step takes {asked} questions, and the data has {known}.",
-                f"data.train_batch_size={known} actor_rollout_ref.actor.ppo_mini_batch_size={known}",
+                _smaller_step(self.config, known),
             )
         message = (
             f"{known:,} questions to train, {len(trainer.val_dataset):,} to validate; "
@@ -305,6 +306,16 @@ def _build_engine(config: Any, model: Any) -> str:  # noqa: ANN401
     finally:
         if own:
             torch.distributed.destroy_process_group()
+
+
+def _smaller_step(config: Any, questions: int) -> str:  # noqa: ANN401
+    """The settings of a step of at most so many questions, whose rollouts can be dealt to all GPUs."""
+    gpus = int(config.trainer.nnodes) * int(config.trainer.n_gpus_per_node)
+    unit = gpus // math.gcd(gpus, int(config.actor_rollout_ref.rollout.n))
+    size = questions // unit * unit
+    if not size:
+        return f"At least {unit} are needed: vrag data convert"
+    return f"Take fewer: data.train_batch_size={size} actor_rollout_ref.actor.ppo_mini_batch_size={size}"
 
 
 def _first_line(error: BaseException) -> str:
