@@ -40,6 +40,7 @@ __all__ = [
     "AgentName",
     "Settings",
     "SettingsReport",
+    "is_dashscope",
     "load_settings",
     "settings_file",
     "unknown_variables",
@@ -83,6 +84,7 @@ AgentName: TypeAlias = Literal["vrag", "vimrag", "rag", "react"]
 """The agents that there are."""
 DASHSCOPE = "https://dashscope.aliyuncs.com/compatible-mode/v1"
 """Where models are that `DASHSCOPE_API_KEY` is for."""
+_DASHSCOPE_HOSTS = ".aliyuncs.com"
 Key: TypeAlias = Literal["model_key", "search_key", "embed_key", "judge_key"]
 """The settings that are keys."""
 _ADDRESSES: dict[Key, tuple[str, str]] = {
@@ -187,8 +189,9 @@ class Settings(BaseSettings):
     thinking: Literal["auto", "on", "off"] = Field(
         default="auto", description="Whether the model thinks apart from its reply; auto asks for neither."
     )
-    thinking_switch: Literal["top", "template"] = Field(
-        default="top", description="How thinking is switched: top (DashScope) or template (vLLM, SGLang)."
+    thinking_switch: Literal["top", "template", "both"] = Field(
+        default="top",
+        description="How thinking is switched: top (DashScope), template (vLLM, SGLang), or both.",
     )
     native_tools: bool = Field(
         default=False, description="Offer VimRAG's tools to the server as tools, beside the instruction."
@@ -454,9 +457,14 @@ def _add_known_variables(values: dict[str, Any], origins: dict[str, str]) -> Non
     if values.get("model_key") or origins["base_url"] in _BROUGHT:
         return
     host = _host(str(values.get("base_url", "")), origins["base_url"])
-    variable = dashscope if host.endswith(".aliyuncs.com") else "OPENAI_API_KEY"
+    variable = dashscope if host.endswith(_DASHSCOPE_HOSTS) else "OPENAI_API_KEY"
     if values.get("base_url") and (key := os.environ.get(variable)):
         values["model_key"], origins["model_key"] = key, variable
+
+
+def is_dashscope(address: str) -> bool:
+    """Whether the models behind an address are DashScope's."""
+    return (urlsplit(address).hostname or "").endswith(_DASHSCOPE_HOSTS)
 
 
 def _host(address: str, origin: str) -> str:

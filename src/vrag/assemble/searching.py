@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from vrag.assemble.adding import embedder_of
 from vrag.errors import SettingsError
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from vrag.search.rerank import Reranker
     from vrag.settings import Settings
 
+
+Client = TypeVar("Client", bound=SearchClient)
 
 __all__ = ["SearchParts", "open_client", "open_searcher", "vector_options"]
 
@@ -119,15 +121,19 @@ def open_searcher(
     return parts.searcher({name: parts.engine(collection) for name, collection in collections.items()})
 
 
-def open_client(settings: Settings) -> SearchClient:
+def open_client(settings: Settings, kind: type[Client] = SearchClient) -> Client:
     """A search server, in place of a collection.
+
+    Args:
+        settings: Its address, its token, and where its pictures lie.
+        kind: The class of the client.
 
     Raises:
         ServerError: If its address cannot be one.
         SettingsError: If the folder of its pictures is none, or its key stays here: see `Settings.key`.
     """
     root = Path(settings.image_root) if settings.image_root else None
-    return SearchClient(settings.search_url, token=settings.key("search_key"), image_root=root)
+    return kind(settings.search_url, token=settings.key("search_key"), image_root=root)
 
 
 def _rankings(settings: Settings) -> tuple[Ranking, ...]:

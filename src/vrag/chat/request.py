@@ -86,10 +86,11 @@ def _thinking(options: ChatOptions) -> dict[str, Any]:
     if options.thinking is None:
         return {}
     switch = {"enable_thinking": options.thinking}
+    top = {} if options.thinking_switch is ThinkingSwitch.TEMPLATE else switch
     if options.thinking_switch is ThinkingSwitch.TOP:
-        return switch
+        return top
     given: Mapping[str, Any] = options.extra.get("chat_template_kwargs") or {}
-    return {"chat_template_kwargs": {**given, **switch}}
+    return {**top, "chat_template_kwargs": {**given, **switch}}
 
 
 def _optional(options: ChatOptions) -> dict[str, Any]:
