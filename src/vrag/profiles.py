@@ -61,6 +61,13 @@ class Profile:
     """The instruction of VRAG itself, in place of that file: a checkpoint brings its own along."""
     graph_instruction: str | None = None
     """That of VimRAG, likewise."""
+    answer_now: str | None = None
+    """What VRAG is told in its last turn; None for our words."""
+    labelled: bool = True
+    """Whether a text with its number stands before each picture of VRAG."""
+    candidates: int = 0
+    """Pages that a search of VRAG shows at least, of which the model selects one by `<select>`; 0 where there
+    is no such action."""
     stop: tuple[str, ...] = ()
     """Strings at which the model stops writing, beside its own end of turn."""
     model_types: tuple[str, ...] = ()
@@ -131,9 +138,23 @@ PROFILES = {
                 "qwen/qwen2.5-vl-7b-instruct",
                 "qwen/qwen2.5-vl-32b-instruct",
                 "qwen/qwen2.5-vl-72b-instruct",
-                "autumncc/qwen2.5-vl-7b-vrag",
-                "qiuchen-wang/qwen2.5-vl-7b-vrag",
             ),
+        ),
+        # Released checkpoints, trained on observations and an instruction of their own.
+        Profile(
+            name="vrag-rl",
+            factor=28,
+            boxes=Space.SHOWN,
+            labelled=False,
+            models=("autumncc/qwen2.5-vl-7b-vrag", "qiuchen-wang/qwen2.5-vl-7b-vrag"),
+        ),
+        Profile(
+            name="unidoc-rl",
+            factor=28,
+            boxes=Space.SHOWN,
+            labelled=False,
+            candidates=3,
+            models=("deepglint-ai/unidoc-rl-3b", "deepglint-ai/unidoc-rl-7b"),
         ),
         Profile(
             name="qwen3-vl",

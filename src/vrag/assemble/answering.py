@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import logging
 import os
-import stat
 import threading
-from pathlib import Path
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary
 
@@ -23,6 +22,7 @@ from vrag.agent.react import React
 from vrag.agent.toolschemas import schemas
 from vrag.agent.vimrag import Vimrag
 from vrag.agent.vrag import Vrag
+from vrag.assemble.instructions import PUBLISHED, read_wording
 from vrag.chat import ChatOptions, ChatRetries, ChatTimeouts, OpenAIChat, ThinkingSwitch
 from vrag.chat.connections import base_of
 from vrag.errors import SettingsError
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from vrag.agent.method import Method
     from vrag.agent.policies.local import LocalPolicy
     from vrag.agent.policy import Policy
+    from vrag.assemble.instructions import Wording
     from vrag.profiles import Profile
     from vrag.search.engine import Searcher
     from vrag.settings import AgentName, Settings
@@ -59,8 +60,6 @@ LOCAL = "local:"
 """What the name of a model begins with that is a checkpoint in this process."""
 HITS: Mapping[AgentName, int] = {"vrag": 10, "vimrag": 3, "rag": 3, "react": 10}
 """Hits of a search, by agent, where nothing else is said."""
-_INSTRUCTION_BYTES = 1_000_000
-"""Of a file with an instruction, at most."""
 _chats: WeakValueDictionary[tuple[object, ...], OpenAIChat] = WeakValueDictionary()
 """Served models that somebody asks, by all that tells them apart; gone with the last who does."""
 _opening = threading.Lock()
@@ -132,12 +131,27 @@ def agent_of(settings: Settings, environment: Environment, policy: Policy) -> Ag
 
 
 def open_profile(settings: Settings) -> Profile:
-    """The family of the model: as named, or by its checkpoint or its name.
+    """The family of the model: as named, or by its checkpoint or its name; with the user's words, if any.
 
     Raises:
-        SettingsError: If there is none of that name.
+        SettingsError: If there is none of that name, or the file with the instruction cannot be read.
         ModelError: If the checkpoint is of no family that is known.
     """
+    profile = _profile(settings)
+    if settings.agent != "vrag":
+        return profile
+    wording = _wording(settings)
+    if wording is None and profile.instruction is None and profile.name in PUBLISHED:
+        log.warning(
+            "Checkpoints of the profile %s were trained on an instruction of their own: fetch it with "
+            "`vrag config fetch-instruction %s` and name the file with VRAG_INSTRUCTION.",
+            profile.name,
+            profile.name,
+        )
+    return replace(profile, answer_now=wording.answer_now) if wording and wording.answer_now else profile
+
+
+def _profile(settings: Settings) -> Profile:
     if settings.profile != "auto":
         return profile_named(settings.profile)
     if settings.model.startswith(LOCAL):
@@ -158,7 +172,8 @@ def open_method(settings: Settings) -> Method:
     Raises:
         SettingsError: If the file with the instruction cannot be read.
     """
-    own = _instruction(settings)
+    wording = _wording(settings)
+    own = wording and wording.instruction
     match settings.agent:
         case "vrag":
             return Vrag(instruction=own, reselect=settings.reselect)
@@ -286,34 +301,8 @@ def _open_local(settings: Settings) -> LocalPolicy:
     return open_local(path, device=settings.device, dtype=settings.dtype, options=options)
 
 
-def _instruction(settings: Settings) -> str | None:
-    if not settings.instruction:
-        return None
-    try:
-        text = _read(Path(settings.instruction)).decode("utf-8")
-    except (OSError, ValueError) as error:
-        raise SettingsError(f"The instruction {settings.instruction} cannot be read: {error}.") from error
-    if not text.strip():
-        raise SettingsError(
-            f"The instruction {settings.instruction} is empty.", "Leave out VRAG_INSTRUCTION."
-        )
-    return text.strip()
-
-
-def _read(path: Path) -> bytes:
-    """A regular file of little size: a device may never end, and a pipe never begin.
-
-    Raises:
-        OSError: If it cannot be read.
-        ValueError: If it is another kind of file, or too long.
-    """
-    if not stat.S_ISREG(path.stat().st_mode):
-        raise ValueError("it is no regular file")
-    with path.open("rb") as file:
-        data = file.read(_INSTRUCTION_BYTES + 1)
-    if len(data) > _INSTRUCTION_BYTES:
-        raise ValueError(f"it has more than {_INSTRUCTION_BYTES:,} bytes")
-    return data
+def _wording(settings: Settings) -> Wording | None:
+    return read_wording(settings.instruction) if settings.instruction else None
 
 
 def _sampling(settings: Settings) -> tuple[float, float | None]:
