@@ -258,6 +258,11 @@ class Settings(BaseSettings):
     fresh_tokens: int = Field(
         default=4096, ge=256, description="Visual tokens of the results of a search of vimrag."
     )
+    frame_tokens: int = Field(
+        default=96,
+        ge=1,
+        description="Visual tokens of a frame of a video at least: below that frames are left out.",
+    )
     crop_nodes: bool = Field(default=False, description="Let vimrag look closer at what it remembers.")
     reselect: bool = Field(
         default=False, description="Ask the model which of its evidence counts before the answer is given."

@@ -191,6 +191,7 @@ def _memory(settings: Settings) -> MemoryOptions:
         tokens=settings.memory_tokens,
         fresh_tokens=settings.fresh_tokens,
         items=settings.memory_items,
+        frame_tokens=settings.frame_tokens,
         propagation=Propagation(settings.memory_rule),
         crop_nodes=settings.crop_nodes,
     )
