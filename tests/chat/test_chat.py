@@ -111,6 +111,10 @@ def test_every_option_arrives_under_the_name_that_servers_know() -> None:
             {"chat_template_kwargs": {"enable_thinking": True}},
         ),
         (
+            ChatOptions(thinking=True, thinking_switch=ThinkingSwitch.BOTH),
+            {"enable_thinking": True, "chat_template_kwargs": {"enable_thinking": True}},
+        ),
+        (
             ChatOptions(
                 thinking=False,
                 thinking_switch=ThinkingSwitch.TEMPLATE,
