@@ -14,6 +14,7 @@ import pytest
 from chat_server import Asked, ChatServer, Refuse, Say
 from PIL import Image
 
+from vrag.assemble.instructions import Wording
 from vrag.compat import VRAG, VimRAG
 from vrag.errors import ModelError, SearchError, SettingsError
 from vrag.server.app import create_app
@@ -23,6 +24,7 @@ from vrag.testing import tiny_corpus
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Sequence
+    from pathlib import Path
 
 SEARCH = "<think>Look.</think><search>ferry passengers</search>"
 CROP = "<think>Closer.</think><bbox>[0, 0, 266, 120]</bbox>"
@@ -112,6 +114,27 @@ class TestVrag:
                 VRAG(server.url, search_url, generator=False, model_name="scripted").run("?")
                 == "Not answerable."
             )
+
+    def test_a_released_checkpoint_is_shown_bare_pictures_and_its_own_instruction(
+        self, search_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """The question in its place, then pictures alone, at the end the words of the file."""
+        own = Wording(instruction="Be brief. Question: {question}\n", answer_now="Answer, please.")
+        file = tmp_path / "own.toml"
+        file.write_text(own.as_toml())
+        monkeypatch.setenv("VRAG_INSTRUCTION", str(file))
+        with model(SEARCH, CROP, ANSWER) as server:
+            agent = VRAG(server.url, search_url, False, model_name="scripted", profile="vrag-rl")
+            agent.max_steps = 2
+            assert agent.run("How many?") == "48,200"
+            first, *rest = server.requests[-1].body["messages"]
+        assert first == {"role": "user", "content": "Be brief. Question: How many?\n"}
+        observed = [message["content"] for message in rest if message["role"] == "user"]
+        assert [[part["type"] for part in parts] for parts in observed] == [
+            ["image_url"],
+            ["image_url", "text"],
+        ]
+        assert observed[-1][-1]["text"] == "Answer, please."
 
     def test_failures_are_raised(self, search_url: str) -> None:
         with ChatServer((Refuse(401, "who are you?"),)) as server:
@@ -314,6 +337,10 @@ class TestVimrag:
         assert agent.max_mem_steps == 5
         agent.max_steps = 6
         assert agent.max_mem_steps == 6
+
+    def test_an_empty_question_is_refused(self, search_url: str) -> None:
+        with pytest.raises(ValueError, match="empty"):
+            list(VimRAG("http://localhost:1/v1", search_url, "m").run({"query": " "}))
 
     def test_an_argument_in_its_older_place_is_refused(self, search_url: str) -> None:
         with pytest.raises(SettingsError, match="number of pixels"):

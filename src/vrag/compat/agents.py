@@ -41,7 +41,7 @@ MODEL = "Qwen/Qwen2.5-VL-7B-Instruct"
 _PURPLE = (160, 32, 240)
 """The colour of the box on a page that was cropped."""
 _THINK = re.compile(r"<think>(.*?)</think>", re.DOTALL)
-_ACTION = re.compile(r"<(search|bbox|answer)\b[^<>]*>(.*?)</\1\s*>", re.DOTALL | re.IGNORECASE)
+_ACTION = re.compile(r"<(search|select|bbox|answer)\b[^<>]*>(.*?)</\1\s*>", re.DOTALL | re.IGNORECASE)
 Step = tuple[str, Any, Any]
 
 
