@@ -11,7 +11,7 @@ APART := torch triton cuda-bindings cuda-pathfinder cuda-toolkit $(addprefix nvi
 EXTRAS := faiss mcp models otel qdrant ray streamlit train video
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: system help demo test test-live test-sft test-verl check bench format lock clean
+.PHONY: system help demo test test-live test-sft test-verl check fuzz bench format lock clean
 
 help: ## Say what can be done
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 10
@@ -36,6 +36,10 @@ check: .venv/dev ## Format, lint, types and import layers
 	$(BIN)/ruff check .
 	$(BIN)/lint-imports
 	$(BIN)/pyright
+
+MINUTES ?= 10
+fuzz: .venv/dev ## Search for failing examples with new random seeds (MINUTES=10)
+	$(BIN)/python tools/fuzz.py --minutes $(MINUTES)
 
 bench: .venv/dev .venv/colpali ## Speed beside what one would use instead
 	$(BIN)/python -m benchmarks

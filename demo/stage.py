@@ -12,6 +12,7 @@ import streamlit as st
 from running import Running
 from scenes import draw_run
 
+from vrag.addresses import reachable
 from vrag.errors import SettingsError
 from vrag.settings import DASHSCOPE, Settings, load_settings
 
@@ -128,7 +129,7 @@ def _begin(question: str, settings: Settings) -> None:
 def _answers(url: str) -> bool:
     """Whether something listens there."""
     try:
-        parts = urlsplit(url)
+        parts = urlsplit(reachable(url))
         place = (parts.hostname or "", parts.port or (443 if parts.scheme == "https" else 80))
         with socket.create_connection(place, timeout=2):
             return True

@@ -124,6 +124,8 @@ class Raw:
     headers: Mapping[str, str] = field(default_factory=dict[str, str])
     pause: float = 0.0
     """Seconds between them."""
+    framed: bool = True
+    """Whether the response says where it ends; otherwise it ends as a connection that broke off."""
 
 
 Reply: TypeAlias = Say | Refuse | Hang | Cut | Raw
@@ -390,6 +392,10 @@ class _Client:
         return await self.end()
 
     async def raw(self, raw: Raw) -> bool:
+        if not raw.framed:
+            head = f"HTTP/1.1 200 scripted\r\nContent-Type: {raw.content_type}\r\nConnection: close\r\n\r\n"
+            await self._send(head.encode() + b"".join(raw.pieces))
+            return False
         await self.head(200, {"Content-Type": raw.content_type, **raw.headers})
         for piece in raw.pieces:
             await self.chunk(piece)

@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 import signal
 from typing import TYPE_CHECKING
 
+import httpx
 import pytest
 from hypothesis import settings
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-settings.register_profile("vrag", deadline=None, derandomize=bool(os.environ.get("CI")))
+settings.register_profile("vrag", deadline=None, derandomize=True)  # the same examples everywhere
+settings.register_profile("fuzz", deadline=None, print_blob=True)  # new ones, for `make fuzz`
 settings.load_profile("vrag")
+
+_default_timeout = inspect.signature(httpx.get).parameters["timeout"].default
+for _phase in ("connect", "read", "write", "pool"):
+    setattr(_default_timeout, _phase, 120.0)  # seconds: a busy machine answers late; the default is 5
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as a shell has it for what runs in the background
     signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -23,7 +30,7 @@ collect_ignore_glob = ["*conftest.py", "live/llamafactory_load.py", "live/verl_j
 by the Python of another environment."""
 
 
-_FOREIGN = ("VRAG_", "OPENAI_", "DASHSCOPE_")
+_FOREIGN = ("VRAG_", "OPENAI_", "OPENROUTER_", "GEMINI_", "ANTHROPIC_", "DASHSCOPE_")
 
 
 @pytest.fixture(autouse=True)
@@ -35,4 +42,6 @@ def own_settings(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.M
     monkeypatch.setenv("HOME", str(home))
     monkeypatch.setenv("XDG_CONFIG_HOME", str(home / "config"))
     monkeypatch.setenv("XDG_DATA_HOME", str(home / "data"))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(home / "cache"))
+    monkeypatch.setenv("VRAG_PROBE", "false")  # scripted models answer in the order of their script
     return home

@@ -246,8 +246,8 @@ class TestNewer:
     @pytest.mark.parametrize(
         ("model", "spec"),
         [
-            ("Alibaba-NLP/GVE-7B", "gve-reference:Alibaba-NLP/GVE-7B"),
-            ("Qwen/Qwen3-VL-Embedding-2B", "sentence:Qwen/Qwen3-VL-Embedding-2B"),
+            ("Alibaba-NLP/GVE-7B", "gve:Alibaba-NLP/GVE-7B"),
+            ("Qwen/Qwen3-VL-Embedding-2B", "qwen3-vl:Qwen/Qwen3-VL-Embedding-2B"),
             ("vidore/colqwen2-v1.0", "sentence:vidore/colqwen2-v1.0"),
             ("bge-m3", "bge-m3"),
             ("remote:m@http://localhost:1", "remote:m@http://localhost:1"),
@@ -257,7 +257,9 @@ class TestNewer:
         SearchEngine(model)
         assert asked == [spec]
 
-    @pytest.mark.parametrize(("kind", "scheme"), [("qwen2_5_vl", "gve-reference"), ("qwen3_vl", "sentence")])
+    @pytest.mark.parametrize(
+        ("kind", "scheme"), [("qwen2_5_vl", "gve"), ("qwen3_vl", "qwen3-vl"), ("bert", "sentence")]
+    )
     def test_tells_a_local_model_by_its_files(
         self, tmp_path: Path, kind: str, scheme: str, asked: list[str]
     ) -> None:

@@ -274,7 +274,7 @@ class TestVimrag:
 
     def test_without_an_answer_the_last_event_says_so(self, search_url: str) -> None:
         sample: dict[str, Any] = {"query": "?"}
-        with model("nothing") as server:
+        with model('<tool_call>{"name":') as server:
             agent = VimRAG(server.url, search_url, "scripted", max_steps=2)
             events = [event for event in agent.run(sample) if event["event"] != "content"]
             assert len(server.requests) == 2

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shlex
@@ -54,10 +55,12 @@ def desk(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def lay_out_reference(desk: Path) -> None:
-    """What users of the reference have: videos, pictures, an index by FAISS and one of nodes."""
+    """What users of the reference have: videos, a PDF, pictures, an index by FAISS and one of nodes."""
     (desk / "videos").mkdir()
     (desk / "videos" / "crossing.mp4").write_bytes(film_bytes(Film(times=range(0, 3000, 100))))
     corpus = desk / "search_engine" / "corpus"
+    (corpus / "pdf").mkdir(parents=True)
+    shutil.copy(corpus_dir() / "guillemot-slides.pdf", corpus / "pdf")
     pictures = [draw(corpus / "img" / f"slide_{number}.png", number) for number in (1, 2, 3)]
     multi, single = HashEmbedder(VectorKind.MULTI, 128), HashEmbedder(VectorKind.SINGLE, 64)
     for path, vectors in zip(pictures, embed(multi, *pictures), strict=True):
@@ -142,14 +145,40 @@ class TestComingFromTheReference:
     """The counterparts of the reference's commands, with small fakes in the place of its models."""
 
     PAGE = ROOT / "docs" / "coming-from-the-reference.md"
+    STATES = ("works", "works with a change", "needs a GPU or the model hub", "not provided")
     MODELS: ClassVar = {"colqwen2": "hash:multi-128-0", "qwen3-vl-embedding-2b": "hash:single-64-0"}
+    SCRIPTS: ClassVar = {
+        "search_engine/ingestion.py": "--collection search_engine/corpus/fresh --embedder hash:multi-128-0",
+        "search_engine/vl_embedding.py": "--embedder hash:multi-128-0",
+        "search_engine/search_engine_api.py": "--port 0",
+    }
+    """What is passed on by the shims in place of models and ports that are not here."""
+    ELSEWHERE: ClassVar = {
+        "./run_demo.sh": "tests/test_run_demo.py",
+        "./train_grpo_qwen2_5_vl_7b.sh": "tests/cli/test_verl_cli.py",
+        "streamlit run": "tests/demo/test_streamlit_apps.py",
+        "vrag data sample": "tests/distill",
+        "vrag data select": "tests/distill",
+        "vrag data export-sft": "tests/distill",
+        "vrag eval prepare": "tests/evaluation/test_preparing.py",
+        "vrag index export": "tests/index",
+        "pip install": "requirements.txt",
+        "python3 -m venv": "run_demo.sh",
+    }
+    """Commands that are not run here, by their beginning, and what runs them."""
     PLUGIN = """
-from vrag.embed.base import VectorKind
+import numpy as np
+
+from vrag.embed.base import MatchMap, VectorKind
 from vrag.testing import HashEmbedder
+
+class Embedder(HashEmbedder):
+    def match_map(self, image, query):
+        return MatchMap(tuple(query.split()), np.eye(4, dtype=np.float32)[None].repeat(len(query.split()), 0))
 
 def opened(argument, options=None):
     kind, dimension, seed = argument.split("-")
-    return HashEmbedder(VectorKind(kind), int(dimension), int(seed))
+    return Embedder(VectorKind(kind), int(dimension), int(seed))
 """
     PRELUDE = """
 import vrag.compat.search_engine
@@ -162,7 +191,12 @@ vrag.compat.search_engine._open = lambda model: opened(
 
     @pytest.fixture(autouse=True)
     def place(self, desk: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        """The desk, where an entry point brings the fakes."""
+        """The desk, with the files of the reference's names, where an entry point brings the fakes."""
+        for name in ("search_engine", "scripts", "demo"):
+            shutil.copytree(
+                ROOT / name, desk / name, dirs_exist_ok=True, ignore=shutil.ignore_patterns("__pycache__")
+            )
+        lay_out_questions(desk / "data")
         plugin = desk / "plugin"
         (plugin / "hash-1.dist-info").mkdir(parents=True, exist_ok=True)
         (plugin / "hash_plugin.py").write_text(self.PLUGIN)
@@ -175,39 +209,112 @@ vrag.compat.search_engine._open = lambda model: opened(
         monkeypatch.setenv("PYTHONPATH", str(plugin))
         monkeypatch.setenv("XDG_CACHE_HOME", str(desk / "cache"))
         monkeypatch.setenv("VRAG_OCR", "false")
+        monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}:{os.environ['PATH']}")
 
-    def counterparts(self) -> list[list[str]]:
-        """The arguments of every command that the table has on the right."""
-        rows = re.findall(r"^\| (.*) \| (.*) \|$", self.PAGE.read_text(encoding="utf-8"), re.MULTILINE)
-        commands = [command for _, ours in rows for command in re.findall(r"`vrag ([^`]+)`", ours)]
-        return [[self.MODELS.get(word, word) for word in shlex.split(command)] for command in commands]
+    def rows(self) -> list[list[str]]:
+        """Number, there, here and state of every row."""
+        lines = re.findall(r"^\| (\d.*) \|$", self.PAGE.read_text(encoding="utf-8"), re.MULTILINE)
+        return [line.split(" | ") for line in lines]
+
+    def commands(self) -> list[str]:
+        """The commands of the third column."""
+        shown = [part for _, _, here, _ in self.rows() for part in re.findall(r"`([^`]+)`", here)]
+        programs = ("vrag ", "python ", "python3 ", "pip ", "curl ", "streamlit ", "./", "search_engine/")
+        return [part for part in shown if part.startswith(programs)]
+
+    def test_every_row_has_its_number_and_a_state(self) -> None:
+        rows = self.rows()
+
+        assert [int(number) for number, *_ in rows] == list(range(1, len(rows) + 1))
+        for number, _, _, state in rows:
+            found = re.match(r"\*\*([^*]+)\*\*", state)
+            assert found is not None, number
+            assert found[1] in self.STATES, number
 
     def test_every_counterpart_works(self) -> None:
-        commands = self.counterparts()
-        assert len(commands) >= 10
-        for arguments in commands:
-            if arguments[0] == "serve":
-                self.serve(arguments)
-                continue
-            done = CliRunner().invoke(app, arguments)
-            assert done.exit_code == 0, f"{arguments}\n{done.output}\n{done.exception!r}"
-
-    def serve(self, arguments: list[str]) -> None:
-        """Starts it at a free port, asks as the reference's README does, and stops it."""
-        arguments[arguments.index("--port") + 1] = "0"
-        line = [sys.executable, "-m", "vrag", *arguments]
-        with subprocess.Popen(line, stdout=subprocess.PIPE, text=True) as server:
-            assert server.stdout is not None
-            address = next(
-                found[0] for text in server.stdout if (found := re.search(r"http://[\w.:]+", text))
+        commands = self.commands()
+        assert len(commands) >= 30
+        for command in commands:
+            proof = next(
+                (where for start, where in self.ELSEWHERE.items() if command.startswith(start)), None
             )
-            body = {"queries": ["your search query"], "top_k": 3}
-            (result,) = httpx.post(f"{address}/search", json=body, timeout=30).json()["results"]
+            if proof is not None:
+                assert (ROOT / proof).exists(), command
+            elif "serve --only search" in command or "search_engine_api.py" in command:
+                self.serve(self.line(command))
+            elif not command.startswith("curl "):
+                self.run(self.line(command))
+
+    def line(self, command: str) -> list[str]:
+        """The arguments of a command, with what is not here replaced."""
+        words = [self.MODELS.get(word, word) for word in shlex.split(command)]
+        return words + shlex.split(self.SCRIPTS.get(words[1], "")) if words[0] == "python" else words
+
+    def run(self, words: list[str]) -> None:
+        if words[0] == "vrag":
+            done = CliRunner().invoke(app, words[1:])
+            assert done.exit_code == 0, f"{words}\n{done.output}\n{done.exception!r}"
+            return
+        line = [sys.executable, *words[1:]] if words[0] == "python" else words
+        ran = subprocess.run(line, capture_output=True, text=True, check=False)
+        assert ran.returncode == 0, f"{words}\n{ran.stdout}\n{ran.stderr}"
+        assert "Runs: vrag " in ran.stderr
+
+    def serve(self, words: list[str]) -> None:
+        """Starts it at a free port, sends the requests of the page, and stops it."""
+        if words[0] == "vrag":
+            words = ["python", "-m", *words, "--port", "0"]
+        with subprocess.Popen([sys.executable, *words[1:]], stdout=subprocess.PIPE, text=True) as server:
+            assert server.stdout is not None
+            port = next(
+                found[1] for text in server.stdout if (found := re.search(r"http://[\w.]+:(\d+)", text))
+            )
+            requests = [command for command in self.commands() if command.startswith("curl ")]
+            answers = [self.answer(request.replace(":8001", f":{port}")) for request in requests]
             server.send_signal(signal.SIGINT)
+        (result,) = answers[0]["results"]
         assert len(result["score"]) == len(result["indice"]) == len(result["data"]) == 3
+        assert [len(answer) for answer in answers[1:]] == [2, 1]
+        assert answers[1][0][0].keys() == {"idx", "image_file"}
+
+    def answer(self, command: str) -> Any:  # noqa: ANN401 - JSON
+        """What a request gets, as curl would send it."""
+        words = shlex.split(command)[1:]
+        given = {name: words.pop(words.index(name) + 1) for name in ("-X", "-H", "-d") if name in words}
+        (url,) = (word for word in words if word not in given)
+        headers = dict([given["-H"].split(": ")]) if "-H" in given else {}
+        answer = httpx.request(
+            given.get("-X", "GET"), url, headers=headers, content=given.get("-d"), timeout=30, trust_env=False
+        )
+        assert answer.status_code == 200, (command, answer.text)
+        return answer.json()
 
     def test_the_old_names_work(self) -> None:
         code = self.PRELUDE + "\n".join(blocks(self.PAGE, "python"))
         done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr
         assert "slide_1.png" in done.stdout.splitlines()[-1]
+
+    def test_the_agents_can_be_imported_as_they_were(self, desk: Path) -> None:
+        for folder, line in [
+            (desk, "from demo.vrag_agent import VRAG"),
+            (desk / "demo", "from vrag_agent import VRAG"),
+        ]:
+            code = f"{line}; import vrag.compat; assert VRAG is vrag.compat.VRAG"
+            subprocess.run([sys.executable, "-c", code], cwd=folder, check=True)
+        code = "from demo.vimrag_agent import VimRAG; import vrag.compat; assert VimRAG is vrag.compat.VimRAG"
+        subprocess.run([sys.executable, "-c", code], cwd=desk, check=True)
+
+
+def lay_out_questions(folder: Path) -> None:
+    """The files that the reference's `hf_dataset_convert.py` reads, of a question each."""
+    folder.mkdir(exist_ok=True)
+    kinds = {
+        "SlideVQA_test": {"query_type": "Single-Hop_Single-Span"},
+        "SlideVQA_train": {"query_type": "Multi-Hop_Non-Span"},
+        "MMLongDoc": {"source_type": ["Chart"], "doc_type": "Guidebook"},
+        "SlideBench": {"source_type": "Text", "query_type": "Multi-Hop"},
+    }
+    for name, kind in kinds.items():
+        case = {"uid": 1, "query": "?", "reference_answer": "4", "meta_info": {"file_name": "a.pdf", **kind}}
+        (folder / f"{name}.json").write_text(json.dumps({"examples": [case]}))

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import tomllib
+from pathlib import Path
 
 import vrag
+
+ROOT = Path(__file__).parents[1]
 
 HEAVY = (
     "torch",
@@ -48,3 +52,14 @@ def test_the_package_opens_no_connection_when_imported() -> None:
 
 def test_what_the_package_offers_exists() -> None:
     assert all(hasattr(vrag, name) for name in vrag.__all__)
+
+
+def test_what_is_installed_holds_none_of_the_references_names() -> None:
+    """They are files of a clone: installed, `demo` or `scripts` would shadow packages of others."""
+    build = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["hatch"]["build"]
+    names = {"search_engine", "scripts", "demo"}
+
+    assert all((ROOT / name).is_dir() for name in names)
+    assert build["targets"]["wheel"] == {"packages": ["src/vrag"]}
+    assert names.isdisjoint(build["targets"]["sdist"]["include"])
+    assert {path.name for path in (ROOT / "src").iterdir() if path.is_dir()} == {"vrag"}

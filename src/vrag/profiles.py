@@ -10,6 +10,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from vrag.errors import SettingsError
 from vrag.geometry import Box, Size, Space, smart_resize
+from vrag.model_names import read_model_name, same_model
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -73,7 +74,7 @@ class Profile:
     model_types: tuple[str, ...] = ()
     """`model_type` of the checkpoints of this family."""
     models: tuple[str, ...] = ()
-    """Names under which servers are known to have models of this family, in lower case."""
+    """Published fine-tunes of this family, whose names do not say so or hold more words than its own."""
 
     def __post_init__(self) -> None:
         if self.boxes not in _ANSWERED:
@@ -121,24 +122,12 @@ class Profile:
 PROFILES = {
     profile.name: profile
     for profile in (
-        Profile(
-            name="qwen2-vl",
-            factor=28,
-            boxes=Space.MILLE,
-            model_types=("qwen2_vl",),
-            models=("qwen/qwen2-vl-2b-instruct", "qwen/qwen2-vl-7b-instruct", "qwen/qwen2-vl-72b-instruct"),
-        ),
+        Profile(name="qwen2-vl", factor=28, boxes=Space.MILLE, model_types=("qwen2_vl",)),
         Profile(
             name="qwen2.5-vl",
             factor=28,
             boxes=Space.SHOWN,
             model_types=("qwen2_5_vl",),
-            models=(
-                "qwen/qwen2.5-vl-3b-instruct",
-                "qwen/qwen2.5-vl-7b-instruct",
-                "qwen/qwen2.5-vl-32b-instruct",
-                "qwen/qwen2.5-vl-72b-instruct",
-            ),
         ),
         # Released checkpoints, trained on observations and an instruction of their own.
         Profile(
@@ -156,24 +145,12 @@ PROFILES = {
             candidates=3,
             models=("deepglint-ai/unidoc-rl-3b", "deepglint-ai/unidoc-rl-7b"),
         ),
-        Profile(
-            name="qwen3-vl",
-            factor=32,
-            boxes=Space.MILLE,
-            model_types=("qwen3_vl", "qwen3_vl_moe"),
-            models=(
-                "qwen/qwen3-vl-2b-instruct",
-                "qwen/qwen3-vl-4b-instruct",
-                "qwen/qwen3-vl-8b-instruct",
-                "qwen/qwen3-vl-32b-instruct",
-                "qwen/qwen3-vl-30b-a3b-instruct",
-                "qwen/qwen3-vl-235b-a22b-instruct",
-                "qwen3-vl-plus",
-                "qwen3-vl-flash",
-                "qwen3.5-plus",
-                "qwen3.5-flash",
-            ),
-        ),
+        # Qwen3.5 and Qwen3.6 see natively, with the picture size and the coordinates of Qwen3-VL.
+        Profile(name="qwen3-vl", factor=32, boxes=Space.MILLE, model_types=("qwen3_vl", "qwen3_vl_moe")),
+        Profile(name="glm-v", factor=28, boxes=Space.MILLE),
+        Profile(name="internvl", factor=28, boxes=Space.MILLE),
+        Profile(name="gemini", factor=28, boxes=Space.MILLE, y_first=True),
+        Profile(name="claude", factor=28, boxes=Space.SHOWN),
         Profile(name="fractions", factor=28, boxes=Space.RELATIVE),
         Profile(name="y-first", factor=28, boxes=Space.MILLE, y_first=True),
     )
@@ -193,9 +170,12 @@ def profile_named(name: str) -> Profile:
 
 
 def profile_of(model: str) -> Profile | None:
-    """The profile of a served model, where its name is known; `vrag doctor --coords` finds out the others."""
-    name = model.lower()
-    return next((profile for profile in PROFILES.values() if name in profile.models), None)
+    """The profile of a model whose name alone says its family; see `vrag.model_names`."""
+    for profile in PROFILES.values():
+        if same_model(model, profile.models):
+            return profile
+    name = read_model_name(model)
+    return PROFILES[name.family] if name.family and name.certain else None
 
 
 def write_profile(profile: Profile, folder: Path) -> None:

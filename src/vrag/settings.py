@@ -31,6 +31,7 @@ from pydantic_settings import (
 from pydantic_settings import SettingsError as EnvironmentFault
 
 from vrag.errors import SettingsError
+from vrag.providers import DASHSCOPE, split_model
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -82,8 +83,6 @@ Names: TypeAlias = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_as_list
 """Several, in the environment with commas between them."""
 AgentName: TypeAlias = Literal["vrag", "vimrag", "rag", "react"]
 """The agents that there are."""
-DASHSCOPE = "https://dashscope.aliyuncs.com/compatible-mode/v1"
-"""Where models are that `DASHSCOPE_API_KEY` is for."""
 _DASHSCOPE_HOSTS = ".aliyuncs.com"
 Key: TypeAlias = Literal["model_key", "search_key", "embed_key", "judge_key"]
 """The settings that are keys."""
@@ -94,6 +93,11 @@ _ADDRESSES: dict[Key, tuple[str, str]] = {
     "judge_key": ("judge_url", "VRAG_JUDGE_URL=… or --judge-url"),
 }
 """The setting that says where a key is sent, and how people name that address themselves."""
+_MODELS: tuple[tuple[str, str, Key], ...] = (
+    ("model", "base_url", "model_key"),
+    ("judge_model", "judge_url", "judge_key"),
+)
+"""Settings that name a model, with its address and its key."""
 _BROUGHT = frozenset({".env", "vrag.toml"})
 """Origins in the current folder, which may come from elsewhere."""
 _USER_INFO = re.compile(r"(?<=://)\S*@")
@@ -127,6 +131,22 @@ class Settings(BaseSettings):
     embed_pixels: int = Field(
         default=0, ge=0, description="Pixels of a picture that an embedder is shown at most; 0 for its own."
     )
+    embed_frames: int = Field(
+        default=0, ge=0, description="Frames of a video that an embedder is shown at most; 0 for its own."
+    )
+    embed_query_instruction: str = Field(
+        default="",
+        description="What Qwen3-VL-Embedding is asked to do with a query; empty for its own sentence.",
+    )
+    embed_document_instruction: str = Field(
+        default="",
+        description="The same for items; a collection keeps it, since it decides their vectors.",
+    )
+    visual_tokens: int = Field(
+        default=768,
+        ge=0,
+        description="Visual tokens of a picture at most, with many vectors each; 0 for the model's own.",
+    )
     embed_key: SecretStr = Field(
         default=SecretStr(""), description="Key for an embedder that is a server; sent as a bearer token."
     )
@@ -142,7 +162,9 @@ class Settings(BaseSettings):
     rerank_depth: int = Field(default=30, ge=1, le=1000, description="Hits that the reranker looks at.")
     dpi: float = Field(default=144.0, ge=36, le=600, description="Resolution of rendered pages, per inch.")
     ocr: bool = Field(default=True, description="Read pages and pictures without text by OCR.")
-    page_seconds: float = Field(default=60.0, gt=0, description="Time limit per page, in seconds.")
+    page_seconds: float = Field(
+        default=60.0, gt=0, description="Time limit per page, in seconds of processor time."
+    )
     max_pixels: int = Field(
         default=50_000_000, ge=1_000_000, description="Pixels beyond which a picture is refused."
     )
@@ -159,7 +181,9 @@ class Settings(BaseSettings):
     ray_gpus: float = Field(default=0.0, ge=0, description="GPUs that each of them takes.")
     clip_seconds: float = Field(default=60.0, ge=1, le=3600, description="Length of the clips of videos.")
     office_seconds: float = Field(
-        default=180.0, gt=0, description="Time limit for turning an office document into pages, in seconds."
+        default=180.0,
+        gt=0,
+        description="Time limit for turning an office document into pages, as page_seconds.",
     )
     workers: int = Field(default=0, ge=0, description="Processes that read files; 0 for one per core.")
     agent: AgentName = Field(
@@ -169,7 +193,8 @@ class Settings(BaseSettings):
     )
     model: str = Field(
         default="",
-        description="Name of a served model, or local:PATH of a checkpoint; empty for the offline policy.",
+        description="Name of a served model, with its provider where it has a word (ollama:qwen3-vl:8b, "
+        "openrouter:…), or local:PATH of a checkpoint; empty for the offline policy.",
     )
     models: Names = Field(
         default=(),
@@ -184,14 +209,21 @@ class Settings(BaseSettings):
     )
     profile: str = Field(
         default="auto",
-        description="Model family: picture sizes, coordinate space; auto by the model's name or checkpoint.",
+        description="Model family: picture sizes, coordinate space; auto by the model's name, server or "
+        "checkpoint, or by measuring.",
+    )
+    probe: bool = Field(
+        default=True,
+        description="Measure how a model of no known family writes boxes, at its first use: 8 to 12 small "
+        "questions.",
     )
     thinking: Literal["auto", "on", "off"] = Field(
         default="auto", description="Whether the model thinks apart from its reply; auto asks for neither."
     )
-    thinking_switch: Literal["top", "template", "both"] = Field(
+    thinking_switch: Literal["top", "template", "both", "effort", "reasoning"] = Field(
         default="top",
-        description="How thinking is switched: top (DashScope), template (vLLM, SGLang), or both.",
+        description="How thinking is switched: top (DashScope), template (vLLM, SGLang), both of them, "
+        "effort (OpenAI, Gemini, Ollama) or reasoning (OpenRouter).",
     )
     native_tools: bool = Field(
         default=False, description="Offer VimRAG's tools to the server as tools, beside the instruction."
@@ -267,6 +299,9 @@ class Settings(BaseSettings):
     reselect: bool = Field(
         default=False, description="Ask the model which of its evidence counts before the answer is given."
     )
+    repair: bool = Field(
+        default=True, description="Read replies that break the grammar where their meaning is clear."
+    )
     actions: Names = Field(default=(), description="Actions of installed packages that the agent may take.")
     instruction: str = Field(
         default="", description="File with an instruction to use in place of ours; empty for ours."
@@ -290,8 +325,8 @@ class Settings(BaseSettings):
         default="", description="File in which verdicts are kept and found again; empty for memory alone."
     )
 
-    _withheld: dict[Key, str] = PrivateAttr(default_factory=dict[Key, str])
-    """Keys that were dropped, and what to say to whoever needs them."""
+    _withheld: dict[Key, tuple[str, str]] = PrivateAttr(default_factory=dict[Key, tuple[str, str]])
+    """Keys that are not there, and message and hint for whoever needs them."""
     _places: dict[Key, str] = PrivateAttr(default_factory=dict[Key, str])
     """Where keys come from that are not in the variable of their setting."""
 
@@ -300,10 +335,10 @@ class Settings(BaseSettings):
 
         Raises:
             SettingsError: If there is one and it does not go there, because nobody but a file in the current
-                folder names the server.
+                folder names the server; or there is none, and the provider asks for one.
         """
         if reason := self._withheld.get(name):
-            raise SettingsError(reason, f"Name the address yourself: {_ADDRESSES[name][1]}.")
+            raise SettingsError(*reason)
         key: SecretStr = getattr(self, name)
         return key.get_secret_value() or None
 
@@ -325,11 +360,11 @@ class Settings(BaseSettings):
         }
         return copy
 
-    def withholding(self, reasons: Mapping[Key, str]) -> Settings:
+    def withholding(self, reasons: Mapping[Key, tuple[str, str]]) -> Settings:
         """The same without some keys.
 
         Args:
-            reasons: What `key` says of each.
+            reasons: Message and hint of the error that `key` raises for each.
         """
         copy = self.model_copy(update=dict.fromkeys(reasons, SecretStr("")))
         copy._withheld = dict(reasons)  # noqa: SLF001 - of this class
@@ -417,13 +452,16 @@ def load_settings(**flags: Any) -> SettingsReport:  # noqa: ANN401 - validated b
             origins["collections"] = "default"
         values |= layer
         origins |= dict.fromkeys(layer, origin)
-    _add_known_variables(values, origins)
+    named = split_model(str(values.get("model") or ""))[0]
+    missing = _apply_providers(values, origins)
+    if named is None:
+        _add_known_variables(values, origins)
     try:
         settings = Settings(**values)
     except ValidationError as error:
         raise SettingsError(_first_fault(error, origins)) from None
     settings = settings.placing(origins)
-    return SettingsReport(settings.withholding(_withheld_keys(settings, origins)), origins, file)
+    return SettingsReport(settings.withholding(missing | _withheld_keys(settings, origins)), origins, file)
 
 
 def _sources(file: Path | None) -> list[tuple[str, dict[str, Any]]]:
@@ -446,6 +484,48 @@ def _sources(file: Path | None) -> list[tuple[str, dict[str, Any]]]:
         (".env", {name: value for name, value in dotenv.items() if name in known}),
         ("environment", environment),
     ]
+
+
+def _apply_providers(values: dict[str, Any], origins: dict[str, str]) -> dict[Key, tuple[str, str]]:
+    """Replaces `ollama:NAME` and the like by the name, and adds the provider's address and key.
+
+    An address or key that the user set with at least the weight of the model's name stays. A model that a
+    file in the current folder names gets the provider's own key and no other of the user's.
+
+    Returns:
+        The keys that providers ask for and that are not there: message and hint of the error.
+    """
+    missing: dict[Key, tuple[str, str]] = {}
+    for model, url, key in _MODELS:
+        provider, name = split_model(str(values.get(model) or ""))
+        if provider is None:
+            continue
+        values[model], origin = name, f"{provider.name}: in {model}"
+        if not _outweighs(url, model, values, origins):
+            values[url], origins[url] = provider.base_url, origin
+        if model == "model" and not _outweighs("thinking_switch", model, values, origins):
+            values["thinking_switch"], origins["thinking_switch"] = provider.thinking_switch, origin
+        strange = origins[model] in _BROUGHT and origins[key] not in _BROUGHT
+        if strange or not _outweighs(key, model, values, origins):
+            variable = provider.key_variable
+            values[key], origins[key] = os.environ.get(variable, ""), variable or "default"
+            if variable and not values[key]:
+                missing[key] = f"{provider.title} asks for a key.", f"Set {variable}."
+    _name_further_models(values)
+    return missing
+
+
+def _outweighs(name: str, model: str, values: Mapping[str, Any], origins: Mapping[str, str]) -> bool:
+    """Whether a setting is set, with at least the weight of a model's name."""
+    weights = {"default": 0, ".env": 2, "environment": 3, "flag": 4}  # a settings file has its path here
+    return bool(values.get(name)) and weights.get(origins[name], 1) >= max(weights.get(origins[model], 1), 1)
+
+
+def _name_further_models(values: dict[str, Any]) -> None:
+    """Takes the provider off the names of further models, which are of the server of `model`."""
+    names = values.get("models") or ()
+    listed = names.split(",") if isinstance(names, str) else names
+    values["models"] = [split_model(str(name).strip())[1] for name in listed]
 
 
 def _add_known_variables(values: dict[str, Any], origins: dict[str, str]) -> None:
@@ -483,13 +563,13 @@ def _host(address: str, origin: str) -> str:
         ) from None
 
 
-def _withheld_keys(settings: Settings, origins: dict[str, str]) -> dict[Key, str]:
+def _withheld_keys(settings: Settings, origins: dict[str, str]) -> dict[Key, tuple[str, str]]:
     """The keys of the user whose address a file in the current folder brought along; why not, by name.
 
     A key that the folder brought along too is the folder's own.
     """
-    reasons: dict[Key, str] = {}
-    for key, (place, _) in _ADDRESSES.items():
+    reasons: dict[Key, tuple[str, str]] = {}
+    for key, (place, own) in _ADDRESSES.items():
         source, address, given = origins[key], origins[place], str(getattr(settings, place))
         if not getattr(settings, key) or source in _BROUGHT or address not in _BROUGHT or not given:
             continue
@@ -497,7 +577,10 @@ def _withheld_keys(settings: Settings, origins: dict[str, str]) -> dict[Key, str
             continue  # a model in this process, which is sent no key
         origins[key] = f"{source}, withheld: {address} names the address"
         shown = _USER_INFO.sub("***@", given)
-        reasons[key] = f"{key} ({source}) is not sent to {shown}: only {address} of this folder names it."
+        reasons[key] = (
+            f"{key} ({source}) is not sent to {shown}: only {address} of this folder names it.",
+            f"Name the address yourself: {own}.",
+        )
     return reasons
 
 

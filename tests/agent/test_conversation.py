@@ -255,7 +255,7 @@ def test_a_question_follows_on_a_run_with_all_that_was_said_before(tmp_path: Pat
 
 
 def test_a_question_may_follow_on_a_run_that_gave_no_answer(tmp_path: Path) -> None:
-    agent = Agent(Watching(("no action",)), environment(), VRAG.method, Limits(steps=1))
+    agent = Agent(Watching(("<think>no action</think>",)), environment(), VRAG.method, Limits(steps=1))
     run = kept(RunStore(tmp_path), agent, "How many?")
     assert following(run) == (Exchange("How many?", None),)
     with pytest.raises(ValueError, match="empty"):

@@ -186,7 +186,7 @@ def test_a_failing_model_is_an_event_and_not_an_exception(
 ) -> None:
     events = list(agent(way, *way.script()[:after], error).stream("?"))
     assert reason_of(events) is reason
-    assert Trajectory.of(events).failure == str(error)
+    assert (Trajectory.of(events).failure or "").startswith(str(error))
 
 
 @both
@@ -218,7 +218,7 @@ def test_a_failing_search_is_an_event_and_not_an_exception(way: Way, error: Exce
 
     events, _ = events_of(way.method, *way.script(), where=environment(Broken(())))
     assert reason_of(events) is StopReason.SEARCH_ERROR
-    assert Trajectory.of(events).failure == str(error)
+    assert (Trajectory.of(events).failure or "").startswith(str(error))
 
 
 @both
@@ -249,7 +249,9 @@ def test_a_fault_of_the_program_is_not_hidden(way: Way) -> None:
 @both
 def test_the_step_limit_counts_every_call_and_is_announced(way: Way) -> None:
     files: dict[str, bytes] = {}
-    events = list(agent(way, *["x"] * 9, limits=Limits(steps=3)).stream("?", save=files.__setitem__))
+    events = list(
+        agent(way, *["<think>x</think>"] * 9, limits=Limits(steps=3)).stream("?", save=files.__setitem__)
+    )
     assert reason_of(events) is StopReason.OUT_OF_STEPS
     calls = of(ModelCalled, events)
     last_turn = [any(b"This is the last turn" in files[f"{name}.json"] for name in c.messages) for c in calls]

@@ -172,7 +172,7 @@ class TestFaults:
     @pytest.mark.parametrize(
         ("reply", "reason"),
         [
-            ("48,200", "The reply contains no complete action."),
+            ("<think>48,200</think>", "The reply contains no complete action."),
             ("<think>So.", "The think block is never closed."),
             ("<answer> </answer>", "The answer is empty."),
             ("<search>ferry</search>", "There is no search here, only: answer."),
@@ -187,6 +187,12 @@ class TestFaults:
         assert [event.reason for event in of(InvalidAction, events)] == [reason]
         assert (end_of(events).text, end_of(events).stop_reason) == (None, StopReason.OUT_OF_STEPS)
         assert len(searcher.queries) == 1
+
+    def test_a_readable_answer_counts_where_no_other_can_come(self) -> None:
+        events, _ = ran("**Answer:** 48,200", where=environment(tiny_corpus()))
+        assert (end_of(events).text, end_of(events).stop_reason) == ("48,200", StopReason.ANSWERED)
+        (called,) = of(ModelCalled, events)
+        assert called.repairs == ("the text is read as the answer",)
 
     def test_with_more_steps_it_is_told_why_and_answers(self) -> None:
         searcher = tiny_corpus()

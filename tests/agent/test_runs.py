@@ -408,3 +408,20 @@ def test_a_run_whose_profile_is_not_known_says_how_it_can_be_replayed(tmp_path: 
     with pytest.raises(RunError, match=r"'mine', which is not built in.*replay\(run, searcher, profile\)"):
         replay(bare, tiny_corpus())
     assert differences(run.events[1:], list(replay(bare, tiny_corpus(), own))[1:]) == []
+
+
+def test_a_run_without_events_is_starting_as_long_as_somebody_writes_it(tmp_path: Path) -> None:
+    store = RunStore(tmp_path)
+    with store.record() as recording:
+        assert store.ids() == [recording.id]
+        assert store.is_starting(recording.id)
+        for read in (store.read, store.outline, store.started):
+            with pytest.raises(RunError, match="just starting"):
+                read(recording.id)
+        recording.journal.path.write_bytes(b'{"run_id":')
+        assert store.is_starting(recording.id), "half of an event is none"
+    assert not store.is_starting(recording.id)
+    for read in (store.read, store.outline, store.started):
+        with pytest.raises(RunError, match="ended before its first event"):
+            read(recording.id)
+    assert not store.is_starting("20200101-000000-000000-0000")

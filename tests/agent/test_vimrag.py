@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from vimrag_runs import CROPPING, KEEP, METHOD, SEARCH, end_of, graph_of, said
 
-from vrag.agent.events import ImageShown, InvalidAction, MemoryUpdated, PassageShown
+from vrag.agent.actions import Flag
+from vrag.agent.events import ImageShown, InvalidAction, MemoryUpdated, ModelCalled, PassageShown
 from vrag.agent.memory import MemoryOptions
 from vrag.agent.policy import Picture, Role, Text
 from vrag.agent.prompts import prompt
@@ -141,9 +142,7 @@ def test_a_later_search_that_finds_the_same_is_shown_it_again_and_remembers_it_o
         ((searches("a", parents=["nowhere"]),), "no node 'nowhere'"),
         ((SEARCH, KEEP, searches("report", "prices")), "already"),
         ((SEARCH, KEEP, searches("other", "PASSENGERS, ferry!")), "has searched for that already"),
-        ((SEARCH, memorizes(note("Text 1"), note("Picture 1"))), "Picture 2 is missing"),
         ((SEARCH, memorizes(note("Picture 7"))), "returned no Picture 7"),
-        ((SEARCH, memorizes(note("Text 1"), note("Picture 1", 6), note("Picture 2"))), "from 1 to 5"),
         ((SEARCH, memorizes(note("Text 1"), note("Picture 1", 1), note("Picture 1", 1))), "Picture 1 twice"),
         ((memorizes(),), "No results are waiting"),
         ((SEARCH, answers("nowhere")), "no node 'nowhere'"),
@@ -152,15 +151,33 @@ def test_a_later_search_that_finds_the_same_is_shown_it_again_and_remembers_it_o
         (("<think>forever",), "never closed"),
         ((call("add_search_node", id="a", parent_ids=["root"], query="  "),), "query"),
         ((call("open_file", path="/etc/passwd"),), "no tool 'open_file'"),
-        (
-            (call("add_search_node", id="a", parent_ids=["root"], query="x", path="/etc"),),
-            "no argument 'path'",
-        ),
         ((SEARCH, KEEP, enlarges("c", "report", "Picture 1", [0, 0, 90, 90])), "no tool 'add_crop_node'"),
     ],
 )
 def test_a_fault_is_named_and_the_run_goes_on(replies: Sequence[str], reason: str) -> None:
     assert reason in refusal(*replies)
+
+
+@pytest.mark.parametrize(
+    ("replies", "reason"),
+    [
+        ((SEARCH, memorizes(note("Text 1"), note("Picture 1"))), "Picture 2 is missing"),
+        ((SEARCH, memorizes(note("Text 1"), note("Picture 1", 6), note("Picture 2"))), "from 1 to 5"),
+        (
+            (call("add_search_node", id="a", parent_ids=["root"], query="x", path="/etc"),),
+            "no argument 'path'",
+        ),
+        ((call("add_search_node", id="Fares, 2023", parent_ids=["root"], query="x"),), "1 to 64 letters"),
+        ((call("add_search_node", id="a", query="x"),), "parent_ids is missing"),
+    ],
+)
+def test_what_breaks_the_schema_and_is_clear_is_repaired_unless_that_is_off(
+    replies: Sequence[str], reason: str
+) -> None:
+    events, _ = events_of(METHOD, *replies, answers("root"))
+    assert not of(InvalidAction, events)
+    assert [event.step for event in of(ModelCalled, events) if Flag.REPAIRED in event.flags] == [len(replies)]
+    assert reason in refusal(*replies, method=Vimrag(repair=False))
 
 
 @pytest.mark.parametrize(
@@ -170,7 +187,7 @@ def test_a_fault_is_named_and_the_run_goes_on(replies: Sequence[str], reason: st
         ([90000, 0, 90100, 90], "Picture 1", "outside the picture"),
         ([0, 0, 1, 1], "Picture 1", "too small"),
         ([1, 2, 3], "Picture 1", "four numbers"),
-        ("1, 2, 3, 4", "Picture 1", "four numbers"),
+        ("1, 2, 3", "Picture 1", "four numbers"),
         ([0, 0, 90, 90], "Picture 9", "No parent remembers Picture 9"),
         ([0, 0, 90, 90], "Text 1", "No parent remembers Text 1"),
         ([0, 0, 90, 90], "Video 1", "No parent remembers Video 1"),

@@ -271,6 +271,10 @@ def test_boxes_are_read_in_the_space_of_the_profile() -> None:
         "qwen3-vl": [0, 0, 500, 250],
         "fractions": [0, 0, 0.5, 0.25],
         "y-first": [0, 0, 250, 500],
+        "glm-v": [0, 0, 500, 250],
+        "internvl": [0, 0, 500, 250],
+        "gemini": [0, 0, 250, 500],
+        "claude": [0, 0, shown.width / 2, shown.height / 4],
         "vrag-rl": [0, 0, shown.width / 2, shown.height / 4],
         "unidoc-rl": [0, 0, shown.width / 2, shown.height / 4],
     }

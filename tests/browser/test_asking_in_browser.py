@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from browsing import KAYAK, PASSENGERS, check_spot
@@ -10,6 +11,7 @@ from hosting import ANSWER, SEARCH
 from playwright.sync_api import expect
 
 if TYPE_CHECKING:
+    import pytest
     from browsing import Desk, Opener
 
 
@@ -22,6 +24,20 @@ def test_a_question_is_answered_on_the_page(desk: Desk, visit: Opener) -> None:
     expect(page).to_have_url(re.compile(r"#/runs/[0-9a-f-]+$"))
     expect(page.locator("#past-runs")).to_contain_text(KAYAK)
     expect(page.locator("#meter")).to_be_visible()
+
+
+def test_what_is_not_known_about_a_model_stands_under_the_question(
+    desk: Desk, visit: Opener, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    notice = "The family of <b>the model</b> is not known: crops may show the wrong place."
+    answering = type(desk.answers)
+    known = answering.agent
+    monkeypatch.setattr(
+        answering, "agent", lambda one, choice: replace(known(one, choice), notices=(notice,))
+    )
+    opened = visit(desk.address)
+    opened.ask(KAYAK)
+    expect(opened.page.get_by_role("note")).to_have_text(notice)
 
 
 def test_a_citation_opens_its_page_with_the_rectangle_on_the_spot(desk: Desk, visit: Opener) -> None:

@@ -54,6 +54,27 @@ def test_the_seeds_own_example_is_read() -> None:
     )
 
 
+def test_a_box_slightly_beyond_its_page_is_cut_and_reported(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    rows = [row(uid="a"), row(uid="b", regions=[{"page": 2, "box": [-0.0004, 0.5, 0.5, 1.0003]}])]
+    (tmp_path / "set.json").write_text(json.dumps(rows), encoding="utf-8")
+
+    read = read_cases(tmp_path / "set.json")
+
+    assert read[1].regions == (Region(2, Box.unit(0, 0.5, 0.5, 1)),)
+    (record,) = caplog.records
+    assert "set.json: gold boxes of 1 questions reach beyond their page, by 0.0004" in record.getMessage()
+    assert "the first is that of 'b'" in record.getMessage()
+
+
+def test_the_type_of_a_document_is_spelled_as_by_the_reference_and_read_in_both_spellings() -> None:
+    case = parsed(meta(doc_type="Guidebook"))
+
+    assert case.document_type == parsed(meta(document_type="Guidebook")).document_type == "Guidebook"
+    assert row_of(case)["meta_info"]["doc_type"] == "Guidebook"
+
+
 def test_examples_and_bare_lists_and_single_objects_are_the_same(tmp_path: Path) -> None:
     for value in ({"examples": [row()]}, [row()], row()):
         (tmp_path / "set.json").write_text(json.dumps(value), encoding="utf-8")
@@ -101,6 +122,11 @@ def test_regions_are_read_with_their_corners_put_in_order() -> None:
         (meta(source_type=[3]), "source_type.0"),
         (row(regions=[{"page": 1, "box": [0, 0, 1]}]), "regions.0.box"),
         (row(regions=[{"page": 1, "box": [0, 0, 1, 2]}]), "regions.0.box.3"),
+        (row(regions=[{"page": 1, "box": [0, 0, 1, 1.02]}]), "regions.0.box.3"),
+        (
+            row(regions=[{"page": 1, "box": [0, 0, 1, 1]}, {"page": 1, "box": [-0.02, 0, 1, 1]}]),
+            "regions.1.box.0",
+        ),
     ],
 )
 def test_bad_input_is_refused_with_its_place(value: Mapping[str, Any], message: str) -> None:

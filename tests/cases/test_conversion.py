@@ -14,15 +14,17 @@ from hypothesis import strategies as st
 from vrag.cases import (
     SOURCES,
     ParquetOptions,
+    case_of,
     open_cases,
     parquet_schema,
+    with_distinct_ids,
     write_cases,
     write_parquet,
 )
-from vrag.cases.labels import read_labels, write_labels
+from vrag.cases.labels import read_labels, read_types, write_labels, write_types
 from vrag.errors import CaseError
 from vrag.geometry import Box
-from vrag.types import Case, Region
+from vrag.types import AnswerFormat, Case, Region
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -31,7 +33,7 @@ if TYPE_CHECKING:
 pa: Any = importlib.import_module("pyarrow")
 parquet: Any = importlib.import_module("pyarrow.parquet")
 
-RAG = ParquetOptions(data_source="rag")
+RAG = ParquetOptions()
 
 words = st.text(st.characters(codec="utf-8", exclude_characters="\x00"), min_size=1, max_size=20)
 made_cases = st.lists(
@@ -44,6 +46,8 @@ made_cases = st.lists(
         reference_page=st.lists(st.integers(1, 500), max_size=4, unique=True).map(tuple),
         source_type=st.lists(words | st.just("Nan") | st.just("a####b"), max_size=3).map(tuple),
         query_type=words | st.just("") | st.just("Nan"),
+        document_type=words | st.just(""),
+        answer_format=st.sampled_from(AnswerFormat),
     ),
     max_size=5,
     unique_by=lambda case: case.uid,
@@ -62,12 +66,13 @@ CASE = Case(
 
 
 def test_the_columns_are_those_of_the_contract(tmp_path: Path) -> None:
-    write_parquet(tmp_path / "a.parquet", [CASE], RAG)
+    write_parquet(tmp_path / "a.parquet", [("rag", CASE)], RAG)
 
     written = parquet.read_schema(tmp_path / "a.parquet").remove_metadata()
 
     assert written == parquet_schema()
     pages = "list<element: int64>"
+    types = "source_type: list<element: string>, query_type: string, doc_type: string, answer_format: string"
     assert {field.name: str(field.type) for field in written} == {
         "id": "string",
         "prompt": "list<element: struct<role: string, content: string>>",
@@ -75,22 +80,23 @@ def test_the_columns_are_those_of_the_contract(tmp_path: Path) -> None:
         "ability": "string",
         "reward_model": "struct<style: string, ground_truth: string>",
         "extra_info": "struct<split: string, index: int64, answer: string, question: string, "
-        f"content_type: string, reason_type: string, file_name: string, reference_page: {pages}>",
+        f"content_type: string, reason_type: string, file_name: string, reference_page: {pages}, "
+        f"meta_info: struct<{types}>>",
         "file_name": "string",
         "reference_page": pages,
     }
 
 
 def test_a_row_says_what_the_trainer_asks_for(tmp_path: Path) -> None:
-    options = ParquetOptions(data_source="slidevqa_test", split="test", instruction="Search first.")
-    write_parquet(tmp_path / "a.parquet", [CASE], options)
+    options = ParquetOptions(split="test", instruction="Search first.")
+    write_parquet(tmp_path / "a.parquet", [("rag", CASE)], options)
 
     (row,) = parquet.read_table(tmp_path / "a.parquet").to_pylist()
 
     assert row == {
         "id": "u1",
         "prompt": [{"role": "user", "content": "Search first.\nHow many?"}],
-        "data_source": "slidevqa_test",
+        "data_source": "rag",
         "ability": "vqa",
         "reward_model": {"style": "rule", "ground_truth": "84,210"},
         "extra_info": {
@@ -102,6 +108,12 @@ def test_a_row_says_what_the_trainer_asks_for(tmp_path: Path) -> None:
             "reason_type": "Multi-Hop",
             "file_name": "a.pdf",
             "reference_page": [3, 5],
+            "meta_info": {
+                "source_type": ["Table", "Chart"],
+                "query_type": "Multi-Hop",
+                "doc_type": "",
+                "answer_format": "",
+            },
         },
         "file_name": "a.pdf",
         "reference_page": [3, 5],
@@ -110,7 +122,9 @@ def test_a_row_says_what_the_trainer_asks_for(tmp_path: Path) -> None:
 
 def test_a_case_without_pages_has_an_empty_list_and_no_null(tmp_path: Path) -> None:
     write_parquet(
-        tmp_path / "a.parquet", [replace(CASE, reference_page=(), source_type=(), query_type="")], RAG
+        tmp_path / "a.parquet",
+        [("rag", replace(CASE, reference_page=(), source_type=(), query_type=""))],
+        RAG,
     )
 
     (row,) = parquet.read_table(tmp_path / "a.parquet").to_pylist()
@@ -120,13 +134,16 @@ def test_a_case_without_pages_has_an_empty_list_and_no_null(tmp_path: Path) -> N
 
 
 @settings(max_examples=40, deadline=None)
-@given(cases=made_cases)
+@given(
+    cases=made_cases,
+    data_source=st.sampled_from(["rag", "vidoseek", "slidevqa_train", "slidevqa_test", "mmlongdoc"]),
+)
 def test_cases_come_back_from_parquet_as_they_were(
-    cases: list[Case], tmp_path_factory: pytest.TempPathFactory
+    cases: list[Case], data_source: str, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     path = tmp_path_factory.mktemp("round") / "a.parquet"
 
-    assert write_parquet(path, cases, RAG) == len(cases)
+    assert write_parquet(path, [(data_source, case) for case in cases], RAG) == len(cases)
 
     if cases:
         source, read = open_cases(path)
@@ -161,8 +178,8 @@ def test_labels_come_back_whatever_they_are(labels: list[str]) -> None:
 
 
 def test_rows_are_written_in_groups_and_read_in_batches(tmp_path: Path) -> None:
-    options = ParquetOptions(data_source="rag", row_group=10)
-    cases = (replace(CASE, uid=f"u{number}") for number in range(25))
+    options = ParquetOptions(row_group=10)
+    cases = (("rag", replace(CASE, uid=f"u{number}")) for number in range(25))
 
     assert write_parquet(tmp_path / "a.parquet", cases, options) == 25
 
@@ -174,13 +191,13 @@ def test_rows_are_written_in_groups_and_read_in_batches(tmp_path: Path) -> None:
 def test_cases_are_written_while_they_come(tmp_path: Path) -> None:
     sizes: list[int] = []
 
-    def slowly() -> Iterator[Case]:
+    def slowly() -> Iterator[tuple[str, Case]]:
         for number in range(30):
             (unfinished,) = tmp_path.iterdir()
             sizes.append(unfinished.stat().st_size)
-            yield replace(CASE, uid=f"u{number}", query=Random(number).randbytes(9_000).hex())
+            yield "rag", replace(CASE, uid=f"u{number}", query=Random(number).randbytes(9_000).hex())
 
-    write_parquet(tmp_path / "a.parquet", slowly(), ParquetOptions(data_source="rag", row_group=10))
+    write_parquet(tmp_path / "a.parquet", slowly(), ParquetOptions(row_group=10))
 
     assert sizes[25] > sizes[15] > sizes[5]
 
@@ -196,7 +213,9 @@ def test_a_failure_midway_leaves_the_former_file(tmp_path: Path, name: str, fail
         raise failure
 
     def write() -> int:
-        return write_cases(target, broken()) if name == "a.json" else write_parquet(target, broken(), RAG)
+        if name == "a.json":
+            return write_cases(target, broken())
+        return write_parquet(target, (("rag", case) for case in broken()), RAG)
 
     with pytest.raises(type(failure)):
         write()
@@ -210,13 +229,13 @@ def test_a_place_that_cannot_be_written_is_named(tmp_path: Path, place: str) -> 
     (tmp_path / "folder.parquet").mkdir()
 
     with pytest.raises(CaseError, match="cannot be written"):
-        write_parquet(tmp_path / place, [CASE], RAG)
+        write_parquet(tmp_path / place, [("rag", CASE)], RAG)
 
 
 def test_words_that_are_no_text_are_refused_and_leave_nothing(tmp_path: Path) -> None:
     """As a shell hands them over that was given a byte which is no UTF-8."""
     with pytest.raises(CaseError, match="not text in UTF-8"):
-        write_parquet(tmp_path / "a.parquet", [CASE], ParquetOptions(data_source="\udcff"))
+        write_parquet(tmp_path / "a.parquet", [("rag", CASE)], ParquetOptions(split="\udcff"))
 
     assert not list(tmp_path.iterdir())
 
@@ -258,3 +277,40 @@ def test_every_name_of_a_data_source_seen_in_the_reference_is_one_of_ours() -> N
     ours = {source.data_source(split) for source in SOURCES.values() for split in ("train", "test")}
 
     assert {"slidevqa_train", "slidevqa_test", "mmlongdoc", "vidoseek", "rag"} <= ours
+
+
+REFERENCE_TYPES: list[tuple[str, dict[str, Any], str, str]] = [
+    # What the reference's hf_dataset_convert.py wrote, run as it is: data source, meta_info, its two columns.
+    ("slidevqa_test", {"query_type": "Single-Hop_Single-Span"}, "SingleSpan", "SingleHop"),
+    ("slidevqa_test", {"query_type": "Single-Hop_Multi-Span"}, "MultiSpan", "SingleHop"),
+    ("slidevqa_test", {"query_type": "Multi-Hop_Non-Span"}, "NonSpan", "MultiHop"),
+    ("mmlongdoc", {"source_type": ["Chart"], "doc_type": "Guidebook"}, "Chart", "Guidebook"),
+    ("mmlongdoc", {"source_type": ["Table", "Chart"], "doc_type": "Plan"}, "Table####Chart", "Plan"),
+    ("mmlongdoc", {"source_type": [], "doc_type": "Plan"}, "", "Plan"),
+    ("vidoseek", {"source_type": "Text", "query_type": "Multi-Hop"}, "Text", "Multi-Hop"),
+]
+
+
+@pytest.mark.parametrize(("data_source", "meta", "content_type", "reason_type"), REFERENCE_TYPES)
+def test_types_stand_where_the_reference_writes_them(
+    data_source: str, meta: dict[str, Any], content_type: str, reason_type: str
+) -> None:
+    case = case_of(
+        {"uid": "1", "query": "?", "reference_answer": "4", "meta_info": {"file_name": "a.pdf", **meta}}, "it"
+    )
+
+    assert write_types(case, data_source) == (content_type, reason_type)
+    assert write_types(case, "slidevqa_train") == ("Nan", "Nan")
+    row = {"file_name": "a.pdf", **read_types(content_type, reason_type, data_source)}
+    again = case_of({"uid": "1", "query": "?", "reference_answer": "4", "meta_info": row}, "it")
+    assert again == case
+
+
+def test_ids_that_two_files_share_are_told_apart() -> None:
+    one, other = CASE, replace(CASE, query="And how many here?")
+
+    found = list(with_distinct_ids([("slidevqa_test", one), ("mmlongdoc", other)]))
+
+    assert [case.uid for _, case in found] == ["u1", "mmlongdoc-u1"]
+    with pytest.raises(CaseError, match="more than once in rag"):
+        list(with_distinct_ids([("rag", one), ("rag", other), ("rag", other)]))

@@ -28,6 +28,7 @@ from vrag.chat import (
 )
 from vrag.chat.draft import Draft
 from vrag.chat.gate import Gate
+from vrag.chat.request import request_body
 from vrag.errors import ModelError
 
 # What is asked, and what comes back
@@ -101,6 +102,9 @@ def test_every_option_arrives_under_the_name_that_servers_know() -> None:
     assert {name: body[name] for name in expected} == expected
 
 
+SWITCHES = ("enable_thinking", "chat_template_kwargs", "reasoning_effort", "reasoning")
+
+
 @pytest.mark.parametrize(
     ("options", "sent"),
     [
@@ -122,6 +126,18 @@ def test_every_option_arrives_under_the_name_that_servers_know() -> None:
             ),
             {"chat_template_kwargs": {"x": 1, "enable_thinking": False}},
         ),
+        (
+            ChatOptions(thinking=False, thinking_switch=ThinkingSwitch.EFFORT),
+            {"reasoning_effort": "none"},
+        ),
+        (
+            ChatOptions(thinking=True, thinking_switch=ThinkingSwitch.EFFORT),
+            {"reasoning_effort": "medium"},
+        ),
+        (
+            ChatOptions(thinking=True, thinking_switch=ThinkingSwitch.REASONING),
+            {"reasoning": {"enabled": True}},
+        ),
     ],
 )
 def test_thinking_is_switched_where_the_server_looks_for_it(
@@ -130,7 +146,7 @@ def test_thinking_is_switched_where_the_server_looks_for_it(
     with ChatServer([Say("yes")]) as server:
         ask(client(server), options)
         body = server.requests[0].body
-    found = {name: body[name] for name in ("enable_thinking", "chat_template_kwargs") if name in body}
+    found = {name: body[name] for name in SWITCHES if name in body}
     assert found == sent
 
 
@@ -197,6 +213,26 @@ def test_max_tokens_goes_by_its_new_name_where_the_old_one_is_refused() -> None:
     with ChatServer(script) as server:
         ask(client(server), ChatOptions(max_tokens=99))
         assert server.requests[-1].body["max_completion_tokens"] == 99
+
+
+def test_openai_is_sent_the_new_name_from_the_beginning() -> None:
+    messages = [ChatMessage("user", (ChatText("Hello"),))]
+    chat = OpenAIChat("https://api.openai.com/v1", "gpt-5.1", api_key="k")
+    sent = json.loads(request_body("gpt-5.1", messages, ChatOptions(max_tokens=9), chat.left_out))
+    assert (sent.get("max_tokens"), sent["max_completion_tokens"]) == (None, 9)
+    assert not OpenAIChat("http://localhost:8000/v1", "gpt-5.1").left_out
+
+
+@pytest.mark.parametrize("name", ["temperature", "top_p"])
+def test_sampling_of_which_a_model_has_one_value_is_left_out(name: str) -> None:
+    def script(asked: Asked) -> Say | Refuse:
+        said = f"Unsupported value: '{name}' does not support 0 with this model. Only the default (1) is."
+        return Refuse(400, said) if name in asked.body else Say("yes")
+
+    with ChatServer(script) as server:
+        ask(client(server), ChatOptions(temperature=0, top_p=0.5))
+        kept = {"temperature", "top_p"} & server.requests[-1].body.keys()
+    assert kept == {"temperature", "top_p"} - {name}
 
 
 def test_a_switch_for_thinking_that_the_server_refuses_is_an_error_not_left_out() -> None:

@@ -6,10 +6,12 @@ import asyncio
 import json
 import time
 from contextlib import aclosing
+from typing import TYPE_CHECKING
 
 import pytest
 from asking import ASK, QUICK, TEXT, ask, client, error_of, heard, parts_of, reply_of
 from chat_server import Asked, ChatServer, Cut, Hang, Raw, Refuse, Reply, Say
+from model_servers import JsonServer
 
 from vrag.chat import (
     ChatDelta,
@@ -20,9 +22,17 @@ from vrag.chat import (
     ChatTimeouts,
     OpenAIChat,
 )
-from vrag.chat.faults import seconds_asked
-from vrag.errors import ContextTooLong, ModelError, SettingsError
+from vrag.chat.faults import Complaint, failure_of, seconds_asked
+from vrag.doctor import Status
+from vrag.doctor.endpoint import check_address
+from vrag.errors import ContextTooLong, ModelError, ServerError, SettingsError
+from vrag.search.connection import Connection
 
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+SPOKEN = b'data: {"choices": [{"delta": {"content": "yes"}}]}\n\n'
 KEY = "sk-a-key-that-must-not-be-seen"
 
 
@@ -40,7 +50,8 @@ KEY = "sk-a-key-that-must-not-be-seen"
         (Refuse(425), "425"),
         (Cut(), "broke off"),
         (Say(TEXT, cut=3), "broke off"),
-        (Say(TEXT, finish=None), "middle of a reply"),
+        (Say("", finish=None), "middle of a reply"),
+        (Raw((SPOKEN,), framed=False), "middle of a reply"),
         (Say(TEXT, finish="abort"), "abort"),
         (Say(TEXT, garbage=3), "no JSON"),
         (Say(TEXT, error=3), "the engine died"),
@@ -307,6 +318,83 @@ def test_a_conversation_that_does_not_fit_is_told_apart(message: str) -> None:
         assert len(server.requests) == 1
 
 
+@pytest.mark.parametrize(
+    "message",
+    [
+        # vLLM
+        "The prompt (total length 25938) is too long to fit into the model (context length 4096).",
+        "This model's maximum context length is 262144 tokens. However, you requested 128000 output tokens",
+        "Prompt length of 16601 is longer than the maximum model length 10000.",
+        # SGLang
+        "Input length (160062 tokens) exceeds the maximum allowed length (59862 tokens).",
+        "Requested token count exceeds the model's maximum context length of 262144 tokens.",
+        "Multimodal prompt is too long after expanding multimodal tokens. After expanding 5192 => 6153.",
+        # llama.cpp, and Ollama with it
+        "request (18995 tokens) exceeds the available context size (4096 tokens), try increasing it",
+        "request (53192 tokens) exceeds context size (50176 tokens)",
+        "input exceeds context length",
+        # LM Studio
+        "Trying to keep the first 10136 tokens when context the overflows.",
+        "The number of tokens to keep from the initial prompt is greater than the context length.",
+        # Gemini, Anthropic, Ark
+        "The input token count (1200293) exceeds the maximum number of tokens allowed (1048576).",
+        "prompt is too long: 210000 tokens > 200000 maximum",
+        "Input length 203743 exceeds the maximum length 202752",
+    ],
+)
+def test_the_words_of_other_servers_for_it_are_known(message: str) -> None:
+    failure = failure_of(Complaint(400, message), "http://x/v1")
+    assert isinstance(failure, ContextTooLong)
+    assert "longer than the model" in failure.message
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "At most 1 image(s) may be provided in one request.",
+        "At most 12 images may be provided in one prompt.",
+        "You set or defaulted to image=4 in --limit-mm-per-prompt, but passed 10 image items.",
+        "Too many images in the request: 17",
+    ],
+)
+def test_too_many_pictures_are_told_apart_with_what_to_do(message: str) -> None:
+    failure = failure_of(Complaint(400, message), "http://x/v1")
+    assert isinstance(failure, ContextTooLong)
+    assert "so many pictures" in failure.message
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "At most 0 image(s) may be provided in one prompt.",
+        "max_tokens must be at least 1",
+        "Invalid image: the length of its side exceeds the limit",
+        "unknown field: context",
+    ],
+)
+def test_other_complaints_are_no_matter_of_length(message: str) -> None:
+    assert not isinstance(failure_of(Complaint(400, message), "http://x/v1"), ContextTooLong)
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        Say(TEXT, finish=None),
+        Raw((SPOKEN,)),
+        Raw((SPOKEN.rstrip(),)),
+        Raw((SPOKEN, b"data: [DONE]\n\n"), framed=False),
+        Raw((b'{"choices": [{"message": {"content": "yes"}}]}',), "application/json"),
+    ],
+)
+def test_a_reply_that_ends_properly_counts_although_the_server_does_not_say_why_it_ends(reply: Reply) -> None:
+    with ChatServer([reply]) as server:
+        parts = ask(client(server))
+        assert len(server.requests) == 1
+    whole = parts[-1]
+    assert isinstance(whole, ChatReply)
+    assert (bool(whole.text), whole.finish) == (True, "")
+
+
 def test_a_conversation_that_does_not_fit_is_told_apart_inside_a_stream() -> None:
     problem = {"error": {"message": "longer than the maximum model length of 4096", "code": 400}}
     with ChatServer([Raw((b"data: " + json.dumps(problem).encode() + b"\n\n",))]) as server:
@@ -424,3 +512,33 @@ def test_an_address_of_any_honest_form_is_taken(address: str) -> None:
 def test_an_address_is_taken_with_or_without_its_endpoint(tail: str) -> None:
     with ChatServer([Say("yes")]) as server:
         assert reply_of(ask(OpenAIChat(server.url + tail, "scripted"))).text == "yes"
+
+
+@pytest.fixture
+def plain() -> Iterator[str]:
+    """Address of a server that speaks HTTP without TLS, called by `https`."""
+    with JsonServer({"GET /v1/models": {"data": []}}) as server:
+        yield server.url.replace("http:", "https:")
+
+
+def test_a_server_without_tls_is_answered_with_its_address_at_once(plain: str) -> None:
+    chat = OpenAIChat(plain, "any", retries=QUICK)
+    with pytest.raises(ModelError) as told:
+        ask(chat)
+    assert told.value.hint.endswith(f"write {plain.replace('https:', 'http:')}")
+    with pytest.raises(ModelError) as listed:
+        asyncio.run(chat.models())
+    assert listed.value.hint == told.value.hint
+
+
+def test_the_same_is_said_of_a_search_server_and_by_the_doctor(plain: str) -> None:
+    connection = Connection(
+        plain.removesuffix("/v1"), token=None, timeout=5, retries=3, backoff=0.01, transport=None
+    )
+    with pytest.raises(ServerError) as told:
+        connection.ask("GET", "/search", 100)
+    assert f"write {plain.removesuffix('/v1').replace('https:', 'http:')}" in told.value.hint
+    check = check_address(plain, 5)
+    assert check.status is Status.FAILED
+    assert f"write {plain.replace('https:', 'http:')}" in check.hint
+    assert check_address(plain.replace("https:", "http:"), 5).status is Status.OK

@@ -97,6 +97,30 @@ def test_source_and_split_can_be_named(corpus: Path, tmp_path: Path) -> None:
     assert (other["data_source"], other["extra_info"]["split"]) == ("emblems", "train")
 
 
+def test_several_files_become_one_in_their_order(corpus: Path, tmp_path: Path) -> None:
+    target = tmp_path / "all.parquet"
+    sources = ("--data-source", "emblems", "--data-source", "emblems_held_out")
+    said = run("convert", corpus / "train.json", corpus / "held_out.json", target, *sources, "--json")
+
+    rows = parquet.read_table(target).to_pylist()
+    assert json.loads(said)["cases"] == len(rows) == 12
+    assert [row["data_source"] for row in rows] == ["emblems"] * 9 + ["emblems_held_out"] * 3
+    assert [row["extra_info"]["index"] for row in rows] == list(range(12))
+
+
+def test_the_last_of_several_files_is_not_overwritten_by_accident(corpus: Path, tmp_path: Path) -> None:
+    held_out = corpus / "held_out.json"
+    before = held_out.read_bytes()
+
+    with pytest.raises(SettingsError, match="exists"):
+        run("convert", corpus / "train.json", corpus / "train.json", held_out)
+    assert held_out.read_bytes() == before
+
+    run("convert", corpus / "train.json", held_out, tmp_path / "a.json")
+    run("convert", corpus / "train.json", held_out, tmp_path / "a.json", "--overwrite")
+    assert len(read_cases(tmp_path / "a.json")) == 12
+
+
 def test_stats_tells_a_clean_split_from_a_leak(corpus: Path) -> None:
     clean = run("stats", corpus / "train.json", corpus / "held_out.json")
 
@@ -156,6 +180,8 @@ def test_what_cannot_be_done_is_refused_with_a_reason(
         (("synthesize", "{here}/new", "--held-out", "1.5"), "held out"),
         (("synthesize", "{here}/new", "--documents", "999"), "256"),
         (("convert", "{here}/a.json", "{here}/b.csv"), r"\.csv"),
+        (("convert", "{here}/a.json"), "OUT is missing"),
+        (("convert", "{here}/a.json", "{here}/b.json", "--from", "rag", "--from", "rag"), "2 times for 1"),
         (("convert", "{here}/a.json", "{here}/b.json", "--from", "webqa"), "webqa"),
         (("stats", "{here}/a.json", "--from", "webqa"), "webqa"),
         (("stats", "{here}/a.json", "{here}/./a.json"), "named twice"),

@@ -60,9 +60,8 @@ def test_a_skilled_script_is_always_right(desk: Path, tmp_path: Path, agent: str
 
 def test_it_goes_on_with_the_same_options_and_refuses_others(desk: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
-    write_parquet(
-        tmp_path / "q.parquet", read_cases(desk / "train.json"), ParquetOptions(data_source="synthetic")
-    )
+    cases = [("synthetic", case) for case in read_cases(desk / "train.json")]
+    write_parquet(tmp_path / "q.parquet", cases, ParquetOptions())
     assert demonstrated(desk, out, "-n", "2", cases=tmp_path / "q.parquet").exit_code == 0
     more = demonstrated(desk, out, "-n", "5", "--json")
     assert json.loads(more.stdout) == {"folder": str(out), "runs": 5, "new": 3, "failed": 0}

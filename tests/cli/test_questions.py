@@ -25,7 +25,7 @@ def desk(tmp_path_factory: pytest.TempPathFactory) -> Path:
     rows = [row_of(case) for case in cases]
     (folder / "questions.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     (folder / "questions").write_text(json.dumps(rows))
-    write_parquet(folder / "questions.parquet", cases, ParquetOptions(data_source="rag"))
+    write_parquet(folder / "questions.parquet", [("rag", case) for case in cases], ParquetOptions())
     return folder
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shlex
+import shutil
 import signal
 import subprocess
 import sys
@@ -15,6 +16,7 @@ import pytest
 from chat_server import ChatServer, Hang
 from typer.testing import CliRunner
 
+from vrag.agent.runs import RunStore
 from vrag.cli import app
 
 if TYPE_CHECKING:
@@ -69,9 +71,17 @@ def ended_by(number: signal.Signals, desk: Path, server: ChatServer, *arguments:
     return process.returncode, out, err
 
 
-def test_ctrl_c_leaves_one_object_where_json_was_asked_for(desk: Path, server: ChatServer) -> None:
-    status, out, err = ended_by(signal.SIGINT, desk, server, "--json")
-    assert status == 130
+STOPS = pytest.mark.parametrize(
+    ("number", "expected"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)], ids=["Ctrl-C", "SIGTERM"]
+)
+
+
+@STOPS
+def test_a_stop_leaves_one_object_where_json_was_asked_for(
+    desk: Path, server: ChatServer, number: signal.Signals, expected: int
+) -> None:
+    status, out, err = ended_by(number, desk, server, "--json")
+    assert status == expected
     told = json.loads(out)
     assert (told["answer"], told["stop_reason"], told["question"]) == (None, "cancelled", QUESTION)
     assert told["run"] in err
@@ -88,9 +98,12 @@ def test_so_does_ctrl_c_before_the_question_is_asked(monkeypatch: pytest.MonkeyP
     assert json.loads(done.stdout).keys() == {"failure", "hint"}
 
 
-def test_what_is_said_on_ctrl_c_leads_to_the_run(desk: Path, server: ChatServer) -> None:
-    status, _, err = ended_by(signal.SIGINT, desk, server)
-    assert status == 130
+@STOPS
+def test_what_is_said_on_a_stop_leads_to_the_run(
+    desk: Path, server: ChatServer, number: signal.Signals, expected: int
+) -> None:
+    status, _, err = ended_by(number, desk, server)
+    assert status == expected
     command = shlex.split(" ".join(err.split("What was done is kept: ")[1].split()))
     shown = vrag(desk, *command[1 : command.index(COLLECTION) + 2])
     assert shown.returncode == 0, (err, shown.stderr)
@@ -133,3 +146,91 @@ def test_loading_all_commands_loads_no_models_and_no_index_engine() -> None:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     heavy = {"torch", "transformers", "lancedb", "pyarrow", "onnxruntime", "cv2", "fastapi"}
     assert not heavy.intersection(done.stdout.split())
+
+
+STOPPED_ITSELF = """
+import os, signal, sys
+{setup}
+from vrag.cli import main
+{where}
+sys.argv = ["vrag", *sys.argv[1:]]
+main()
+"""
+AT_THE_THIRD_FILE = """
+from vrag.index import build
+take, taken = build._Addition._take, []
+def stopping(self, one):
+    take(self, one)
+    taken.append(one)
+    if len(taken) == 3:
+        os.kill(os.getpid(), signal.SIGTERM)
+build._Addition._take = stopping
+"""
+
+
+def stopped_itself(desk: Path, where: str, *arguments: str, setup: str = "") -> tuple[int, str]:
+    """Runs a command in a process that sends itself SIGTERM at a given point; status and what was said."""
+    code = STOPPED_ITSELF.format(setup=setup, where=where)
+    line = [sys.executable, "-c", code, *arguments]
+    done = subprocess.run(
+        line, capture_output=True, text=True, cwd=desk, env=environment(desk), check=False, timeout=120
+    )
+    return done.returncode, done.stderr
+
+
+def test_sigterm_while_files_are_added_keeps_what_is_done(tmp_path: Path) -> None:
+    (tmp_path / "folder").mkdir()
+    for number in range(6):
+        (tmp_path / "folder" / f"{number}.md").write_text(f"Ferry number {number}.\n")
+    status, said = stopped_itself(tmp_path, AT_THE_THIRD_FILE, "index", "add", "folder", "-c", "kept")
+    assert status == 143, said
+    assert "Stopped. What was finished is kept; the same command goes on from there." in " ".join(
+        said.split()
+    )
+    assert "Traceback" not in said
+    assert vrag(tmp_path, "index", "verify", "-c", "kept").returncode == 0
+    again = vrag(tmp_path, "index", "add", "folder", "-c", "kept")
+    assert again.returncode == 0
+    listed = json.loads(vrag(tmp_path, "search", "ferry", "-c", "kept", "--json").stdout)
+    assert len(listed["hits"]) == 6
+
+
+WAITING = """
+import asyncio
+from vrag.cli import program
+@program.app.command("wait")
+def wait(ignored: bool = False) -> None:
+    async def long() -> None:
+        asyncio.get_running_loop().call_later(0.1, os.kill, os.getpid(), signal.SIGTERM)
+        try:
+            await asyncio.sleep(100)
+        except asyncio.CancelledError:
+            print("cancelled in order", file=sys.stderr)
+            raise SystemExit(130) from None
+    asyncio.run(long())
+"""
+
+
+@pytest.mark.parametrize(
+    "setup", ["", "signal.signal(signal.SIGINT, signal.SIG_IGN)"], ids=["", "background"]
+)
+def test_sigterm_cancels_work_in_an_event_loop_as_ctrl_c_does(tmp_path: Path, setup: str) -> None:
+    """Also in a process that a shell started in the background, where Ctrl-C is ignored."""
+    status, said = stopped_itself(tmp_path, WAITING, "wait", setup=setup)
+    assert (status, said) == (143, "cancelled in order\n")
+
+
+def test_a_process_in_the_background_goes_on_ignoring_ctrl_c(tmp_path: Path) -> None:
+    where = WAITING.replace("signal.SIGTERM)", "signal.SIGINT)").replace("sleep(100)", "sleep(0.3)")
+    ignored = "signal.signal(signal.SIGINT, signal.SIG_IGN)"
+    assert stopped_itself(tmp_path, where, "wait", setup=ignored) == (0, "")
+    assert stopped_itself(tmp_path, where, "wait") == (130, "cancelled in order\n")
+
+
+def test_a_run_that_is_just_starting_is_not_called_damaged(desk: Path) -> None:
+    with RunStore(desk / COLLECTION / "runs").record() as recording:
+        listed = json.loads(vrag(desk, "runs", "list", "--json", "-c", COLLECTION).stdout)
+        assert listed[0] == {"run": recording.id, "ended": "starting", "question": "", "answer": ""}
+        shown = vrag(desk, "runs", "show", "last", "-c", COLLECTION)
+        assert (shown.returncode, "just starting" in " ".join(shown.stderr.split())) == (1, True)
+    shutil.rmtree(recording.directory)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -10,9 +11,11 @@ from rich.console import Console
 
 from vrag.agent.events import (
     AnswerGiven,
+    GraphChanged,
     InvalidAction,
     ModelCalled,
     ModelRetried,
+    PassageShown,
     RunFailed,
     RunSettings,
     RunStarted,
@@ -20,14 +23,17 @@ from vrag.agent.events import (
     SearchReturned,
     StopReason,
     ThoughtDelta,
+    ThoughtGiven,
     UsageReported,
 )
+from vrag.agent.graph import Graph, Node, NodeKind
 from vrag.agent.limits import Limits
 from vrag.agent.policy import FinishReason
 from vrag.agent.runs import RunState, RunStore, StoredRun
 from vrag.assemble import open_agent
 from vrag.cli import display
 from vrag.cli.display import model_writes
+from vrag.cli.graph_tree import graph_tree
 from vrag.cli.telling import Teller, as_json, tell_end
 from vrag.settings import load_settings
 from vrag.testing import tiny_corpus
@@ -138,6 +144,16 @@ def test_an_answer_without_evidence_says_so(capsys: pytest.CaptureFixture[str], 
     assert "No evidence" not in ending(capsys, tmp_path, StopReason.ABSTAINED, Limits(), None)
 
 
+def test_notices_about_the_run_stand_with_its_answer(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    notice = "The family of the model is not known: crops may show the wrong place."
+    begun = started().model_copy(update={"notices": (notice,)})
+    end = AnswerGiven(**BASE, text="42", evidence=(), stop_reason=StopReason.ANSWERED)
+    assert f"Note: {notice}" in " ".join(said(capsys, tmp_path, begun, end).split())
+    assert as_json(StoredRun("0", tmp_path, (begun, end)))["notices"] == [notice]
+
+
 def test_replies_of_which_none_was_an_action_are_not_answered_with_more_of_them(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
@@ -214,3 +230,83 @@ def test_without_a_terminal_nothing_waits_on_the_screen(capsys: pytest.CaptureFi
     with model_writes("qwen", quiet=False) as waiting, waiting.aside():
         waiting.follow(used())
     assert capsys.readouterr() == ("", "")
+
+
+def test_a_step_without_a_thought_has_its_number_and_only_its_first_line_has(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def at(step: int) -> dict[str, Any]:
+        return {**BASE, "step": step}
+
+    lines = told(
+        capsys,
+        ThoughtGiven(**at(1), text="Think."),
+        SearchRequested(**at(1), query="one"),
+        SearchRequested(**at(2), query="two"),
+        PassageShown(**at(2), item="i", document="a.md", page=1),
+        InvalidAction(**at(3), reason="It is empty."),
+        SearchRequested(**at(10), query="ten"),
+    ).splitlines()
+    assert lines == [
+        "1. Think.",
+        "   search  one",
+        "2. search  two",
+        "   reading a.md, passage 1",
+        "3. refused It is empty.",
+        "   The reply was empty.",
+        "10. search  ten",
+    ]
+
+
+def graph_of(*nodes: tuple[str, tuple[str, ...], str]) -> Graph:
+    return Graph(
+        (
+            *Graph.of("How many passengers?").nodes,
+            *(
+                Node(
+                    id=name,
+                    kind=NodeKind.SEARCH,
+                    parents=parents,
+                    query=f"query of {name}",
+                    summary=summary,
+                    order=order,
+                )
+                for order, (name, parents, summary) in enumerate(nodes, 1)
+            ),
+        )
+    )
+
+
+def test_the_graph_is_a_tree_in_which_each_node_is_once_and_names_its_other_parents() -> None:
+    graph = graph_of(
+        ("first", ("root",), "Forty ferries were counted. " * 8),
+        ("second", ("root",), ""),
+        ("third", ("first", "second"), "\x1b[31mBoth.\x1b[0m"),
+    )
+    console = Console(width=80, record=True, file=io.StringIO())
+    console.print(graph_tree(graph))
+    text = console.export_text()
+    assert max(map(len, text.splitlines())) <= 80
+    assert [text.count(f"query of {name}") for name in ("first", "second", "third")] == [1, 1, 1]
+    assert "(also from second)" in text
+    lines = text.splitlines()
+    third = next(line for line in lines if "query of third" in line)
+    assert third.index("third") > next(line for line in lines if "query of first" in line).index("first")
+    assert "\x1b" not in text
+
+
+def test_what_was_found_at_a_node_is_told_once(capsys: pytest.CaptureFixture[str]) -> None:
+    graph = graph_of(("first", ("root",), "Forty."))
+    lines = told(capsys, *(GraphChanged(**BASE, graph=graph) for _ in range(2))).splitlines()
+    assert lines == ["2. summary Forty. → first"]
+
+
+def test_a_run_with_a_graph_ends_with_its_tree(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    agent = open_agent(load_settings(agent="vimrag").settings, tiny_corpus())
+    with RunStore(tmp_path).record() as recording:
+        events = list(agent.stream("How many passengers did the ferry carry?", save=recording.save))
+    stored = StoredRun(recording.id, recording.directory, tuple(events))
+    tell_end(stored, RunState.FINISHED)
+    said = capsys.readouterr().out
+    assert stored.trajectory.graph is not None
+    assert all(node.id in said for node in stored.trajectory.graph.nodes)

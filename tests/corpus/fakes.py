@@ -21,8 +21,8 @@ class ScriptedFile:
     """A file of text with one word per item: what happens to that item.
 
     `ok` succeeds, `bad` is refused, `odd` raises what nobody expects, `crash` ends the process, `hang`
-    sleeps for ever, `pid` gives the process id as its text, `picture` stores one, `slow` takes a
-    while, `eat` wants 16 GiB.
+    sleeps for ever, `spin` computes for ever, `pid` gives the process id as its text, `picture` stores one,
+    `slow` takes a while, `nap` a longer one, `eat` wants 16 GiB.
     The words `crash!` and `hang!` do so on opening.
     """
 
@@ -71,6 +71,11 @@ def _happen(word: str) -> None:
             os.abort()
         case "hang":
             time.sleep(1000)
+        case "spin":
+            while True:
+                pass
+        case "nap":
+            time.sleep(2.5)
         case "eat":
             bytearray(16 * 2**30)
         case "slow":

@@ -91,12 +91,36 @@ def test_a_crash_costs_the_item_it_happened_on(tmp_path: Path) -> None:
     assert all("crashed" in reason for reason in failures(conversions).values())
 
 
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is blocked is given up after twice the limit of processor time."""
+    monkeypatch.setattr("vrag.corpus.crew.WALL_FACTOR", 2.0)
+
+
+@pytest.mark.usefixtures("impatient")
 def test_a_hang_costs_the_item_it_happened_on_and_its_time_limit(tmp_path: Path) -> None:
     conversions = run(tmp_path, "ok ok ok hang ok ok", seconds=1.0)
     assert made(conversions) == [1, 2, 3, 5, 6]
-    assert failures(conversions) == {4: "It took longer than the time limit of 1 seconds."}
+    assert failures(conversions) == {4: "It took longer than the time limit of 2 seconds."}
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="has no limit of processor time")
+def test_an_endless_computation_costs_its_item_and_its_limit_of_processor_time(tmp_path: Path) -> None:
+    conversions = run(tmp_path, "ok ok ok spin ok ok", "ok spin!", seconds=1.0)
+    assert made(conversions) == [1, 2, 3, 5, 6]
+    reason = "It took longer than the time limit of 1 seconds of processor time."
+    assert {c.reason for c in conversions if isinstance(c, Failed)} == {reason}
+    assert failures(conversions).keys() == {4, None}
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="has no limit of processor time")
+def test_a_page_that_has_to_wait_for_the_processor_is_not_lost(tmp_path: Path) -> None:
+    """It takes longer than its limit, and no more processor time than that."""
+    conversions = run(tmp_path, "ok nap ok", seconds=1.0)
+    assert made(conversions) == [1, 2, 3]
+
+
+@pytest.mark.usefixtures("impatient")
 def test_a_file_that_crashes_or_hangs_on_opening_fails_as_a_whole(tmp_path: Path) -> None:
     conversions = run(tmp_path, "ok crash!", "ok hang!", "ok", seconds=1.0)
     whole = {c.source.name: c.reason for c in conversions if isinstance(c, Failed) and c.ordinal is None}

@@ -160,6 +160,12 @@ def test_an_absent_extra_is_skipped_with_what_it_means_and_how_to_get_it() -> No
     assert "pip install 'vrag-agent[video]'" in check.hint
 
 
+@pytest.mark.parametrize("module", ["no_such_parent.part", "json.no_such_part", "json.no_such_part.deeper"])
+def test_an_extra_of_which_the_parent_package_is_absent_is_skipped(module: str) -> None:
+    """fastapi brings `opentelemetry-api` and with it the parent of the exporters, but not the exporters."""
+    assert env.check_extra(env.Extra("otel", {module: "no-such"}, "no traces")).status is Status.SKIPPED
+
+
 def test_a_missing_package_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     needs = ["numpy>=2", "no-such-package>=1", "x>=1; extra == 'y'"]
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import typer
 from chat_server import ChatServer
-from doctor.seeing_server import Seeing
+from grounding.seeing_server import Seeing
 from typer.testing import CliRunner
 
 from vrag.cli.doctor import doctor

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from chat_server import Asked, ChatServer, Cut, Hang, Refuse, Reply, Say
-from doctor.seeing_server import Seeing
+from grounding.seeing_server import Seeing
 
 from vrag.doctor import CONVENTIONS, Check, Convention, Order, Status, examine_all
 from vrag.geometry import Space

@@ -29,6 +29,8 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
         tiny.colqwen2_modules(folder / "colqwen2-modules", folder / "colqwen2", folder / "colqwen2-base")
         tiny.colpali(folder / "colpali")
         tiny.qwen3_vl_embedding(folder / "qwen3-vl-embedding")
+        own = {"query": "Retrieve what answers the question.", "document": "Represent the input."}
+        tiny.qwen3_vl_embedding(folder / "qwen3-vl-tuned", prompts=own)
         tiny.qwen3_vl_reranker(folder / "qwen3-vl-reranker")
         tiny.gve(folder / "gve")
         tiny.text_embedder(folder / "text")

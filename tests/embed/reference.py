@@ -109,12 +109,34 @@ def colpali(folder: Path, image: Image | None = None, text: str = "") -> NDArray
         return unit(network.embedding_proj_layer(states))
 
 
+def states_of(folder: Path, kind: str, prompt: str) -> NDArray[np.float32]:
+    """The vector of a prompt of text, spelt out."""
+    return unit(run(whole(kind, folder).model, tokens(folder), prompt)[-1])
+
+
 def qwen3_vl(
-    folder: Path, instruction: str, text: str = "", image: Image | None = None
+    folder: Path,
+    instruction: str,
+    text: str = "",
+    image: Image | None = None,
+    frames: Sequence[tuple[float, Image]] = (),
 ) -> NDArray[np.float32]:
+    """The frames of a video with their seconds, in pairs; sides are multiples of 32."""
+    torch = load("torch")
     network = whole("Qwen3VLForConditionalGeneration", folder).model
-    shown, pixels = show(pictures(folder), image) if image else ("", {})
-    seen = f"<|vision_start|>{shown}<|vision_end|>" if image else ""
+    processor = pictures(folder)
+    processor.size = {"shortest_edge": 4 * 1024, "longest_edge": 1800 * 1024}
+    seen, pixels = "", dict[str, Any]()
+    if frames:
+        grid, patches = video(processor, [frame for _, frame in frames], 16)
+        tokens_of_step = VIDEO * (len(patches) // 4 // grid[0])
+        for (first, _), (second, _) in zip(frames[::2], frames[1::2], strict=True):
+            seen += f"<{(first + second) / 2:.1f} seconds><|vision_start|>{tokens_of_step}<|vision_end|>"
+        pixels |= {"pixel_values_videos": torch.tensor(patches), "video_grid_thw": torch.tensor([grid])}
+    if image:
+        shown, given = show(processor, image)
+        pixels |= given
+        seen += f"<|vision_start|>{shown}<|vision_end|>"
     prompt = f"<|im_start|>user\n{seen}{text}<|im_end|>\n<|im_start|>assistant\n"
     return unit(run(network, tokens(folder), SYSTEM.format(instruction) + prompt, **pixels)[-1])
 
@@ -129,21 +151,59 @@ def gve(
     seen, pixels = "", dict[str, Any]()
     if frames:
         grid, patches = video(processor, frames)
+        pixels["video_grid_thw"] = torch.tensor([grid])
         count = len(patches) // 4
         seen += f"<|vision_start|>{VIDEO * count}<|vision_end|>"
-        pixels |= {"pixel_values_videos": torch.tensor(patches), "video_grid_thw": torch.tensor([grid])}
+        pixels["pixel_values_videos"] = torch.tensor(patches)
         pixels["second_per_grid_ts"] = torch.tensor([2.0])
     if image:
         shown, given = show(processor, image)
         pixels |= given
         seen += f"<|vision_start|>{shown}<|vision_end|>"
     prompt = f"<|im_start|>user\n{seen}{text}<|im_end|>\n<|im_start|>assistant\n{closing}"
-    system = SYSTEM.format("You are a helpful assistant.")
-    return unit(run(network, tokens(folder), system + prompt, **pixels)[-1])
+    prompt = SYSTEM.format("You are a helpful assistant.") + prompt
+    if frames:
+        ids = tokens(folder)(prompt, add_special_tokens=False)["input_ids"]
+        video_id, image_id = tokens(folder).convert_tokens_to_ids([VIDEO, IMAGE])
+        grids = {
+            video_id: pixels["video_grid_thw"][0].tolist(),
+            image_id: pixels["image_grid_thw"][0].tolist() if image else list[int](),
+        }
+        places = qwen2_5_places(ids, grids, {video_id: 2.0 * 2, image_id: 0.0})
+        pixels["position_ids"] = torch.tensor(places).T[:, None]
+    return unit(run(network, tokens(folder), prompt, **pixels)[-1])
 
 
-def video(processor: Any, frames: Sequence[Image]) -> tuple[list[int], NDArray[np.float32]]:
-    """The patches of frames whose sides are multiples of 28, spelt out number by number.
+def qwen2_5_places(
+    ids: list[int], grids: dict[int, list[int]], steps: dict[int, float]
+) -> list[tuple[int, int, int]]:
+    """Time, row and column of every token, counted one by one.
+
+    Args:
+        ids: The tokens.
+        grids: Time, rows and columns of patches of the one video and the one picture, by their tokens.
+        steps: How much time passes from one step of each to the next.
+    """
+    places: list[tuple[int, int, int]] = []
+    seen = dict.fromkeys(grids, 0)
+    start = 0
+    for place, token in enumerate(ids):
+        if token in grids:
+            _, rows, columns = grids[token]
+            time, within = divmod(seen[token], rows // 2 * (columns // 2))
+            row, column = divmod(within, columns // 2)
+            places.append((start + int(time * steps[token]), start + row, start + column))
+            seen[token] += 1
+        else:
+            after = place and ids[place - 1] in grids
+            start = max(max(one) for one in places) + 1 if after else start
+            places.append((start, start, start))
+            start += 1
+    return places
+
+
+def video(processor: Any, frames: Sequence[Image], side: int = 14) -> tuple[list[int], NDArray[np.float32]]:
+    """The patches of frames whose sides are multiples of two patches, spelt out number by number.
 
     Order: time, then blocks of 2 × 2 patches row by row, then the patches of a block row by row; within
     a patch colour, then time, then rows, then columns.
@@ -151,13 +211,13 @@ def video(processor: Any, frames: Sequence[Image]) -> tuple[list[int], NDArray[n
     mean, deviation = (np.array(one, np.float32) for one in (processor.image_mean, processor.image_std))
     even = [*frames, *[frames[-1]] * (len(frames) % 2)]
     film = np.array([(np.asarray(frame, np.float32) / 255 - mean) / deviation for frame in even], np.float32)
-    times, rows, columns = len(film) // 2, film.shape[1] // 14, film.shape[2] // 14
+    times, rows, columns = len(film) // 2, film.shape[1] // side, film.shape[2] // side
     made: list[NDArray[np.float32]] = []
     for time in range(times):
         for block_row in range(rows // 2):
             for block_column in range(columns // 2):
                 for place in range(4):
                     row, column = 2 * block_row + place // 2, 2 * block_column + place % 2
-                    cut = film[2 * time : 2 * time + 2, 14 * row :][:, :14, 14 * column :][:, :, :14]
+                    cut = film[2 * time : 2 * time + 2, side * row :][:, :side, side * column :][:, :, :side]
                     made.append(cut.transpose(3, 0, 1, 2).ravel())
     return [times, rows, columns], np.stack(made)

@@ -93,8 +93,8 @@ class TestNames:
             asked.append(name)
             raise EmbedError("not here")
 
-        monkeypatch.setattr("vrag.embed.sentence.find_checkpoint", found)
-        monkeypatch.setattr("vrag.embed.gve.find_checkpoint", found)
+        for module in ("sentence", "qwen_vl", "checkpoint"):
+            monkeypatch.setattr(f"vrag.embed.{module}.find_checkpoint", found)
         for short in SHORT_NAMES:
             with pytest.raises(EmbedError, match="not here"):
                 open_embedder(short.upper())

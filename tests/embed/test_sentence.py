@@ -40,7 +40,7 @@ def listed(models: Path) -> SentenceEmbedder:
 
 @pytest.fixture(scope="module")
 def dense(models: Path) -> SentenceEmbedder:
-    return SentenceEmbedder(str(models / "qwen3-vl-embedding"))
+    return SentenceEmbedder(str(models / "qwen3-vl-tuned"))
 
 
 def worst(made: Sequence[NDArray[np.float32]], right: Sequence[NDArray[np.float32]]) -> float:
@@ -81,7 +81,7 @@ class TestSameVectorsAsAnIndependentImplementation:
 
     def test_qwen3_vl_embedding(self, dense: SentenceEmbedder, models: Path, pages: list[Image]) -> None:
         contents = [Content(text=TEXTS[1]), *show(pages), Content(text=TEXTS[0], image=pages[1])]
-        folder, said = models / "qwen3-vl-embedding", "Represent the input."
+        folder, said = models / "qwen3-vl-tuned", "Represent the input."
         right = [reference.qwen3_vl(folder, said, one.text, one.image) for one in contents]
         assert worst(dense.embed_items(contents), right) < 1e-5
         asked = [reference.qwen3_vl(folder, "Retrieve what answers the question.", text) for text in TEXTS]
@@ -173,8 +173,8 @@ class TestWhatItSaysOfItself:
         assert vectors.dtype == np.float32
 
     def test_half_precision_gives_float32_near_the_full(self, models: Path, pages: list[Image]) -> None:
-        full = SentenceEmbedder(str(models / "qwen3-vl-embedding"))
-        half = SentenceEmbedder(str(models / "qwen3-vl-embedding"), EmbedOptions(dtype="bfloat16"))
+        full = SentenceEmbedder(str(models / "qwen3-vl-tuned"))
+        half = SentenceEmbedder(str(models / "qwen3-vl-tuned"), EmbedOptions(dtype="bfloat16"))
         one, other = full.embed_items(show(pages))[0], half.embed_items(show(pages))[0]
         assert other.dtype == np.float32
         assert 0.97 < float(one @ other) < 0.9999999

@@ -17,9 +17,10 @@ if TYPE_CHECKING:
 PAD, END, IMAGE, VIDEO = "<|endoftext|>", "<|im_end|>", "<|image_pad|>", "<|video_pad|>"
 SPECIAL = [PAD, "<|im_start|>", END, "<|vision_start|>", "<|vision_end|>", IMAGE, VIDEO]
 WORDS = "a red square and a blue circle on a white page; revenue grew by 12 % in 2023, 多少 收入"
+SYSTEM, DEFAULT_INSTRUCTION = "You are a helpful assistant.", "Represent the user's input."
 TEMPLATE = (
     "{% if messages[0].role != 'system' %}"
-    "{{ '<|im_start|>system\\nYou are a helpful assistant.<|im_end|>\\n' }}{% endif %}"
+    '{{ "<|im_start|>system\\n' + SYSTEM + '<|im_end|>\\n" }}{% endif %}'
     "{% for message in messages %}{{ '<|im_start|>' + message.role + '\\n' }}"
     "{% if message.content is string %}{{ message.content }}{% else %}{% for part in message.content %}"
     "{% if part.type == 'image' %}<|vision_start|><|image_pad|><|vision_end|>"
@@ -163,29 +164,34 @@ def colqwen2_modules(folder: Path, native: Path, base: Path) -> Path:
     image_processor(14).save_pretrained(folder)
     processor = json.loads((folder / "preprocessor_config.json").read_text())
     write(folder, "preprocessor_config.json", processor | {"processor_class": "Qwen2VLProcessor"})
+    head = whole.embedding_proj_layer
+    projection(folder, head.weight.detach().clone(), head.bias.detach().clone())
+    return folder
+
+
+def projection(folder: Path, weight: Any, bias: Any) -> None:
+    """`modules.json` of a model of many vectors, and the projection that it lists as `1_Dense`."""
     parts = ["base.modules.transformer.Transformer", "base.modules.dense.Dense"]
     parts += [
         "multi_vector_encoder.modules.multi_vector_mask.MultiVectorMask",
         "base.modules.normalize.Normalize",
     ]
     modules(folder, "MultiVectorEncoder", [f"sentence_transformers.{part}" for part in parts])
-    head = whole.embedding_proj_layer
     dense = {
-        "in_features": HIDDEN,
-        "out_features": 16,
+        "in_features": weight.shape[1],
+        "out_features": weight.shape[0],
         "bias": True,
         "activation_function": "torch.nn.modules.linear.Identity",
         "module_input_name": "token_embeddings",
         "module_output_name": "token_embeddings",
     }
     write(folder / "1_Dense", "config.json", dense)
-    weights = {"linear.weight": head.weight.detach().clone(), "linear.bias": head.bias.detach().clone()}
+    weights = {"linear.weight": weight, "linear.bias": bias}
     load("safetensors.torch").save_file(weights, folder / "1_Dense" / "model.safetensors")
     write(folder / "2_MultiVectorMask", "config.json", {})
     names = {"module_input_name": "token_embeddings", "module_output_name": "token_embeddings"}
     write(folder / "3_Normalize", "config.json", names)
     modality_config(folder)
-    return folder
 
 
 def colpali(folder: Path, seed: int = 7) -> Path:
@@ -297,19 +303,19 @@ def vision_files(folder: Path, made: Any, patch: int, processor_class: str) -> N
     write(folder, "preprocessor_config.json", pictures)
 
 
-def qwen3_vl_embedding(folder: Path, seed: int = 1) -> Path:
-    """The layout of Qwen/Qwen3-VL-Embedding-2B."""
+def qwen3_vl_embedding(folder: Path, seed: int = 1, prompts: dict[str, str] | None = None) -> Path:
+    """The layout of Qwen/Qwen3-VL-Embedding-2B; with prompts of its own, that of a model made from it."""
     seeded(seed)
     made = tokenizer()
     enlarge(load("transformers").Qwen3VLForConditionalGeneration(qwen3_vl(made))).save_pretrained(folder)
     vision_files(folder, made, 16, "Qwen3VLProcessor")
+    (folder / "chat_template.jinja").write_text(TEMPLATE.replace(SYSTEM, DEFAULT_INSTRUCTION))
     parts = ["Transformer", "Pooling", "Normalize"]
-    prompts = {"query": "Retrieve what answers the question.", "document": "Represent the input."}
     modules(
         folder,
         "SentenceTransformer",
         [f"sentence_transformers.models.{part}" for part in parts],
-        prompts=prompts,
+        prompts=prompts or {"default": DEFAULT_INSTRUCTION},
         similarity_fn_name="cosine",
     )
     pooling = {"embedding_dimension": HIDDEN, "pooling_mode": "lasttoken", "include_prompt": True}

@@ -221,6 +221,7 @@ class TestRecords:
             "answered": 1.0,
             "abstained": 0.0,
             "invalid": 0.0,
+            "repaired": 0.0,
             "turns": 1.0,
             "searches": 1.0,
             "crops": 0.0,

@@ -50,6 +50,17 @@ class TestFaiss:
         assert found["slide_1.jpg"][0].image is None
         assert verify(Collection.open(target)).ok
 
+    def test_where_a_collection_is_expected_the_hint_names_the_import(self, tmp_path: Path) -> None:
+        old = write_faiss(tmp_path / "old", [text(1)], vectors(1))
+
+        with pytest.raises(CollectionError) as missing:
+            Collection.open(old)
+        with pytest.raises(CollectionError) as taken:
+            Collection.create(old, OPTIONS)
+
+        hint = f"It holds an index of the reference: vrag index import {old} --collection PLACE"
+        assert missing.value.hint == taken.value.hint == hint
+
     def test_pictures_that_are_here_are_converted_as_any(self, tmp_path: Path, target: Path) -> None:
         here = draw(tmp_path / "old" / "img" / "a_1.png", 1)
         elsewhere = draw(tmp_path / "files" / "deep" / "b_2.png", 2)

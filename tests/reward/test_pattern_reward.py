@@ -42,9 +42,16 @@ class TestOfVrag:
         assert pattern_reward(run, tolerated={Flag.NO_THOUGHT}) == 1
         assert pattern_reward(run, tolerated={Flag.TRAILING_TEXT}) == 0
 
+    def test_a_repaired_reply_costs_it_unless_it_is_tolerated(self) -> None:
+        damaged = '<think>.</think><tool_call>{"name": "search", "arguments": {"query": "ferry"}}</tool_call>'
+        run = vrag_run(damaged, ANSWER)
+        assert searched(run)
+        assert pattern_reward(run) == 0
+        assert pattern_reward(run, tolerated={Flag.REPAIRED}) == 1
+
     def test_the_example_in_an_error_message_earns_nothing(self) -> None:
         """The reference finds its own words there, and takes "Beijing" for the answer."""
-        run = vrag_run(*["What is the capital?"] * 10)
+        run = vrag_run(*["<think>What is the capital?</think>"] * 10)
         assert run.stop_reason is StopReason.OUT_OF_STEPS
         assert all(step.invalid for step in run.steps)
         assert (searched(run), answer_of(run), pattern_reward(run)) == (False, None, 0)

@@ -107,6 +107,11 @@ class TestGraph:
         assert found.segments == (Segment(node="count", found=True, invalid=True), Segment(answers=True))
         assert masks(found, correct=False).tolist() == [False, False]
 
+    def test_a_repaired_reply_counts_as_one(self) -> None:
+        damaged = search("count", FERRY).replace('"parent_ids"', '"parents"')
+        found = credit(damaged, FERRY_NOTES, answer("count"))
+        assert found.segments == (Segment(node="count", found=True, invalid=True), Segment(answers=True))
+
     def test_after_the_rebuild_it_is_the_next_ones(self) -> None:
         found = credit(search("count", FERRY), FERRY_NOTES, "nonsense", answer("count"))
         assert [segment.invalid for segment in found.segments] == [False, True]

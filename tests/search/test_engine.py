@@ -16,7 +16,7 @@ from vrag.index.lexical import Lexical
 from vrag.index.rows import file_rows, item_rows
 from vrag.index.store import Collection
 from vrag.search import engine as module
-from vrag.search.engine import Engine, Ranking
+from vrag.search.engine import Engine, Ranking, Snapshot
 from vrag.search.fuse import reciprocal_rank_fusion
 from vrag.testing import HashEmbedder
 from vrag.types import Document, DocumentStatus, Item, ItemKind, Query, item_id
@@ -168,13 +168,13 @@ class TestRanking:
         self, collection: Collection, monkeypatch: pytest.MonkeyPatch, rankings: Sequence[Ranking], depth: int
     ) -> None:
         asked: list[int] = []
-        rank = Engine._rank  # pyright: ignore[reportPrivateUsage]
+        search = Snapshot.search
 
-        def ranked(self: Engine, *given: Any) -> Any:  # noqa: ANN401
-            asked.append(given[2])
-            return rank(self, *given)
+        def searched(self: Snapshot, queries: Any, top_k: int, depth: int, vectors: Any) -> Any:  # noqa: ANN401
+            asked.append(depth)
+            return search(self, queries, top_k, depth, vectors)
 
-        monkeypatch.setattr(Engine, "_rank", ranked)
+        monkeypatch.setattr(Snapshot, "search", searched)
         for top_k in (1, 3):
             Engine(collection, WordEmbedder(), rankings=rankings).search([Query("apple")], top_k)
         assert asked[-1] == depth
@@ -280,6 +280,18 @@ class TestPictures:
             Engine(lexical).image(item_id(document_id(2), 1))
 
 
+def wait_for_count(engine: Engine, query: str, count: int) -> int:
+    """Search until `count` items are found; older states serve while newer ones load.
+
+    Returns:
+        The number of items found last.
+    """
+    stop = time.monotonic() + 300
+    while (found := len(ids(engine, query, 1000))) != count and time.monotonic() < stop:
+        time.sleep(0.01)
+    return found
+
+
 class TestGrowth:
     def test_sees_what_is_added_and_removed(self, collection: Collection) -> None:
         engine = Engine(Collection.open(collection.directory), WordEmbedder())
@@ -340,10 +352,7 @@ class TestGrowth:
         put(lexical, 2, "apple")
         assert len(ids(engine, "apple")) == 1
         go.set()
-        stop = time.monotonic() + 30
-        while len(ids(engine, "apple")) == 1 and time.monotonic() < stop:
-            time.sleep(0.01)
-        assert len(ids(engine, "apple")) == 2
+        assert wait_for_count(engine, "apple", 2) == 2
 
     def test_goes_on_when_its_version_is_compacted_away(self, lexical: Collection) -> None:
         from datetime import timedelta
@@ -356,7 +365,10 @@ class TestGrowth:
         assert engine.item(item_id(document_id(3), 1)).text == "apple"
         assert len(ids(engine, "apple")) == 8
 
-    def test_threads_search_while_it_grows(self, collection: Collection) -> None:
+    def test_threads_search_while_it_grows(
+        self, collection: Collection, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(Engine, "BLINK", 0.01)  # older states serve while newer ones are loaded
         engine = Engine(Collection.open(collection.directory), WordEmbedder())
         put(collection, 1, "apple")
         done = threading.Event()
@@ -377,7 +389,7 @@ class TestGrowth:
             finally:
                 done.set()
             assert all(future.result() >= 1 for future in searches)
-        assert len(ids(engine, "apple", 1000)) == 59
+        assert wait_for_count(engine, "apple", 59) == 59
 
     def test_works_after_a_move(self, lexical: Collection, tmp_path: Path) -> None:
         put(lexical, 1, "apple")

@@ -1,14 +1,19 @@
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from vrag.errors import FingerprintMismatch, SearchError
+from vrag.index.catalog import Catalog, Column
+from vrag.index.lexical import Entry, Lexical
 from vrag.index.rows import file_rows, item_rows
 from vrag.index.store import Collection
-from vrag.search.engine import Engine, Ranking
+from vrag.search.engine import Engine, Ranking, Snapshot
 from vrag.search.fuse import reciprocal_rank_fusion
 from vrag.search.several import STRIDE, Several, named
 from vrag.testing import HashEmbedder
@@ -21,8 +26,31 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from vrag.embed.base import Content
+    from vrag.types import Hit
 
 WORDS = "apple banana cherry date elder fig grape".split()
+
+
+TEXT = st.lists(
+    st.sampled_from(
+        [
+            "ferry",
+            "ferries",
+            "the",
+            "shore",
+            "power",
+            "2024",
+            "10.5",
+            "末班船",
+            "年",
+            "매출",
+            "café",
+            "Überfahrt",
+        ]
+    ),
+    max_size=6,
+).map(" ".join)
+TITLE = st.sampled_from(["-.pdf", "ferry.pdf", "shore power.pdf", "年.pdf"])
 
 
 class WordEmbedder(HashEmbedder):
@@ -102,6 +130,51 @@ def several(
     return Several({name: Engine(shelf[name], WordEmbedder(), rankings=rankings) for name in names})
 
 
+def in_memory(documents: dict[int, tuple[str, list[str]]]) -> Engine:
+    """An engine over passages that are on no disk: a title and texts for each number of a document."""
+    rows = sorted(
+        (item_id(document_id(number), ordinal), document_id(number), title, ordinal, text)
+        for number, (title, texts) in documents.items()
+        for ordinal, text in enumerate(texts, 1)
+    )
+    ids = [row[0] for row in rows]
+    catalog = Catalog(
+        version=(1, 1),
+        ids=ids,
+        documents=column([row[1] for row in rows]),
+        document_names=column([row[2] for row in rows]),
+        ordinals=np.array([row[3] for row in rows], np.int32),
+        kinds=column([ItemKind.PASSAGE.value] * len(rows)),
+        shown=np.ones(len(rows), np.bool_),
+        key=repr(ids),
+        content=repr(rows),
+    )
+    lexical = Lexical.build(Entry(item, document, title, text) for item, document, title, _, text in rows)
+    return cast("Engine", InMemory(Snapshot(catalog, lexical, None, 0.0, 0.0)))
+
+
+def column(values: list[str]) -> Column:
+    distinct = sorted(set(values))
+    return Column(distinct, np.array([distinct.index(value) for value in values], np.int32))
+
+
+@dataclass(frozen=True)
+class InMemory:
+    """As much of an `Engine` as several of them need."""
+
+    state: Snapshot
+    rankings: frozenset[Ranking] = frozenset({Ranking.LEXICAL})
+    embedder: None = None
+
+    def snapshot(self) -> Snapshot:
+        return self.state
+
+
+def found_by(found: list[list[Hit]]) -> list[list[tuple[str, float, int]]]:
+    """Items with scores and ranks, without the rows that say in which collection they are."""
+    return [[(hit.item, hit.score, hit.rank) for hit in hits] for hits in found]
+
+
 QUERIES = [Query("apple fig"), Query("date"), Query("grape grape cherry")]
 
 
@@ -123,19 +196,74 @@ def test_a_document_of_two_collections_is_found_once(shelf: dict[str, Collection
     assert len(several(shelf, "a", "b", rankings=[Ranking.VECTOR]).search(QUERIES[:1], 1000)[0]) == 60
 
 
-def test_words_are_weighed_by_each_collection_and_the_better_score_counts(
-    shelf: dict[str, Collection],
-) -> None:
-    lexical = [Ranking.LEXICAL]
-    best: dict[str, float] = {}
-    for name in ("a", "b"):
-        (hits,) = Engine(shelf[name], WordEmbedder(), rankings=lexical).search(QUERIES[:1], 1000)
-        for hit in hits:
-            best[hit.item] = max(hit.score, best.get(hit.item, 0.0))
-    (hits,) = several(shelf, "a", "b", rankings=lexical).search(QUERIES[:1], 1000)
-    assert [(hit.item, hit.score) for hit in hits] == sorted(
-        best.items(), key=lambda pair: (-pair[1], pair[0])
+def test_by_words_it_finds_what_one_collection_of_all_finds(shelf: dict[str, Collection]) -> None:
+    """Also where documents are in both."""
+    one = Engine(shelf["both"], rankings=[Ranking.LEXICAL]).search(QUERIES, 1000)
+    two = several(shelf, "a", "b", rankings=[Ranking.LEXICAL]).search(QUERIES, 1000)
+    assert found_by(two) == found_by(one)
+    assert any(found_by(one))
+
+
+class TestWords:
+    """The ranking by words of several collections is that of one with the same items."""
+
+    @given(
+        documents=st.lists(st.tuples(TITLE, st.lists(TEXT, min_size=1, max_size=3)), max_size=8),
+        holders=st.lists(st.sets(st.integers(0, 3), min_size=1), min_size=8, max_size=8),
+        query=TEXT.filter(bool),
+        top_k=st.sampled_from([1, 3, 1000]),
     )
+    def test_splitting_changes_nothing(
+        self,
+        documents: list[tuple[str, list[str]]],
+        holders: list[set[int]],
+        query: str,
+        top_k: int,
+    ) -> None:
+        numbered = dict(enumerate(documents))
+        parts: dict[str, dict[int, tuple[str, list[str]]]] = {name: {} for name in "0123"}
+        for number, document in numbered.items():
+            for holder in holders[number]:
+                parts[str(holder)][number] = document
+        split = Several({name: in_memory(part) for name, part in parts.items()})
+        whole = Several({"all": in_memory(numbered)})
+        assert found_by(split.search([Query(query)], top_k)) == found_by(whole.search([Query(query)], top_k))
+
+    @given(
+        kept=st.sets(st.sampled_from("0123"), min_size=1),
+        texts=st.lists(TEXT, min_size=4, max_size=4),
+        query=TEXT.filter(bool),
+    )
+    def test_only_collections_that_a_query_asks_count(
+        self, kept: set[str], texts: list[str], query: str
+    ) -> None:
+        engines = {str(number): in_memory({number: ("-", [text])}) for number, text in enumerate(texts)}
+        limited = Several(engines).search([Query(query, corpora=frozenset(kept)), Query(query)], 10)
+        alone = Several({name: engines[name] for name in kept}).search([Query(query)], 10)
+        assert found_by(limited) == found_by([*alone, *Several(engines).search([Query(query)], 10)])
+
+    def test_a_word_that_is_rare_where_it_stands_does_not_beat_both_words(self) -> None:
+        """By its own statistics "power" weighs much in the collection where it is rare."""
+        harbour = in_memory(
+            {
+                n: (
+                    "-",
+                    [f"The shore power of berth {n} is switched on by the harbour." if n < 9 else "power"],
+                )
+                for n in range(10)
+            }
+        )
+        canteen = in_memory(
+            {n: ("-", ["power" if n == 10 else f"Lunch of day {n} is soup."]) for n in range(10, 40)}
+        )
+        (hits,) = Several({"canteen": canteen, "harbour": harbour}).search([Query("shore power")], 40)
+        assert [hit.item for hit in hits][:9] == [item_id(document_id(n), 1) for n in range(9)]
+
+    def test_an_unknown_word_and_no_item_at_all(self) -> None:
+        nothing = in_memory({})
+        assert Several({"a": nothing, "b": nothing}).search([Query("apple")], 3) == [[]]
+        some = in_memory({1: ("-", ["apple pie"])})
+        assert Several({"a": nothing, "b": some}).search([Query("zebra")], 3) == [[]]
 
 
 def test_rankings_are_merged_before_they_are_fused(shelf: dict[str, Collection]) -> None:

@@ -258,7 +258,8 @@ def test_no_way_of_writing_a_path_leads_past_the_gate(server: Server, method: st
 
 REBOUND = [
     "evil.example", "evil.example:80", "127.0.0.1.evil.example", "localhost.evil.example", "localhost.",
-    "0.0.0.0", "[::]", "127.1", "2130706433", "evil.example@localhost", "localhost:80@evil.example",
+    "0.0.0.0.evil.example", "evil.example.0.0.0.0", "0.0.0.0@evil.example", "0", "0.0.0", "[::]",
+    "127.1", "2130706433", "evil.example@localhost", "localhost:80@evil.example",
     "evil.example/localhost", "localhost/evil.example", "localhost#evil.example", "localhost?evil.example",
     "localhost\\.evil.example", "localhost evil.example", "localhost,evil.example", "localhost:80:80",
     "[::1]evil.example", "[::1", "::1", "[localhost]", "",
@@ -275,9 +276,27 @@ class TestRebinding:
     def test_opens_nothing(self, host: str) -> None:
         assert self.status(("host", host)) == 403
 
-    @pytest.mark.parametrize("host", ["localhost", "LocalHost:1", "127.0.0.1:8001", "[::1]:8001", "[::1]"])
+    @pytest.mark.parametrize(
+        "host", ["localhost", "LocalHost:1", "127.0.0.1:8001", "0.0.0.0:8001", "[::1]:8001", "[::1]"]
+    )
     def test_is_told_from_the_names_of_this_machine(self, host: str) -> None:
         assert self.status(("host", host)) == 404
+
+    @pytest.mark.parametrize("name", ["localhost", "127.0.0.1", "0.0.0.0", "[::1]"])
+    @pytest.mark.parametrize(
+        "sent",
+        [
+            ("origin", "http://evil.example"),
+            ("origin", "http://0.0.0.0:9999"),
+            ("origin", "null"),
+            ("sec-fetch-site", "cross-site"),
+            ("sec-fetch-site", "same-site"),
+        ],
+    )
+    def test_other_sites_are_refused_by_whatever_name_they_call_it(
+        self, name: str, sent: tuple[str, str]
+    ) -> None:
+        assert self.status(("host", f"{name}:8001"), sent) == 403
 
     def test_is_seen_in_the_one_header_that_browsers_set(self) -> None:
         assert self.status(("host", "localhost"), ("host", "evil.example")) == 403

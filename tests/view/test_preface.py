@@ -44,6 +44,15 @@ def test_earlier_exchanges_stand_above_the_question_and_its_pictures_below(run: 
     assert places == sorted(places)
 
 
+@pytest.mark.parametrize("run", [vrag_run(), vimrag_run()], ids=["vrag", "vimrag"])
+def test_notices_about_the_run_stand_before_its_answer(run: Telling) -> None:
+    notice = "The family of <the model> is not known: crops may show the wrong place."
+    done = page(run, notices=(notice,))
+    assert notice in Read(done.html).text
+    assert done.html.index("crops may show") < done.html.index('id="answer"')
+    assert 'class="notices"' not in page(run).html
+
+
 def test_a_question_alone_has_neither() -> None:
     html = page(vrag_run()).html
     assert "Follows on" not in html

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache
 from typing import Generic, TypeVar
@@ -21,14 +21,19 @@ __all__ = [
     "Action",
     "Answer",
     "Crop",
+    "Element",
     "Extend",
     "Flag",
     "Invalid",
     "Search",
     "Select",
     "Turn",
+    "absent",
+    "first_element",
+    "flags_of",
     "parse",
     "render",
+    "tag_pattern",
 ]
 
 ABSTENTION = "Not answerable"
@@ -38,15 +43,18 @@ NAME = re.compile(r"[a-z][a-z0-9_]{0,31}")
 """What an action of others may be called."""
 _OURS = ("search", "bbox", "answer")
 _SELECT = "evidence"
+_QUOTED = "passage"
+"""The element in which a model is shown text of documents; what it repeats of that is no action."""
 
 
 @cache
-def _tag(names: frozenset[str]) -> re.Pattern[str]:
+def tag_pattern(names: frozenset[str]) -> re.Pattern[str]:
+    """A tag of the grammar with these further names, opening or closing; groups `close`, `name`, `rest`."""
     words = "|".join(["think", *_OURS, *sorted(names)])
     return re.compile(rf"<(?P<close>/?)(?P<name>{words})\b(?P<rest>[^<>]*)>", re.IGNORECASE)
 
 
-TAG = _tag(frozenset[str]())
+TAG = tag_pattern(frozenset[str]())
 """A tag of the grammar, opening or closing."""
 
 
@@ -129,7 +137,7 @@ class Extend:
         if not NAME.fullmatch(self.name) or self.name in RESERVED:
             raise ValueError(f"{self.name!r} cannot be the name of an action")
         _checked_text(self.text, f"text of {self.name}")
-        if _tag(frozenset({self.name})).search(self.text):
+        if tag_pattern(frozenset({self.name})).search(self.text):
             raise ValueError(f"the text of {self.name} contains a tag of the grammar")
 
 
@@ -173,6 +181,8 @@ class Flag(StrEnum):
     """There is no think block before the action."""
     TRAILING_TEXT = "trailing_text"
     """Something follows the action; it is dropped."""
+    REPAIRED = "repaired"
+    """The reply breaks the grammar, and its meaning is clear; `Turn.repairs` says what was repaired."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,6 +195,8 @@ class Turn(Generic[A_co]):
     executed: str
     """The reply up to the end of the action that runs: all that may be scored or shown."""
     flags: frozenset[Flag] = frozenset()
+    repairs: tuple[str, ...] = ()
+    """What of a repaired reply breaks the grammar and how it was read, in short phrases."""
 
 
 def render(action: Action) -> str:
@@ -237,7 +249,39 @@ def parse(
     >>> parse("<bbox>[1, 2, 3, 4]</bbox>", without=frozenset({"bbox"})).action
     Invalid(reason='There is no bbox here, only: search, answer.')
     """
-    tags = list(_tag(names | {_SELECT} if selecting else names).finditer(reply))
+    found = first_element(reply, names | {_SELECT} if selecting else names)
+    thought = _joined(found.thoughts)
+    if found.unclosed is not None:
+        return Turn(reply[found.unclosed :].strip(), Invalid("The think block is never closed."), reply)
+    if found.opening is None or found.closing is None:
+        return Turn(thought, Invalid("The reply contains no complete action."), reply)
+    name, end = found.opening["name"].lower(), found.closing.end()
+    body = reply[found.opening.end() : found.closing.start()].strip()
+    action = absent(name, names, without) if name in without else _action(found.opening, body)
+    return Turn(thought, action, reply[:end], flags_of(reply, end, found.thoughts))
+
+
+@dataclass(frozen=True, slots=True)
+class Element:
+    """The first complete element of a reply that stands for an action, whatever is in it."""
+
+    thoughts: tuple[str, ...]
+    """What stands inside the think blocks before it."""
+    opening: re.Match[str] | None = None
+    """Its tag; None where there is no complete element."""
+    closing: re.Match[str] | None = None
+    unclosed: int | None = None
+    """Where a thought begins that never ends; no element is looked for in it."""
+
+
+def first_element(reply: str, names: frozenset[str]) -> Element:
+    """Where a reply says its action. What stands in a thought or in a quoted passage is none.
+
+    Args:
+        reply: What the model wrote.
+        names: Of the tags beyond ours that stand for an action.
+    """
+    tags = list(tag_pattern(names | {_QUOTED}).finditer(reply))
     thoughts: list[str] = []
     never_closed: set[str] = set()
     at = _skip_open_thought(reply, tags, thoughts)
@@ -248,22 +292,29 @@ def parse(
         at = at + 1 if close is None else close
         if tag["close"]:
             continue
-        if name != "think":
-            if close is not None:
-                turn = _turn(reply, thoughts, tag, tags[close])
-                return replace(turn, action=_absent(name, names, without)) if name in without else turn
-            never_closed.add(name)
-        elif close is None:
-            return Turn(reply[tag.end() :].strip(), Invalid("The think block is never closed."), reply)
-        else:
+        if name == "think":
+            if close is None:
+                return Element(tuple(thoughts), unclosed=tag.end())
             thoughts.append(reply[tag.end() : tags[close].start()].strip())
-    return Turn(_joined(thoughts), Invalid("The reply contains no complete action."), reply)
+        elif close is None:
+            never_closed.add(name)
+        elif name != _QUOTED:
+            return Element(tuple(thoughts), tag, tags[close])
+    return Element(tuple(thoughts))
 
 
-def _absent(name: str, names: frozenset[str], without: frozenset[str]) -> Invalid:
+def absent(name: str, names: frozenset[str], without: frozenset[str]) -> Invalid:
     """What is said of an action that there is elsewhere."""
     allowed = [one for one in (*_OURS, *sorted(names)) if one not in without]
     return Invalid(f"There is no {name} here, only: {', '.join(allowed)}.")
+
+
+def flags_of(reply: str, end: int, thoughts: tuple[str, ...]) -> frozenset[Flag]:
+    """The faults of a reply whose action ends at `end`."""
+    flags = {Flag.TRAILING_TEXT} if reply[end:].strip() else set[Flag]()
+    if not thoughts:
+        flags.add(Flag.NO_THOUGHT)
+    return frozenset(flags)
 
 
 def _skip_open_thought(reply: str, tags: list[re.Match[str]], thoughts: list[str]) -> int:
@@ -282,15 +333,7 @@ def _closing(tags: list[re.Match[str]], opening: int) -> int | None:
     return next((at for at in after if tags[at]["close"] and tags[at]["name"].lower() == name), None)
 
 
-def _turn(reply: str, thoughts: list[str], tag: re.Match[str], close: re.Match[str]) -> Turn[Action]:
-    flags = {Flag.TRAILING_TEXT} if reply[close.end() :].strip() else set[Flag]()
-    if not thoughts:
-        flags.add(Flag.NO_THOUGHT)
-    action = _action(tag, reply[tag.end() : close.start()].strip())
-    return Turn(_joined(thoughts), action, reply[: close.end()], frozenset(flags))
-
-
-def _joined(thoughts: list[str]) -> str | None:
+def _joined(thoughts: tuple[str, ...]) -> str | None:
     return "\n".join(thoughts) if thoughts else None
 
 

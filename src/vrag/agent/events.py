@@ -7,7 +7,6 @@ has an event of the same meaning its name is given.
 
 from __future__ import annotations
 
-from enum import StrEnum
 from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
@@ -19,6 +18,7 @@ from vrag.agent.limits import Limits, Prices
 from vrag.agent.memory import MemoryOptions
 from vrag.agent.policy import FinishReason
 from vrag.agent.question import Exchange
+from vrag.agent.stop_reason import StopReason
 from vrag.profiles import Profile
 from vrag.types import Hit
 
@@ -27,6 +27,7 @@ __all__ = [
     "ActionRequested",
     "ActionReturned",
     "AnswerGiven",
+    "ContextShortened",
     "CropRequested",
     "Event",
     "EventBase",
@@ -54,29 +55,6 @@ SCHEMA_VERSION = 2
 """Raised when an old reader could misunderstand a new file, or a new one cannot read an old one."""
 
 
-class StopReason(StrEnum):
-    """Why a run ended."""
-
-    ANSWERED = "answered"
-    """The agent gave an answer."""
-    ABSTAINED = "abstained"
-    """The agent said that the documents do not hold an answer."""
-    OUT_OF_STEPS = "out_of_steps"
-    """The step limit was reached without an answer."""
-    OUT_OF_TOKENS = "out_of_tokens"
-    """The model's context was exhausted, or a reply was cut off before it came to an action."""
-    OUT_OF_BUDGET = "out_of_budget"
-    """The run's budget was spent."""
-    CANCELLED = "cancelled"
-    """Somebody stopped it."""
-    MODEL_ERROR = "model_error"
-    """The model failed or could not be reached."""
-    SEARCH_ERROR = "search_error"
-    """The search or the collection failed."""
-    FAULT = "fault"
-    """The program failed, or the disk on which the run is recorded."""
-
-
 class _Frozen(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -101,6 +79,9 @@ class RunSettings(_Frozen):
     """The user's own wording of the instruction; None for ours."""
     reselect: bool = False
     """Whether the model is asked which of its evidence counts before the answer is given."""
+    repair: bool = False
+    """Whether replies that break the grammar are read where their meaning is clear. Runs that do not say were
+    recorded when none were."""
     sampling: dict[str, float | int | str | bool] = Field(default_factory=dict)
     """How the policy samples; says nothing to a replay."""
 
@@ -132,6 +113,9 @@ class RunStarted(EventBase):
     """SHA-256 of the pictures that came with the question, in order; the files lie with the run."""
     session: str = ""
     """Id of the run that began the conversation; empty for that run itself."""
+    notices: tuple[str, ...] = ()
+    """What people must know about how the run was set up, in sentences: that the family of the model is not
+    known, for example, so that crops may show the wrong place."""
 
 
 class ThoughtDelta(EventBase):
@@ -163,6 +147,8 @@ class ModelCalled(EventBase):
     finish: FinishReason
     flags: tuple[str, ...] = ()
     """Faults of the reply that did not keep its action from running."""
+    repairs: tuple[str, ...] = ()
+    """What of a reply with the flag `repaired` breaks the grammar and how it was read, in short phrases."""
     prompt_ids: tuple[int, ...] = ()
     """The prompt in tokens, where the policy tells."""
     ids: tuple[int, ...] = ()
@@ -183,6 +169,16 @@ class ModelRetried(EventBase):
     """What had come of the reply."""
     chunks: tuple[int, ...]
     """Lengths of the pieces it came in."""
+
+
+class ContextShortened(EventBase):
+    """The model was told more than it can take; pictures were taken out, and it is asked again."""
+
+    type: Literal["context_shortened"] = "context_shortened"
+    reason: str
+    """What the server or the model said."""
+    dropped: tuple[str, ...]
+    """What is no longer in sight, by the names under which the model knew it."""
 
 
 class SearchRequested(EventBase):
@@ -382,6 +378,7 @@ Event = Annotated[
     | ThoughtGiven
     | ModelCalled
     | ModelRetried
+    | ContextShortened
     | SearchRequested
     | SearchReturned
     | ImageShown

@@ -45,6 +45,8 @@ class Agent:
     limits: Limits | None = None
     """Where a run ends at the latest; None for the steps of the method and nothing else."""
     prices: Prices = field(default_factory=Prices)
+    notices: tuple[str, ...] = ()
+    """What people must know about how the agent was set up, in sentences."""
 
     def __post_init__(self) -> None:
         if self.bounds.cost is not None and None in {self.prices.prompt, self.prices.completion}:
@@ -74,6 +76,7 @@ class Agent:
             actions=tuple(self.environment.extensions),
             instruction=self.method.instruction,
             reselect=self.method.reselect,
+            repair=self.method.repair,
             sampling=dict(self.policy.sampling),
         )
 

@@ -20,6 +20,10 @@ _TEMPLATE = (
     r"[<＜](?=[|｜])|(?<=[|｜])[>＞]"  # tokens of chat templates: <|im_start|>
     r"|\[(?=/?(?:INST|SYS)\])|<(?=<SYS>>|start_of_turn|end_of_turn|IMG_CONTEXT|image_soft_token)"
 )
+_CALLS = (  # of tool calls in other forms: <function=name>, <arg_key>, [TOOL_CALLS]
+    r"<(?=\s*/?\s*(?:function|parameter)\s*=)|<(?=\s*/?\s*(?:tool_calls|arg_key|arg_value)\b)"
+    r"|\[(?=/?TOOL_CALLS\])"
+)
 _NAMES = "passage|think|search|bbox|answer|evidence|tool_call|tool_response|image|img|video|s"
 _TOKENS = re.compile(_TEMPLATE, re.IGNORECASE)
 _SHAPED = {"<": "‹", ">": "›", "＜": "‹", "＞": "›", "[": "⟦"}
@@ -42,7 +46,7 @@ def material(text: str, names: Iterable[str] = ()) -> str:
 def _control(names: frozenset[str]) -> re.Pattern[str]:
     words = "|".join([_NAMES, *sorted(map(re.escape, names))])
     return re.compile(
-        rf"{_TEMPLATE}"
+        rf"{_TEMPLATE}|{_CALLS}"
         rf"|[<＜](?=\s*/?\s*(?:{words})\b[^<>＜＞]{{0,200}}[>＞])"
         r"|[<＜](?=\s*/\s*passage)",  # a reader takes a fence for closed that nobody closed properly
         re.IGNORECASE,

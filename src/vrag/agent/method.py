@@ -75,8 +75,14 @@ class Episode(Protocol):
         """
         ...
 
-    def parse(self, reply: str) -> Turn[Any]:
-        """Takes a reply apart; never raises."""
+    def parse(self, reply: str, *, last: bool = False, cut: bool = False) -> Turn[Any]:
+        """Takes a reply apart; never raises.
+
+        Args:
+            reply: What the model wrote.
+            last: Whether it had to answer: then any readable answer counts, where replies are repaired.
+            cut: Whether the reply was cut off at its token limit: then what does not end is not completed.
+        """
         ...
 
     def announce(self, turn: Turn[Any], record: Record) -> None:
@@ -94,6 +100,17 @@ class Episode(Protocol):
         Raises:
             SearchError, CollectionError: If the search or the collection fails. A fault of the
                 action itself is told to the model, and is no error.
+        """
+        ...
+
+    def shorten(self, *, last: bool) -> tuple[str, ...]:
+        """Takes about half of the pictures out of what the model is told, those that count least first.
+
+        Args:
+            last: Whether it must answer now.
+
+        Returns:
+            The names under which the model knew them; none where there is no picture left.
         """
         ...
 
@@ -127,6 +144,11 @@ class Method(Protocol):
     @property
     def reselect(self) -> bool:
         """Whether the model is asked which of its evidence counts."""
+        ...
+
+    @property
+    def repair(self) -> bool:
+        """Whether replies that break the grammar are read where their meaning is clear."""
         ...
 
     @property

@@ -143,6 +143,8 @@ class FinishReason(StrEnum):
     """It ended its turn."""
     LENGTH = "length"
     """It ran out of tokens."""
+    UNSAID = "unsaid"
+    """The reply came to its end, and the server did not say why."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,7 +9,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from vrag.agent.actions import Action, Turn, parse
 from vrag.agent.conversation import told
 from vrag.agent.events import SearchRequested, SearchReturned
 from vrag.agent.policy import Text
@@ -18,6 +17,7 @@ from vrag.agent.question import Question
 from vrag.agent.vrag import VragEpisode
 
 if TYPE_CHECKING:
+    from vrag.agent.actions import Action, Turn
     from vrag.agent.environment import Environment
     from vrag.agent.memory import MemoryOptions
     from vrag.agent.policy import Part
@@ -34,6 +34,8 @@ class Rag:
 
     instruction: str | None = None
     """The user's own wording, in place of ours."""
+    repair: bool = True
+    """Whether replies that break the grammar are read where their meaning is clear."""
 
     @property
     def name(self) -> str:
@@ -64,7 +66,7 @@ class Rag:
         instruction = worded(self.instruction, "rag.md", actions="", profile=environment.profile)
         instruction = with_question(instruction, asked.text) or instruction
         pending: list[Part] = [Text(instruction), Text(prompt("rag_question.md")), *told(asked, environment)]
-        return RagEpisode(environment, reselect=False, pending=pending, query=asked.text)
+        return RagEpisode(environment, reselect=False, pending=pending, repair=self.repair, query=asked.text)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -83,9 +85,9 @@ class RagEpisode(VragEpisode):
         instruction, *asked = self.pending
         self.pending = [instruction, *(self._tell(shown, record) or [Text(prompt("rag_nothing.md"))]), *asked]
 
-    def parse(self, reply: str) -> Turn[Action]:
+    def parse(self, reply: str, *, last: bool = False, cut: bool = False) -> Turn[Action]:
         """Takes a reply apart; whatever is no answer is `Invalid`."""
-        return parse(reply, without=_WITHOUT)
+        return self._read(reply, frozenset(), _WITHOUT, last=last, cut=cut)
 
     def _urge(self, last: bool) -> list[Part]:  # noqa: ARG002 - it always is
         return []

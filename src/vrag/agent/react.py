@@ -9,11 +9,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from vrag.agent.actions import Action, Turn, parse
 from vrag.agent.prompts import prompt
 from vrag.agent.vrag import Vrag, VragEpisode, opening
 
 if TYPE_CHECKING:
+    from vrag.agent.actions import Action, Turn
     from vrag.agent.environment import Environment
     from vrag.agent.question import Question
 
@@ -37,17 +37,16 @@ class React(Vrag):
         A checkpoint's own instruction is that of VRAG, and is not used.
         """
         pending = opening(self.instruction, "react.md", environment, question)
-        return ReactEpisode(environment, self.reselect, pending)
+        return ReactEpisode(environment, self.reselect, pending, repair=self.repair)
 
 
 @dataclass(slots=True)
 class ReactEpisode(VragEpisode):
     """The state of one run: as VRAG's, without crops."""
 
-    def parse(self, reply: str) -> Turn[Action]:
+    def parse(self, reply: str, *, last: bool = False, cut: bool = False) -> Turn[Action]:
         """Takes a reply apart; a box is `Invalid`."""
-        names = frozenset(self.environment.extensions)
-        return parse(reply, names, selecting=self.asking, without=_WITHOUT)
+        return self._read(reply, frozenset(self.environment.extensions), _WITHOUT, last=last, cut=cut)
 
     def _refusal(self, reason: str) -> str:
         return prompt("react_invalid.md", reason=reason)

@@ -7,13 +7,14 @@ collection, the environment or this code.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import zip_longest
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from vrag.agent.conversation import asked_again
 from vrag.agent.environment import Environment
 from vrag.agent.events import (
+    ContextShortened,
     Event,
     ModelCalled,
     ModelRetried,
@@ -46,6 +47,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Difference", "RecordedPolicy", "differences", "method_of", "replay"]
 
+_Part: TypeAlias = Delta | Retry | Reply | ContextShortened
+
 NO_FURTHER_REPLY = "The record holds no further reply."
 
 
@@ -54,21 +57,25 @@ class RecordedPolicy:
     """Says again what was said, in the same pieces, failed attempts included."""
 
     name: str
-    calls: Mapping[int, tuple[Delta | Retry | Reply, ...]]
+    calls: Mapping[int, tuple[_Part, ...]]
     """By the number of the call, from 1."""
     failure: ModelError
     """What to fail with when the record ends without an answer."""
     sampling: Mapping[str, float | int | str | bool]
+    said: dict[int, int] = field(default_factory=dict[int, int])
+    """How much of a call was said before it failed for the length of its context: it is asked again then."""
 
     @classmethod
     def of(cls, events: Sequence[Event]) -> RecordedPolicy:
         """The policy of a recorded run."""
-        calls: dict[int, list[Delta | Retry | Reply]] = {}
+        calls: dict[int, list[_Part]] = {}
         tokens = {event.step: event for event in events if isinstance(event, UsageReported)}
         for event in events:
             if isinstance(event, ModelRetried):
                 calls.setdefault(event.step, []).extend(_pieces(event.partial, event.chunks))
                 calls[event.step].append(Retry(event.reason, event.seconds))
+            elif isinstance(event, ContextShortened):
+                calls.setdefault(event.step, []).append(event)
             elif isinstance(event, ModelCalled):
                 calls.setdefault(event.step, []).extend(_pieces(event.reply, event.chunks))
                 calls[event.step].append(_reply(event, tokens.get(event.step)))
@@ -92,7 +99,11 @@ class RecordedPolicy:
         Raises:
             ModelError: If the record ends before it.
         """
-        for part in self.calls.get(turn, ()):
+        begun = self.said.pop(turn, 0)
+        for place, part in enumerate(self.calls.get(turn, ())[begun:], begun):
+            if isinstance(part, ContextShortened):
+                self.said[turn] = place + 1
+                raise ContextTooLong(part.reason)
             yield part
             if isinstance(part, Reply):
                 return
@@ -178,15 +189,16 @@ def method_of(settings: RunSettings) -> Method:
     Raises:
         RunError: If there is none of its name.
     """
+    instruction, reselect, repair = settings.instruction, settings.reselect, settings.repair
     if settings.agent == "vrag":
-        return Vrag(instruction=settings.instruction, reselect=settings.reselect)
+        return Vrag(instruction=instruction, reselect=reselect, repair=repair)
     if settings.agent == "vimrag":
         memory = settings.memory or MemoryOptions()
-        return Vimrag(instruction=settings.instruction, reselect=settings.reselect, memory=memory)
+        return Vimrag(instruction=instruction, reselect=reselect, repair=repair, memory=memory)
     if settings.agent == "rag":
-        return Rag(instruction=settings.instruction)
+        return Rag(instruction=instruction, repair=repair)
     if settings.agent == "react":
-        return React(instruction=settings.instruction, reselect=settings.reselect)
+        return React(instruction=instruction, reselect=reselect, repair=repair)
     raise RunError(f"There is no agent {settings.agent!r} here.", "Upgrade vrag to replay it.")
 
 
@@ -207,5 +219,5 @@ def _lasting(event: Event) -> dict[str, Any]:
     if isinstance(event, UsageReported):
         del kept["seconds"]
     if isinstance(event, RunStarted):
-        del kept["settings"]["limits"]["seconds"]
+        del kept["settings"]["limits"]["seconds"], kept["notices"]
     return kept

@@ -15,6 +15,7 @@ from vrag.agent.actions import Invalid
 from vrag.agent.aside import aside
 from vrag.agent.events import (
     AnswerGiven,
+    ContextShortened,
     Event,
     ModelCalled,
     ModelRetried,
@@ -51,6 +52,9 @@ __all__ = ["Run"]
 T = TypeVar("T")
 GRACE_SECONDS = 5.0
 """For checking the evidence of an answer, once the seconds of a run are used up."""
+_MOST_SHORTENED = 3
+"""Steps in which the context may turn out too long; in the last of them the model is asked to answer."""
+_TOO_LONG_ALONE = "Even without pictures it is too long."
 
 
 class _Cancelled(Exception):
@@ -59,6 +63,15 @@ class _Cancelled(Exception):
 
 class _OutOfTime(Exception):
     """The run has used up its seconds."""
+
+
+@dataclass(slots=True)
+class _Asked:
+    """What the model is asked in a turn."""
+
+    context: Context
+    more: bool
+    """Whether it may be asked once more."""
 
 
 @dataclass(slots=True)
@@ -73,6 +86,8 @@ class Run:
     spent: Spent = field(default_factory=Spent)
     started: float = field(default_factory=time.perf_counter)
     cancelling: asyncio.Future[Any] | None = None
+    too_long: set[int] = field(default_factory=set[int])
+    """Steps in which the context was too long."""
 
     async def events(self) -> AsyncGenerator[Event, None]:
         """Everything from the start to the end."""
@@ -122,6 +137,7 @@ class Run:
                 history=self.question.history,
                 attached=tuple(image.sha256 for image in self.question.images),
                 session=self.question.session,
+                notices=self.agent.notices,
             )
 
     def _opened(self) -> str:
@@ -180,11 +196,13 @@ class Run:
         for event in self.record.take():
             yield event
         call = Incoming()
-        async with aclosing(self._reply(context, call)) as events:
+        asked = _Asked(context, more)
+        async with aclosing(self._replied(episode, asked, call)) as events:
             async for event in events:
                 yield event
+        context, more = asked.context, asked.more
         reply, waited = call.done(self.agent.policy.name), call.seconds
-        turn = episode.parse(reply.text)
+        turn = episode.parse(reply.text, last=not more, cut=reply.finish is FinishReason.LENGTH)
         try:
             await self._called(context, reply, turn, call.lengths)
             if turn.thought:
@@ -199,6 +217,41 @@ class Run:
             yield event
         yield outcome
         self.stop = _stop_after(outcome, turn, reply, more)
+
+    async def _replied(self, episode: Episode, asked: _Asked, call: Incoming) -> AsyncGenerator[Event, None]:
+        """Asks the policy, with a shorter context as long as it is too long; `asked` says with which.
+
+        Raises:
+            ModelError: If no reply can be had.
+        """
+        while True:
+            try:
+                async with aclosing(self._reply(asked.context, call)) as events:
+                    async for event in events:
+                        yield event
+            except ContextTooLong as error:
+                self._shorten(episode, asked, error)
+                call.again()
+                for event in self.record.take():
+                    yield event
+            else:
+                return
+
+    def _shorten(self, episode: Episode, asked: _Asked, error: ContextTooLong) -> None:
+        """Takes pictures out of what the model is told, since it is too long.
+
+        Raises:
+            ContextTooLong: If there is nothing left to take out.
+        """
+        if not self.agent.method.repair:
+            raise error
+        self.too_long.add(self.record.step)
+        asked.more = asked.more and len(self.too_long) < _MOST_SHORTENED
+        dropped = episode.shorten(last=not asked.more)
+        if not dropped:
+            raise _too_long_alone(error)
+        self.record.tell(ContextShortened, reason=error.message, dropped=dropped)
+        asked.context = episode.context(last=not asked.more)
 
     async def _prepare(self, episode: Episode) -> None:
         """What comes before the first call is told as a part of it, also where no budget is left for that."""
@@ -279,6 +332,7 @@ class Run:
             chunks=chunks,
             finish=reply.finish,
             flags=tuple(sorted(turn.flags)),
+            repairs=turn.repairs,
             prompt_ids=reply.sampled.prompt_ids,
             ids=reply.sampled.ids,
             logprobs=reply.sampled.logprobs,
@@ -328,6 +382,13 @@ async def _next(parts: AsyncGenerator[T, None]) -> T | None:
         return await anext(parts, None)
     except MissingExtra as error:
         raise ModelError(error.message, error.hint) from error
+
+
+def _too_long_alone(error: ContextTooLong) -> ContextTooLong:
+    """The error of a context that nothing more can be taken out of."""
+    if _TOO_LONG_ALONE in error.message:  # as a recorded one says already
+        return error
+    return ContextTooLong(f"{error.message} {_TOO_LONG_ALONE}", error.hint)
 
 
 def _reason(answer: Answer | AnswerNode | None) -> StopReason | None:

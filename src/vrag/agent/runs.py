@@ -12,7 +12,7 @@ import json
 import re
 import secrets
 import time
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
@@ -131,10 +131,12 @@ class RunStore:
         begun = time.strftime("%Y%m%d-%H%M%S", time.gmtime(now))
         run = f"{begun}-{int(now % 1 * 1e6):06d}-{secrets.token_hex(2)}"
         directory = self.directory / run
-        with _writing(self.directory):
-            (directory / FILES).mkdir(parents=True)
-            journal = Journal(directory / EVENTS, durable=False)
-        with journal, FileLock(directory / LOCK, is_singleton=False):
+        with ExitStack() as held:
+            with _writing(self.directory):
+                (directory / FILES).mkdir(parents=True)
+                # Before there are events: who finds the run finds it locked.
+                held.enter_context(FileLock(directory / LOCK, is_singleton=False))
+                journal = held.enter_context(Journal(directory / EVENTS, durable=False))
             yield Recording(run, directory, journal)
 
     def ids(self) -> list[str]:
@@ -158,7 +160,7 @@ class RunStore:
         lines = _whole_lines(directory)
         events = tuple(_event(line, number, directory) for number, line in enumerate(lines, 1))
         if not events or not isinstance(events[0], RunStarted):
-            raise RunError(f"The run {directory.name} is empty: it ended before its first event.")
+            raise self._without_events(directory.name)
         return StoredRun(directory.name, directory, events)
 
     def settled(self, run: str) -> tuple[StoredRun, RunState]:
@@ -182,6 +184,8 @@ class RunStore:
         """
         directory = self.directory / self._resolve(run)
         lines = _whole_lines(directory)
+        if not lines:
+            raise self._without_events(directory.name)
         telling = (
             (number, line)
             for number, line in enumerate(lines, 1)
@@ -203,7 +207,7 @@ class RunStore:
         _check_version(line, directory)
         event = _event(line, 1, directory) if line.endswith(b"\n") else None
         if not isinstance(event, RunStarted):
-            raise RunError(f"The run {directory.name} is empty: it ended before its first event.")
+            raise self._without_events(directory.name)
         return event
 
     def file(self, run: str, sha256: str) -> Path:
@@ -228,6 +232,22 @@ class RunStore:
         if ended:
             return RunState.FINISHED
         return RunState.RUNNING if is_held(self.directory / run / LOCK) else RunState.INTERRUPTED
+
+    def is_starting(self, run: str) -> bool:
+        """Return whether some process writes a run, by its whole id, that has no event yet."""
+        try:
+            with (self.directory / run / EVENTS).open("rb") as file:
+                begun = file.readline().endswith(b"\n")
+        except OSError:
+            return False
+        return not begun and is_held(self.directory / run / LOCK)
+
+    def _without_events(self, run: str) -> RunError:
+        if self.is_starting(run):
+            return RunError(
+                f"The run {run} is just starting: it has no events yet.", "Look again in a moment."
+            )
+        return RunError(f"The run {run} is empty: it ended before its first event.")
 
     def check_place(self) -> None:
         """Looks whether the collection is there that has them.

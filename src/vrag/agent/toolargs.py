@@ -1,15 +1,19 @@
 """Arguments of a tool call, read as models really write them: each reader takes any JSON value.
 
 What is meant without doubt is taken (`"Image 3"` for `Picture 3`, `"4"` for 4, one id for a list of one);
-everything else raises a `ValueError` that says what is expected.
+everything else raises a `ValueError` that says what is expected. The functions that begin with `mend` read
+what breaks the schema and is clear all the same; they are asked where the others refuse.
 """
 
 from __future__ import annotations
 
+import json
 import math
 import re
 import unicodedata
 from typing import TYPE_CHECKING, TypeVar, cast
+
+from vrag.agent.damagedjson import read_damaged_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -24,7 +28,17 @@ __all__ = [
     "identifiers",
     "label",
     "mapping",
+    "mend_entries",
+    "mend_identifier",
+    "mend_identifiers",
+    "mend_mapping",
+    "mend_score",
+    "mend_sides",
+    "mend_text",
+    "mend_times",
     "number",
+    "score",
+    "seconds",
     "sides",
     "text",
     "times",
@@ -48,50 +62,108 @@ _NO = frozenset({"false", "no", "n", "0"})
 
 
 class Arguments:
-    """The arguments of one call; each is read once, and none may be left over."""
+    """The arguments of one call; each is read once, and none may be left over.
 
-    def __init__(self, given: dict[str, object]) -> None:
+    Args:
+        given: As the model wrote them.
+        repairs: Where what breaks the schema is clear, it is read, and named here in a phrase; None to refuse
+            it.
+    """
+
+    def __init__(self, given: dict[str, object], repairs: list[str] | None = None) -> None:
         self._left = dict(given)
+        self.repairs = repairs
 
-    def take(self, name: str, read: Callable[[object], T]) -> T:
+    def take(
+        self,
+        name: str,
+        read: Callable[[object], T],
+        mend: Callable[[object], T] | None = None,
+        aliases: tuple[str, ...] = (),
+    ) -> T:
         """An argument that must be there.
+
+        Args:
+            name: Of the argument.
+            read: Reads it by the schema.
+            mend: Reads it where `read` refuses; without one, it is refused.
+            aliases: Other names under which models write it.
 
         Raises:
             ValueError: If it is missing or not as expected; the message names it.
         """
-        if name not in self._left:
+        found = self._found(name, aliases)
+        if found is None:
             raise ValueError(f"{name} is missing")
-        return _named(name, read, self._left.pop(name))
+        return self._read(name, read, mend, self._left.pop(found))
 
-    def maybe(self, name: str, read: Callable[[object], T], default: T) -> T:
-        """An argument that may be missing or null.
+    def maybe(
+        self,
+        name: str,
+        read: Callable[[object], T],
+        default: T,
+        mend: Callable[[object], T] | None = None,
+        aliases: tuple[str, ...] = (),
+    ) -> T:
+        """An argument that may be missing or null; see `take`.
 
         Raises:
             ValueError: If it is there and not as expected; the message names it.
         """
-        value = self._left.pop(name, None)
-        return default if value is None else _named(name, read, value)
+        found = self._found(name, aliases)
+        value = None if found is None else self._left.pop(found)
+        return default if value is None else self._read(name, read, mend, value)
 
     def ignore(self, *names: str) -> None:
         """Arguments that say nothing here, whatever they are."""
         for name in names:
             self._left.pop(name, None)
 
+    def note(self, repair: str) -> None:
+        """Names a repair, where repairs are made."""
+        if self.repairs is not None:
+            self.repairs.append(repair)
+
     def finish(self) -> None:
-        """Nothing may be left.
+        """Nothing may be left, or it is left out where repairs are made.
 
         Raises:
             ValueError: If there are arguments that nobody asked for; the message names the first.
         """
-        if self._left:
-            raise ValueError(f"there is no argument {shortened(next(iter(self._left)))}")
+        for name in self._left:
+            if self.repairs is None:
+                raise ValueError(f"there is no argument {shortened(name)}")
+            self.repairs.append(f"there is no argument {shortened(name)}; left out")
+
+    def _found(self, name: str, aliases: tuple[str, ...]) -> str | None:
+        """The name under which an argument stands."""
+        if name in self._left or self.repairs is None:
+            return name if name in self._left else None
+        found = next((alias for alias in aliases if alias in self._left), None)
+        if found is not None:
+            self.repairs.append(f"{found} stands for {name}")
+        return found
+
+    def _read(
+        self, name: str, read: Callable[[object], T], mend: Callable[[object], T] | None, value: object
+    ) -> T:
+        try:
+            return read(value)
+        except ValueError as error:
+            if self.repairs is None or mend is None:
+                raise ValueError(f"{name} {error}") from None
+            fault = str(error)
+        try:
+            mended = mend(value)
+        except ValueError:
+            raise ValueError(f"{name} {fault}") from None
+        self.repairs.append(f"{name} {fault}; read as {_brief(mended)}")
+        return mended
 
 
-def _named(name: str, read: Callable[[object], T], value: object) -> T:
-    try:
-        return read(value)
-    except ValueError as error:
-        raise ValueError(f"{name} {error}") from None
+def _brief(value: object) -> str:
+    """A value that was read, in at most forty characters."""
+    return shortened(value) if isinstance(value, str) else shortened(str(value))[1:-1]
 
 
 def shortened(name: str) -> str:
@@ -187,6 +259,14 @@ def whole(value: object) -> int:
     return int(read)
 
 
+def score(value: object) -> int:
+    """A whole number from 1 to 5."""
+    read = whole(value)
+    if read not in range(1, 6):
+        raise ValueError("must be a whole number from 1 to 5")
+    return read
+
+
 def times(value: object) -> tuple[float, ...]:
     """Seconds, in a list; one alone is a list of one."""
     listed = _one_or_more(value)
@@ -194,6 +274,14 @@ def times(value: object) -> tuple[float, ...]:
         return tuple(number(entry) for entry in listed)
     except ValueError:
         raise ValueError("must be a list of seconds, such as [12.0, 30.5]") from None
+
+
+def seconds(value: object) -> tuple[float, ...]:
+    """Times from 0 on."""
+    read = times(value)
+    if any(time < 0 for time in read):
+        raise ValueError("must hold seconds from 0")
+    return read
 
 
 def sides(value: object) -> tuple[float, float, float, float]:
@@ -211,3 +299,116 @@ def flag(value: object) -> bool:
     if word not in _YES | _NO:
         raise ValueError("must be true or false")
     return word in _YES
+
+
+def _from_text(value: object) -> object:
+    """What a text holds that is written as JSON; any other value as it is."""
+    if isinstance(value, str) and value.lstrip()[:1] in {"[", "{"}:
+        return read_damaged_json(value)
+    return value
+
+
+def mend_mapping(value: object) -> dict[str, object]:
+    """An object that is written as a text, or is all that a list holds."""
+    read = _from_text(value)
+    listed = cast("list[object]", read) if isinstance(read, list) else [read]
+    return mapping(listed[0] if len(listed) == 1 else listed)
+
+
+def mend_entries(value: object) -> list[object]:
+    """A list that is written as a text, or one object in place of a list of one."""
+    value = _from_text(value)
+    return [cast("object", value)] if isinstance(value, dict) else entries(value)
+
+
+def mend_text(value: object) -> str:
+    """A number, a word of logic, a list or an object as text.
+
+    >>> mend_text(48200), mend_text(["red", "blue"]), mend_text(True)
+    ('48200', 'red, blue', 'Yes')
+    """
+    if isinstance(value, bool):
+        return "Yes" if value else "No"
+    if isinstance(value, int | float):
+        return json.dumps(number(value) if isinstance(value, float) else value)
+    if isinstance(value, list) and value:
+        listed = cast("list[object]", value)
+        if all(isinstance(one, str | int | float) for one in listed):
+            return text(", ".join(map(mend_text, listed)))
+    if isinstance(value, list | dict) and value:
+        return text(json.dumps(value, ensure_ascii=False))
+    return text(cast("object", value))
+
+
+def mend_identifier(value: object) -> str:
+    """The id that a title stands for: everything but letters, digits, `_` and `-` becomes `_`.
+
+    The same title gives the same id, as a node and as a parent.
+
+    >>> mend_identifier("Ferry fares (2023)?")
+    'Ferry_fares_2023'
+    """
+    written = str(value) if isinstance(value, int | str) and not isinstance(value, bool) else ""
+    composed = unicodedata.normalize("NFC", written)
+    return identifier(re.sub(r"[^\w-]+", "_", composed).strip("_")[:64])
+
+
+def mend_identifiers(value: object) -> tuple[str, ...]:
+    """A list of titles, also one that is written as a text; empty ones name nothing."""
+    listed = (one for one in _one_or_more(_from_text(value)) if one is not None and str(one).strip())
+    return tuple(dict.fromkeys(mend_identifier(one) for one in listed))
+
+
+def mend_score(value: object) -> int:
+    """A whole number from 1 to 5: rounded, and no less and no more."""
+    return max(1, min(5, math.floor(number(value) + 0.5)))
+
+
+def mend_times(value: object) -> tuple[float, ...]:
+    """The seconds in a list that can be read; others name no frame."""
+    times_read: list[float] = []
+    for entry in _one_or_more(_from_text(value)):
+        try:
+            read = number(entry)
+        except ValueError:
+            continue
+        times_read += [read] if read >= 0 else []
+    return tuple(times_read)
+
+
+_SIDE = r"([+-]?(?:\d{1,15}(?:\.\d{0,15})?|\.\d{1,15}))"
+_FOUR = re.compile(r"[\s\[\](),;]*" + r"[\s\[\](),;]+".join([_SIDE] * 4) + r"[\s\[\](),;]*", re.ASCII)
+_BOX_TOKEN = re.compile(r"<\|?/?box(?:_start|_end)?\|?>", re.IGNORECASE)
+_BOX_NAMES = ("bbox_2d", "bbox", "box", "box_2d", "coordinates")
+_SIDE_NAMES = ("x1", "y1", "x2", "y2")
+_MOST_WRAPPERS = 4
+"""Lists and objects around a box."""
+
+
+def mend_sides(value: object) -> tuple[float, float, float, float]:
+    """The four numbers of one box, however it is wrapped; two boxes are none.
+
+    >>> mend_sides("[[10, 20, 30, 40]]"), mend_sides({"bbox_2d": [10, 20, 30, 40], "label": "table"})
+    ((10.0, 20.0, 30.0, 40.0), (10.0, 20.0, 30.0, 40.0))
+    """
+    if isinstance(value, str):
+        bare = _BOX_TOKEN.sub(" ", value)
+        if found := _FOUR.fullmatch(bare):
+            return sides([float(side) for side in found.groups()])
+        value = _from_text(bare.strip())
+    for _ in range(_MOST_WRAPPERS):
+        if isinstance(value, list) and len(listed := cast("list[object]", value)) == 1:
+            value = listed[0]
+        elif isinstance(value, dict):
+            value = _sides_in(cast("dict[str, object]", value))
+    return sides(cast("object", value))
+
+
+def _sides_in(value: dict[str, object]) -> object:
+    """A box in an object: under one name, or its sides under four."""
+    if all(name in value for name in _SIDE_NAMES):
+        return [value[name] for name in _SIDE_NAMES]
+    named = [value[name] for name in _BOX_NAMES if name in value]
+    if len(named) != 1:
+        raise ValueError("must be four numbers between brackets")
+    return named[0]

@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import json
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from vrag.agent import toolargs
-from vrag.agent.actions import ABSTENTION, NAME, Invalid, Turn
+from vrag.agent.actions import ABSTENTION, NAME, Flag, Invalid, Turn
+from vrag.agent.damagedjson import read_damaged_json
 from vrag.agent.toolenvelope import json_object, read_envelope
 
 if TYPE_CHECKING:
@@ -27,18 +28,25 @@ __all__ = [
     "AnswerNode",
     "Call",
     "CropNode",
+    "Known",
     "Memorize",
     "Note",
     "SearchNode",
     "ToolNode",
+    "call_of",
+    "completed",
     "parse_call",
     "render_call",
+    "unknown_tool",
 ]
 
 _SEARCH, _MEMORIZE = "add_search_node", "summarize_and_memorize"
 _ANSWER, _CROP = "add_answer_node", "add_crop_node"
 TOOLS = (_SEARCH, _MEMORIZE, _CROP, _ANSWER)
 """Names of the tools of VimRAG; no action of others may have one of them."""
+_PARENT_NAMES = ("parent_id", "parents", "parent")
+_MIDDLE = 3
+"""Of 1 to 5: the score of what is called useful without one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,87 +260,183 @@ def parse_call(reply: str, tools: frozenset[str] = frozenset(), *, crop: bool = 
     return Turn(said.thought, action, reply[: said.end], said.flags)
 
 
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What a reply may leave out, since it is known when it comes."""
+
+    nodes: tuple[str, ...]
+    """Ids of the nodes of the graph, the newest last."""
+    labels: tuple[str, ...] = ()
+    """Of the results that wait to be summarised."""
+
+    def named(self, parents: tuple[str, ...]) -> tuple[str, ...]:
+        """The nodes that are meant; what differs in case alone from one node means that one."""
+        return tuple(dict.fromkeys(map(self._named, parents)))
+
+    def _named(self, parent: str) -> str:
+        alike = [node for node in self.nodes if node.casefold() == parent.casefold()]
+        return alike[0] if parent not in self.nodes and len(alike) == 1 else parent
+
+
 def _call(given: dict[str, object], names: frozenset[str]) -> Call | Invalid:
     if isinstance(wrapped := given.get("function"), dict):
         given = toolargs.mapping(cast("object", wrapped))
     name = given.get("name")
     if not isinstance(name, str) or name.strip() not in names:
-        said = (
-            "The tool call has no name"
-            if name is None
-            else f"There is no tool {toolargs.shortened(str(name))}"
-        )
-        return Invalid(f"{said}; the tools are {', '.join(_in_order(names))}.")
-    name = name.strip()
+        return unknown_tool(name, names)
+    return call_of(name.strip(), given.get("arguments", given.get("parameters")))
+
+
+def unknown_tool(name: object, names: frozenset[str]) -> Invalid:
+    """What is said of a call of a tool that there is not."""
+    said = (
+        "The tool call has no name" if name is None else f"There is no tool {toolargs.shortened(str(name))}"
+    )
+    return Invalid(f"{said}; the tools are {', '.join(_in_order(names))}.")
+
+
+def call_of(
+    name: str, arguments: object, known: Known | None = None, repairs: list[str] | None = None
+) -> Call | Invalid:
+    """The call of a tool; never raises.
+
+    Args:
+        name: Of the tool; there is one of this name.
+        arguments: What the model wrote for them, any JSON value.
+        known: With it, what breaks the schema and is clear is read all the same.
+        repairs: Takes a phrase for each such repair.
+    """
     try:
-        arguments = toolargs.Arguments(_object(given.get("arguments", given.get("parameters"))))
-        call = _READERS.get(name, lambda a: _tool(name, a))(arguments)
-        arguments.finish()
+        given = toolargs.Arguments(_object(arguments, known), None if known is None else repairs)
+        call = _READERS.get(name, lambda a, k: _tool(name, a, k))(given, known)
+        given.finish()
     except ValueError as error:
         return Invalid(f"In {name}, {error}.")
+    except RecursionError:
+        return Invalid(f"In {name}, an argument is nested too deeply.")
     return call
+
+
+def completed(turn: Turn[Call], known: Known) -> Turn[Call]:
+    """A call with what it leaves out and what is known: results without an entry are not useful."""
+    match turn.action:
+        case Memorize(summary, notes):
+            named = {note.information for note in notes}
+            left_out = [label for label in known.labels if label not in named]
+            if not left_out:
+                return turn
+            more = tuple(Note(label, useful=False) for label in left_out)
+            repair = f"memorize has no entry for {', '.join(left_out)}; read as not useful"
+            return _mended(turn, Memorize(summary, (*notes, *more)), repair)
+        case SearchNode() | AnswerNode() | CropNode() | ToolNode() as call:
+            parents = known.named(call.parents)
+            if parents == call.parents:
+                return turn
+            repair = f"parent_ids differ from ids of nodes in case; read as {', '.join(parents)}"
+            return _mended(turn, replace(call, parents=parents), repair)
+        case _:
+            return turn
+
+
+def _mended(turn: Turn[Call], call: Call, repair: str) -> Turn[Call]:
+    flags, repairs = turn.flags | {Flag.REPAIRED}, (*turn.repairs, repair)
+    return Turn(turn.thought, call, turn.executed, flags, repairs)
 
 
 def _in_order(names: frozenset[str]) -> list[str]:
     return [name for name in TOOLS if name in names] + sorted(names - set(TOOLS))
 
 
-def _object(value: object) -> dict[str, object]:
+def _object(value: object, known: Known | None) -> dict[str, object]:
     """The arguments, which some servers and models send as a JSON text."""
     if isinstance(value, str):
         try:
-            value = json_object(value, 0)[0]
+            value = json_object(value, 0)[0] if known is None else read_damaged_json(value)
         except ValueError as error:
             raise ValueError(f"arguments cannot be read: {error}") from None
     return {} if value is None else toolargs.mapping(value)
 
 
-def _search(given: toolargs.Arguments) -> SearchNode:
-    place = given.take("id", toolargs.identifier), given.take("parent_ids", toolargs.identifiers)
-    return SearchNode(*place, given.take("query", toolargs.text))
-
-
-def _memorize(given: toolargs.Arguments) -> Memorize:
-    summary = given.take("summarize", toolargs.text)
-    return Memorize(summary, given.maybe("memorize", _notes, ()))
-
-
-def _notes(value: object) -> tuple[Note, ...]:
-    return tuple(_note(toolargs.mapping(entry)) for entry in toolargs.entries(value))
-
-
-def _note(value: dict[str, object]) -> Note:
-    given = toolargs.Arguments(value)
-    label = given.take("information_id", toolargs.label)
+def _parents(given: toolargs.Arguments, known: Known | None) -> tuple[str, ...]:
+    """The parents; where none is named, the newest node."""
+    if known is None:
+        return given.take("parent_ids", toolargs.identifiers)
+    value = given.maybe("parent_ids", lambda value: value, None, aliases=_PARENT_NAMES)
+    parents = () if value is None else toolargs.mend_identifiers(value)
+    if not parents:
+        given.note(f"parent_ids names no node; read as {known.nodes[-1]}")
+        return (known.nodes[-1],)
     try:
-        useful = given.take("is_useful", toolargs.flag)
-        if useful:
-            priority = given.take("priority_score", toolargs.whole)
-            note = Note(label, useful, priority, given.maybe("key_timestamp", toolargs.times, ()))
-        else:
-            given.ignore("priority_score", "key_timestamp")
-            note = Note(label, useful)
+        as_written = toolargs.identifiers(value) == parents
+    except ValueError:
+        as_written = False
+    if not as_written:
+        given.note(f"parent_ids are read as {', '.join(parents)}")
+    return parents
+
+
+def _place(given: toolargs.Arguments, known: Known | None) -> tuple[str, tuple[str, ...]]:
+    return given.take("id", toolargs.identifier, toolargs.mend_identifier), _parents(given, known)
+
+
+def _search(given: toolargs.Arguments, known: Known | None) -> SearchNode:
+    place = _place(given, known)
+    return SearchNode(*place, given.take("query", toolargs.text, toolargs.mend_text))
+
+
+def _memorize(given: toolargs.Arguments, known: Known | None) -> Memorize:  # noqa: ARG001 - as the others
+    summary = given.take("summarize", toolargs.text, toolargs.mend_text, aliases=("summary",))
+    entries = given.maybe("memorize", toolargs.entries, [], toolargs.mend_entries)
+    return Memorize(summary, tuple(_note(entry, given.repairs) for entry in entries))
+
+
+def _note(value: object, repairs: list[str] | None) -> Note:
+    try:
+        given = toolargs.Arguments(toolargs.mapping(value), repairs)
+        label = given.take("information_id", toolargs.label)
+    except ValueError as error:
+        raise ValueError(f"memorize {error}") from None
+    try:
+        note = _judged(label, given)
         given.finish()
     except ValueError as error:
-        raise ValueError(f"for {label}: {error}") from None
+        raise ValueError(f"memorize for {label}: {error}") from None
     return note
 
 
-def _answer(given: toolargs.Arguments) -> AnswerNode:
-    return AnswerNode(given.take("parent_ids", toolargs.identifiers), given.take("answer", toolargs.text))
+def _judged(label: str, given: toolargs.Arguments) -> Note:
+    """What is said of a result beyond its label."""
+    if not given.take("is_useful", toolargs.flag):
+        given.ignore("priority_score", "key_timestamp")
+        return Note(label, useful=False)
+    if given.repairs is None:
+        priority = given.take("priority_score", toolargs.whole)
+        return Note(label, True, priority, given.maybe("key_timestamp", toolargs.times, ()))
+    score = given.maybe("priority_score", toolargs.score, 0, toolargs.mend_score)
+    if not score:
+        given.note(f"priority_score of {label} is missing; read as {_MIDDLE}")
+    times = given.maybe("key_timestamp", toolargs.seconds, (), toolargs.mend_times)
+    return Note(label, useful=True, priority=score or _MIDDLE, timestamps=times)
 
 
-def _crop(given: toolargs.Arguments) -> CropNode:
-    place = given.take("id", toolargs.identifier), given.take("parent_ids", toolargs.identifiers)
-    return CropNode(*place, given.take("information_id", toolargs.label), given.take("box", toolargs.sides))
+def _answer(given: toolargs.Arguments, known: Known | None) -> AnswerNode:
+    parents = _parents(given, known)
+    return AnswerNode(parents, given.take("answer", toolargs.text, toolargs.mend_text))
 
 
-def _tool(name: str, given: toolargs.Arguments) -> ToolNode:
-    place = given.take("id", toolargs.identifier), given.take("parent_ids", toolargs.identifiers)
-    return ToolNode(*place, name, given.take("text", toolargs.text))
+def _crop(given: toolargs.Arguments, known: Known | None) -> CropNode:
+    place = _place(given, known)
+    label = given.take("information_id", toolargs.label)
+    box = given.take("box", toolargs.sides, toolargs.mend_sides, aliases=("bbox", "bbox_2d", "box_2d"))
+    return CropNode(*place, label, box)
 
 
-_READERS: dict[str, Callable[[toolargs.Arguments], Call]] = {
+def _tool(name: str, given: toolargs.Arguments, known: Known | None) -> ToolNode:
+    place = _place(given, known)
+    return ToolNode(*place, name, given.take("text", toolargs.text, toolargs.mend_text))
+
+
+_READERS: dict[str, Callable[[toolargs.Arguments, Known | None], Call]] = {
     _SEARCH: _search,
     _MEMORIZE: _memorize,
     _ANSWER: _answer,

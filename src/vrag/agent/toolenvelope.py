@@ -5,12 +5,12 @@ This reads tags and JSON and knows no tool; `vrag.agent.toolcalls` makes sense o
 
 from __future__ import annotations
 
-import json
 import re
 from dataclasses import dataclass
-from typing import NoReturn, cast
+from typing import cast
 
 from vrag.agent.actions import Flag
+from vrag.agent.damagedjson import read_json
 
 __all__ = ["Envelope", "json_object", "read_envelope"]
 
@@ -18,7 +18,7 @@ _MOST_OPENINGS = 64
 """Tool calls that are opened and hold none, after which no more is looked for: to find out what is wrong with
 each takes time in proportion to the length of the reply."""
 _NO_CALL = "The reply contains no complete tool call."
-_TAG = re.compile(r"<(?P<close>/?)(?P<name>think|tool_call)\b[^<>]*>", re.IGNORECASE)
+_TAG = re.compile(r"<(?P<close>/?)(?P<name>think|tool_call|passage)\b[^<>]*>", re.IGNORECASE)
 _OPENING = re.compile(r"\s*(?:```[a-z]*\s*)?(?=\{)", re.IGNORECASE)
 _CLOSING = re.compile(r"\s*(?:```\s*)?</tool_call\s*>", re.IGNORECASE)
 _FENCE = re.compile(r"\s*```")
@@ -62,6 +62,8 @@ class _Reader:
         """Tool calls opened so far that hold none."""
         self.fault = _NO_CALL
         """Why there is no call, as far as is known."""
+        self.endless = False
+        """Whether a passage begins that never ends; then none that begins later ends either."""
         self.at = self._inside_thought()
 
     def _inside_thought(self) -> int:
@@ -79,6 +81,8 @@ class _Reader:
             if tag["name"].lower() == "think":
                 if not self._think(place):
                     return self._without(self.reply[tag.end() :].strip(), "The think block is never closed.")
+            elif tag["name"].lower() == "passage":
+                self._quoted(place)
             elif found := self._called(place):
                 return found
             else:
@@ -89,15 +93,27 @@ class _Reader:
 
     def _think(self, place: int) -> bool:
         """Reads a think block; False when it is never closed."""
-        opened = self.tags[place]
-        rest = (self.tags[later] for later in range(place + 1, len(self.tags)))
-        close = next((tag for tag in rest if tag["close"] and tag["name"].lower() == "think"), None)
+        opened, close = self.tags[place], self._close(place)
         if close is None:
             return False
         self.thoughts.append(self.reply[opened.end() : close.start()].strip())
         self.spoken += self.reply[self.at : opened.start()]
         self.at = close.end()
         return True
+
+    def _close(self, place: int) -> re.Match[str] | None:
+        """The tag that closes the one at `place`."""
+        name = self.tags[place]["name"].lower()
+        rest = (self.tags[later] for later in range(place + 1, len(self.tags)))
+        return next((tag for tag in rest if tag["close"] and tag["name"].lower() == name), None)
+
+    def _quoted(self, place: int) -> None:
+        """Leaves out a passage that the model repeats; one that never ends is none."""
+        close = None if self.endless else self._close(place)
+        self.endless = close is None
+        if close is not None:
+            self.spoken += self.reply[self.at : close.end()]
+            self.at = close.end()
 
     def _called(self, place: int) -> Envelope | None:
         """The call that opens here; None when it is not complete, and another may follow."""
@@ -111,7 +127,8 @@ class _Reader:
 
     def _broken(self, place: int, fault: str) -> Envelope | None:
         """What opens here holds no object: a call all the same if it is closed."""
-        following = self.tags[place + 1] if place + 1 < len(self.tags) else None
+        rest = (self.tags[later] for later in range(place + 1, len(self.tags)))
+        following = next((tag for tag in rest if tag["name"].lower() != "passage"), None)
         if following is None or not following["close"] or following["name"].lower() != "tool_call":
             self.fault = f"The tool call is not complete: {fault}."
             return None
@@ -142,19 +159,6 @@ class _Reader:
         return "\n".join(self.thoughts) if self.thoughts else None
 
 
-def _refuse(constant: str) -> NoReturn:
-    raise ValueError(f"{constant} is no JSON")
-
-
-def _integer(digits: str) -> int:
-    if len(digits) > 400:  # more than any float holds
-        raise ValueError("a number has too many digits")
-    return int(digits)
-
-
-_DECODER = json.JSONDecoder(strict=False, parse_constant=_refuse, parse_int=_integer)
-
-
 def json_object(text: str, start: int) -> tuple[dict[str, object], int]:
     """The JSON object that begins at `start`, and where it ends.
 
@@ -164,10 +168,5 @@ def json_object(text: str, start: int) -> tuple[dict[str, object], int]:
     opening = _OPENING.match(text, start)
     if opening is None:
         raise ValueError("it does not begin with {")
-    try:
-        value, end = _DECODER.raw_decode(text, opening.end())
-    except RecursionError:
-        raise ValueError("it is nested too deeply") from None
-    except json.JSONDecodeError as error:
-        raise ValueError(f"{error.msg} at character {error.pos - start}") from None
+    value, end = read_json(text, opening.end())
     return cast("dict[str, object]", value), end

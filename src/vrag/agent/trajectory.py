@@ -87,6 +87,8 @@ class Step:
     shown: tuple[ImageShown, ...] = ()
     reply: str = ""
     flags: tuple[str, ...] = ()
+    repairs: tuple[str, ...] = ()
+    """How the reply was read, where it breaks the grammar and its meaning is clear."""
     usage: UsageReported | None = None
     """What it cost; None of a step that was cut off."""
 
@@ -146,7 +148,7 @@ def _after(run: Trajectory, event: Event) -> Trajectory:  # noqa: C901, PLR0911,
         case UsageReported():
             return replace(_with(run, event.step, usage=event), usage=run.usage.plus(event))
         case ModelCalled():
-            return _with(run, event.step, reply=event.reply, flags=event.flags)
+            return _with(run, event.step, reply=event.reply, flags=event.flags, repairs=event.repairs)
         case ThoughtGiven():
             return _with(run, event.step, thought=event.text)
         case SearchRequested():

@@ -14,6 +14,7 @@ from PIL.Image import Image
 
 from vrag.agent import actions
 from vrag.agent.actions import Extend, Invalid, Select, Turn
+from vrag.agent.callrepair import read_call
 from vrag.agent.conversation import told
 from vrag.agent.events import (
     ActionRequested,
@@ -30,13 +31,23 @@ from vrag.agent.graph import Graph, NodeKind
 from vrag.agent.material import spoken
 from vrag.agent.memory import MemoryOptions
 from vrag.agent.method import Context, Outcome, Refused
-from vrag.agent.policy import Message, Part, Picture, Role, Text
+from vrag.agent.policy import Enclosed, Message, Part, Picture, Role, Text
 from vrag.agent.prompts import box_words, prompt, with_question, worded
 from vrag.agent.question import Question
 from vrag.agent.results import Results, frame_parts
 from vrag.agent.review import reviewed, unreviewed
 from vrag.agent.sharing import recall
-from vrag.agent.toolcalls import AnswerNode, Call, CropNode, Memorize, SearchNode, ToolNode, parse_call
+from vrag.agent.shortening import half_of, shortened
+from vrag.agent.toolcalls import (
+    AnswerNode,
+    Call,
+    CropNode,
+    Known,
+    Memorize,
+    SearchNode,
+    ToolNode,
+    parse_call,
+)
 from vrag.errors import CollectionError, SearchError
 from vrag.geometry import Box, Size, Space, View
 
@@ -65,6 +76,8 @@ class Vimrag:
     """The user's own wording, in place of ours."""
     reselect: bool = False
     """Whether the model is asked which of its evidence counts before the answer is given."""
+    repair: bool = True
+    """Whether replies that break the grammar are read where their meaning is clear."""
     memory: MemoryOptions = field(default_factory=MemoryOptions)
 
     @property
@@ -92,7 +105,7 @@ class Vimrag:
         asked = Question.of(question)
         instruction = with_question(instruction, asked.text) or instruction
         parts = told(asked, environment)
-        episode = VimragEpisode(environment, self.memory, parts, self.reselect, instruction)
+        episode = VimragEpisode(environment, self.memory, parts, self.reselect, instruction, self.repair)
         episode.rebuild()
         return episode
 
@@ -107,6 +120,8 @@ class VimragEpisode:
     """The question, last, after what belongs to it: told anew whenever the context is rebuilt."""
     reselect: bool
     instruction: str
+    repair: bool = True
+    """As of the method."""
     graph: Graph = field(init=False)
     results: Results = field(init=False)
     """Of the node that is not completed yet."""
@@ -115,6 +130,10 @@ class VimragEpisode:
     """What the model is told next."""
     remembered: dict[_Key, tuple[Picture, ...]] = field(default_factory=dict[_Key, tuple[Picture, ...]])
     """What memory shows now."""
+    ranked: tuple[tuple[_Key, str], ...] = ()
+    """The same by what it is worth, the heaviest first, each with its name."""
+    hidden: set[Picture | Enclosed] = field(default_factory=set["Picture | Enclosed"])
+    """Pictures that were taken out of the context, which was too long."""
     found: dict[tuple[str, str], tuple[Seen, ...]] = field(
         default_factory=dict[tuple[str, str], tuple[Seen, ...]]
     )
@@ -148,7 +167,8 @@ class VimragEpisode:
             self.messages.append(Message(Role.USER, (*self.pending, *self._urge(last))))
             self.pending = []
         memory = tuple(picture for pictures in self.remembered.values() for picture in pictures)
-        return Context(tuple(self.messages), memory, self.results.pictures)
+        fresh = tuple(picture for picture in self.results.pictures if picture not in self.hidden)
+        return Context(tuple(self.messages), memory, fresh)
 
     def _urge(self, last: bool) -> list[Part]:
         """What the model is told of the turns that are left."""
@@ -156,13 +176,18 @@ class VimragEpisode:
             return [] if last else [Text(prompt("graph_reselect_or_call.md"))]
         return [Text(prompt("graph_answer_now.md"))] if last else []
 
-    def parse(self, reply: str) -> Turn[Any]:
-        """Takes a reply apart."""
+    def parse(self, reply: str, *, last: bool = False, cut: bool = False) -> Turn[Any]:
+        """Takes a reply apart; see `Episode`."""
+        tools, crop = frozenset(self.environment.extensions), self.options.crop_nodes
         if self.asking:
             turn = actions.parse(reply, selecting=True)
             if isinstance(turn.action, Select):
                 return turn
-        return parse_call(reply, frozenset(self.environment.extensions), crop=self.options.crop_nodes)
+        if self.asking or not self.repair:
+            return parse_call(reply, tools, crop=crop)
+        labels = self.results.labels if self.graph.pending else ()
+        known = Known(tuple(node.id for node in self.graph.nodes), labels)
+        return read_call(reply, known, tools, crop=crop, last=last, cut=cut)
 
     def announce(self, turn: Turn[Any], record: Record) -> None:
         """Says what is about to be done."""
@@ -195,6 +220,43 @@ class VimragEpisode:
             reason = self.environment.material(record.refuse(str(error)))
             self.pending = [Text(prompt("graph_invalid.md", reason=reason))]
             return Outcome(refused=True)
+
+    def shorten(self, *, last: bool) -> tuple[str, ...]:
+        """Takes half of the memory items out of sight, the lightest first; then results, the last first.
+
+        From then on memory shows no more items than are left now, and the results of a step get half the
+        room; see `Episode`.
+        """
+        items = self._in_sight()
+        dropped = items[: half_of(len(items))]
+        if dropped:
+            pictures = {picture for _, group in dropped for picture in group}
+            self.hidden |= pictures
+            self.remembered = {
+                key: shown for key, shown in self.remembered.items() if pictures.isdisjoint(shown)
+            }
+            self.messages = shortened(self.messages, pictures, self._urge(last))
+            self._take_less()
+        return tuple(name for name, _ in dropped)
+
+    def _in_sight(self) -> list[tuple[str, Sequence[Picture | Enclosed]]]:
+        """What can be taken out of the context next, each with its name, what counts least first."""
+        ranked = ((key, name) for key, name in reversed(self.ranked) if key in self.remembered)
+        memory = [(name, self.remembered[key]) for key, name in ranked]
+        results = reversed(self.results.shown.items())
+        fresh = [(name, shown) for name, shown in results if self.hidden.isdisjoint(shown)]
+        parts = (part for message in self.messages for part in message.parts)
+        enclosed = [("a picture of the question", (part,)) for part in parts if isinstance(part, Enclosed)]
+        return [*memory] or [*fresh] or [*enclosed]
+
+    def _take_less(self) -> None:
+        """Makes later contexts shorter."""
+        least = self.environment.profile.min_tokens
+        less = {
+            "items": max(1, min(self.options.items, len(self.remembered))),
+            "fresh_tokens": max(least, self.options.fresh_tokens // 2),
+        }
+        self.options = self.options.model_copy(update=less)
 
     def conclude(self, record: Record) -> Outcome:
         """Gives the answer given last; see `Episode`."""
@@ -382,6 +444,10 @@ class VimragEpisode:
                     break
             else:
                 self.remembered = drawn
+                self.ranked = tuple(
+                    ((one.entry.item, one.entry.region), f"{one.entry.label} of {one.entry.node}")
+                    for one in allotment.shown
+                )
                 return allotment
 
     def _drawn(self, placed: Placed) -> tuple[Picture, ...]:

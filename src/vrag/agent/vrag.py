@@ -20,9 +20,11 @@ from vrag.agent.events import (
 from vrag.agent.evidence import Seen, passage_seen, picture_seen, selected
 from vrag.agent.material import spoken
 from vrag.agent.method import Context, Outcome, Refused
-from vrag.agent.policy import Message, Part, Picture, Role, Shown, Text
+from vrag.agent.policy import Enclosed, Message, Part, Picture, Role, Shown, Text
 from vrag.agent.prompts import box_words, prompt, with_question, worded
 from vrag.agent.question import Question
+from vrag.agent.shortening import half_of, shortened
+from vrag.agent.tagrepair import read_tags
 from vrag.errors import CollectionError, SearchError
 
 if TYPE_CHECKING:
@@ -53,6 +55,8 @@ class Vrag:
     """The user's own wording, in place of ours; released checkpoints know the one they were trained on."""
     reselect: bool = False
     """Whether the model is asked which of its evidence counts before the answer is given."""
+    repair: bool = True
+    """Whether replies that break the grammar are read where their meaning is clear."""
 
     @property
     def name(self) -> str:
@@ -73,7 +77,7 @@ class Vrag:
         """A new run: nothing searched, nothing shown but what came with the question; see `Method`."""
         own = self.instruction or environment.profile.instruction
         pending = opening(own, environment.profile.prompt, environment, question)
-        return VragEpisode(environment, self.reselect, pending)
+        return VragEpisode(environment, self.reselect, pending, repair=self.repair)
 
 
 def opening(own: str | None, file: str, environment: Environment, question: str | Question) -> list[Part]:
@@ -110,6 +114,8 @@ class VragEpisode:
     reselect: bool
     pending: list[Part]
     """What the model is told next."""
+    repair: bool = True
+    """As of the method."""
     history: list[Message] = field(default_factory=list[Message])
     seen: list[str] = field(default_factory=list[str])
     """Ids of the items shown by searches and actions of others, in order."""
@@ -149,12 +155,26 @@ class VragEpisode:
             return [] if last else [Text(prompt("reselect_or_search.md"))]
         return [Text(self.environment.profile.answer_now or prompt("answer_now.md"))] if last else []
 
-    def parse(self, reply: str) -> Turn[Action]:
-        """Takes a reply apart."""
+    def parse(self, reply: str, *, last: bool = False, cut: bool = False) -> Turn[Action]:
+        """Takes a reply apart; see `Episode`."""
         names = frozenset(self.environment.extensions)
         if self.environment.profile.candidates:
             names |= {_SELECT}
-        return parse(reply, names, selecting=self.asking)
+        return self._read(reply, names, last=last, cut=cut)
+
+    def _read(
+        self,
+        reply: str,
+        names: frozenset[str],
+        without: frozenset[str] = frozenset(),
+        *,
+        last: bool,
+        cut: bool,
+    ) -> Turn[Action]:
+        """A reply in the grammar of the method; what is said of the evidence is never repaired."""
+        if self.asking or not self.repair:
+            return parse(reply, names, selecting=self.asking, without=without)
+        return read_tags(reply, names, without=without, last=last, cut=cut)
 
     def announce(self, turn: Turn[Action], record: Record) -> None:
         """Says what is about to be done."""
@@ -182,6 +202,17 @@ class VragEpisode:
                 return Outcome(self.standing)
             case action:
                 return self._act(action, record)
+
+    def shorten(self, *, last: bool) -> tuple[str, ...]:
+        """Takes the older half of the pictures out of sight, those of the question last; see `Episode`."""
+        parts = [part for message in self.history for part in message.parts]
+        shown = [part for part in parts if isinstance(part, Picture)]
+        pictures = shown or [part for part in parts if isinstance(part, Enclosed)]
+        dropped = pictures[: half_of(len(pictures))]
+        if dropped:
+            self.history = shortened(self.history, dropped, self._urge(last))
+            self.fresh = tuple(picture for picture in self.fresh if picture not in dropped)
+        return tuple(_name_of(picture) for picture in dropped)
 
     def conclude(self, record: Record) -> Outcome:  # noqa: ARG002 - nothing changes by it
         """Gives the answer given last; see `Episode`."""
@@ -382,6 +413,10 @@ def _numbered(parts: Sequence[Part]) -> list[Part]:
             told.append(Text(prompt("shown.md", number=_pictures(told))))
         told.append(part)
     return told
+
+
+def _name_of(picture: Picture | Enclosed) -> str:
+    return f"Image {picture.number}" if isinstance(picture, Picture) else "a picture of the question"
 
 
 def _pictures(parts: Iterable[Part]) -> int:

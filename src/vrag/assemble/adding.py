@@ -154,12 +154,19 @@ def load_embedder(settings: Settings, spec: str, kept: Mapping[str, str | int] |
     opening = kept_settings(kept or {})
     if settings.dtype != "auto":
         opening["dtype"] = settings.dtype
+    if kept is None or "visual_tokens" in settings.model_fields_set:
+        opening["visual_tokens"] = settings.visual_tokens
     if settings.embed_pixels:
         opening["max_pixels"] = settings.embed_pixels
+    if settings.embed_frames:
+        opening["frames"] = settings.embed_frames
+    if settings.embed_document_instruction:
+        opening["document_instruction"] = settings.embed_document_instruction
     return open_embedder(
         spec,
         device=settings.device,
         batch=settings.batch,
+        query_instruction=settings.embed_query_instruction,
         api_key=settings.key("embed_key") if "://" in spec else settings.embed_key.get_secret_value() or None,
         **opening,
     )

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from vrag.assemble.adding import embedder_of
 from vrag.errors import SettingsError
 from vrag.index.vectors import TierName, VectorOptions
-from vrag.search.client import SearchClient
 from vrag.search.engine import Engine, Ranking
 from vrag.search.several import Several, check_embedders
 
@@ -18,12 +17,11 @@ if TYPE_CHECKING:
 
     from vrag.embed.base import Embedder
     from vrag.index.store import Collection
+    from vrag.search.client import SearchClient
     from vrag.search.engine import Searcher
     from vrag.search.rerank import Reranker
     from vrag.settings import Settings
 
-
-Client = TypeVar("Client", bound=SearchClient)
 
 __all__ = ["SearchParts", "open_client", "open_searcher", "vector_options"]
 
@@ -121,19 +119,21 @@ def open_searcher(
     return parts.searcher({name: parts.engine(collection) for name, collection in collections.items()})
 
 
-def open_client(settings: Settings, kind: type[Client] = SearchClient) -> Client:
+def open_client(settings: Settings, kind: type[SearchClient] | None = None) -> SearchClient:
     """A search server, in place of a collection.
 
     Args:
         settings: Its address, its token, and where its pictures lie.
-        kind: The class of the client.
+        kind: The class of the client, where it is not `SearchClient` itself.
 
     Raises:
         ServerError: If its address cannot be one.
         SettingsError: If the folder of its pictures is none, or its key stays here: see `Settings.key`.
     """
+    from vrag.search.client import SearchClient
+
     root = Path(settings.image_root) if settings.image_root else None
-    return kind(settings.search_url, token=settings.key("search_key"), image_root=root)
+    return (kind or SearchClient)(settings.search_url, token=settings.key("search_key"), image_root=root)
 
 
 def _rankings(settings: Settings) -> tuple[Ranking, ...]:

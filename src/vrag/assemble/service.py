@@ -13,7 +13,8 @@ from vrag.agent.react import React
 from vrag.agent.runs import RunStore
 from vrag.agent.vimrag import Vimrag
 from vrag.agent.vrag import Vrag
-from vrag.assemble.answering import HITS, LOCAL, open_agent
+from vrag.assemble.answering import HITS, open_agent
+from vrag.assemble.models import LOCAL
 from vrag.assemble.shelf import Shelf
 from vrag.assemble.workbench import run_store
 from vrag.corpus.convert import CONVERTERS

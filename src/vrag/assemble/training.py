@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import SecretStr
 
-from vrag.assemble.answering import LOCAL, open_chat
+from vrag.assemble.models import LOCAL, open_chat
 from vrag.embed.checkpoint import checkpoint_digest, find_checkpoint
 from vrag.errors import SettingsError
 from vrag.evaluation.extracting import Extractor

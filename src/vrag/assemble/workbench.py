@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING
 
 from platformdirs import user_data_path
 
-from vrag.agent.runs import RunStore
-from vrag.assemble.answering import open_agent
 from vrag.assemble.searching import open_client, open_searcher
 from vrag.errors import SettingsError
 from vrag.index.store import Collection
@@ -17,6 +15,7 @@ from vrag.types import Query
 
 if TYPE_CHECKING:
     from vrag.agent.loop import Agent
+    from vrag.agent.runs import RunStore
     from vrag.embed.base import Embedder
     from vrag.search.engine import Searcher
     from vrag.settings import Settings
@@ -79,6 +78,8 @@ class Workbench:
             ActionError: If an action of others cannot be loaded.
             ModelError: If the checkpoint of a local model cannot be opened.
         """
+        from vrag.assemble.answering import open_agent
+
         return open_agent(self.settings, self.searcher, documents)
 
 
@@ -88,6 +89,8 @@ def run_store(settings: Settings) -> RunStore:
     Raises:
         CollectionError: If the collection cannot be opened.
     """
+    from vrag.agent.runs import RunStore
+
     if settings.search_url:
         return RunStore(user_data_path("vrag", appauthor=False) / "runs")
     collection = Collection.open(settings.places[0])

@@ -1,9 +1,9 @@
 """Questions whose answers are known: read, written, converted and counted."""
 
-from vrag.cases.dataset import case_of, row_of, write_cases
+from vrag.cases.dataset import case_of, overhang_of, row_of, write_cases
 from vrag.cases.gold import gold_documents, gold_pages, graded_pages, is_gold
 from vrag.cases.parquet import ParquetOptions, parquet_schema, write_parquet
-from vrag.cases.reading import open_cases, read_cases, source_named
+from vrag.cases.reading import open_cases, read_cases, source_named, with_distinct_ids
 from vrag.cases.source import UNANSWERABLE, Source
 from vrag.cases.sources import SOURCES
 from vrag.cases.statistics import Overlap, Statistics, count_cases, find_overlaps
@@ -23,10 +23,12 @@ __all__ = [
     "graded_pages",
     "is_gold",
     "open_cases",
+    "overhang_of",
     "parquet_schema",
     "read_cases",
     "row_of",
     "source_named",
+    "with_distinct_ids",
     "write_cases",
     "write_parquet",
 ]

@@ -8,10 +8,11 @@ The shape is that of the seeds: `{"examples": [case, …]}`, a bare list of case
      "regions": [{"page": 10, "box": [0.1, 0.2, 0.5, 0.3]}]}
 
 `regions`, ours, is optional, as are the last three fields of `meta_info`; so are, in `meta_info`,
-`document_type` (or MMLongBench's `doc_type`), `answer_format` and `benchmark`, and beside it `alternatives`
+`doc_type` (or `document_type`), `answer_format` and `benchmark`, and beside it `alternatives`
 (other right answers), `gold` (`[{"document", "page", "relevance"}]`) and `spans` (seconds of a video). Fields
 not named here are passed over. Pages count from 1. A page 0, of which MMLongBench-Doc has some, is no page:
-it is left out, and a case without another then has none.
+it is left out, and a case without another then has none. A box that reaches beyond its page by no more than
+`BOX_TOLERANCE`, as rounding leaves some, is cut at the edge of the page; readers report it (`overhang_of`).
 """
 
 from __future__ import annotations
@@ -33,7 +34,10 @@ if TYPE_CHECKING:
     from collections.abc import Generator, Iterable, Mapping
     from pathlib import Path
 
-__all__ = ["case_of", "row_of", "write_cases", "written_whole"]
+__all__ = ["BOX_TOLERANCE", "case_of", "overhang_of", "row_of", "write_cases", "written_whole"]
+
+BOX_TOLERANCE = 0.01
+"""Part of the width or height of a page by which a gold box may reach beyond it."""
 
 _HINT = 'Expected {"examples": [{"uid", "query", "reference_answer", "meta_info": {"file_name", …}}, …]}.'
 _ALWAYS = frozenset({"file_name", "reference_page", "source_type", "query_type"})
@@ -100,6 +104,16 @@ def case_of(row: Mapping[str, Any], where: str) -> Case:
         raise CaseError(f"{place}: {first['msg']}.", _HINT) from error
 
 
+def overhang_of(row: Mapping[str, Any]) -> float:
+    """Return how far the gold boxes of a valid row reach beyond their page, as a fraction of it.
+
+    >>> overhang_of({"regions": [{"page": 1, "box": [0.5, 0.5, 1.0, 1.25]}]})
+    0.25
+    """
+    regions = cast("list[dict[str, Any]]", _as_list(row.get("regions")))
+    return max((max(0.0, -side, side - 1) for region in regions for side in region["box"]), default=0.0)
+
+
 def row_of(case: Case) -> dict[str, Any]:
     """The JSON value that `case_of` makes this case of."""
     meta = {
@@ -107,7 +121,7 @@ def row_of(case: Case) -> dict[str, Any]:
         "reference_page": list(case.reference_page),
         "source_type": list(case.source_type),
         "query_type": case.query_type,
-        "document_type": case.document_type,
+        "doc_type": case.document_type,
         "answer_format": case.answer_format.value,
         "benchmark": case.benchmark,
     }
@@ -161,7 +175,7 @@ def _as_list(value: object) -> object:
 
 
 _Name = Annotated[str, Field(min_length=1)]
-_Fraction = Annotated[float, Field(ge=0, le=1)]
+_Side = Annotated[float, Field(ge=-BOX_TOLERANCE, le=1 + BOX_TOLERANCE)]
 _Page = Annotated[int, Field(ge=0, le=2**31 - 1)]
 _Second = Annotated[float, Field(ge=0)]
 
@@ -172,11 +186,11 @@ class _Strict(BaseModel):
 
 class _RegionRow(_Strict):
     page: _Page
-    box: Annotated[list[_Fraction], Field(min_length=4, max_length=4)]
+    box: Annotated[list[_Side], Field(min_length=4, max_length=4)]
     document: str = ""
 
     def region(self) -> Region:
-        x1, y1, x2, y2 = self.box
+        x1, y1, x2, y2 = (min(max(side, 0.0), 1.0) for side in self.box)
         box = Box.unit(min(x1, x2), min(y1, y2), max(x1, x2), max(y1, y2))
         return Region(self.page, box, self.document)
 
@@ -193,7 +207,7 @@ class _Meta(_Strict):
     source_type: Annotated[list[str], BeforeValidator(_as_list)] = []
     query_type: str | None = None
     document_type: str | None = Field(
-        default=None, validation_alias=AliasChoices("document_type", "doc_type")
+        default=None, validation_alias=AliasChoices("doc_type", "document_type")
     )
     answer_format: str | None = None
     benchmark: str = ""

@@ -1,7 +1,9 @@
 """The parquet of training: written row group by row group, with the columns that trainers read.
 
 The columns are those of the reference's trainer. Its converter left `file_name` and `reference_page` out at
-the top, where the trainer looks for them; here they stand in both places. Gold boxes have no column.
+the top, where the trainer looks for them; here they stand in both places. `content_type` and `reason_type`
+hold what the reference's converter makes of the types of a case, which cannot always be undone: the types
+themselves stand in `extra_info.meta_info`, with their names in the JSON. Gold boxes have no column.
 """
 
 from __future__ import annotations
@@ -12,7 +14,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from vrag.cases.dataset import written_whole
-from vrag.cases.labels import write_labels
+from vrag.cases.labels import write_types
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -33,8 +35,6 @@ ABILITY = "vqa"
 class ParquetOptions:
     """What the rows say beside the case."""
 
-    data_source: str
-    """Where the cases come from: trainers count by it."""
     split: str = "train"
     instruction: str = ""
     """What stands in the prompt before the question."""
@@ -49,6 +49,14 @@ def parquet_schema() -> ArrowSchema:
     text, pages = pa.string(), pa.list_(pa.int64())
     message = pa.struct([("role", text), ("content", text)])
     reward = pa.struct([("style", text), ("ground_truth", text)])
+    meta = pa.struct(
+        [
+            ("source_type", pa.list_(text)),
+            ("query_type", text),
+            ("doc_type", text),
+            ("answer_format", text),
+        ]
+    )
     extra = pa.struct(
         [
             ("split", text),
@@ -59,6 +67,7 @@ def parquet_schema() -> ArrowSchema:
             ("reason_type", text),
             ("file_name", text),
             ("reference_page", pages),
+            ("meta_info", meta),
         ]
     )
     return pa.schema(
@@ -75,8 +84,13 @@ def parquet_schema() -> ArrowSchema:
     )
 
 
-def write_parquet(path: Path, cases: Iterable[Case], options: ParquetOptions) -> int:
-    """Writes cases as they come; whole or not at all.
+def write_parquet(path: Path, cases: Iterable[tuple[str, Case]], options: ParquetOptions) -> int:
+    """Write cases as they come; the file is complete or not there at all.
+
+    Args:
+        path: The file; one that exists is replaced.
+        cases: Each with its data source, the name by which trainers group rows.
+        options: What all rows have in common.
 
     Returns:
         How many there were.
@@ -94,25 +108,26 @@ def write_parquet(path: Path, cases: Iterable[Case], options: ParquetOptions) ->
         written.ParquetWriter(file, schema) as writer,
     ):
         for group in _groups(cases, options.row_group):
-            rows = [_row(case, count + at, options) for at, case in enumerate(group)]
+            rows = [_row(case, source, count + at, options) for at, (source, case) in enumerate(group)]
             writer.write_table(pa.Table.from_pylist(rows, schema))
             count += len(group)
     return count
 
 
-def _groups(cases: Iterable[Case], size: int) -> Iterator[list[Case]]:
+def _groups(cases: Iterable[tuple[str, Case]], size: int) -> Iterator[list[tuple[str, Case]]]:
     left = iter(cases)
     while group := list(islice(left, size)):
         yield group
 
 
-def _row(case: Case, index: int, options: ParquetOptions) -> dict[str, Any]:
+def _row(case: Case, data_source: str, index: int, options: ParquetOptions) -> dict[str, Any]:
     prompt = f"{options.instruction}\n{case.query}".lstrip("\n")
     pages = list(case.reference_page)
+    content_type, reason_type = write_types(case, data_source)
     return {
         "id": case.uid,
         "prompt": [{"role": "user", "content": prompt}],
-        "data_source": options.data_source,
+        "data_source": data_source,
         "ability": ABILITY,
         "reward_model": {"style": "rule", "ground_truth": case.reference_answer},
         "extra_info": {
@@ -120,10 +135,16 @@ def _row(case: Case, index: int, options: ParquetOptions) -> dict[str, Any]:
             "index": index,
             "answer": case.reference_answer,
             "question": case.query,
-            "content_type": write_labels(case.source_type),
-            "reason_type": write_labels([case.query_type] if case.query_type else []),
+            "content_type": content_type,
+            "reason_type": reason_type,
             "file_name": case.file_name,
             "reference_page": pages,
+            "meta_info": {
+                "source_type": list(case.source_type),
+                "query_type": case.query_type,
+                "doc_type": case.document_type,
+                "answer_format": case.answer_format.value,
+            },
         },
         "file_name": case.file_name,
         "reference_page": pages,

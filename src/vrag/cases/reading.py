@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+import logging
+from dataclasses import replace
 from itertools import chain
 from typing import TYPE_CHECKING, Any, cast
 
-from vrag.cases.dataset import case_of
+from vrag.cases.dataset import case_of, overhang_of
 from vrag.cases.rows import read_rows
 from vrag.cases.sources import SOURCES
 from vrag.errors import CaseError, SettingsError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
     from pathlib import Path
 
     from vrag.cases.source import Source
     from vrag.types import Case
 
-__all__ = ["open_cases", "read_cases", "source_named"]
+__all__ = ["open_cases", "read_cases", "source_named", "with_distinct_ids"]
+
+log = logging.getLogger("vrag.cases")
 
 _OURS = {"query", "meta_info", "reference_answer"}
 """Fields that make a row one of our JSON that lacks something, when nothing else knows it."""
@@ -32,11 +36,11 @@ def open_cases(path: Path, source: str | None = None) -> tuple[Source, Iterator[
 
     Returns:
         The kind, and the cases, which are read while they are taken. Reading on raises `CaseError` as
-        well, and says which row is to blame.
+        well, and says which row is to blame. Gold boxes that were cut at the edge of their page are
+        logged at the end.
 
     Raises:
         CaseError: If the file cannot be read, is empty, or nothing knows its rows.
-        SettingsError: If there is no such source.
         SettingsError: If there is no such source.
     """
     named = source_named(source) if source else None
@@ -82,11 +86,35 @@ def _recognised(row: object, path: Path) -> Source:
     )
 
 
+def with_distinct_ids(cases: Iterable[tuple[str, Case]]) -> Iterator[tuple[str, Case]]:
+    """Pass on the cases of several files, each with the name of its data source, under distinct uids.
+
+    A uid that came before, as files that number their questions have, gets its data source in front:
+    `mmlongdoc-7`.
+
+    Raises:
+        CaseError: If that came before as well.
+    """
+    known: set[str] = set()
+    for data_source, case in cases:
+        uid = case.uid if case.uid not in known else f"{data_source}-{case.uid}"
+        if uid in known:
+            raise CaseError(
+                f"The uid {case.uid!r} occurs more than once in {data_source}.",
+                "Name each file once, or give the files different names: --data-source.",
+            )
+        known.add(uid)
+        yield data_source, case if uid == case.uid else replace(case, uid=uid)
+
+
 def _cases(rows: Iterator[object], source: Source, path: Path) -> Iterator[Case]:
     known: dict[str, int] = {}
+    overhangs: dict[str, float] = {}
     for number, row in enumerate(rows, 1):
         where = f"{path}, row {number}"
-        for case in _within(row, source, number, where):
+        for case, overhang in _within(row, source, number, where):
+            if overhang:
+                overhangs[case.uid] = overhang
             if case.uid in known:
                 raise CaseError(
                     f"{where}: The uid {case.uid!r} is that of row {known[case.uid]} too.",
@@ -94,16 +122,25 @@ def _cases(rows: Iterator[object], source: Source, path: Path) -> Iterator[Case]
                 )
             known[case.uid] = number
             yield case
+    if overhangs:
+        log.warning(
+            "%s: gold boxes of %d questions reach beyond their page, by %.4f of it at most, and were cut at "
+            "its edge; the first is that of %r.",
+            path,
+            len(overhangs),
+            max(overhangs.values()),
+            next(iter(overhangs)),
+        )
 
 
-def _within(row: object, source: Source, number: int, where: str) -> Iterator[Case]:
-    """The cases of a row; all of them, or none where one is at fault."""
+def _within(row: object, source: Source, number: int, where: str) -> Iterator[tuple[Case, float]]:
+    """The cases of a row, each with how far its boxes reach beyond the page; none where one is at fault."""
     fields = _fields(row, where)
     try:
         made = list(source.cases(fields, number - 1))
     except CaseError as error:
         raise CaseError(f"{where}: {error.message}", error.hint) from error
-    yield from [case_of(each, where) for each in made]
+    yield from [(case_of(each, where), overhang_of(each)) for each in made]
 
 
 def _fields(row: object, where: str) -> dict[str, Any]:

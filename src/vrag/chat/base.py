@@ -64,6 +64,10 @@ class ThinkingSwitch(StrEnum):
     """`chat_template_kwargs.enable_thinking`: vLLM and SGLang with models of the Qwen3 family."""
     BOTH = "both"
     """Both fields, for a server that ignores the one it does not know."""
+    EFFORT = "effort"
+    """`reasoning_effort`, `medium` or `none`: OpenAI, Gemini, Ollama."""
+    REASONING = "reasoning"
+    """`reasoning.enabled`: OpenRouter."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,7 +134,8 @@ class ChatReply:
     """That of those that are."""
     tool_calls: tuple[ToolCall, ...] = ()
     finish: str = "stop"
-    """The server's word: `stop`, `length`, `tool_calls`, `content_filter` …"""
+    """The server's word: `stop`, `length`, `tool_calls`, `content_filter` …; empty where the reply came to
+    its end and the server did not say why."""
     prompt_tokens: int | None = None
     """All of the prompt, pictures included."""
     completion_tokens: int | None = None

@@ -13,7 +13,15 @@ import httpx
 
 from vrag.chat.draft import Draft, MalformedChunk, ReplyTooLong, StreamedError
 from vrag.chat.events import EventReader, LineTooLong
-from vrag.chat.faults import CLOSED, Complaint, Passing, failure_of, reach_hint, seconds_asked
+from vrag.chat.faults import (
+    CLOSED,
+    Complaint,
+    Passing,
+    failure_of,
+    plain_http_hint,
+    reach_hint,
+    seconds_asked,
+)
 from vrag.chat.request import can_do_without, request_body
 from vrag.errors import ContextTooLong, ModelError
 
@@ -84,6 +92,8 @@ class Call:
     """Of the try that is under way."""
     _in_one: bool = False
     """Whether its answer is no stream."""
+    _ended: bool = False
+    """Whether the answer came to an end that cannot be that of a connection which broke off."""
     _deadline: float | None = None
     """When all of it must have ended, in the time of `time.monotonic`."""
     _waited: float = 0.0
@@ -113,7 +123,7 @@ class Call:
             Refused: If the server does not want it.
             ModelError: If it failed otherwise.
         """
-        self._draft, self._in_one = Draft(self.max_characters), False
+        self._draft, self._in_one, self._ended = Draft(self.max_characters), False, False
         response = await self._sent(client)
         try:
             async with aclosing(self._deltas(response)) as deltas:
@@ -204,16 +214,19 @@ class Call:
             if kind == "application/json":  # it does not stream, whatever it is asked
                 self._in_one = True
                 yield await self._whole(raw)
+                self._ended = True
                 return
             reader = EventReader(_LINE_BYTES)
             while data := await self._awaited(anext(raw, b"")):
                 for event in reader.feed(data):
                     if event.strip() == b"[DONE]":
+                        self._ended = True
                         await _drained(raw)
                         return
                     yield event
             for event in reader.finish():
                 yield event
+            self._ended = _says_its_length(response)
 
     async def _whole(self, raw: AsyncGenerator[bytes, None]) -> bytes:
         body = bytearray()
@@ -273,7 +286,10 @@ class Call:
                 "Name its authority in SSL_CERT_FILE.",
             )
         if isinstance(error, httpx.ConnectError):
-            return Passing(ModelError(f"{self.server} cannot be reached: {reason}.", reach_hint(error)))
+            unreached = ModelError(
+                f"{self.server} cannot be reached: {reason}.", reach_hint(error, self.server)
+            )
+            return Passing(unreached, times=0 if plain_http_hint(error, self.server) else 1000)
         return Passing(ModelError(f"The connection to {self.server} broke off: {reason.rstrip(chr(46))}."))
 
     def _broken(self, failure: Exception) -> Exception:
@@ -307,7 +323,7 @@ class Call:
         finish = self._draft.finish
         if finish is None and not self._draft.begun:
             raise self._formless()
-        if finish is None:
+        if finish is None and not (self._ended and self._draft.spoken):
             raise Passing(ModelError(f"{self.server} broke off in the middle of a reply."))
         if finish in _UNFINISHED:
             raise Passing(ModelError(f"{self.server} gave up in the middle of a reply: {finish}."))
@@ -317,6 +333,12 @@ class Call:
 def _raw(response: httpx.Response) -> AsyncGenerator[bytes, None]:
     """The body as it comes; to be closed by whoever reads it."""
     return cast("AsyncGenerator[bytes, None]", response.aiter_raw())
+
+
+def _says_its_length(response: httpx.Response) -> bool:
+    """Whether a body that broke off would have been noticed: it is chunked or counted, or of HTTP/2."""
+    framed = {"transfer-encoding", "content-length"} & set(response.headers)
+    return bool(framed) or response.http_version == "HTTP/2"
 
 
 async def _drained(raw: AsyncGenerator[bytes, None]) -> None:

@@ -17,6 +17,7 @@ from contextlib import aclosing
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, cast
+from urllib.parse import urlsplit
 
 import httpx
 
@@ -25,6 +26,7 @@ from vrag.chat.call import Call, ChatTimeouts, Refused
 from vrag.chat.connections import Connections, base_of, checked_key
 from vrag.chat.faults import CLOSED, Complaint, Passing, failure_of, reach_hint
 from vrag.chat.gate import Gate
+from vrag.chat.request import RENAMED
 from vrag.errors import ModelError
 
 if TYPE_CHECKING:
@@ -93,13 +95,20 @@ class OpenAIChat:
         self._retries = retries or ChatRetries()
         self._max_characters = max_characters
         self._gate = Gate(concurrency)
-        self._without: frozenset[str] = frozenset()
+        # OpenAI's newer models refuse `max_tokens`, and all take its new name.
+        official = urlsplit(self.base_url).hostname == "api.openai.com"
+        self._without = frozenset({RENAMED}) if official else frozenset[str]()
         self._connections = Connections(
             self.base_url, self._key, self._timeouts.connect_seconds, kept=concurrency
         )
 
     def __repr__(self) -> str:
         return f"OpenAIChat({self.base_url!r}, {self.name!r})"
+
+    @property
+    def left_out(self) -> frozenset[str]:
+        """Fields of a call that the server is known to refuse, under the names that they are sent by."""
+        return self._without
 
     async def aclose(self) -> None:
         """Closes the connections of the running event loop, once the calls in flight there have ended."""
@@ -171,7 +180,9 @@ class OpenAIChat:
                 status, body = await _get(client, url)
         except (TimeoutError, httpx.HTTPError) as error:
             reason = " ".join(str(error).split()) or type(error).__name__
-            raise ModelError(f"{self.base_url} does not answer: {reason}.", reach_hint(error)) from error
+            raise ModelError(
+                f"{self.base_url} does not answer: {reason}.", reach_hint(error, self.base_url)
+            ) from error
         if status != HTTPStatus.OK:
             complaint = Complaint.of(status, b"" if status in CLOSED else body, self._key)
             failure = failure_of(complaint, self.base_url)

@@ -14,13 +14,14 @@ from urllib.parse import urlsplit
 
 import httpx
 
+from vrag.addresses import reachable
 from vrag.errors import SettingsError
 
 if TYPE_CHECKING:
     import ssl
     from collections.abc import AsyncGenerator
 
-__all__ = ["Connections", "base_of", "checked_key"]
+__all__ = ["Connections", "base_of", "checked_key", "is_loopback"]
 
 _ENDPOINT = "/chat/completions"
 _NO_HOST = re.compile(r"[\s\x00-\x20\x7f\\<>^`{|}]|%(?!25)")
@@ -116,7 +117,7 @@ class Connections:
             limits=self._limits,
             verify=self._ssl,
             follow_redirects=False,  # the key goes nowhere else
-            trust_env=not _is_here(self._base),  # a proxy is for what is far away
+            trust_env=not is_loopback(self._base),  # a proxy is for what is far away
         )
 
     @cached_property
@@ -134,7 +135,7 @@ def base_of(url: str) -> str:
     Raises:
         SettingsError: If it is no address of a server, or holds a user name or a password.
     """
-    text = url.strip().rstrip("/").removesuffix(_ENDPOINT).rstrip("/")
+    text = reachable(url.strip()).rstrip("/").removesuffix(_ENDPOINT).rstrip("/")
     try:
         parts = urlsplit(text)
         usable = parts.scheme in {"http", "https"} and bool(parts.hostname) and (parts.port or 1) > 0
@@ -165,7 +166,8 @@ def checked_key(key: str | None, variable: str) -> str | None:
     return stripped or None
 
 
-def _is_here(url: str) -> bool:
+def is_loopback(url: str) -> bool:
+    """Whether an address is of this machine."""
     host = urlsplit(url).hostname or ""
     try:
         return ip_address(host).is_loopback

@@ -103,7 +103,7 @@ class Draft:
             tool_calls=tuple(
                 ToolCall(call.id, call.name, call.arguments) for _, call in sorted(self._calls.items())
             ),
-            finish=self.finish or "stop",
+            finish=self.finish or "",
             prompt_tokens=_count(self._usage.get("prompt_tokens")),
             completion_tokens=_count(self._usage.get("completion_tokens")),
             cached_tokens=_count(details.get("cached_tokens")),

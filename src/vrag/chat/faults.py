@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import socket
+import ssl
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from http import HTTPStatus
@@ -13,9 +14,9 @@ from typing import TYPE_CHECKING, Any, cast
 from vrag.errors import ContextTooLong, ModelError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
-__all__ = ["CLOSED", "Complaint", "Passing", "failure_of", "reach_hint", "seconds_asked"]
+__all__ = ["CLOSED", "Complaint", "Passing", "failure_of", "plain_http_hint", "reach_hint", "seconds_asked"]
 
 CLOSED = frozenset({HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN})
 """How a server answers a wrong key. What it says there is not repeated: it may hold parts of the key."""
@@ -24,10 +25,22 @@ _MESSAGE = 500
 _PASSING = frozenset({408, 409, 425, 429})
 _TOO_LONG = re.compile(
     r"context.?length|context.?window|context.?size|maximum model length|max_model_len"
-    r"|maximum context|range of input length|input is too long|prompt is too long|too many input tokens",
+    r"|maximum context|context the overflows|exceed_context_size"  # LM Studio, llama.cpp, Ollama
+    r"|input.?length.{0,40}(?:exceeds|should be)|range of input length"  # SGLang, Ark, DashScope
+    r"|(?:input|prompt)(?: \([^()]{0,40}\))? is too long|too many input tokens"  # Anthropic, vLLM
+    r"|too long after expanding multimodal tokens"  # SGLang, once pictures are counted
+    r"|(?:input|prompt) token count.{0,60}exceeds|exceeds the maximum number of tokens",  # Gemini
     re.IGNORECASE,
 )
-"""How servers say that a prompt does not fit: OpenAI, vLLM, SGLang, llama.cpp, DashScope."""
+"""How servers say that a prompt does not fit: OpenAI, vLLM, SGLang, llama.cpp, Ollama, LM Studio, DashScope,
+Gemini, Anthropic."""
+_TOO_MANY = re.compile(
+    r"at most [1-9]\d* images?\b|at most [1-9]\d* image\(s\)|too many images"
+    r"|(?:number of|image) (?:images|count).{0,40}(?:exceeds|exceeded|more than|too many|limit)"
+    r"|limit-mm-per-prompt.{0,20}but passed|exceeds? the (?:image|maximum number of images) limit",
+    re.IGNORECASE,
+)
+"""How they say that it holds too many pictures. A server that takes none at all is another matter."""
 _ADVICE = (
     (
         re.compile(r"at most \d+ image", re.IGNORECASE),
@@ -46,6 +59,8 @@ _ADVICE = (
         "Top up the account.",
     ),
 )
+_NO_TLS = re.compile(r"WRONG_VERSION_NUMBER|RECORD_LAYER_FAILURE|HTTP_REQUEST|UNKNOWN_PROTOCOL")
+"""How OpenSSL calls an answer that is no TLS."""
 _BROKE = re.compile(r"insufficient_quota|exceeded your current quota", re.IGNORECASE)
 """A 429 that no waiting helps."""
 
@@ -114,6 +129,9 @@ def failure_of(complaint: Complaint, server: str) -> ModelError | Passing:
         server: How messages call it.
     """
     status, said = complaint.status, complaint.message
+    if status in {400, 413, 422, 500} and _TOO_MANY.search(said):
+        message = f"{server} does not take so many pictures at once: {_closed(said)}"
+        return ContextTooLong(message, _hint(status, said))
     if status in {400, 413, 422, 500} and _TOO_LONG.search(said):
         return ContextTooLong(
             f"The conversation is longer than the model at {server} can take: {_closed(said)}",
@@ -133,14 +151,38 @@ def _closed(said: str) -> str:
     return said if said[-1] in ".!?…。！？" else f"{said}."
 
 
-def reach_hint(error: BaseException) -> str:
-    """What to do about a server that cannot be reached: its name is not known, or it does not run."""
-    causes: BaseException | None = error
-    while causes is not None:
-        if isinstance(causes, socket.gaierror):
-            return "Check the name of the host in the base URL, or this machine's DNS."
-        causes = causes.__cause__ or causes.__context__
+def reach_hint(error: BaseException, url: str) -> str:
+    """What to do about a server that cannot be reached.
+
+    Args:
+        error: Of the library, with its causes.
+        url: Of the server.
+    """
+    if hint := plain_http_hint(error, url):
+        return hint
+    if any(isinstance(cause, socket.gaierror) for cause in _causes(error)):
+        return "Check the name of the host in the base URL, or this machine's DNS."
     return "Is it running?"
+
+
+def plain_http_hint(error: BaseException, url: str) -> str:
+    """What to do where a server was asked with TLS and answers without; empty for any other failure.
+
+    Args:
+        error: Of the library, with its causes.
+        url: Of the server.
+    """
+    faults = (cause for cause in _causes(error) if isinstance(cause, ssl.SSLError))
+    if url.startswith("https://") and any(_NO_TLS.search(str(fault)) for fault in faults):
+        return f"The server does not speak TLS there: write http://{url.removeprefix('https://')}"
+    return ""
+
+
+def _causes(error: BaseException | None) -> Iterator[BaseException]:
+    """An error, what it was raised from, and so on."""
+    while error is not None:
+        yield error
+        error = error.__cause__ or error.__context__
 
 
 def seconds_asked(headers: Mapping[str, str], now: float) -> float:

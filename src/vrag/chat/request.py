@@ -23,6 +23,8 @@ _ABOUT_FIELDS = re.compile(
     re.IGNORECASE,
 )
 """How servers that check it complain about a field that they do not know."""
+_ONLY_DEFAULT = re.compile(r"'(temperature|top_p)' (?:does not support|is not supported)", re.IGNORECASE)
+"""How OpenAI's reasoning models refuse any value but their own."""
 
 
 def request_body(
@@ -55,8 +57,9 @@ def request_body(
 def can_do_without(body: bytes, complaint: str) -> frozenset[str]:
     """Which fields of a refused call may be left out without changing what the model writes.
 
-    They are those that only ask to be told more, and the old name of `max_tokens`. Those that the
-    complaint names; where it is about fields and names none of them, all that there are.
+    They are those that only ask to be told more, the old name of `max_tokens`, and a temperature or top-p of
+    which the model has but one value. Those that the complaint names; where it is about fields and names none
+    of them, all that only ask to be told more.
 
     Args:
         body: The call.
@@ -67,6 +70,8 @@ def can_do_without(body: bytes, complaint: str) -> frozenset[str]:
     named = {name for name in sent if name in complaint}
     if RENAMED in fields and _NEW_NAME in complaint:
         named.add(RENAMED)
+    if fixed := _ONLY_DEFAULT.search(complaint):
+        named |= {fixed[1]} & fields.keys()
     return frozenset(named or (sent if _ABOUT_FIELDS.search(complaint) else ()))
 
 
@@ -86,11 +91,17 @@ def _thinking(options: ChatOptions) -> dict[str, Any]:
     if options.thinking is None:
         return {}
     switch = {"enable_thinking": options.thinking}
-    top = {} if options.thinking_switch is ThinkingSwitch.TEMPLATE else switch
-    if options.thinking_switch is ThinkingSwitch.TOP:
-        return top
-    given: Mapping[str, Any] = options.extra.get("chat_template_kwargs") or {}
-    return {**top, "chat_template_kwargs": {**given, **switch}}
+    match options.thinking_switch:
+        case ThinkingSwitch.TOP:
+            return switch
+        case ThinkingSwitch.TEMPLATE | ThinkingSwitch.BOTH:
+            given: Mapping[str, Any] = options.extra.get("chat_template_kwargs") or {}
+            top = switch if options.thinking_switch is ThinkingSwitch.BOTH else {}
+            return {**top, "chat_template_kwargs": {**given, **switch}}
+        case ThinkingSwitch.EFFORT:
+            return {"reasoning_effort": "medium" if options.thinking else "none"}
+        case ThinkingSwitch.REASONING:
+            return {"reasoning": {"enabled": options.thinking}}
 
 
 def _optional(options: ChatOptions) -> dict[str, Any]:

@@ -17,14 +17,22 @@ DONE, FAILED, STOPPED = 0, 1, 130
 def main() -> None:
     """Runs the command line; ends the process with its exit status.
 
-    Status 0: done. 1: failed. 2: wrong use. 3: the documents hold no answer. 130: stopped by Ctrl-C.
+    Status 0: done. 1: failed. 2: wrong use. 3: the documents hold no answer. 130: stopped by Ctrl-C, 143: by
+    SIGTERM.
     """
+    from vrag.cli.signals import handle_sigterm, stop_status
+
     try:
+        handle_sigterm()
         from vrag.cli.program import run  # here, since it takes a while, in which somebody may press Ctrl-C
 
         run()
     except KeyboardInterrupt:
-        sys.exit(STOPPED)
+        sys.exit(stop_status())
+    except SystemExit as end:
+        if end.code == STOPPED:  # of commands, and of typer, which know of Ctrl-C alone
+            sys.exit(stop_status())
+        raise
 
 
 def __getattr__(name: str) -> object:

@@ -15,6 +15,7 @@ from vrag.cli.display import (
     Collection,
     Json,
     Model,
+    Profile,
     SearchUrl,
     emit_json,
     model_writes,
@@ -49,6 +50,7 @@ def ask(
     agent: str | None = Agent,
     model: str | None = Model,
     base_url: str | None = BaseUrl,
+    profile: str | None = Profile,
     collection: str | None = Collection,
     max_steps: int | None = MaxSteps,
     top_k: int | None = TopK,
@@ -84,6 +86,8 @@ def ask(
 
       vrag ask ./reports "Which year grew most?" --agent vimrag --model qwen3-vl-plus --base-url URL
 
+      vrag ask ./reports "Which year grew most?" --model ollama:qwen3-vl:8b
+
       vrag ask ./reports "Which year grew most?" --model local:./Qwen2.5-VL-7B-Instruct
 
       vrag ask --after last "And in 2022?"
@@ -100,6 +104,7 @@ def ask(
         agent=agent,
         model=model,
         base_url=base_url,
+        profile=profile,
         collection=collection,
         max_steps=max_steps,
         hits=top_k,

@@ -161,9 +161,8 @@ def index_documents(report: SettingsReport, paths: Sequence[Path]) -> Indexed:
 
 
 def _tell_others(bench: Workbench, documents: Path) -> None:
-    """Prints how many documents can be found that are not of the benchmark, such as those of an earlier one."""
+    """Print how many documents of the collection are not of the benchmark."""
     names = {path.name for path in documents.iterdir()}
     others = sum(document.items > 0 and document.name not in names for document in bench.documents)
     if others:
-        told = f"{count(others, 'document')} of the collection, which no question here is about"
-        warn(f"Searched as well: {told}.")
+        warn(f"The search also covers {count(others, 'document')} that no question is about.")

@@ -174,7 +174,7 @@ def _tell(job: Job, done: Evaluation) -> None:
         warn(f"{told}, such as: {plain(failed[0].why, 300)}")
         say("Ask those again: the same command with --retry-failed.")
     _tell_gaps(done)
-    before = f"Made before: {job.before}. " if job.before else ""
+    before = f"{job.before} from earlier. " if job.before else ""
     say(f"{count(len(done.records), 'run')}. {before}They lie in {plain(str(job.out))}.")
 
 

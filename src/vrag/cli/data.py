@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import shlex
 from collections import Counter
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,12 +29,8 @@ __all__ = ["app"]
 _TOLD = 1_000
 """Cases from one word of how far it is to the next."""
 
-From = typer.Option(
-    None,
-    "--from",
-    help="What the file is: dataset, vidoseek, parquet, slidevqa, mmlongbench, mmdocir, hotpotqa, squad.",
-    show_default="told by its columns",
-)
+KINDS = "What the file is: dataset, vidoseek, parquet, slidevqa, mmlongbench, mmdocir, hotpotqa, squad."
+From = typer.Option(None, "--from", help=KINDS, show_default="told by its columns")
 
 app = typer.Typer(help="Make, convert and count questions whose answers are known.", no_args_is_help=True)
 
@@ -95,47 +92,119 @@ def synthesize(
 
 @app.command()
 def convert(
-    source: Path = typer.Argument(..., metavar="IN", help="JSON, JSON lines or parquet."),
-    target: Path = typer.Argument(..., metavar="OUT", help="A .json or .parquet file to write."),
-    kind: str | None = From,
-    data_source: str | None = typer.Option(
+    paths: list[Path] = typer.Argument(
+        ..., metavar="IN… OUT", help="Files to read (JSON, JSON lines, parquet), then the one to write."
+    ),
+    kinds: list[str] | None = typer.Option(
+        None,
+        "--from",
+        help=f"{KINDS} Once for all files, or once for each.",
+        show_default="told by its columns",
+    ),
+    data_sources: list[str] | None = typer.Option(
         None,
         "--data-source",
-        help="What the parquet calls the origin of its rows.",
+        help="What the parquet calls the origin of the rows. Once for all files, or once for each.",
         show_default="by what the file is: slidevqa_train, mmlongdoc, vidoseek, rag …",
     ),
     split: str = typer.Option("train", help="What the parquet calls the split."),
     profile: str | None = typer.Option(
         None, help="Model family whose instruction stands in the prompts.", show_default="qwen2.5-vl"
     ),
+    overwrite: bool = typer.Option(False, "--overwrite", help="Replace OUT, also when there are several IN."),
     as_json: bool = Json,
 ) -> None:
     """Convert questions between our JSON and the parquet of trainers, and out of published data sets.
 
-    Example: vrag data convert samples.json train.parquet --from mmlongbench
-    """
-    from vrag.cases import ParquetOptions, open_cases, write_cases, write_parquet
+    Several files become one. Their ids stay as they are; one that an earlier file has gets its data source
+    in front.
 
+    Example: vrag data convert samples.json train.parquet --from mmlongbench
+
+    Example: vrag data convert a.json b.json all.parquet --data-source slidevqa_test --data-source mmlongdoc
+    """
+    from vrag.cases import ParquetOptions, with_distinct_ids, write_cases, write_parquet
+
+    *files, target = paths
+    _check_target(files, target, overwrite=overwrite)
+    inputs = _open_inputs(files, kinds or [], data_sources or [], split)
+    tally = Counter[str](boxes=0)
+    left = f"Nothing was written: {target} is as it was before."
+    with stoppable(left), progress_line(quiet=as_json) as tell:
+        taken = _tallied(with_distinct_ids(chain.from_iterable(inputs)), tally, tell)
+        if target.suffix.lower() == ".json":
+            count = write_cases(target, (case for _, case in taken))
+        else:
+            options = ParquetOptions(split=split, instruction=_instruction(profile))
+            count = write_parquet(target, taken, options)
+    read_as = ", ".join(dict.fromkeys(each.kind for each in inputs))
+    if as_json:
+        emit_json({"file": str(target), "cases": count, "read_as": read_as, "boxes": tally["boxes"]})
+        return
+    say(("Written", "bold"), f" {count} cases to {plain(str(target))}, read as {read_as}.")
+    if target.suffix.lower() == ".parquet" and tally["boxes"]:
+        warn(f"The parquet has no column for gold boxes: {tally['boxes']} are not in it.")
+
+
+@dataclass(frozen=True, slots=True)
+class _Input:
+    """A file that is converted."""
+
+    cases: Iterable[Case]
+    kind: str
+    data_source: str
+
+    def __iter__(self) -> Iterator[tuple[str, Case]]:
+        return ((self.data_source, case) for case in self.cases)
+
+
+def _check_target(files: list[Path], target: Path, *, overwrite: bool) -> None:
+    """Refuse a target that cannot be meant.
+
+    Raises:
+        SettingsError: If there is no input, the target is of another kind, or exists beside several inputs,
+            of which it may be one.
+    """
+    if not files:
+        raise SettingsError("OUT is missing.", f"vrag data convert {shlex.quote(str(target))} OUT")
     suffix = target.suffix.lower()
     if suffix not in {".json", ".parquet"}:
         raise SettingsError(f"{target} ends in {suffix or 'nothing'}, not in .json or .parquet.")
-    found, cases = open_cases(source, kind)
-    tally = Counter[str]()
-    origin = data_source or found.data_source(split)
-    left = f"Nothing was written: {target} is as it was before."
-    with stoppable(left), progress_line(quiet=as_json) as tell:
-        taken = _tallied(cases, tally, tell)
-        if suffix == ".json":
-            count = write_cases(target, taken)
-        else:
-            options = ParquetOptions(data_source=origin, split=split, instruction=_instruction(profile))
-            count = write_parquet(target, taken, options)
-    if as_json:
-        emit_json({"file": str(target), "cases": count, "read_as": found.name, **tally})
-        return
-    say(("Written", "bold"), f" {count} cases to {plain(str(target))}, read as {found.name}.")
-    if suffix == ".parquet" and tally["boxes"]:
-        warn(f"The parquet has no column for gold boxes: {tally['boxes']} are not in it.")
+    if len(files) > 1 and target.exists() and not overwrite:
+        raise SettingsError(
+            f"{target} exists, and the last file named is the one that is written.",
+            "Name a new file at the end; or, to replace this one, add --overwrite.",
+        )
+
+
+def _open_inputs(files: list[Path], kinds: list[str], data_sources: list[str], split: str) -> list[_Input]:
+    """Open all files.
+
+    Raises:
+        SettingsError: If an option is given neither once nor once for each file.
+        CaseError: If a file cannot be read.
+    """
+    from vrag.cases import open_cases
+
+    inputs: list[_Input] = []
+    each_kind, each_source = (
+        _for_each(kinds, files, "--from"),
+        _for_each(data_sources, files, "--data-source"),
+    )
+    for file, kind, data_source in zip(files, each_kind, each_source, strict=True):
+        found, cases = open_cases(file, kind)
+        inputs.append(_Input(cases, found.name, data_source or found.data_source(split)))
+    return inputs
+
+
+def _for_each(values: list[str], files: list[Path], option: str) -> list[str | None]:
+    """The value of an option for each file."""
+    if len(values) not in {0, 1, len(files)}:
+        raise SettingsError(
+            f"{option} is given {len(values)} times for {len(files)} files.",
+            "Give it once for all files, or once for each, in their order.",
+        )
+    return [*values] if len(values) == len(files) else [values[0] if values else None] * len(files)
 
 
 @app.command()
@@ -171,13 +240,15 @@ app.command("select")(select)
 app.command("export-sft")(export_sft)
 
 
-def _tallied(cases: Iterable[Case], tally: Counter[str], tell: Callable[[str], None]) -> Iterator[Case]:
-    """Passes cases on, counts their gold boxes, and tells how far it is."""
-    for number, case in enumerate(cases, 1):
+def _tallied(
+    cases: Iterable[tuple[str, Case]], tally: Counter[str], tell: Callable[[str], None]
+) -> Iterator[tuple[str, Case]]:
+    """Pass cases on, count their gold boxes, and report progress."""
+    for number, (data_source, case) in enumerate(cases, 1):
         tally["boxes"] += len(case.regions)
         if number % _TOLD == 0:
             tell(f"{number:,} cases")
-        yield case
+        yield data_source, case
 
 
 def _instruction(name: str | None) -> str:

@@ -36,11 +36,15 @@ __all__ = [
     "Collection",
     "Collections",
     "Device",
+    "DocumentInstruction",
     "Embedder",
     "Json",
     "Model",
+    "Profile",
+    "QueryInstruction",
     "RankBy",
     "SearchUrl",
+    "VisualTokens",
     "Waiting",
     "add_progress",
     "complain",
@@ -76,8 +80,25 @@ Collections = typer.Option(
 )
 Embedder = typer.Option(
     None,
-    help="Model that makes vectors: a short name, `sentence:MODEL`, `gve:MODEL`, `remote:MODEL@URL`.",
+    help="Model that makes vectors: a short name, `sentence:MODEL`, `gve:MODEL`, `qwen3-vl:MODEL`, "
+    "`remote:MODEL@URL`.",
     show_default="the collection's own",
+)
+QueryInstruction = typer.Option(
+    None,
+    help="What Qwen3-VL-Embedding is asked to do with the query.",
+    show_default="VRAG_EMBED_QUERY_INSTRUCTION, or the model's own",
+)
+DocumentInstruction = typer.Option(
+    None,
+    help="What Qwen3-VL-Embedding is asked to do with items; kept by the collection.",
+    show_default="VRAG_EMBED_DOCUMENT_INSTRUCTION, or the model's own",
+)
+VisualTokens = typer.Option(
+    None,
+    min=0,
+    help="Visual tokens of a page at most, for an embedder of many vectors; 0 for its own limit.",
+    show_default="the collection's own, or 768",
 )
 Device = typer.Option(None, help="Where models run: cpu, cuda, cuda:1.", show_default="VRAG_DEVICE")
 RankBy = typer.Option(
@@ -90,13 +111,19 @@ Agent = typer.Option(
 )
 Model = typer.Option(
     None,
-    help="A served model by its name, or `local:PATH` of a checkpoint.",
+    help="A served model by its name, `ollama:NAME`, `openrouter:NAME` …, or `local:PATH` of a checkpoint.",
     show_default="VRAG_MODEL, or the offline policy",
 )
 BaseUrl = typer.Option(
     None,
     help="Of the model's server: http://localhost:8002/v1",
     show_default="VRAG_BASE_URL, OPENAI_BASE_URL",
+)
+Profile = typer.Option(
+    None,
+    "--profile",
+    help="Family of the model: how large its pictures are, and how it writes boxes.",
+    show_default="VRAG_PROFILE, or found by its name, its server or measuring",
 )
 SearchUrl = typer.Option(
     None, help="Search server to use in place of a collection.", show_default="VRAG_SEARCH_URL"
@@ -108,6 +135,7 @@ def search_settings(
     collections: list[str] | None,
     ranking: str | None,
     embedder: str | None,
+    query_instruction: str | None,
     device: str | None,
     reranker: str | None,
 ) -> Settings:
@@ -116,6 +144,7 @@ def search_settings(
         collections=collections or None,
         ranking=ranking,
         embedder=embedder,
+        embed_query_instruction=query_instruction,
         device=device,
         reranker=reranker,
     ).settings

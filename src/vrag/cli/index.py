@@ -13,8 +13,10 @@ from vrag.cli.again import again
 from vrag.cli.display import (
     Collection,
     Device,
+    DocumentInstruction,
     Embedder,
     Json,
+    VisualTokens,
     add_progress,
     emit_json,
     named_path,
@@ -26,12 +28,14 @@ from vrag.cli.display import (
 from vrag.cli.importing import import_index
 from vrag.cli.paths import missing, nothing_read
 from vrag.cli.publishing import publish
+from vrag.cli.reference_export import export_index
 from vrag.settings import load_settings
 
 if TYPE_CHECKING:
     from vrag.index.build import AddReport
+    from vrag.index.header import EmbedderMark
     from vrag.index.store import Collection as CollectionStore
-    from vrag.index.upkeep import RemoveReport
+    from vrag.index.upkeep import PageVectors, RemoveReport
     from vrag.types import Document
 
 __all__ = ["app"]
@@ -47,6 +51,7 @@ class Engine(StrEnum):
 app = typer.Typer(help="Bring documents into a collection, and look after it.", no_args_is_help=True)
 app.command("import")(import_index)
 app.command("publish")(publish)
+app.command("export")(export_index)
 
 
 @app.command()
@@ -59,6 +64,8 @@ def add(
     ocr: bool | None = typer.Option(None, "--ocr/--no-ocr", help="Read pages without text by OCR."),
     workers: int | None = typer.Option(None, help="Processes that read files; 0 for one per core."),
     embedder: str | None = Embedder,
+    document_instruction: str | None = DocumentInstruction,
+    visual_tokens: int | None = VisualTokens,
     device: str | None = Device,
     engine: Engine = typer.Option(Engine.LOCAL, help="Work on this machine, or on a Ray cluster."),
     retry_failed: bool = typer.Option(
@@ -86,7 +93,14 @@ def add(
     from vrag.index.embedding import local
 
     report = load_settings(
-        collection=collection, dpi=dpi, ocr=ocr, workers=workers, embedder=embedder, device=device
+        collection=collection,
+        dpi=dpi,
+        ocr=ocr,
+        workers=workers,
+        embedder=embedder,
+        embed_document_instruction=document_instruction,
+        visual_tokens=visual_tokens,
+        device=device,
     )
     if fault := missing(paths):
         raise fault
@@ -133,6 +147,8 @@ def status(collection: str | None = Collection, as_json: bool = Json) -> None:
         say(
             f"  vectors    {now.embedder.kind}, {now.embedder.dimension} numbers each, by {now.embedder.name}"
         )
+    if now.page_vectors is not None:
+        say(f"  a page     {_describe_page_vectors(now.page_vectors, now.embedder)}")
     if now.tier is not None:
         recall = "" if now.tier.recall is None else f"; finds {now.tier.recall:.1%} of the exact best ten"
         say(f"  searched   {now.tier.name}: {now.tier.reason}{recall}")
@@ -204,6 +220,14 @@ def _open(collection: str | None) -> CollectionStore:
     from vrag.index.store import Collection as Store
 
     return Store.open(load_settings(collection=collection).settings.collection)
+
+
+def _describe_page_vectors(found: PageVectors, embedder: EmbedderMark | None) -> str:
+    """How many vectors pages have, and how many visual tokens the embedder was opened for."""
+    count = str(found.most) if found.least == found.most else f"{found.least} to {found.most}"
+    limit = embedder.settings.get("visual_tokens") if embedder else None
+    shown = f"at most {limit} visual tokens" if limit else "visual tokens as the model allows"
+    return f"{count} vectors ({found.pages} counted), {shown}"
 
 
 def _tell_problems(title: str, documents: tuple[Document, ...]) -> None:

@@ -211,25 +211,26 @@ class Reinforcement:
         from vrag.rl.generation import Sampling
         from vrag.rollouts.searching import GatheredSearcher
 
-        searcher = open_workbench(self.settings).searcher
+        settings = self.settings.model_copy(update={"repair": False})  # the grammar is to be learned
+        searcher = open_workbench(settings).searcher
         alone = {"queries": 1, "wait": 0.0} if self.options.together else {}
         gathered = GatheredSearcher(searcher, **alone)  # pyright: ignore[reportArgumentType] - by name
-        environment = open_environment(self.settings, gathered, network.checkpoint.profile)
-        anybody = agent_of(self.settings, environment, Scribe(network, Sampling()).seat(()))
+        environment = open_environment(settings, gathered, network.checkpoint.profile)
+        anybody = agent_of(settings, environment, Scribe(network, Sampling()).seat(()))
         made = {
             "kind": "rl",
             "model": _digest(self.model),
             "cases": _hash(*map(repr, self.cases)),
             "held_out": _hash(*map(repr, self.held_out)),
             "collection": searcher.version,
-            "agent": anybody.settings.model_dump(mode="json", exclude={"policy", "sampling"}),
+            "agent": anybody.settings.model_dump(mode="json", exclude={"policy", "sampling", "repair"}),
             "weights": self.weights,
             "exact": self.exact,
             "judge": self.settings.judge_model,
             **self.machine.made,
             **self.options.model_dump(mode="json"),
         }
-        return lambda policy: agent_of(self.settings, environment, policy), made
+        return lambda policy: agent_of(settings, environment, policy), made
 
 
 @contextmanager

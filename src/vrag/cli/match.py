@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from vrag.cli.display import Collection, Device, Embedder, Json, emit_json, plain, say
+from vrag.cli.display import Collection, Device, Embedder, Json, VisualTokens, emit_json, plain, say
 from vrag.settings import load_settings
 
 if TYPE_CHECKING:
@@ -28,6 +28,7 @@ def match(
     word: int | None = typer.Option(None, min=1, help="Number of one token of the query to show alone."),
     collection: str | None = Collection,
     embedder: str | None = Embedder,
+    visual_tokens: int | None = VisualTokens,
     device: str | None = Device,
     as_json: bool = Json,
 ) -> None:
@@ -39,7 +40,9 @@ def match(
         raise typer.BadParameter("The query is empty.")
     from vrag.embed.heat import draw_heat, regions
 
-    settings = load_settings(collection=collection, embedder=embedder, device=device).settings
+    settings = load_settings(
+        collection=collection, embedder=embedder, visual_tokens=visual_tokens, device=device
+    ).settings
     image, held = _picture(page, settings)
     found = _matcher(settings, held).match_map(image, query)
     if word is not None and word > len(found.tokens):

@@ -98,6 +98,8 @@ def replay(
 def _summary(store: RunStore, run: str) -> tuple[str, str, str, str]:
     from vrag.agent.runs import RunState
 
+    if store.is_starting(run):
+        return run, "starting", "", ""
     try:
         outline = store.outline(run)
     except RunError as error:

@@ -13,6 +13,7 @@ from vrag.cli.display import (
     Device,
     Embedder,
     Json,
+    QueryInstruction,
     RankBy,
     emit_json,
     plain,
@@ -37,6 +38,7 @@ def search(
     corpus: list[str] = typer.Option([], "--corpus", help="Of several collections, look in this one only."),
     ranking: str | None = RankBy,
     embedder: str | None = Embedder,
+    query_instruction: str | None = QueryInstruction,
     device: str | None = Device,
     reranker: str | None = typer.Option(None, help="Model that ranks the best hits anew."),
     as_json: bool = Json,
@@ -55,7 +57,9 @@ def search(
     from vrag.errors import SearchError
     from vrag.types import ItemKind, Query
 
-    bench = open_workbench(search_settings(collection, ranking, embedder, device, reranker))
+    bench = open_workbench(
+        search_settings(collection, ranking, embedder, query_instruction, device, reranker)
+    )
     unknown = sorted(set(kind) - {str(known) for known in ItemKind})
     if unknown:
         raise typer.BadParameter(f"There is no kind of item {unknown[0]!r}; known: {', '.join(ItemKind)}.")

@@ -5,13 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from vrag.cli.again import again
-from vrag.cli.display import file_uri, plain, say
+from vrag.cli.display import file_uri, out, plain, say
+from vrag.cli.graph_tree import graph_tree
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from vrag.agent.events import (
         Event,
+        GraphChanged,
         ImageShown,
         MemoryUpdated,
         RunSettings,
@@ -37,7 +39,12 @@ class Teller:
 
     def __init__(self) -> None:
         self._reply = ""
+        self._repairs: tuple[str, ...] = ()
         self._found: SearchReturned | None = None
+        self._step = 0
+        """The last step that was printed with its number."""
+        self._summarised: set[str] = set()
+        """Nodes whose summaries were printed."""
 
     def tell(self, event: Event) -> None:
         """Prints an event, as far as it says anything to people."""
@@ -45,7 +52,7 @@ class Teller:
 
         match event:
             case e.ModelCalled():
-                self._reply = event.reply
+                self._reply, self._repairs = event.reply, event.repairs
             case e.SearchReturned():
                 self._found = event
                 _tell_left_out(event.damaged)
@@ -54,13 +61,33 @@ class Teller:
             case e.ImageShown() | e.PassageShown():
                 self._found = None
             case e.InvalidAction():
+                self._step = event.step
                 _tell_refused(event.step, event.reason, self._reply)
+            case e.GraphChanged():
+                self._tell_summaries(event)
             case e.UsageReported() if self._found is not None:  # the step ends, and nothing was shown
                 _tell_nothing_shown(self._found)
                 self._found = None
             case _:
                 pass
-        _tell_event(event)
+        _tell_event(event, self._lead)
+        if isinstance(event, e.UsageReported) and self._repairs:
+            say("   repaired ", (plain("; ".join(self._repairs), QUERY), "yellow"))
+            self._repairs = ()
+
+    def _lead(self, step: int) -> tuple[str, str]:
+        """How a line of a step begins: the first with the step's number, also without a thought."""
+        if step <= self._step:
+            return "   ", ""
+        self._step = step
+        return f"{step}. ", "bold"
+
+    def _tell_summaries(self, event: GraphChanged) -> None:
+        """Prints what was found at nodes that have just been summarised."""
+        for node in event.graph.nodes:
+            if node.summary and node.id not in self._summarised:
+                self._summarised.add(node.id)
+                say(self._lead(event.step), "summary ", plain(node.summary, 400), _of_node(node.id))
 
 
 def _tell_refused(step: int, reason: str, reply: str) -> None:
@@ -79,29 +106,39 @@ def _tell_nothing_shown(found: SearchReturned) -> None:
     say("   found   ", (hits, "yellow"))
 
 
-def _tell_event(event: Event) -> None:
+def _tell_event(event: Event, lead: Callable[[int], tuple[str, str]]) -> None:
     from vrag.agent import events as e
 
     match event:
         case e.ThoughtGiven():
+            lead(event.step)
             say((f"{event.step}. ", "bold"), (plain(event.text, 400), "dim"))
         case e.SearchRequested():
-            say("   search  ", (plain(event.query, QUERY), "cyan"), _of_node(event.node))
+            say(lead(event.step), "search  ", (plain(event.query, QUERY), "cyan"), _of_node(event.node))
         case e.CropRequested():
             sides = ", ".join(f"{side:g}" for side in event.box)
             what = f"{event.label}" if event.label else f"image {event.image or 'shown last'}"
-            say("   crop    ", (f"[{sides}]", "cyan"), f" of {plain(what, QUERY)}", _of_node(event.node))
+            say(
+                lead(event.step),
+                "crop    ",
+                (f"[{sides}]", "cyan"),
+                f" of {plain(what, QUERY)}",
+                _of_node(event.node),
+            )
         case e.ActionRequested():
-            say(f"   {event.name} ", (plain(event.text, QUERY), "cyan"), _of_node(event.node))
+            say(lead(event.step), f"{event.name} ", (plain(event.text, QUERY), "cyan"), _of_node(event.node))
         case e.ImageShown():
             what = "enlarged" if event.crop else "looking at"
             moment = "" if event.seconds is None else f", {event.seconds:.1f} s"
             where = f"{plain(event.document)}, page {event.page}{moment}"
-            say(f"   {what} ", (where, "magenta"), f" ({event.width}×{event.height})")
+            say(lead(event.step), f"{what} ", (where, "magenta"), f" ({event.width}×{event.height})")
         case e.PassageShown():
-            say("   reading ", (f"{plain(event.document)}, passage {event.page}", "magenta"))
+            say(lead(event.step), "reading ", (f"{plain(event.document)}, passage {event.page}", "magenta"))
         case e.MemoryUpdated():
-            _tell_memory(event)
+            _tell_memory(event, lead(event.step))
+        case e.ContextShortened():
+            gone = plain(", ".join(event.dropped), QUERY)
+            say("   ", ("shorter ", "yellow"), f"Too long for the model; asked again without {gone}.")
         case e.ModelRetried():
             say("   ", ("again   ", "yellow"), plain(event.reason), f" Next try in {event.seconds:.1f} s.")
         case _:
@@ -112,11 +149,11 @@ def _of_node(node: str | None) -> str:
     return f" → {plain(node)}" if node else ""
 
 
-def _tell_memory(event: MemoryUpdated) -> None:
+def _tell_memory(event: MemoryUpdated, lead: tuple[str, str]) -> None:
     """Prints what is remembered now, and what there was no room for."""
     kept = ", ".join(f"{plain(one.label)} of {plain(one.node)} ({one.tokens})" for one in event.kept)
     room = f"{event.tokens} of {event.budget} visual tokens"
-    say("   memory  ", (kept or "nothing", "magenta"), (f", {room}", "dim"))
+    say(lead, "memory  ", (kept or "nothing", "magenta"), (f", {room}", "dim"))
     for one in event.dropped:
         say("           ", (f"without {plain(one.label)} of {plain(one.node)}: {plain(one.reason)}", "dim"))
     for report in event.reports:
@@ -133,11 +170,16 @@ def tell_end(stored: StoredRun, state: RunState, settings: Settings | None = Non
     """
     run, started = stored.trajectory, stored.started
     say("")
+    if run.graph is not None and len(run.graph.nodes) > 1:
+        out.print(graph_tree(run.graph), soft_wrap=False)
+        say("")
     if run.answer is not None:
         _tell_answer(run, started.settings)
     else:
         _tell_no_answer(run, started.settings, state, settings)
     _tell_citations(run, stored, started)
+    for notice in started.notices:
+        say(("Note: ", "yellow"), plain(notice))
     for fault in run.unsupported:
         say(("Left out: ", "yellow"), plain(fault))
     files = f" · pictures in {file_uri(stored.directory / 'files')}" if run.usage.visual_tokens else ""
@@ -228,12 +270,15 @@ def _budget(limits: Limits) -> str:
 
 def _spent(events: Sequence[Event]) -> str:
     """What it cost, in a line. A call that failed took its time too."""
+    from vrag.agent.events import ModelCalled
     from vrag.agent.outline import Outline
     from vrag.view.wording import count
 
     outline = Outline.of(events)
     usage = outline.usage
     parts = [count(outline.steps, "step")]
+    if repaired := sum(isinstance(event, ModelCalled) and bool(event.repairs) for event in events):
+        parts.append(f"{repaired} repaired")
     if usage.prompt_tokens is not None:
         parts.append(f"{usage.prompt_tokens} + {usage.completion_tokens or 0} tokens")
     parts.append(f"{usage.visual_tokens} visual tokens")
@@ -275,6 +320,7 @@ def as_json(stored: StoredRun) -> dict[str, Any]:
         "graph": run.graph and [_node(node) for node in run.graph.nodes],
         "usage": {"steps": outline.steps, **_usage(run.usage), "seconds": round(outline.seconds, 4)},
         "failure": run.failure,
+        "notices": list(stored.started.notices),
         "run": stored.id,
     }
 
@@ -302,6 +348,7 @@ def _step(step: Step) -> dict[str, Any]:
         "action": step.action,
         "node": step.node,
         "invalid": step.invalid,
+        "repaired": list(step.repairs),
         "usage": step.usage and _step_usage(step.usage),
         "shown": [_shown(shown) for shown in step.shown],
     }

@@ -13,6 +13,7 @@ import typer
 from vrag.cli import STOPPED
 from vrag.cli.display import Json
 from vrag.cli.doctor import tell_checks
+from vrag.cli.signals import sigterm_received
 from vrag.errors import MissingExtra, SettingsError, TrainingError
 
 if TYPE_CHECKING:
@@ -123,6 +124,7 @@ def run_to_its_end(command: list[str]) -> int:
     """The exit status of a command, as shells have it; 130 after Ctrl-C.
 
     Ctrl-C reaches the command as well, which has many processes and connections to end: it is waited for.
+    SIGTERM is passed on.
     """
     stopped = False
     with subprocess.Popen(command) as process:  # noqa: S603 - ours
@@ -132,6 +134,8 @@ def run_to_its_end(command: list[str]) -> int:
                 break
             except KeyboardInterrupt:
                 stopped = True
+                if sigterm_received():
+                    process.terminate()
     return STOPPED if stopped else status if status >= 0 else 128 - status
 
 

@@ -143,10 +143,10 @@ def read_settings(
     """
     return load_settings(
         agent=method,
-        base_url=_reachable(base_url),
+        base_url=base_url,
         model=model,
         model_key=api_key,
-        search_url=_reachable(search_url),
+        search_url=search_url,
         **more,
     )
 
@@ -176,11 +176,6 @@ def with_steps(agent: Agent, steps: int) -> Agent:
 def failure_of(event: RunFailed) -> VragError:
     """The error that a failed run stands for."""
     return (SearchError if event.stop_reason is StopReason.SEARCH_ERROR else ModelError)(event.message)
-
-
-def _reachable(url: str) -> str:
-    """An address that can be called: 0.0.0.0 is one that servers listen on."""
-    return url.replace("://0.0.0.0", "://127.0.0.1", 1)
 
 
 def _thought(reply: str, text: str) -> Step:

@@ -50,10 +50,8 @@ _NODES, _NODE_MODEL = "colqwen_ingestion", "vidore/colqwen2-v1.0"
 _OLDER_TOP_K = 10
 _IMPORTED = CorpusOptions(ocr=False)
 """For indexes of the reference: they are searched by their vectors, so that no text is wanted."""
-_GVE = "qwen2_5_vl"
-"""The `model_type` of GVE, which is a Qwen2.5-VL as it stands."""
-_GVE_SCHEME = "gve-reference"
-"""Worded as the reference does it: `gve:` makes better vectors, which its indexes do not have."""
+_SCHEMES = {"qwen2_5_vl": "gve", "qwen3_vl": "qwen3-vl"}
+"""`model_type` of a checkpoint without `modules.json` → scheme: GVE is a Qwen2.5-VL as it stands."""
 
 
 class SearchEngine:
@@ -240,9 +238,11 @@ def _spec(model: str) -> str:
     if ":" in model or model.lower() in SHORT_NAMES:
         return model
     if model.lower() in known:
-        return known[model.lower()].replace("gve:", f"{_GVE_SCHEME}:")
-    kind = read_settings(find_checkpoint(model), "config.json").get("model_type")
-    return f"{_GVE_SCHEME}:{model}" if kind == _GVE else f"sentence:{model}"
+        return known[model.lower()]
+    folder = find_checkpoint(model)
+    kind = read_settings(folder, "config.json").get("model_type")
+    scheme = _SCHEMES.get(str(kind), "sentence")
+    return f"sentence:{model}" if (folder / "modules.json").is_file() else f"{scheme}:{model}"
 
 
 def _cache() -> Path:

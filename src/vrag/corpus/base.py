@@ -132,5 +132,5 @@ class Slow(Protocol):
     """A converter whose files may take longer to open than a page takes to make."""
 
     def opening_seconds(self, source: Source, options: CorpusOptions) -> float:
-        """Seconds that opening may take beyond `options.page_seconds`, in wall time."""
+        """Seconds that opening may take beyond `options.page_seconds`, of processor time."""
         ...

@@ -76,8 +76,9 @@ def convert_all(
 
     Results come as they are made: for one source `Counted` first and `Finished` last, pages in any
     order; sources interleave. Memory does not grow with the number of files or pages. A page that
-    hangs beyond `options.page_seconds` or crashes its process costs that page. Closing the generator
-    kills the workers; so does the end of this process, however it ends.
+    takes more processor time than `options.page_seconds`, is blocked for ten times as long, or crashes its
+    process costs that page. Closing the generator kills the workers; so does the end of this process, however
+    it ends.
 
     Args:
         sources: Files to convert; taken from the iterable one by one as workers become free.
@@ -219,8 +220,9 @@ class _Conversions:
 
     def _lose(self, job: _Job, lost: Lost, rest: tuple[int, ...]) -> Iterator[Conversion]:
         """The item in work is to blame; the others of its task go to another worker."""
+        of_what = " of processor time" if lost.processor else ""
         reason = (
-            f"It took longer than the time limit of {lost.seconds:g} seconds."
+            f"It took longer than the time limit of {lost.seconds:g} seconds{of_what}."
             if lost.late
             else "It crashed the library that reads it."
         )

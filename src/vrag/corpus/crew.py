@@ -4,6 +4,10 @@ Why not a pool from a library: multiprocessing and what rests on it (pebble, con
 the user's main script again in every worker, which never ends well when that script has no
 `if __name__ == "__main__"`; and they report a task only when it is over. These workers report each
 page, so that a crash or a hang costs the one page it happened on and nothing is done twice.
+
+Time limits count processor time, and each worker has the system enforce them: on a busy machine a page
+takes longer, and not more of it. What is blocked uses none, so the parent bounds the time that passes as
+well, far more generously.
 """
 
 from __future__ import annotations
@@ -13,6 +17,7 @@ import math
 import os
 import pickle
 import queue
+import signal
 import subprocess
 import sys
 import threading
@@ -34,6 +39,10 @@ __all__ = ["Crew", "Lost", "Worker"]
 START = "import json, sys; sys.path[:] = json.loads(sys.argv[1]); from vrag.corpus.worker import main; main()"
 START_SECONDS = 120.0
 GRACE_SECONDS = 0.1
+WALL_FACTOR = 10.0
+"""A worker that has used little processor time is killed after so many times its limit: it is blocked."""
+_LIMITS_PROCESSOR = sys.platform != "win32"
+"""Whether workers limit their own processor time; else the parent takes the time that passes for it."""
 ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
 """The processes are the parallelism."""
 
@@ -46,6 +55,8 @@ class Lost:
     """Whether it was killed at its time limit."""
     seconds: float = 0.0
     """That time limit."""
+    processor: bool = False
+    """Whether the limit is one of processor time, and not of the time that passed."""
 
 
 class Worker:
@@ -60,7 +71,7 @@ class Worker:
         self.deadline = time.monotonic() + START_SECONDS
         """When it is killed unless it is heard of before, on the monotonic clock."""
         self.seconds = START_SECONDS
-        """How long it may be silent."""
+        """How much processor time it may use until it is heard of."""
         self.started = False
         self.late = False
         self._process = subprocess.Popen(  # noqa: S603 - our own code
@@ -125,7 +136,12 @@ class Worker:
         if self.task:
             opening = 0.0 if self.opened else self.task.opening_seconds
             self.seconds = self.task.desk.options.page_seconds + opening
-        self.deadline = time.monotonic() + self.seconds
+        self.deadline = time.monotonic() + self._wall_seconds
+
+    @property
+    def _wall_seconds(self) -> float:
+        """How long it may be silent whatever it does."""
+        return self.seconds * (WALL_FACTOR if _LIMITS_PROCESSOR else 1.0)
 
     def _listen(self, events: queue.Queue[tuple[Worker, Message | Lost]]) -> None:
         """Passes on what the process says, on a thread of its own."""
@@ -135,7 +151,13 @@ class Worker:
                 events.put((self, pickle.load(self._process.stdout)))  # noqa: S301 - our own process
         except (EOFError, pickle.UnpicklingError, OSError):
             self._process.kill()
-            events.put((self, Lost(self.late, self.seconds)))
+            events.put((self, self._lost(self._process.wait())))
+
+    def _lost(self, status: int) -> Lost:
+        """Why the process ended, by its exit status."""
+        if _LIMITS_PROCESSOR and status == -signal.SIGXCPU:
+            return Lost(late=True, seconds=self.seconds, processor=True)
+        return Lost(self.late, self._wall_seconds)
 
 
 class Crew:

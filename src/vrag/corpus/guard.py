@@ -1,5 +1,8 @@
 """Runs another program for a worker and ends it for certain: `guard.py SECONDS FOLDER PROGRAM ARGUMENT…`.
 
+The limit is one of processor time, for each process of the program; what is blocked is ended after ten times
+as long. Where the system has no such limit (Windows) it is one of the time that passes.
+
 A process of its own between the two, because a worker is killed without warning when its time is up,
 and could then end nothing. The end of file on standard input is the sign that the worker is gone: all
 that the program started is killed and FOLDER removed. Imports nothing of vrag: it starts in some
@@ -8,6 +11,7 @@ twenty milliseconds.
 
 from __future__ import annotations
 
+import math
 import os
 import shutil
 import signal
@@ -17,7 +21,20 @@ import threading
 import time
 from contextlib import suppress
 
-__all__ = ["CRASHED", "LATE", "main"]
+try:
+    import resource
+except ImportError:  # not on Windows
+    resource = None
+
+__all__ = ["CRASHED", "LATE", "WALL_FACTOR", "main"]
+
+WALL_FACTOR = 10.0
+"""How many times its limit of processor time a program may take."""
+_NEARLY = 0.9
+"""The part of the limit from which a program that failed has failed by it: clocks of the system differ a
+little, and who ended the processes that a program started is not known."""
+_LONGEST_SECONDS = 1e9
+"""A limit of processor time that means none."""
 
 LATE = 124
 """Exit status when the time limit was over."""
@@ -37,17 +54,39 @@ def main(arguments: list[str]) -> int:
         The program's exit status, `LATE` or `CRASHED`.
     """
     seconds, folder, *command = arguments
+    wall_seconds = _limit_processor(float(seconds))
     null = subprocess.DEVNULL
     process = subprocess.Popen(  # noqa: S603 - the command is our parent's
         command, stdin=null, stdout=null, stderr=null, start_new_session=True
     )
     threading.Thread(target=_watch, args=(process, folder), daemon=True).start()
     try:
-        status = process.wait(float(seconds))
+        status = process.wait(wall_seconds)
     except subprocess.TimeoutExpired:
+        status = LATE
+    if status and _processor_seconds() >= _NEARLY * float(seconds):
         status = LATE
     _end(process)
     return status if 0 <= status <= LATE else CRASHED
+
+
+def _limit_processor(seconds: float) -> float:
+    """Limit the processor time of all that this process starts; return how long it may take at most."""
+    if resource is None:
+        return seconds
+    _, most = resource.getrlimit(resource.RLIMIT_CPU)
+    with suppress(ValueError, OSError):
+        resource.setrlimit(resource.RLIMIT_CPU, (math.ceil(min(seconds, _LONGEST_SECONDS)), most))
+        resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
+    return seconds * WALL_FACTOR
+
+
+def _processor_seconds() -> float:
+    """Return the processor time of all that was started and has ended."""
+    if resource is None:
+        return 0.0
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 def _watch(process: subprocess.Popen[bytes], folder: str) -> None:

@@ -88,7 +88,7 @@ def print_to_pdf(document: Path, suffix: str, pdf: Path, seconds: float) -> None
         document: Any file name will do.
         suffix: Of its format in lower case, with the dot.
         pdf: Where to; appears whole or not at all.
-        seconds: Time limit.
+        seconds: Time limit, of processor time; see `vrag.corpus.guard`.
 
     Raises:
         UnsupportedFormat: If LibreOffice is not installed.
@@ -106,7 +106,7 @@ def print_to_pdf(document: Path, suffix: str, pdf: Path, seconds: float) -> None
         status = _run([program, *_arguments(desk, copy)], desk, seconds)
         made = desk / "out" / "document.pdf"
         if status == guard.LATE:
-            raise TooSlow(f"LibreOffice took longer than the time limit of {seconds:g} seconds.")
+            raise TooSlow(f"LibreOffice took longer than the time limit ({seconds:g} seconds).")
         if status == guard.CRASHED:
             raise CorpusError("It crashed LibreOffice, or took more memory than is allowed.")
         if not made.is_file() or not made.stat().st_size:

@@ -29,6 +29,8 @@ __all__ = [
 ]
 
 CELL = " | "
+CELL_END = "\ufdd0"
+"""End of a table cell while HTML is read: a Unicode noncharacter, which text must not contain."""
 DROPPED = frozenset({"script", "style", "noscript", "template", "svg", "math", "iframe", "object", "canvas"})
 """HTML elements whose content is not text to read."""
 BLOCKS = frozenset(
@@ -200,7 +202,7 @@ class _Page(HTMLParser):
         elif level := _level(tag):
             self._end_heading(level)
         elif tag in {"td", "th"}:
-            self._add(CELL)
+            self._add(CELL_END)
         elif tag in BLOCKS:
             self._pre = max(0, self._pre - (tag == "pre"))
             self._unframe(tag)
@@ -239,7 +241,7 @@ class _Page(HTMLParser):
         self._captioned = self._captioned and tag not in {"figcaption", "figure"}
         if tag != "figure" or self._figure is None:
             return
-        caption = " ".join("".join(self._caption).split())
+        caption = _join_words(self._caption)
         for number in range(self._figure, len(self.figures)):
             figure = self.figures[number]
             text = "\n".join(dict.fromkeys(filter(None, (figure.text, caption))))
@@ -248,7 +250,7 @@ class _Page(HTMLParser):
 
     def _end_heading(self, level: int) -> None:
         if self._heading is not None:
-            title = " ".join("".join(self._heading).split())
+            title = _join_words(self._heading)
             self._heading = None
             if title:
                 self.sections.append(self.outline.head(level, title))
@@ -257,6 +259,11 @@ class _Page(HTMLParser):
         (self.outline.add if self._heading is None else self._heading.append)(text)
         if self._captioned:
             self._caption.append(text)
+
+
+def _join_words(parts: Sequence[str]) -> str:
+    """Join the text of an element into one line."""
+    return " ".join("".join(parts).replace(CELL_END, CELL).split())
 
 
 def _level(tag: str) -> int:
@@ -272,14 +279,16 @@ def html_sections(text: str) -> Iterator[Section]:
 def html_page(text: str) -> tuple[list[Section], list[Figure], str]:
     """Sections and pictures of HTML, and what references are relative to, where it says so."""
     page = _Page()
-    page.feed(text)
+    page.feed(text.replace(CELL_END, "\ufffd"))
     sections = [Section(section.headings, _tidy(section.text)) for section in page.finish()]
     return sections, page.figures, page.base
 
 
 def _tidy(text: str) -> str:
-    """Without spaces at the ends of lines and more than one empty line in a row."""
-    lines = (re.sub(r"(?:\s*\|)+\s*$", "", line).strip() for line in text.split("\n"))
+    """Remove spaces and empty cells at the ends of lines, and all but one of several empty lines."""
+    lines = (
+        re.sub(rf"[\s{CELL_END}]+$", "", line).replace(CELL_END, CELL).strip() for line in text.split("\n")
+    )
     return re.sub(r"\n{3,}", "\n\n", "\n".join(lines)).strip()
 
 

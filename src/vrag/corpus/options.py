@@ -24,7 +24,8 @@ class CorpusOptions:
     max_pixels: int = 50_000_000
     """Pixels of one picture beyond which a file is refused. Vector pages are rendered smaller instead."""
     page_seconds: float = 60.0
-    """Time limit for opening a file, and for each of its items, in seconds of wall time."""
+    """Time limit for opening a file, and for each of its items, in seconds of processor time (on Windows: of
+    wall time). What is blocked is given up after ten times as long."""
     workers: int = 0
     """Number of processes; 0 for the number of cores that this process may use."""
     max_pages: int = 20_000
@@ -34,7 +35,7 @@ class CorpusOptions:
     clip_seconds: float = 60.0
     """Length that the clips of a video aim at, in seconds: each begins at a key frame."""
     office_seconds: float = 180.0
-    """Time limit for the conversion of an office document by LibreOffice, in seconds of wall time."""
+    """Time limit for the conversion of an office document by LibreOffice, as `page_seconds` counts."""
 
     @property
     def fingerprint(self) -> str:

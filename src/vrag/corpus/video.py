@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from vrag.corpus.options import CorpusOptions
     from vrag.types import Word
 
-__all__ = ["CONTAINERS", "SUFFIXES", "Frame", "VideoFile", "cut_points", "sample_frames"]
+__all__ = ["CONTAINERS", "SUFFIXES", "Frame", "VideoFile", "cut_points", "sample_evenly", "sample_frames"]
 
 SUFFIXES = (".mp4", ".mkv", ".mov", ".webm", ".m4v", ".avi")
 CONTAINERS = {".mp4": "mp4", ".mov": "mov", ".mkv": "matroska", ".webm": "webm"}
@@ -343,7 +343,40 @@ def sample_frames(
     if not (0 < least <= most and fps > 0):
         raise ValueError(f"Not 0 < least ({least}) <= most ({most}), or not 0 < fps ({fps}).")
     timeline = scan(path)
-    wanted = _sample(timeline, fps, most, least)
+    return _decode_frames(path, timeline, _sample(timeline, fps, most, least), pixels)
+
+
+def sample_evenly(path: Path, fps: float, most: int, least: int) -> tuple[list[Frame], float]:
+    """Frames of a video from its first to its last, equally many apart, as qwen-vl-utils takes them.
+
+    Their number is `fps` times the duration, rounded down to an even number, at least `least` and at most
+    `most`, as far as the video has so many.
+
+    Args:
+        path: A video file.
+        fps: Frames per second of the video.
+        most: Frames at most.
+        least: Frames at least.
+
+    Returns:
+        The frames in the order in which they are shown, each once, without damaged ones; and how many were
+        taken per second of the video.
+
+    Raises:
+        MissingExtra: If PyAV is not installed.
+        CorpusError: If it is no video, or none of these frames can be decoded.
+        OSError: If it cannot be read.
+    """
+    timeline = scan(path)
+    shown = timeline.shown
+    asked = min(max(timeline.duration * fps, least), most, len(shown))
+    count = max(int(asked) // 2 * 2, 1)
+    steps = [round(number * (len(shown) - 1) / max(1, count - 1)) for number in range(count)]
+    frames = _decode_frames(path, timeline, [shown[step] for step in steps], None)
+    return frames, count / timeline.duration if timeline.duration > 0 else fps
+
+
+def _decode_frames(path: Path, timeline: Timeline, wanted: list[int], pixels: int | None) -> list[Frame]:
     found = {pts: _within(image, pixels) for pts, image in decode(path, timeline, wanted)}
     if not found:
         raise CorpusError("None of its frames can be decoded.")

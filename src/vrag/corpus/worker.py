@@ -6,6 +6,7 @@ ends with its parent, however that ends: end of file on its standard input is th
 
 from __future__ import annotations
 
+import math
 import os
 import pickle
 import queue
@@ -13,6 +14,7 @@ import shutil
 import signal
 import sys
 import threading
+import time
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, BinaryIO
@@ -35,6 +37,8 @@ other workers soon share the rest."""
 MEMORY = 6 * 2**30
 """Bytes of address space of a worker. Drawing and reading the largest picture allowed takes less than two
 thirds of it; addresses are reserved more freely than memory is used."""
+_LONGEST_SECONDS = 1e9
+"""A limit of processor time that means none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +53,7 @@ class Task:
     have: frozenset[int] = frozenset()
     """Items not to make."""
     opening_seconds: float = 0.0
-    """Seconds that opening the file may take beyond the time limit of a page."""
+    """Seconds of processor time that opening the file may take beyond the time limit of a page."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,6 +202,23 @@ def _limit_memory() -> None:
         resource.setrlimit(resource.RLIMIT_AS, (limit, most))
 
 
+def _limit_processor(seconds: float) -> None:
+    """Have the system kill this process, by SIGXCPU, once it has used so much more processor time.
+
+    Processor time, since the time that passes depends on what else the machine does. The limit is in whole
+    seconds, rounded up. Windows has none: there the parent watches the clock.
+    """
+    try:
+        import resource
+    except ImportError:  # not on Windows
+        return
+    _, most = resource.getrlimit(resource.RLIMIT_CPU)
+    limit = math.ceil(min(time.process_time() + seconds, _LONGEST_SECONDS))
+    with suppress(ValueError, OSError):
+        resource.setrlimit(resource.RLIMIT_CPU, (limit, most))
+        resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
+
+
 def _listen(stdin: BinaryIO, tasks: queue.SimpleQueue[Task | Exception]) -> None:
     """Takes tasks in; ends the process with its parent, even in the midst of a task."""
     scratch: Path | None = None
@@ -223,9 +244,12 @@ def _serve(tasks: queue.SimpleQueue[Task | Exception], replies: BinaryIO) -> Non
         if isinstance(task, Exception):
             _send(replies, Fatal(VragError(f"A converter cannot be loaded: {task}.")))
             continue
+        page_seconds = task.desk.options.page_seconds
+        _limit_processor(page_seconds + task.opening_seconds)
         try:
             for message in run(task, bench):
                 _send(replies, message)
+                _limit_processor(page_seconds)
         except VragError as error:
             _send(replies, Fatal(error))
         _send(replies, Done())

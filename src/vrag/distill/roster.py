@@ -3,7 +3,7 @@
 ::
 
     [planner]
-    model = "qwen3.5-plus"
+    model = "qwen3.5-plus"                  # or with its provider: "ollama:qwen3-vl:8b", "openai:gpt-5"
     base_url = "http://localhost:8002/v1"   # DashScope where it is left out
     key_variable = "PLANNER_KEY"            # variable with the key; the file itself never holds one
     profile = "qwen3-vl"                    # by the model's name where it is left out
@@ -27,7 +27,7 @@ from vrag.chat import ChatOptions, ChatRetries, ChatTimeouts, OpenAIChat, Thinki
 from vrag.distill.expert import Expert, Experts
 from vrag.errors import SettingsError
 from vrag.profiles import PROFILES, profile_named, profile_of
-from vrag.settings import DASHSCOPE
+from vrag.providers import DASHSCOPE, split_model
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -111,7 +111,23 @@ def _read(path: Path | None) -> _Roster:
         raise SettingsError(f"The experts {path} cannot be used: {place}: {fault['msg']}.") from error
 
 
+def _with_provider(section: _Section) -> _Section:
+    """A section whose model names its provider, with that provider's address, key and switch of thinking.
+
+    What the section says itself stays.
+    """
+    provider, model = split_model(section.model)
+    if provider is None:
+        return section
+    own: dict[str, Any] = {"base_url": provider.base_url, "thinking_switch": provider.thinking_switch}
+    if provider.key_variable:
+        own["key_variable"] = provider.key_variable
+    kept = {name: value for name, value in own.items() if name not in section.model_fields_set}
+    return section.model_validate({**section.model_dump(exclude_unset=True), **kept, "model": model})
+
+
 def _expert(role: str, section: _Section, environment: Mapping[str, str]) -> Expert:
+    section = _with_provider(section)
     key, variable = _key(role, section, environment)
     chat = OpenAIChat(
         section.base_url,

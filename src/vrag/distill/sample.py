@@ -269,7 +269,9 @@ class _Trial:
         options = EnvironmentOptions(hits=sampling.hits, documents=sampling.documents)
         environment = Environment(searcher, sampling.learner, options)
         policy = ExpertPolicy(sampling.experts, sampling.learner, sampling.steps, self.tallies)
-        return Agent(policy, environment, Vrag(), Limits(steps=sampling.steps, seconds=sampling.seconds))
+        return Agent(
+            policy, environment, Vrag(repair=False), Limits(steps=sampling.steps, seconds=sampling.seconds)
+        )
 
     async def _judged(self, run: StoredRun, answer: str) -> Sample:
         reason = ""

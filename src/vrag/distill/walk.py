@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from vrag.agent.actions import Action, Crop, Invalid, Turn, parse
+from vrag.agent.actions import Action, Crop, Flag, Invalid, Turn, parse
 from vrag.agent.events import ImageShown, InvalidAction, ModelCalled
 from vrag.geometry import Box, Size, Space, View
 
@@ -54,6 +54,7 @@ def walk(run: StoredRun) -> Walk:
         match event:
             case ModelCalled():
                 turn = parse(event.reply[: event.executed])
+                turn = replace(turn, flags=turn.flags | {Flag.REPAIRED} if event.repairs else turn.flags)
                 turns.append(turn)
                 cropped.append(_cropped(turn.action, images))
             case ImageShown():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import difflib
 import socket
+import ssl
 import time
 from contextlib import aclosing
 from dataclasses import dataclass
@@ -13,6 +14,7 @@ from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 
 from vrag.chat import ChatDelta, ChatMessage, ChatOptions, ChatReply, ChatText
+from vrag.chat.faults import plain_http_hint
 from vrag.doctor.examine import Check, Status
 from vrag.errors import ModelError
 
@@ -60,9 +62,28 @@ def check_address(base_url: str, seconds: float) -> Check:
     except OSError as error:
         hint = "Start the server, check --base-url, or open the firewall between here and there."
         return Check("", Status.FAILED, f"Nobody answers at {host}:{port}: {error}.", hint)
+    if hint := _tls_hint(base_url, host, port, seconds):
+        return Check("", Status.FAILED, f"{host}:{port} answers, and not by TLS.", hint)
     took = time.monotonic() - start
     details = {"addresses": sorted({str(entry[4][0]) for entry in found}), "seconds": round(took, 4)}
     return Check("", Status.OK, f"{host}:{port} is reached in {took * 1000:.0f} ms.", details=details)
+
+
+def _tls_hint(base_url: str, host: str, port: int, seconds: float) -> str:
+    """What to do where `https` is asked of a server that speaks plain HTTP; empty for anything else.
+
+    Certificates are for the checks that follow.
+    """
+    if not base_url.startswith("https://"):
+        return ""
+    unverified = ssl.create_default_context()
+    unverified.check_hostname, unverified.verify_mode = False, ssl.CERT_NONE
+    try:
+        with socket.create_connection((host, port), timeout=seconds) as connection:
+            unverified.wrap_socket(connection, server_hostname=host).close()
+    except OSError as error:
+        return plain_http_hint(error, base_url)
+    return ""
 
 
 def _proxy(host: str, scheme: str) -> str:
@@ -85,14 +106,17 @@ def check_models(chat: OpenAIChat, *, named: bool = True) -> Check:
     Raises:
         ModelError: If it refuses, or does not say what it offers.
     """
-    served = {model.name: model for model in _at_once(chat, chat.models())}
+    listed = _at_once(chat, chat.models())
+    served = {
+        model.name.removeprefix("models/"): model for model in listed
+    }  # a prefix of Gemini's list alone
     details = {"models": sorted(served)}
-    if chat.name not in served:
+    if chat.name.removeprefix("models/") not in served:
         problem = f"The server does not list {chat.name!r}." if named else "No model is named."
         near = difflib.get_close_matches(chat.name, served, 3, 0.3) or sorted(served)[:3]
         offers = f"It offers {', '.join(near)}: --model {near[0]}" if near else "It offers none."
         return Check("", Status.FAILED, problem, offers, details)
-    context = served[chat.name].context
+    context = served[chat.name.removeprefix("models/")].context
     details = {**details, "context": context}
     if context is None:
         message = f"{chat.name} is offered; how long a context it has, the server does not say."

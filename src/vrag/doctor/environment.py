@@ -149,7 +149,7 @@ def _version(name: str) -> str:
 
 def check_extra(extra: Extra) -> Check:
     """Whether an extra is installed. Nothing is imported."""
-    missing = [name for module, name in extra.packages.items() if find_spec(module) is None]
+    missing = [name for module, name in extra.packages.items() if not _is_installed(module)]
     if missing:
         return Check(
             "",
@@ -161,6 +161,14 @@ def check_extra(extra: Extra) -> Check:
     versions = {name: _version(name) for name in extra.packages.values()}
     told = ", ".join(f"{name} {known}".rstrip() for name, known in versions.items())
     return Check("", Status.OK, f"{told}.", details=versions)
+
+
+def _is_installed(module: str) -> bool:
+    """Whether a module can be imported; a package that lacks the part in question cannot."""
+    try:
+        return find_spec(module) is not None
+    except ModuleNotFoundError:  # the parent is missing: fastapi brings `opentelemetry` without its exporters
+        return False
 
 
 def check_office() -> Check:

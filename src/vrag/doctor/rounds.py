@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING
 
 from vrag.doctor import environment
 from vrag.doctor.examine import Check, Status, examine
+from vrag.doctor.local_servers import LOCAL_SERVERS, LocalServer, check_local_servers
 from vrag.errors import ModelError, SettingsError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from vrag.agent.policy import Policy
-    from vrag.profiles import Profile
+    from vrag.assemble import ModelFamily
     from vrag.settings import Settings, SettingsReport
 
 __all__ = ["Order", "Step", "examine_all", "examine_steps"]
@@ -44,6 +45,8 @@ class Order:
     """Whether to measure in which convention the model answers boxes."""
     seconds: float = 60.0
     """Time limit of a check, and of each reply of a model."""
+    local_servers: tuple[LocalServer, ...] = LOCAL_SERVERS
+    """Where model servers are looked for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +79,7 @@ def examine_all(report: SettingsReport | SettingsError, order: Order) -> Iterato
         if report.settings.actions:
             steps.append(Step("actions", partial(environment.check_actions, report.settings)))
         steps += _group("collection", _search_steps(report, order), SEARCH_HINT)
+        steps.append(Step("local servers", partial(check_local_servers, order.local_servers)))
         steps += _group("model", _model_steps(report, order), MODEL_HINT)
     yield from examine_steps(steps, order.seconds)
 
@@ -180,31 +184,34 @@ def _model_steps(report: SettingsReport, order: Order) -> Iterator[Step]:
 
 def _local_steps(settings: Settings, order: Order) -> Iterator[Step]:
     from vrag.agent.policies.local import LocalOptions, open_local
-    from vrag.assemble import LOCAL, open_profile
+    from vrag.assemble import LOCAL, open_family
 
     path, options = settings.model.removeprefix(LOCAL), LocalOptions(max_tokens=REPLY_TOKENS)
     policy = open_local(path, device=settings.device, dtype=settings.dtype, options=options)
-    yield from _sight_steps(policy, open_profile(settings), settings, order, after="")
+    yield from _sight_steps(policy, open_family(settings), settings, order, after="")
 
 
 def _served_steps(settings: Settings, order: Order) -> Iterator[Step]:
     """Of a server: it is asked once and with little patience, since a check is to show what is wrong."""
     from vrag.agent.policies.chat import ChatPolicy
-    from vrag.assemble import chat_options, open_chat
+    from vrag.assemble import chat_options, open_chat, open_family
     from vrag.doctor import endpoint
 
     connect = min(settings.connect_seconds, order.seconds / 2)
     limits = dict.fromkeys(("first_token_seconds", "token_seconds", "call_seconds"), order.seconds)
     limits = {**limits, "connect_seconds": connect}
     asked = {"model": settings.model or UNNAMED, "model_retries": 0, **limits}
-    chat, profile = open_chat(settings.model_copy(update=asked)), _profile(settings)
+    chat, family = (
+        open_chat(settings.model_copy(update=asked)),
+        open_family(settings, probe=False, quiet=True),
+    )
     yield Step("endpoint", lambda: endpoint.check_address(chat.base_url, connect))
     yield Step("model", lambda: endpoint.check_models(chat, named=bool(settings.model)), "endpoint")
     yield Step("reply", lambda: endpoint.check_completion(chat), "model", slow=True)
     yield Step("token ids", lambda: endpoint.check_tokens(chat), "reply", slow=True)
     yield Step("tools", lambda: endpoint.check_tools(chat), "reply", slow=True)
-    options = replace(chat_options(settings, profile), tools=(), logprobs=False, token_ids=False)
-    yield from _sight_steps(ChatPolicy(chat, options), profile, settings, order, after="reply")
+    options = replace(chat_options(settings, family.profile), tools=(), logprobs=False, token_ids=False)
+    yield from _sight_steps(ChatPolicy(chat, options), family, settings, order, after="reply")
 
 
 def _naming_seconds(probe: Callable[[], Check]) -> Check:
@@ -217,23 +224,14 @@ def _naming_seconds(probe: Callable[[], Check]) -> Check:
     return replace(check, message=message, hint=hint)
 
 
-def _profile(settings: Settings) -> Profile:
-    """The profile in force; what is not known about a model is for a check to say, not for a log."""
-    from vrag.assemble import USUAL_PROFILE, open_profile
-    from vrag.profiles import profile_named, profile_of
-
-    if settings.profile == "auto" and profile_of(settings.model) is None:
-        return profile_named(USUAL_PROFILE)
-    return open_profile(settings)
-
-
 def _sight_steps(
-    policy: Policy, profile: Profile, settings: Settings, order: Order, after: str
+    policy: Policy, family: ModelFamily, settings: Settings, order: Order, after: str
 ) -> Iterator[Step]:
     from vrag.doctor import sight
 
+    profile = family.profile
     count = min(settings.max_steps or MOST_PICTURES, MOST_PICTURES)
-    yield Step("profile", partial(sight.check_profile, settings, profile, coords=order.coords))
+    yield Step("profile", partial(sight.check_profile, settings, family, coords=order.coords))
     yield Step("pictures", partial(sight.check_pictures, policy, count), after, slow=True)
     cost = partial(sight.check_picture_cost, policy, profile, coords=order.coords)
     yield Step("picture cost", cost, "pictures", slow=True)

@@ -5,81 +5,44 @@ from __future__ import annotations
 import asyncio
 import math
 import re
-from contextlib import aclosing
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from vrag.agent.policy import Message, Picture, Reply, Role, Text
-from vrag.agent.prompts import prompt
-from vrag.doctor.boxes import parse_box
-from vrag.doctor.conventions import Convention, Sample
-from vrag.doctor.coords import measure
+from vrag.assemble import FamilySource
 from vrag.doctor.examine import Check, Status
-from vrag.doctor.pages import draw, make_pages
 from vrag.errors import ModelError
-from vrag.geometry import Size, View
+from vrag.geometry import Size
+from vrag.grounding.conventions import Convention
+from vrag.grounding.measurement import measure
+from vrag.grounding.probe_pages import make_pages
+from vrag.grounding.questions import SLACK, ask, ask_pages, factor_of, fitting, measured_factor
 from vrag.profiles import PROFILES, profile_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Sequence
 
     from PIL.Image import Image
 
-    from vrag.agent.policy import Policy
-    from vrag.doctor.coords import Measurement
-    from vrag.doctor.pages import Page
+    from vrag.agent.policy import Policy, Reply
+    from vrag.assemble import ModelFamily
+    from vrag.grounding.measurement import Measurement
+    from vrag.grounding.questions import Answer
     from vrag.profiles import Profile
     from vrag.settings import Settings
 
-__all__ = [
-    "Answer",
-    "ask_pages",
-    "check_coords",
-    "check_picture_cost",
-    "check_pictures",
-    "check_profile",
-    "factor_of",
-    "fitting",
-]
+__all__ = ["check_coords", "check_picture_cost", "check_pictures", "check_profile"]
 
 SMALL, LARGE = Size(448, 448), Size(896, 448)
 """Sizes that every known family shows as they are, with 28 and with 32 pixels to a visual token."""
 RED = re.compile(r"\b(red|crimson|scarlet)\b|红|紅", re.IGNORECASE)
 """How models name the color of the blank pictures."""
-SLACK = 2
-"""Tokens by which two prompts with the same words may differ beside their pictures."""
-AT_ONCE = 4
-"""Questions asked at a time."""
 
-
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """What came of asking for one rectangle."""
-
-    sample: Sample
-    color: str
-    text: str
-    """The reply; empty where there was none."""
-    failure: str = ""
-    """Why there was no reply."""
-    prompt_tokens: int | None = None
-
-
-async def _ask(policy: Policy, pictures: Iterable[Image], text: str) -> Reply:
-    shown = tuple(_picture(number, image) for number, image in enumerate(pictures, 1))
-    history = [Message(Role.USER, (*shown, Text(text)))]
-    async with aclosing(policy.reply(history)) as parts:
-        async for part in parts:
-            if isinstance(part, Reply):
-                return part
-    raise ModelError(f"{policy.name} ended without a reply.")
-
-
-def _picture(number: int, image: Image) -> Picture:
-    from vrag.agent.environment import picture_of
-
-    size = Size(*image.size)
-    return picture_of(image, f"doctor-{number}", View.whole(size, size), number=number)
+_DECIDED = {
+    FamilySource.SETTING: "as set",
+    FamilySource.CHECKPOINT: "by its checkpoint",
+    FamilySource.NAME: "by the model's name",
+    FamilySource.SERVER: "by what the server says",
+    FamilySource.MEASUREMENT: "as measured before",
+}
 
 
 def _blank(size: Size) -> Image:
@@ -93,36 +56,39 @@ def _replies(policy: Policy, asked: Sequence[tuple[Sequence[Size], str]]) -> lis
 
     async def ask_all() -> list[Reply]:
         try:
-            return [await _ask(policy, map(_blank, sizes), text) for sizes, text in asked]
+            return [await ask(policy, map(_blank, sizes), text) for sizes, text in asked]
         finally:
             await policy.aclose()
 
     return asyncio.run(ask_all())
 
 
-def check_profile(settings: Settings, profile: Profile, *, coords: bool = False) -> Check:
+def check_profile(settings: Settings, family: ModelFamily, *, coords: bool = False) -> Check:
     """Which family the model is taken for, and why.
 
     Args:
         settings: What is set.
-        profile: The one in force.
+        family: The one in force.
         coords: Whether the convention is measured after this: then nobody is told to do that.
     """
-    known = profile_of(settings.model)
+    profile, known = family.profile, profile_of(settings.model)
     how = f"{profile.name}: boxes in {Convention(profile.boxes, profile.y_first)}"
-    details = {"profile": profile.name, "factor": profile.factor, "known": known and known.name}
-    if settings.profile != "auto" and known not in {None, profile}:
+    details = {
+        "profile": profile.name,
+        "factor": profile.factor,
+        "known": known and known.name,
+        "source": family.source.value,
+    }
+    if family.source is FamilySource.SETTING and known not in {None, profile}:
         unless = "the check of coordinates says" if coords else "--coords says"
         hint = f"Unless {unless} otherwise: VRAG_PROFILE={known.name}" if known else ""
-        return Check(
-            "", Status.WARNING, f"{how}, as set; the model's name says {details['known']}.", hint, details
-        )
-    if settings.profile == "auto" and known is None and ":" not in settings.model:
-        hint = "" if coords else "Measure it: vrag doctor --coords"
-        message = f"{how}, for want of better: the model's name is not known."
+        message = f"{how}, as set; the model's name says {details['known']}."
         return Check("", Status.WARNING, message, hint, details)
-    why = "as set" if settings.profile != "auto" else "by the model's name" if known else "by its checkpoint"
-    return Check("", Status.OK, f"{how}, {why}.", details=details)
+    if family.source is FamilySource.NOTHING:
+        hint = "" if coords else "Measure it: vrag doctor --coords"
+        message = f"{how}, for want of better. {family.notice.partition('. Boxes are read')[0].rstrip('.')}."
+        return Check("", Status.WARNING, message, hint, details)
+    return Check("", Status.OK, f"{how}, {_DECIDED[family.source]}.", details=details)
 
 
 def check_pictures(policy: Policy, count: int) -> Check:
@@ -183,58 +149,6 @@ def check_picture_cost(policy: Policy, profile: Profile, *, coords: bool = False
     return Check("", Status.WARNING, f"{cost}.", hint, details | {"factor": factor})
 
 
-def factor_of(tokens: Mapping[Size, int]) -> int | None:
-    """The pixels per visual token and side that explain what prompts cost; None where none does.
-
-    Args:
-        tokens: Of the whole prompt, by size of its picture; all with the same words.
-    """
-    (small, least), *_, (large, most) = sorted(tokens.items(), key=lambda entry: entry[0].area)
-    if small.area == large.area:
-        return None
-    for factor in sorted({profile.factor for profile in PROFILES.values()}):
-        if abs(most - least - (large.area - small.area) / factor**2) <= SLACK:
-            return factor
-    return None
-
-
-async def ask_pages(policy: Policy, pages: Sequence[Page], seconds: float = math.inf) -> list[Answer]:
-    """Asks for every rectangle on every page, some at a time.
-
-    Args:
-        policy: Whom to ask.
-        pages: With rectangles.
-        seconds: Time limit per question.
-
-    Returns:
-        In the order of pages and rectangles. A question that fails is an answer without text.
-    """
-    places = asyncio.Semaphore(AT_ONCE)
-
-    async def ask_one(page: Page, image: Image, number: int) -> Answer:
-        drawn = page.rectangles[number]
-        question = prompt("coords.md", color=drawn.color)
-        try:
-            async with places:
-                limit = None if math.isinf(seconds) else seconds
-                reply = await asyncio.wait_for(_ask(policy, [image], question), limit)
-        except (ModelError, TimeoutError) as error:
-            reason = str(error) or f"No reply within {seconds:g} s."
-            return Answer(Sample(drawn.box, page.size, None), drawn.color, "", reason)
-        sample = Sample(drawn.box, page.size, parse_box(reply.text))
-        return Answer(sample, drawn.color, reply.text, prompt_tokens=reply.tokens.prompt)
-
-    try:
-        questions = [
-            ask_one(page, image, number)
-            for page, image in zip(pages, map(draw, pages), strict=True)
-            for number in range(len(page.rectangles))
-        ]
-        return list(await asyncio.gather(*questions))
-    finally:
-        await policy.aclose()
-
-
 def check_coords(
     policy: Policy, profile: Profile, *, model: str = "", seconds: float = math.inf, seed: int = 0
 ) -> Check:
@@ -259,7 +173,7 @@ def check_coords(
     heard = f"{found.answered} of {found.asked} answers hold a box. {found.reason}"
     if found.convention is None:
         return Check("", Status.WARNING, f"Undecided. {heard}", _advice(found, answers), details)
-    names = fitting(found.convention, profile, model=model, factor=_factor(answers))
+    names = fitting(found.convention, profile, model=model, factor=measured_factor(answers))
     details = details | {"profiles": names}
     message = f"Boxes are answered in {found.convention}. {heard}"
     if profile.name in names:
@@ -270,36 +184,6 @@ def check_coords(
     others = f" (or {', '.join(names[1:])})" if names[1:] else ""
     hint = f"The profile {profile.name} reads them otherwise. Set VRAG_PROFILE={names[0]}{others}"
     return Check("", Status.WARNING, message, hint, details)
-
-
-def fitting(
-    convention: Convention, current: Profile, *, model: str = "", factor: int | None = None
-) -> list[str]:
-    """Names of the profiles that read boxes in a convention, the best first.
-
-    Args:
-        convention: As it was measured.
-        current: The profile in force: kept where it fits.
-        model: What the server calls the model; a profile that knows it comes first otherwise.
-        factor: Pixels per visual token as they were measured; profiles of that factor come next.
-    """
-    known = profile_of(model)
-
-    def place(profile: Profile) -> tuple[bool, bool, bool]:
-        return profile != current, profile != known, factor is not None and profile.factor != factor
-
-    fit = [p for p in PROFILES.values() if Convention(p.boxes, p.y_first) == convention]
-    return [profile.name for profile in sorted(fit, key=place)]
-
-
-def _factor(answers: Sequence[Answer]) -> int | None:
-    """From what the questions cost, the names of colors aside."""
-    tokens: dict[Size, int] = {}
-    for answer in answers:
-        if answer.prompt_tokens is not None:
-            size = answer.sample.size
-            tokens[size] = min(answer.prompt_tokens, tokens.get(size, answer.prompt_tokens))
-    return factor_of(tokens) if tokens else None
 
 
 def _advice(found: Measurement, answers: Sequence[Answer]) -> str:

@@ -7,6 +7,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from vrag.addresses import reachable
 from vrag.doctor.examine import Check, Status, examine
 from vrag.rl.trainers.verl import LOOPS, VERSION
 from vrag.rl.trainers.verl.needs import INSTALL, engine, installed, missing_columns, unknown_names
@@ -134,7 +135,7 @@ def _judge(options: VerlOptions) -> Check:
 
     headers = {"Authorization": f"Bearer {asked.key}"} if asked.key else {}
     try:
-        reply = httpx.get(f"{asked.base_url.rstrip('/')}/models", headers=headers, timeout=10)
+        reply = httpx.get(f"{reachable(asked.base_url).rstrip('/')}/models", headers=headers, timeout=10)
     except (httpx.HTTPError, httpx.InvalidURL) as error:
         said = f"{asked.base_url} cannot be reached: {error or type(error).__name__}."
         return Check("", Status.FAILED, said, "Does the server run, and is the address right? --judge-url")

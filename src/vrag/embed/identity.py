@@ -11,7 +11,10 @@ if TYPE_CHECKING:
 
     from vrag.embed.base import Marked
 
-__all__ = ["check_same"]
+__all__ = ["RETIRED", "check_retired", "check_same"]
+
+RETIRED = frozenset({"gve-reference"})
+"""Schemes whose embedders made wrong vectors in earlier versions; as names they stand for `gve`."""
 
 
 def check_same(ours: Marked, theirs: Marked) -> None:
@@ -26,18 +29,46 @@ def check_same(ours: Marked, theirs: Marked) -> None:
     """
     if ours.fingerprint == theirs.fingerprint:
         return
+    check_retired(ours)
     raise FingerprintMismatch(
         f"The collection was built with the embedder {ours.name} and is now used with the embedder "
         f"{theirs.name}: {_differences(ours, theirs)}.",
-        "Use the one it was built with, as it was opened then, or build it again in another directory.",
+        _hint(ours, theirs),
     )
+
+
+def check_retired(ours: Marked) -> None:
+    """Refuse what was built with an embedder that made wrong vectors.
+
+    Args:
+        ours: What the collection keeps of its embedder.
+
+    Raises:
+        FingerprintMismatch: If it was; says how to make it anew.
+    """
+    scheme, _, model = ours.name.partition(":")
+    if scheme not in RETIRED:
+        return
+    raise FingerprintMismatch(
+        f"The collection was built with {ours.name}, which left out the token whose state GVE's vector is: "
+        "its vectors, or those of the queries asked of it, were wrong.",
+        f"Make a new collection with gve:{model}. Of an imported index: `vrag index import DIR --collection "
+        f"NEW --embedder gve:{model}`, which takes its vectors as they are; of files: `vrag index add "
+        f"PATH --collection NEW --embedder gve:{model}`. Words can still be searched: VRAG_RANKING=lexical.",
+    )
+
+
+def _hint(ours: Marked, theirs: Marked) -> str:
+    hint = "Use the one it was built with, as it was opened then, or build it again in another directory."
+    before, now = (mark.settings.get("visual_tokens", 0) for mark in (ours, theirs))
+    return f"{hint} VRAG_VISUAL_TOKENS={before} sets visual_tokens as it was." if before != now else hint
 
 
 def _differences(ours: Marked, theirs: Marked) -> str:
     known = [f"{name} {before}, not {now}" for name, before, now in _pairs(ours, theirs) if before != now]
     if known:
         return "; ".join(known)
-    unlike = "other weights or configuration"
+    unlike = "other weights, configuration or version of vrag"
     return unlike if ours.settings or not theirs.settings else f"{unlike}, or other settings than now"
 
 

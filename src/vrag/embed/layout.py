@@ -15,10 +15,13 @@ from typing import Any, cast
 
 from vrag.embed.checkpoint import find_checkpoint, module_folder, read_json, read_settings
 from vrag.embed.device import library
+from vrag.embed.projection import check_projection
 from vrag.errors import EmbedError
 
-__all__ = ["Layout", "Role", "Route", "read_layout"]
+__all__ = ["QWEN3_INSTRUCTION", "Layout", "Role", "Route", "is_qwen3_vl_embedding", "read_layout"]
 
+QWEN3_INSTRUCTION = "Represent the user's input."
+"""What Qwen3-VL-Embedding is told to do where nothing else is asked, with queries and items alike."""
 _OWN = "sentence_transformers."
 _TOKEN_LEVEL = {"MultiVectorMask", "HierarchicalTokenPooling"}
 
@@ -83,6 +86,33 @@ def read_layout(folder: Path) -> Layout:
     return _by_architecture(folder, config)
 
 
+def is_qwen3_vl_embedding(folder: Path) -> bool:
+    """Whether a checkpoint is laid out as Qwen3-VL-Embedding, which has an adapter of its own.
+
+    That is a Qwen3-VL whose last token is pooled and brought to length 1, and which knows no other
+    instruction than its default one: models made from it for tasks with instructions of their own go
+    through sentence-transformers.
+
+    Raises:
+        EmbedError: If a file is damaged.
+    """
+    modules = read_json(folder, "modules.json")
+    if read_settings(folder, "config.json").get("model_type") != "qwen3_vl" or not isinstance(modules, list):
+        return False
+    entries = [
+        cast("dict[str, Any]", entry) for entry in cast("list[object]", modules) if isinstance(entry, dict)
+    ]
+    kinds = [str(entry.get("type")).rpartition(".")[2] for entry in entries]
+    if kinds != ["Transformer", "Pooling", "Normalize"] or (folder / "adapter_config.json").is_file():
+        return False
+    pooling = read_settings(module_folder(folder, str(entries[1].get("path", ""))), "config.json")
+    last = pooling.get("pooling_mode") == "lasttoken" or pooling.get("pooling_mode_lasttoken") is True
+    settings: dict[str, Any] = read_settings(folder, "config_sentence_transformers.json")
+    prompts = cast("dict[str, object]", settings.get("prompts") or {})
+    named = {str(prompt) for prompt in prompts.values()}
+    return last and named <= {"", QWEN3_INSTRUCTION}
+
+
 def _by_architecture(folder: Path, config: dict[str, Any]) -> Layout:
     """A checkpoint that transformers knows by itself."""
     names = [str(name) for name in cast("list[object]", config.get("architectures") or [])]
@@ -100,7 +130,8 @@ def _by_architecture(folder: Path, config: dict[str, Any]) -> Layout:
     raise EmbedError(
         f"{folder} holds a network ({', '.join(names) or 'without a name'}) and nothing that says how it "
         "embeds: pooling or projection would be invented.",
-        "Use a checkpoint with modules.json or an architecture that ends in ForRetrieval; GVE is gve:PATH.",
+        "Use a checkpoint with modules.json or an architecture that ends in ForRetrieval; GVE is gve:PATH, "
+        "Qwen3-VL-Embedding qwen3-vl:PATH.",
     )
 
 
@@ -117,6 +148,10 @@ def _by_modules(folder: Path, modules: object) -> Layout:
         _check_part(kind, place)
     role = _role(folder, {kind.rpartition(".")[2] for kind, _ in parts})
     base = _base(folder)
+    if base is not None:
+        check_projection(
+            folder, base, next((place for kind, place in parts if kind.endswith(".Dense")), None)
+        )
     config = read_settings(base or folder, "config.json")
     return Layout(folder, role, Route.MODULES, config, base)
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-import logging
 import threading
 from typing import TYPE_CHECKING, Any, cast
 
 from vrag.embed.device import library
+from vrag.embed.load_report import check_reports, collect_reports
+from vrag.embed.options import EmbedOptions
 from vrag.errors import EmbedError
 
 if TYPE_CHECKING:
@@ -15,9 +16,7 @@ if TYPE_CHECKING:
 
     from PIL.Image import Image
 
-    from vrag.embed.options import EmbedOptions
-
-__all__ = ["PROCESSOR_SETTINGS", "image_backend", "loading", "rgb", "set_pixels"]
+__all__ = ["PROCESSOR_SETTINGS", "image_backend", "limit_visual_tokens", "loading", "rgb", "set_pixels"]
 
 PROCESSOR_SETTINGS = {"backend": "pil"}
 """How processors are loaded. Resized by PIL and by torchvision, the same picture gives vectors that differ
@@ -53,6 +52,29 @@ def set_pixels(processor: Any, options: EmbedOptions) -> None:  # noqa: ANN401
     part.size = type(part.size)(**size)
 
 
+def limit_visual_tokens(processor: Any, most: int) -> bool:  # noqa: ANN401
+    """Have pictures reduced to so many visual tokens at most, where the processor would allow more.
+
+    Args:
+        processor: Any; only those of Qwen-VL models, whose pictures have as many tokens as they have pixels
+            to a token, are changed.
+        most: Visual tokens of a picture.
+
+    Returns:
+        Whether the limit of the processor was lowered.
+    """
+    part = getattr(processor, "image_processor", None)
+    sides = (getattr(part, "patch_size", None), getattr(part, "merge_size", None))
+    size = dict(getattr(part, "size", None) or {})
+    if not all(isinstance(side, int) for side in sides) or not size.get("longest_edge"):
+        return False
+    pixels = most * (cast("int", sides[0]) * cast("int", sides[1])) ** 2
+    if size["longest_edge"] <= pixels:
+        return False
+    set_pixels(processor, EmbedOptions(max_pixels=pixels))
+    return True
+
+
 def image_backend(processor: Any) -> str:  # noqa: ANN401
     """What resizes pictures: `pil`, `torchvision`, or `none` where nothing looks at pictures."""
     part = getattr(processor, "image_processor", None)
@@ -76,41 +98,23 @@ def loading() -> Generator[None, None, None]:
     model takes no videos, and must not be saved again. May be entered within itself.
 
     Raises:
-        EmbedError: If the checkpoint lacks weights, which transformers would fill with random numbers.
+        EmbedError: If a checkpoint lacks weights, which transformers would fill with random numbers, or an
+            adapter has weights that do not fit its base model.
     """
-    log = logging.getLogger("transformers.modeling_utils")
-    report = _Missing()
     with _one_at_a_time, contextlib.ExitStack() as undo:
         bars = library("transformers.utils.logging")
         if bars.is_progress_bar_enabled():
             bars.disable_progress_bar()
             undo.callback(bars.enable_progress_bar)
-        if not log.isEnabledFor(logging.WARNING):  # the report of missing weights is a warning
-            root = logging.getLogger("transformers")
-            undo.callback(root.setLevel, root.level)
-            root.setLevel(logging.WARNING)
-        log.addFilter(report)
-        undo.callback(log.removeFilter, report)
+        reports = undo.enter_context(collect_reports())
         if not library("transformers.utils").is_torchvision_available():
             undo.enter_context(_without_video())
-        yield
-    if report.text:
-        raise EmbedError(
-            f"The checkpoint lacks weights, which would be random: {report.text}", "Download it again."
-        )
-
-
-class _Missing(logging.Filter):
-    """Keeps the report of missing weights, and lets no report of loading through to the terminal."""
-
-    text = ""
-
-    def filter(self, record: logging.LogRecord) -> bool:
-        message = record.getMessage()
-        if "MISSING" in message:
-            lines = [line.strip() for line in message.splitlines() if "MISSING" in line]
-            self.text = self.text or "; ".join(lines[:3])
-        return record.levelno >= logging.ERROR
+        try:
+            yield
+        except (EmbedError, RuntimeError, ValueError):
+            check_reports(reports)  # names the tensors, where transformers refers to its log
+            raise
+        check_reports(reports)
 
 
 @contextlib.contextmanager

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import difflib
 from importlib.metadata import entry_points
-from typing import TYPE_CHECKING, Protocol, cast
+from typing import TYPE_CHECKING, Protocol, Unpack, cast
 
 from vrag.embed.base import VectorKind
-from vrag.embed.options import EmbedOptions
+from vrag.embed.identity import RETIRED
+from vrag.embed.options import EmbedArguments, EmbedOptions
 from vrag.errors import EmbedError
 
 if TYPE_CHECKING:
@@ -26,8 +27,8 @@ SHORT_NAMES = {
     "colsmol": "sentence:vidore/colSmol-256M",
     "gve-3b": "gve:Alibaba-NLP/GVE-3B",
     "gve-7b": "gve:Alibaba-NLP/GVE-7B",
-    "qwen3-vl-embedding-2b": "sentence:Qwen/Qwen3-VL-Embedding-2B",
-    "qwen3-vl-embedding-8b": "sentence:Qwen/Qwen3-VL-Embedding-8B",
+    "qwen3-vl-embedding-2b": "qwen3-vl:Qwen/Qwen3-VL-Embedding-2B",
+    "qwen3-vl-embedding-8b": "qwen3-vl:Qwen/Qwen3-VL-Embedding-8B",
     "bge-m3": "sentence:BAAI/bge-m3",
 }
 """Names for the models that the reference names, and a few others."""
@@ -49,35 +50,21 @@ class EmbedderFactory(Protocol):
         ...
 
 
-def open_embedder(
-    spec: str,
-    *,
-    device: str = "auto",
-    dtype: str = "auto",
-    batch: int = 8,
-    min_pixels: int | None = None,
-    max_pixels: int | None = None,
-    api_key: str | None = None,
-    timeout: float = 120.0,
-) -> Embedder:
+def open_embedder(spec: str, **settings: Unpack[EmbedArguments]) -> Embedder:
     """The embedder of that name: a short one, or `SCHEME:ARGUMENT`.
 
-    Schemes are `sentence`, `gve`, `gve-reference`, `remote`, `remote-chat`, `pooling` and those of entry
-    points. Short names and schemes are matched without regard to case. See `EmbedOptions` for the rest.
+    Schemes are `sentence`, `gve`, `qwen3-vl`, `remote`, `remote-chat`, `pooling` and those of entry points;
+    `gve-reference` is an old spelling of `gve`. Short names and schemes are matched without regard to case.
+
+    Args:
+        spec: The name.
+        settings: See `EmbedOptions`.
 
     Raises:
         EmbedError: If there is none of that name, or it cannot be opened.
         MissingExtra: If its libraries are not installed.
     """
-    options = EmbedOptions(
-        device=device,
-        dtype=dtype,
-        batch=batch,
-        min_pixels=min_pixels,
-        max_pixels=max_pixels,
-        api_key=api_key,
-        timeout=timeout,
-    )
+    options = EmbedOptions(**settings)
     full = SHORT_NAMES.get(spec.strip().lower(), spec.strip())
     scheme, colon, argument = full.partition(":")
     factory = _factories().get(scheme.lower())
@@ -88,27 +75,32 @@ def open_embedder(
 
 def embedder_names() -> list[str]:
     """The short names, then the schemes with a colon behind them."""
-    return [*sorted(SHORT_NAMES), *(f"{scheme}:" for scheme in sorted(_factories()))]
+    schemes = sorted(_factories().keys() - RETIRED)
+    return [*sorted(SHORT_NAMES), *(f"{scheme}:" for scheme in schemes)]
 
 
 def _sentence(argument: str, options: EmbedOptions) -> Embedder:
+    """A model of sentence-transformers; Qwen3-VL-Embedding through its own adapter."""
+    from vrag.embed.checkpoint import find_checkpoint, lasting_name
+    from vrag.embed.layout import is_qwen3_vl_embedding
+    from vrag.embed.qwen3_vl import Qwen3VLEmbedder
     from vrag.embed.sentence import SentenceEmbedder
 
+    if is_qwen3_vl_embedding(find_checkpoint(argument)):
+        return Qwen3VLEmbedder(argument, options, name=f"sentence:{lasting_name(argument)}")
     return SentenceEmbedder(argument, options)
+
+
+def _qwen3_vl(argument: str, options: EmbedOptions) -> Embedder:
+    from vrag.embed.qwen3_vl import Qwen3VLEmbedder
+
+    return Qwen3VLEmbedder(argument, options)
 
 
 def _gve(argument: str, options: EmbedOptions) -> Embedder:
     from vrag.embed.gve import GveEmbedder
 
     return GveEmbedder(argument, options)
-
-
-def _gve_reference(argument: str, options: EmbedOptions) -> Embedder:
-    """GVE as the reference implementation words it: for indexes that it made."""
-    from vrag.embed.checkpoint import lasting_name
-    from vrag.embed.gve import GveEmbedder
-
-    return GveEmbedder(argument, options, name=f"gve-reference:{lasting_name(argument)}", closing="")
 
 
 def _remote(argument: str, options: EmbedOptions) -> Embedder:
@@ -132,7 +124,8 @@ def _pooling(argument: str, options: EmbedOptions) -> Embedder:
 _OWN: dict[str, EmbedderFactory] = {
     "sentence": _sentence,
     "gve": _gve,
-    "gve-reference": _gve_reference,
+    "gve-reference": _gve,
+    "qwen3-vl": _qwen3_vl,
     "remote": _remote,
     "remote-chat": _remote_chat,
     "pooling": _pooling,

@@ -23,6 +23,7 @@ import httpx
 import numpy as np
 import tenacity
 
+from vrag.addresses import reachable
 from vrag.embed.base import Content, Modality, VectorKind
 from vrag.embed.options import EmbedOptions
 from vrag.errors import EmbedderGone, EmbedError
@@ -67,7 +68,7 @@ class Address:
                 f"{text!r} names no model on a server.", "Write MODEL@URL: my-model@http://localhost:8000/v1"
             )
         self.model: str = found["model"]
-        self._root = found["url"].rstrip("/").removesuffix("/v1")
+        self._root = reachable(found["url"]).rstrip("/").removesuffix("/v1")
 
     @property
     def embeddings(self) -> str:
@@ -124,6 +125,7 @@ class RemoteEmbedder:
         self.kind = kind
         scheme = "pooling" if kind is VectorKind.MULTI else "remote-chat" if chat else "remote"
         self.name = name or f"{scheme}:{address}"
+        options.refuse_instructions(self.name)
         self._chat = chat
         headers = {"Authorization": f"Bearer {options.api_key}"} if options.api_key else {}
         limits = httpx.Timeout(options.timeout, connect=_CONNECT_SECONDS)

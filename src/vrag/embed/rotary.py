@@ -1,11 +1,17 @@
-"""Positions in three dimensions for ColQwen2 as transformers has it."""
+"""Positions and attention as embedding models were trained with, where transformers 5 has others."""
 
 from __future__ import annotations
 
 import functools
-from typing import Any
+import itertools
+from typing import TYPE_CHECKING, Any
 
-__all__ = ["restore_positions"]
+from vrag.embed.device import library
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+__all__ = ["qwen2_5_positions", "restore_attention", "restore_positions"]
 
 
 def restore_positions(model: Any) -> bool:  # noqa: ANN401 - a network of transformers
@@ -45,3 +51,82 @@ def restore_positions(model: Any) -> bool:  # noqa: ANN401 - a network of transf
 
     model.forward = positioned
     return True
+
+
+def qwen2_5_positions(config: Any, inputs: dict[str, Any]) -> Any:  # noqa: ANN401 - tensors
+    """Positions of tokens in time, height and width, (3, sequences, tokens), as Qwen2.5-VL was trained.
+
+    What follows a picture or video begins behind the largest position in it (Bai et al. 2025, "Qwen2.5-VL",
+    after Wang et al. 2024, "Qwen2-VL"). transformers 5.23 begins behind the height and width of a video
+    alone, so that the text after a long one gets positions of its frames; releases up to 4.57 were right.
+
+    Args:
+        config: That of the network.
+        inputs: `attention_mask` (padding on the right) and `mm_token_type_ids` (0 text, 1 picture, 2 video),
+            both (sequences, tokens); the grids of pictures and videos in patches; `second_per_grid_ts`.
+    """
+    torch = library("torch")
+    kinds = inputs["mm_token_type_ids"]
+    grids = {1: iter(inputs.get("image_grid_thw", ())), 2: iter(inputs.get("video_grid_thw", ()))}
+    seconds = iter(inputs.get("second_per_grid_ts", ()))
+    positions = torch.zeros(3, *kinds.shape, dtype=torch.long, device=kinds.device)
+    for row, (sequence, mask) in enumerate(
+        zip(kinds.tolist(), inputs["attention_mask"].tolist(), strict=True)
+    ):
+        length = sum(mask)
+        parts = _parts(config, sequence[:length], grids, seconds)
+        positions[:, row, :length] = torch.cat(list(parts), dim=1)
+    return positions
+
+
+def _parts(
+    config: Any,  # noqa: ANN401
+    kinds: list[int],
+    grids: dict[int, Iterator[Any]],
+    seconds: Iterator[Any],
+) -> Iterator[Any]:
+    """The positions of each stretch of tokens of one kind, (3, tokens), in the order of the sequence."""
+    torch, vision, start = library("torch"), config.vision_config, 0
+    for kind, tokens in itertools.groupby(kinds):
+        if kind == 0:
+            part = torch.arange(len(list(tokens))).expand(3, -1)
+        else:
+            time, height, width = next(grids[kind]).tolist()
+            rows, columns = height // vision.spatial_merge_size, width // vision.spatial_merge_size
+            step = float(next(seconds)) * vision.tokens_per_second if kind == 2 else 0.0
+            axes = (torch.arange(time) * step).long(), torch.arange(rows), torch.arange(columns)
+            part = torch.stack(torch.meshgrid(*axes, indexing="ij")).reshape(3, -1)
+        yield part + start
+        start += int(part.max()) + 1
+
+
+def restore_attention(model: Any) -> bool:  # noqa: ANN401 - a network of transformers
+    """Give PaliGemma the attention over its whole input that ColPali was trained with.
+
+    A prompt is a prefix of PaliGemma: each token attends to all others (Beyer et al. 2024, "PaliGemma",
+    section on prefix-LM masking). transformers 5.23 does so for an input alone; once a batch has padding
+    and no `token_type_ids`, which processors leave out for texts, it masks causally, and vectors of the same
+    query then stand at cosines down to -.6 to each other. Here whatever comes without `token_type_ids` is
+    one prefix, whatever else is in the batch, as in transformers 4. Padding is masked as before.
+
+    Args:
+        model: Any network; only parts that are a `PaliGemmaModel` are changed.
+
+    Returns:
+        Whether there was such a part.
+    """
+    parts = [part for part in model.modules() if type(part).__name__ == "PaliGemmaModel"]
+    for part in parts:
+        part.forward = _as_prefix(part.forward)
+    return bool(parts)
+
+
+def _as_prefix(forward: Any) -> Any:  # noqa: ANN401
+    @functools.wraps(forward)
+    def attending(*arguments: Any, **inputs: Any) -> Any:  # noqa: ANN401
+        ids = inputs.get("input_ids")
+        if ids is not None and inputs.get("token_type_ids") is None:
+            inputs["token_type_ids"] = ids.new_zeros(ids.shape)
+        return forward(*arguments, **inputs)
+
+    return attending

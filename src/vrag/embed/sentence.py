@@ -15,8 +15,15 @@ from vrag.embed.checkpoint import checkpoint_digest, find_checkpoint, lasting_na
 from vrag.embed.device import library, open_device
 from vrag.embed.layout import Role, read_layout
 from vrag.embed.options import EmbedOptions
-from vrag.embed.processors import PROCESSOR_SETTINGS, image_backend, loading, rgb, set_pixels
-from vrag.embed.rotary import restore_positions
+from vrag.embed.processors import (
+    PROCESSOR_SETTINGS,
+    image_backend,
+    limit_visual_tokens,
+    loading,
+    rgb,
+    set_pixels,
+)
+from vrag.embed.rotary import restore_attention, restore_positions
 from vrag.embed.wording import harmless
 from vrag.errors import EmbedError
 
@@ -54,6 +61,7 @@ class SentenceEmbedder:
     def __init__(self, model: str, options: EmbedOptions | None = None, *, name: str = "") -> None:
         self._options = options = options or EmbedOptions()
         self.name = name or f"sentence:{lasting_name(model)}"
+        options.refuse_instructions(self.name)
         self._device = open_device(options)
         self._layout = layout = read_layout(find_checkpoint(model))
         if layout.role is Role.RERANK:
@@ -66,12 +74,13 @@ class SentenceEmbedder:
                 "dot product here."
             )
         set_pixels(self._model[0].processor, options)
+        self.settings = options.settings(self._device.dtype) | self._limit_visual_tokens()
         self._restored = restore_positions(self._model[0].model)
+        restore_attention(self._model[0].model)
         self._asks_only = self._model[0].transformer_task == "retrieval"  # has one wording for all texts
         self.modalities = self._modalities()
         self.dimension = int(self._model.get_embedding_dimension())
         self.fingerprint = self._fingerprint()
-        self.settings = options.settings(self._device.dtype)
         self._lock = threading.Lock()
         self._items, self._queries = Batches(options.batch), Batches(options.batch)
 
@@ -180,6 +189,14 @@ class SentenceEmbedder:
                 "Use a revision whose sentence_bert_config.json has a modality_config.",
             )
         return frozenset(able)
+
+    def _limit_visual_tokens(self) -> dict[str, int]:
+        """Apply the limit of visual tokens; it is a setting of the collection where it has an effect."""
+        most = self._options.visual_tokens
+        if self.kind is VectorKind.SINGLE or not most or self._options.max_pixels is not None:
+            return {}
+        lowered = limit_visual_tokens(self._model[0].processor, most)
+        return {"visual_tokens": most} if lowered else {}
 
     def _fingerprint(self) -> str:
         """Over the files and everything here that vectors depend on."""

@@ -26,6 +26,7 @@ from vrag.corpus.base import Converted, Counted, Failed
 from vrag.corpus.image import open_picture
 from vrag.corpus.options import CorpusOptions
 from vrag.embed.base import Content, Modality
+from vrag.embed.identity import check_retired
 from vrag.errors import CollectionError, CorpusError, FingerprintMismatch
 from vrag.index.build import AddReport, add_sources, remove
 from vrag.index.embedding import Embedded
@@ -182,6 +183,8 @@ def _collection(
         return Collection.open(directory)
     if held is not None and given is not None and held.fingerprint == given.fingerprint:
         return collection
+    if held is not None and given is not None:
+        check_retired(held)
     theirs = _named(held) if held else "no vectors"
     raise FingerprintMismatch(
         f"The collection {directory} holds {theirs}, and the index was made by {_named(given or mark)}.",
@@ -276,8 +279,7 @@ def _check_embedder(embedder: Embedder, mark: EmbedderMark, listing: Listing) ->
         raise FingerprintMismatch(
             f"{embedder.name} is not what made these vectors: of the same pictures it makes others "
             f"(similarity {alike:.2f}).",
-            f"Name the embedder that the index was made with: {mark.name}. What the reference made by GVE "
-            "are vectors of gve-reference:MODEL.",
+            f"Name the embedder that the index was made with: {mark.name}.",
         )
     if alike < DOUBTFUL:
         return [f"{embedder.name} makes slightly other vectors than those of the index ({alike:.3f})."]

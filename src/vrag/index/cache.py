@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["Content", "Stored", "drop", "fetch", "find", "sweep"]
+__all__ = ["Content", "Stored", "drop", "fetch", "find", "make", "sweep"]
 
 _FORMAT = 1
 """Number of what is written; another number means: make it anew."""
@@ -85,7 +85,7 @@ def fetch(directory: Path, build: Callable[[Path], Content | None]) -> Stored | 
     failures: list[OSError] = []
     for home in (directory.parent, Path(tempfile.gettempdir()), Path("/dev/shm")):  # noqa: S108
         try:
-            return _make(home, directory, build)
+            return make(home, directory, build)
         except OSError as error:
             failures.append(error)
     raise CollectionError(
@@ -131,7 +131,20 @@ def sweep(home: Path, kind: str, keep: str) -> None:
                 shutil.rmtree(path, ignore_errors=True)
 
 
-def _make(home: Path, directory: Path, build: Callable[[Path], Content | None]) -> Stored | None:
+def make(home: Path, directory: Path, build: Callable[[Path], Content | None]) -> Stored | None:
+    """Make a cache directory, to be found if `home` is the directory that it lies in.
+
+    Args:
+        home: Where it is written.
+        directory: Where it is kept.
+        build: Writes the arrays into an empty directory; None when it cannot be done any more.
+
+    Returns:
+        None if `build` did.
+
+    Raises:
+        OSError: If it cannot be written there.
+    """
     from filelock import FileLock
 
     if home == directory.parent:

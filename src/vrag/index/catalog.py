@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from vrag.index.arrow import integers
 from vrag.types import DocumentStatus, Hit, ItemKind
 
 if TYPE_CHECKING:
@@ -39,8 +40,7 @@ class Column:
     def of(cls, column: ArrowTable) -> Column:
         """A column of an Arrow table."""
         encoded = column.combine_chunks().dictionary_encode()
-        codes = encoded.indices.to_numpy(zero_copy_only=False)
-        return cls(encoded.dictionary.to_pylist(), np.asarray(codes, np.int32))
+        return cls(encoded.dictionary.to_pylist(), integers(encoded.indices))
 
     def __getitem__(self, row: int) -> str:
         return self.values[int(self.codes[row])]
@@ -108,7 +108,7 @@ class Catalog:
             ids=ids,
             documents=columns["document"],
             document_names=columns["document_name"],
-            ordinals=np.asarray(items["ordinal"].to_numpy(), np.int32),
+            ordinals=integers(items["ordinal"].combine_chunks()),
             kinds=columns["kind"],
             shown=shown,
             key=key,

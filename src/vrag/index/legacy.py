@@ -26,7 +26,18 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["NODE_DIMENSION", "OLD_FILES", "OldIndex", "read_old_index"]
+__all__ = [
+    "FLAT_HEADER",
+    "FLAT_IP",
+    "INDEX_FILE",
+    "LIST_FILE",
+    "META_FILE",
+    "NODE_DIMENSION",
+    "OLD_FILES",
+    "OldIndex",
+    "is_old_index",
+    "read_old_index",
+]
 
 NODE_DIMENSION = 128
 """Length of the vectors in nodes: the reference cuts the flat list into pieces of it."""
@@ -38,14 +49,19 @@ LARGEST_META = 2**20
 LARGEST_DIMENSION = 2**16
 LARGEST_HALF = 65504.0
 """The largest finite float16: multi-vectors are stored as such."""
-_INDEX, _LIST, _META = "_faiss_index.bin", "_file_data_list.jsonl", "_meta_data.json"
-OLD_FILES = (f"*{_INDEX}", f"*{_LIST}", f"*{_META}", "*.node")
+INDEX_FILE, LIST_FILE, META_FILE = "_faiss_index.bin", "_file_data_list.jsonl", "_meta_data.json"
+OLD_FILES = (f"*{INDEX_FILE}", f"*{LIST_FILE}", f"*{META_FILE}", "*.node")
 """Patterns of the files that these indexes consist of."""
-_HEADER = struct.Struct("<4siqqq?iQ")
+FLAT_HEADER = struct.Struct("<4siqqq?iQ")
 """FAISS's `IndexFlatIP`: a mark, dimension, number of vectors, two fillers, trained, metric, numbers."""
-_FLAT_IP = b"IxFI"
+FLAT_IP = b"IxFI"
 _BLOCK = 4096
 """Vectors that are looked at together."""
+
+
+def is_old_index(directory: Path) -> bool:
+    """Whether a directory holds files of an index that the reference wrote."""
+    return any(True for pattern in OLD_FILES for _ in directory.glob(pattern))
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,9 +94,9 @@ def read_old_index(path: Path) -> OldIndex:
     """
     path = path.absolute()
     try:
-        if path.name.endswith(_INDEX) and path.is_file():
+        if path.name.endswith(INDEX_FILE) and path.is_file():
             return _read_faiss(path)
-        faiss = sorted(path.glob(f"*{_INDEX}"))
+        faiss = sorted(path.glob(f"*{INDEX_FILE}"))
         nodes = sorted(path.glob("*.node"))
     except OSError as error:
         raise CollectionError(f"{path} cannot be read: {error.strerror or error}.") from error
@@ -95,17 +111,17 @@ def read_old_index(path: Path) -> OldIndex:
         return _read_nodes(path, nodes)
     raise CollectionError(
         f"There is no index of the reference in {path}.",
-        f"It has files named *{_INDEX} or *.node. Documents themselves go in by: vrag index add PATH",
+        f"It has files named *{INDEX_FILE} or *.node. Documents themselves go in by: vrag index add PATH",
     )
 
 
 def _read_faiss(path: Path) -> OldIndex:
     """Reads three files that belong together."""
-    stem = path.name.removesuffix(_INDEX)
-    meta = _read_meta(path.with_name(stem + _META))
+    stem = path.name.removesuffix(INDEX_FILE)
+    meta = _read_meta(path.with_name(stem + META_FILE))
     try:
         vectors = _Flat.open(path)
-        listed = list(read_list(path.with_name(stem + _LIST)))
+        listed = list(read_list(path.with_name(stem + LIST_FILE)))
         notes = _compare(vectors, len(listed), meta)
         checked = list(map(_checked, listed, itertools.count(), vectors.all(), itertools.repeat(vectors)))
     except OSError as error:
@@ -178,17 +194,17 @@ class _Flat:
             CollectionError: If it is another kind of index, or damaged.
         """
         with path.open("rb") as file:
-            head = file.read(_HEADER.size)
+            head = file.read(FLAT_HEADER.size)
             size = file.seek(0, 2)
-        if not head.startswith(_FLAT_IP):
+        if not head.startswith(FLAT_IP):
             what = f"{path} is not what the reference writes, a flat FAISS index of inner products"
             raise CollectionError(f"{what}: it begins with {head[:4]!r}.", _ANEW)
-        if len(head) < _HEADER.size:
+        if len(head) < FLAT_HEADER.size:
             raise _torn(f"{path} ends in its header")
-        _, dimension, count, _, _, _, metric, numbers = _HEADER.unpack(head)
+        _, dimension, count, _, _, _, metric, numbers = FLAT_HEADER.unpack(head)
         if metric != 0 or not 0 < dimension <= LARGEST_DIMENSION or numbers != count * dimension:
             raise _torn(f"{path} has a damaged header")
-        if size - _HEADER.size != numbers * 4:
+        if size - FLAT_HEADER.size != numbers * 4:
             raise _torn(f"{path} claims {count:,} vectors of {dimension:,} and has {size:,} bytes")
         return cls(path, count, dimension)
 
@@ -206,7 +222,7 @@ class _Flat:
         return self._read(number, 1)[0]
 
     def _read(self, start: int, count: int) -> NDArray[np.float32]:
-        offset = _HEADER.size + start * self.dimension * 4
+        offset = FLAT_HEADER.size + start * self.dimension * 4
         numbers = np.fromfile(self.path, "<f4", count * self.dimension, offset=offset)
         if numbers.size != count * self.dimension:
             raise BadEntry(f"{self.path} became shorter meanwhile.")

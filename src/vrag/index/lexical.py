@@ -19,12 +19,13 @@ import json
 import shutil
 import tempfile
 from array import array
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from vrag.index.postings import Counts, Postings, load_array
+from vrag.index.postings import Counts, Frequencies, Postings, load_array
 from vrag.index.terms import STOP_WORDS, is_word, terms
 
 if TYPE_CHECKING:
@@ -32,15 +33,19 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["DOCUMENT", "PHRASE", "Entry", "Lexical"]
+__all__ = ["DOCUMENT", "PHRASE", "Entry", "Lexical", "WordStatistics"]
 
 PHRASE = 0.2
 """Weight of phrases; from 0.1 to 0.3 nothing changes much."""
 DOCUMENT = 1.0
 """Weight of the document; from 0.5 to 2 nothing changes much."""
 
-_FORMAT = 1
+_FORMAT = 2
 """Number of what `save` writes and of how terms are made; another number means: build anew."""
+_UNKNOWN = 2**64 - 1
+"""The key of what occurs nowhere: terms are numbered from 0, in less than 32 bits."""
+_RECENT = 64
+"""Queries whose matches are kept: one is looked up for its statistics, and then for its scores."""
 _NAMES = "names.json"
 _DOCUMENT_OF = "document_of.npy"
 
@@ -54,6 +59,32 @@ class Entry(NamedTuple):
     title: str
     """File name of its document: its words count as words of the document."""
     text: str
+
+
+class WordStatistics(NamedTuple):
+    """What the scores for a query depend on besides the text of an item and its document.
+
+    Of several indexes without a common document they add up to those of one index with all their items.
+    """
+
+    items: Frequencies
+    """Of the query's terms in items."""
+    phrases: Frequencies
+    """Of the query's phrases in items."""
+    documents: Frequencies
+    """Of the query's terms in documents."""
+
+    def plus(self, other: WordStatistics) -> WordStatistics:
+        """Return the statistics of two indexes together, for the same query."""
+        return WordStatistics(*(mine.plus(theirs) for mine, theirs in zip(self, other, strict=True)))
+
+
+class _Matches(NamedTuple):
+    """Where the postings of a query's terms and phrases are."""
+
+    items: list[slice]
+    phrases: list[slice]
+    documents: list[slice]
 
 
 class Lexical:
@@ -75,6 +106,7 @@ class Lexical:
         self._items = items
         self._phrases = phrases
         self._documents = documents
+        self._matches = lru_cache(maxsize=_RECENT)(self._match)
 
     @classmethod
     def build(cls, entries: Iterable[Entry]) -> Lexical:
@@ -91,53 +123,79 @@ class Lexical:
                 titles.append(entry.title)
             tally.add(entry.text)
         home = np.array(document_of, dtype=np.int32)
-        phrases = Postings.bm25(tally.phrases.joined(), len(ids))
+        phrases = Postings.build(tally.phrases.joined(), len(ids))
         in_items = tally.terms.joined()
         in_titles = _count_titles(titles, tally)
-        items = Postings.bm25(in_items, len(ids))
-        in_documents = Postings.bm25(_unite(in_items, home, in_titles), len(titles))
+        items = Postings.build(in_items, len(ids))
+        in_documents = Postings.build(_unite(in_items, home, in_titles), len(titles))
         return cls(ids, tally.vocabulary, home, items, phrases, in_documents)
 
+    def statistics(self, query: str, counted: NDArray[np.bool_] | None = None) -> WordStatistics:
+        """Return the statistics of the items on which the scores for a query depend.
+
+        Args:
+            query: What is looked for, in words.
+            counted: (rows,) which items count; all those of a document or none. None for all items.
+        """
+        matches = self._matches(query)
+        documents = None
+        if counted is not None:
+            documents = np.zeros(len(self._documents.lengths), np.bool_)
+            documents[self._document_of[counted]] = True
+        return WordStatistics(
+            self._items.frequencies(matches.items, counted),
+            self._phrases.frequencies(matches.phrases, counted),
+            self._documents.frequencies(matches.documents, documents),
+        )
+
     def scores(
-        self, query: str, *, phrase: float = PHRASE, document: float = DOCUMENT
+        self,
+        query: str,
+        statistics: WordStatistics | None = None,
+        *,
+        phrase: float = PHRASE,
+        document: float = DOCUMENT,
     ) -> NDArray[np.float32]:
-        """Score of every item, (rows,) in the order of `ids`; 0 where nothing of the query is found.
+        """Return the score of every item, (rows,) in the order of `ids`; 0 where nothing is found.
 
         A query of nothing but stop words is searched with those.
 
         Args:
             query: What is looked for, in words.
+            statistics: Of all that is searched, for this query; None where these items are all.
             phrase: Weight of phrases.
             document: Weight of the document.
         """
-        asked = terms(query)
-        told = [term for term in asked if term not in STOP_WORDS] or asked
-        numbers = np.array([self._vocabulary.get(term, -1) for term in told], dtype=np.int64)
-        known = numbers[numbers >= 0].astype(np.uint64)
-        words = np.array([is_word(term) for term in told], dtype=np.bool_) & (numbers >= 0)
+        matches = self._matches(query)
+        known = statistics or self.statistics(query)
         total = np.zeros(len(self.ids), np.float32)
-        self._items.add(total, known, 1.0)
-        self._phrases.add(total, _pairs(numbers, words), phrase)
-        of_documents = np.zeros(int(self._document_of.max(initial=-1)) + 1, np.float32)
-        self._documents.add(of_documents, known, document)
+        self._items.add(total, matches.items, known.items, 1.0)
+        self._phrases.add(total, matches.phrases, known.phrases, phrase)
+        of_documents = np.zeros(len(self._documents.lengths), np.float32)
+        self._documents.add(of_documents, matches.documents, known.documents, document)
         total += of_documents[self._document_of]
         return total
 
     def search(
-        self, query: str, top_k: int, mask: NDArray[np.bool_] | None = None
+        self,
+        query: str,
+        top_k: int,
+        mask: NDArray[np.bool_] | None = None,
+        statistics: WordStatistics | None = None,
     ) -> list[tuple[str, float]]:
-        """The best items, exactly.
+        """Find the best items, exactly.
 
         Args:
             query: What is looked for, in words.
             top_k: How many items at most.
             mask: (rows,) which items may be found; None for all.
+            statistics: Of all that is searched, for this query; None where these items are all.
 
         Returns:
             Ids and scores, best first, ties by id; only scores above 0. An item whose own text has
             none of the words may be among them, for the sake of its document.
         """
-        scores = self.scores(query)
+        scores = self.scores(query, statistics)
         allowed = scores > 0 if mask is None else (scores > 0) & mask
         found = np.flatnonzero(allowed)
         if 0 < top_k < len(found):
@@ -183,12 +241,33 @@ class Lexical:
         listed: list[str] = names["terms"]
         parts = [Postings.load(directory, name) for name in ("items", "phrases", "documents")]
         document_of = load_array(directory / _DOCUMENT_OF)
-        if len(document_of) != len(ids):
+        if not len(document_of) == len(parts[0].lengths) == len(parts[1].lengths) == len(ids):
             raise ValueError(f"The files in {directory} do not fit together.")
         return cls(ids, {term: number for number, term in enumerate(listed)}, document_of, *parts)
 
+    def _match(self, query: str) -> _Matches:
+        """Find the query's terms and phrases.
+
+        There are as many, in the same order, in every index: their statistics can be added up.
+        """
+        chosen, both = _query_terms(query)
+        keys = np.array([self._vocabulary.get(term, _UNKNOWN) for term in chosen], np.uint64)
+        first, second = keys[:-1][both], keys[1:][both]
+        unknown = (first == _UNKNOWN) | (second == _UNKNOWN)
+        pairs = np.where(unknown, np.uint64(_UNKNOWN), (first << np.uint64(32)) | second)
+        return _Matches(self._items.find(keys), self._phrases.find(pairs), self._documents.find(keys))
+
     def _postings(self) -> dict[str, Postings]:
         return {"items": self._items, "phrases": self._phrases, "documents": self._documents}
+
+
+@lru_cache(maxsize=_RECENT)
+def _query_terms(query: str) -> tuple[list[str], NDArray[np.bool_]]:
+    """Return the terms of a query that count, (n,), and which neighbours are both words, (n - 1,)."""
+    asked = terms(query)
+    chosen = [term for term in asked if term not in STOP_WORDS] or asked
+    words = np.array([is_word(term) for term in chosen], np.bool_)
+    return chosen, words[:-1] & words[1:]
 
 
 class _Parts:

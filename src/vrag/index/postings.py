@@ -1,18 +1,19 @@
-"""Which rows hold a key, and what that is worth: the inverted lists under lexical search."""
+"""Inverted lists and BM25: the rows that contain a key, and what that is worth."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
     from numpy.typing import NDArray
 
-__all__ = ["K1", "B", "Counts", "Postings", "load_array"]
+__all__ = ["K1", "B", "Counts", "Frequencies", "Postings", "load_array"]
 
 K1 = 1.2
 """How soon further occurrences of a term stop counting; Lucene's value."""
@@ -31,9 +32,31 @@ class Counts(NamedTuple):
     counts: NDArray[np.int32]
 
 
+class Frequencies(NamedTuple):
+    """Statistics of rows, on which BM25 weights of some keys depend; of disjoint sets they add up."""
+
+    rows: int
+    """Number of rows, those without a key included."""
+    length: int
+    """Sum of all counts of these rows."""
+    containing: NDArray[np.int64]
+    """(keys,) for each key the number of rows that contain it."""
+
+    def plus(self, other: Frequencies) -> Frequencies:
+        """Return the statistics of two disjoint sets together, of the same keys."""
+        return Frequencies(
+            self.rows + other.rows, self.length + other.length, self.containing + other.containing
+        )
+
+
 @dataclass(frozen=True, slots=True)
 class Postings:
-    """BM25's share of a score, worked out for every key and row where the key occurs."""
+    """Inverted lists: for each key the rows that contain it and how often, and the length of every row.
+
+    Counts are stored and not weights: weights depend on statistics, and these may be of more rows than
+    are stored here. Scores of rows in different postings are comparable when they are made with the same
+    statistics, and then the same, to the last bit, as if all rows were in one.
+    """
 
     keys: NDArray[np.uint64]
     """(keys,) ascending."""
@@ -41,17 +64,20 @@ class Postings:
     """(keys + 1,) where the rows of each key begin, and where the last ends."""
     rows: NDArray[np.int32]
     """(entries,) ascending for each key."""
-    weights: NDArray[np.float32]
-    """(entries,) what the key adds to the score of the row."""
+    counts: NDArray[np.int32]
+    """(entries,) how often the key occurs in the row."""
+    lengths: NDArray[np.int32]
+    """(rows,) sum of all counts of a row."""
+    length: int = field(init=False)
+    """Sum of all counts."""
+
+    def __post_init__(self) -> None:
+        """Sum the lengths."""
+        object.__setattr__(self, "length", int(self.lengths.sum(dtype=np.int64)))
 
     @classmethod
-    def bm25(cls, found: Counts, rows: int) -> Postings:
-        """Weighs counts by BM25 in Lucene's form.
-
-        weight(t, d) = ln(1 + (N - df + 0.5) / (df + 0.5)) · tf·(k1 + 1) / (tf + k1·(1 - b + b·|d| / avgdl))
-        with |d| the sum of all counts of row d and avgdl its mean over the N rows. Robertson and
-        Zaragoza 2009, "The Probabilistic Relevance Framework: BM25 and Beyond"; variants as in
-        Kamphuis et al. 2020, "Which BM25 Do You Mean?".
+    def build(cls, found: Counts, rows: int) -> Postings:
+        """Sort counts by key.
 
         Args:
             found: The counts.
@@ -61,35 +87,77 @@ class Postings:
         keys = found.keys[order]
         starts = np.flatnonzero(np.concatenate(([True], keys[1:] != keys[:-1]))[: len(keys)])
         ends = np.concatenate((starts, [len(keys)]), dtype=np.int64)
-        keys, df = keys[starts], np.diff(ends)
-        where = found.rows[order]
-        tf = found.counts[order].astype(np.float32)
-        idf = np.log1p((rows - df + 0.5) / (df + 0.5)).astype(np.float32)
-        length = np.bincount(found.rows, weights=found.counts, minlength=rows)
-        norm = K1 * (1 - B + B * length / (float(length.sum()) / max(rows, 1) or 1.0))
-        weights = tf * np.float32(K1 + 1)
-        weights /= tf + norm.astype(np.float32)[where]
-        weights *= np.repeat(idf, df)
-        return cls(keys, ends, where, weights)
+        lengths = np.bincount(found.rows, weights=found.counts, minlength=rows).astype(np.int32)
+        return cls(keys[starts], ends, found.rows[order], found.counts[order], lengths)
 
-    def add(self, scores: NDArray[np.float32], keys: NDArray[np.uint64], times: float) -> None:
-        """Adds `times` the weights of `keys` to the scores of the rows, in place.
+    def find(self, keys: NDArray[np.uint64]) -> list[slice]:
+        """Return for each key where its entries are; an unknown one has none."""
+        places = np.searchsorted(self.keys, keys)
+        return [
+            slice(int(self.starts[place]), int(self.starts[place + 1]))
+            if place < len(self.keys) and self.keys[place] == key
+            else slice(0, 0)
+            for place, key in zip(places.tolist(), keys.tolist(), strict=True)
+        ]
+
+    def frequencies(self, spans: Sequence[slice], counted: NDArray[np.bool_] | None = None) -> Frequencies:
+        """Return the statistics of the rows for some keys.
+
+        Args:
+            spans: Of the keys, from `find`.
+            counted: (rows,) which rows count; None for all.
+        """
+        if counted is None:
+            containing = [span.stop - span.start for span in spans]
+            return Frequencies(len(self.lengths), self.length, np.asarray(containing, np.int64))
+        containing = [int(np.count_nonzero(counted[self.rows[span]])) for span in spans]
+        length = int(self.lengths.sum(dtype=np.int64, where=counted))
+        return Frequencies(int(np.count_nonzero(counted)), length, np.asarray(containing, np.int64))
+
+    def add(
+        self,
+        scores: NDArray[np.float32],
+        spans: Sequence[slice],
+        frequencies: Frequencies,
+        times: float,
+    ) -> None:
+        """Add `times` the BM25 weights of some keys to the scores of the rows, in place.
+
+        Lucene's form of BM25:
+
+        weight(t, d) = ln(1 + (N - df + 0.5) / (df + 0.5)) · tf·(k1 + 1) / (tf + k1·(1 - b + b·|d| / avgdl))
+
+        with |d| the sum of all counts of row d, and N, df and avgdl, the mean of |d|, by `frequencies`.
+        Robertson and Zaragoza 2009, "The Probabilistic Relevance Framework: BM25 and Beyond"; variants as
+        in Kamphuis et al. 2020, "Which BM25 Do You Mean?".
 
         Args:
             scores: (rows,) float32.
-            keys: What is asked for; a key that comes up twice counts twice, an unknown one nothing.
+            spans: Of the keys, from `find`; a key that comes up twice counts twice, an unknown one nothing.
+            frequencies: Statistics for these keys: of these rows, or of more.
             times: What a weight is multiplied by.
         """
-        places = np.searchsorted(self.keys, keys)
-        for place, key in zip(places.tolist(), keys.tolist(), strict=True):
-            if place < len(self.keys) and self.keys[place] == key:
-                span = slice(int(self.starts[place]), int(self.starts[place + 1]))
-                scores[self.rows[span]] += np.float32(times) * self.weights[span]
+        df = frequencies.containing
+        idf = np.log1p((frequencies.rows - df + 0.5) / (df + 0.5))
+        average = frequencies.length / max(frequencies.rows, 1) or 1.0
+        factors = (times * idf * (K1 + 1)).astype(np.float32)
+        fixed, by_length = np.float32(K1 * (1 - B)), np.float32(K1 * B / average)
+        for factor, span in zip(factors, spans, strict=True):
+            if span.start == span.stop:
+                continue
+            rows = self.rows[span]
+            tf = self.counts[span].astype(np.float32)
+            norm = self.lengths[rows] * by_length
+            norm += fixed
+            norm += tf
+            tf *= factor
+            tf /= norm
+            scores[rows] += tf
 
     def save(self, directory: Path, name: str) -> None:
         """Writes the arrays into a directory, in files that begin with `name`."""
-        for field in fields(self):
-            np.save(directory / f"{name}-{field.name}.npy", getattr(self, field.name), allow_pickle=False)
+        for part in _arrays():
+            np.save(directory / f"{name}-{part}.npy", getattr(self, part), allow_pickle=False)
 
     @classmethod
     def load(cls, directory: Path, name: str) -> Postings:
@@ -99,17 +167,21 @@ class Postings:
             OSError: If a file is missing.
             ValueError: If a file is damaged.
         """
-        arrays = {field.name: load_array(directory / f"{name}-{field.name}.npy") for field in fields(cls)}
-        made = cls(**arrays)
-        ends = len(made.keys) + 1, len(made.rows), len(made.weights)
+        made = cls(**{part: load_array(directory / f"{name}-{part}.npy") for part in _arrays()})
+        ends = len(made.keys) + 1, len(made.rows), len(made.counts)
         if (len(made.starts), int(made.starts[-1]), int(made.starts[-1])) != ends:
             raise ValueError(f"The arrays of {name} in {directory} do not fit together.")
         return made
 
 
+def _arrays() -> list[str]:
+    """The names of the fields that are stored."""
+    return [part.name for part in fields(Postings) if part.init]
+
+
 def load_array(path: Path) -> NDArray[Any]:
-    """Maps an array file into memory; an empty one is read, for nothing can be mapped."""
-    try:
-        return np.load(path, mmap_mode="r", allow_pickle=False)
+    """Map an array file into memory; an empty one is read, for nothing can be mapped."""
+    try:  # a plain array over the map: slicing a `memmap` takes several times as long
+        return np.asarray(np.load(path, mmap_mode="r", allow_pickle=False))
     except ValueError:
         return np.load(path, allow_pickle=False)

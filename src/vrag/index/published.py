@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 
     from typing_extensions import Buffer
 
+    from vrag.index.table_copy import Manifest
+
 __all__ = ["RECORD", "Publication", "Published", "Record", "Tables", "stored_name"]
 
 RECORD = "published.json"
@@ -164,6 +166,10 @@ class Tables:
 
     def stamp(self, table: str) -> int | None:  # noqa: ARG002 - every publication renews both tables
         """Nothing: what is published is remembered for a while anyway."""
+        return None
+
+    def manifest(self, table: str) -> Manifest | None:  # noqa: ARG002 - a protocol's
+        """None: a published collection is always read by LanceDB."""
         return None
 
     def renew(self) -> None:

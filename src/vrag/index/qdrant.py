@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
+from vrag.addresses import reachable
 from vrag.embed.base import VectorKind
 from vrag.errors import CollectionError, FingerprintMismatch, MissingExtra, SearchError
 from vrag.index.catalog import Catalog
@@ -141,7 +142,7 @@ class QdrantStore:
             )
         scheme, host, name = match.groups()
         client = _library("qdrant_client").QdrantClient(
-            url=f"{'https' if scheme == 'qdrants' else 'http'}://{host}",
+            url=reachable(f"{'https' if scheme == 'qdrants' else 'http'}://{host}"),
             port=443 if scheme == "qdrants" and ":" not in host else 6333,
             api_key=os.environ.get("QDRANT_API_KEY") or None,
             timeout=60,

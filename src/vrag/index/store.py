@@ -25,10 +25,12 @@ from vrag.corpus.showing import clip_frames, on_disk, rgb
 from vrag.errors import CollectionError, CorpusError, SearchError
 from vrag.index.catalog import Catalog
 from vrag.index.header import Header
+from vrag.index.legacy import is_old_index
 from vrag.index.objects import is_url
 from vrag.index.place import LEFTOVERS, LocalPlace
 from vrag.index.rows import FILE_COLUMNS, ITEM_COLUMNS, document_of, file_schema, item_of, item_schema
 from vrag.index.table import Rows, Table
+from vrag.index.table_copy import TableCopies
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -58,8 +60,9 @@ class Collection:
     def __init__(self, place: Place, header: Header) -> None:
         self.place = place
         self.header = header
-        self.item_table = Table(place.shelf, "items", lambda: item_schema(header.embedder))
-        self.file_table = Table(place.shelf, "files", file_schema)
+        items, files = (TableCopies(place.cache_dir, name) for name in ("items", "files"))
+        self.item_table = Table(place.shelf, "items", lambda: item_schema(header.embedder), items)
+        self.file_table = Table(place.shelf, "files", file_schema, files)
         self._content: tuple[tuple[int, int], str] | None = None
         """`content_version`, and the versions of the tables that it is of."""
         self._lately = lru_cache(maxsize=LATELY)(self._item)
@@ -273,6 +276,15 @@ class Collection:
         """
         return self.place.open(name)
 
+    def save_copies(self) -> None:
+        """Keep copies of small tables in the cache, without vectors, so that the next process opens sooner.
+
+        Raises:
+            CollectionError: If the tables cannot be read.
+        """
+        self.item_table.save_copy(ITEM_COLUMNS)
+        self.file_table.save_copy(self.file_table.schema.names)
+
     def lock(self) -> AbstractContextManager[None]:
         """Holds the right to write. Readers need none.
 
@@ -285,9 +297,15 @@ class Collection:
 
 def _how_to_make(path: Path) -> str:
     """What to do where a collection was expected: often somebody names the documents themselves."""
+    if is_old_index(path):
+        return _how_to_import(path)
     if path.is_dir() and any(path.iterdir()):
         return f"If these are documents, index them elsewhere: vrag index add {path} --collection PLACE"
     return f"Make one: vrag index add PATH --collection {path}"
+
+
+def _how_to_import(path: Path) -> str:
+    return f"It holds an index of the reference: vrag index import {path} --collection PLACE"
 
 
 def _refuse_foreign(path: Path) -> None:
@@ -295,7 +313,7 @@ def _refuse_foreign(path: Path) -> None:
     if foreign:
         raise CollectionError(
             f"{path} is not empty ({foreign[0]}) and not a collection.",
-            "Choose another directory for the collection.",
+            _how_to_import(path) if is_old_index(path) else "Choose another directory for the collection.",
         )
 
 

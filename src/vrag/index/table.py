@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias, TypeVar
 import numpy as np
 
 from vrag.errors import CollectionError
-from vrag.index.arrow import ArrowSchema, ArrowTable
+from vrag.index.arrow import ArrowSchema, ArrowTable, make_integers
+from vrag.index.table_copy import MAX_BYTES, Manifest, TableCopies, newest_manifest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Mapping, Sequence
@@ -81,6 +82,10 @@ class Shelf(Protocol):
         """What differs after every commit and costs little to ask; None when that cannot be told."""
         ...
 
+    def manifest(self, table: str) -> Manifest | None:
+        """The manifest of the newest version, read without LanceDB; None where that cannot be done."""
+        ...
+
     def renew(self) -> None:
         """Forgets what is remembered of the newest version."""
         ...
@@ -117,6 +122,10 @@ class Directory:
         except OSError:
             return None
         return changed if time.time_ns() - changed > _TICK_NS else None
+
+    def manifest(self, table: str) -> Manifest | None:
+        """The manifest of the newest version on the disk."""
+        return newest_manifest(self._path / f"{table}.lance")
 
     def renew(self) -> None:
         """Nothing is remembered."""
@@ -167,15 +176,15 @@ class _Places(NamedTuple):
     values: NDArray[np.bytes_]
     """(rows,) sorted."""
     places: NDArray[np.int64]
-    """(rows,) LanceDB's number of each."""
+    """(rows,) the number of each."""
 
     @classmethod
-    def of(cls, handle: LanceTable, key: str, version: int) -> _Places:
-        """Reads the key of all rows."""
-        data = handle.search().select([key]).with_row_id(True).to_arrow()
+    def of(cls, data: ArrowTable, key: str, version: int) -> _Places:
+        """Sort the values of the key; numbers are LanceDB's where `data` has them, else from 0."""
         values = _encoded(data[key].to_pylist())
         order = np.argsort(values)
-        return cls(key, version, values[order], np.asarray(data["_rowid"].to_numpy(), np.int64)[order])
+        numbers = data["_rowid"].to_numpy() if "_rowid" in data.column_names else np.arange(len(values))
+        return cls(key, version, values[order], np.asarray(numbers, np.int64)[order])
 
     def rows(self, values: Sequence[str]) -> list[int]:
         """The rows that have one of the values."""
@@ -192,10 +201,19 @@ def _encoded(values: Sequence[str]) -> NDArray[np.bytes_]:
 class Table:
     """A table by name on a shelf. Created by its first write; until then it is empty.
 
-    May be shared by threads. Each read is of the newest version at its start.
+    May be shared by threads. Each read is of the newest version at its start. Until LanceDB is needed for
+    something, `version`, `read` and `find` go by a copy of the newest version where there is one.
+
+    Args:
+        shelf: Where it is.
+        name: What it is called there.
+        schema: Of the table.
+        copies: Where copies of it are kept; None for none.
     """
 
-    def __init__(self, shelf: Shelf, name: str, schema: Callable[[], ArrowSchema]) -> None:
+    def __init__(
+        self, shelf: Shelf, name: str, schema: Callable[[], ArrowSchema], copies: TableCopies | None = None
+    ) -> None:
         self._shelf = shelf
         self._name = name
         self._make_schema = schema
@@ -207,6 +225,13 @@ class Table:
         self._stamped: tuple[int | None, int] | None = None
         """A stamp of the shelf, and the version that was the newest then."""
         self._turn = threading.RLock()
+        self._copies = copies
+        self._from_copies = copies is not None
+        """Whether copies are read; no longer once LanceDB has opened the table."""
+        self._manifest: tuple[int | None, Manifest | None] | None = None
+        """A stamp of the shelf, and the manifest that was the newest then."""
+        self._copy: tuple[Manifest, Rows] | None = None
+        """The copy that was read last."""
 
     @property
     def schema(self) -> ArrowSchema:
@@ -217,19 +242,28 @@ class Table:
     def version(self) -> int:
         """Number of the newest version; 0 before the first write."""
         with self._turn, self._failures("read"):
+            if (copy := self._newest_copy()) is not None:
+                return copy.version
             stamp = self._shelf.stamp(self._name)  # before the number: a commit in between is seen next time
             if stamp is None or self._stamped is None or self._stamped[0] != stamp:
                 self._stamped = stamp, self._persistently(lambda: self._number(self._newest()))
             return self._stamped[1]
 
-    def read(self, columns: Sequence[str], where: str | None = None) -> Rows:
+    def read(self, columns: Sequence[str], where: str | None = None, most: int | None = None) -> Rows:
         """Some columns of the rows for which a SQL condition holds, in no particular order.
+
+        Args:
+            columns: Their names.
+            where: The condition; None for all rows.
+            most: How many rows to read at most; None for all.
 
         Raises:
             CollectionError: If the table cannot be read.
         """
         with self._turn, self._failures("read"):
-            return self._persistently(lambda: self._read(columns, where))
+            if where is None and most is None and (copy := self._newest_copy(columns)) is not None:
+                return Rows(copy.version, copy.data.select(list(columns)))
+            return self._persistently(lambda: self._read(columns, where, most))
 
     def batches(self, columns: Sequence[str], rows: int) -> Generator[ArrowTable]:
         """Some columns of all rows, some rows at a time, from one version; memory is bounded by those.
@@ -269,7 +303,37 @@ class Table:
             CollectionError: If the table cannot be read.
         """
         with self._turn, self._failures("read"):
+            if (copy := self._newest_copy([key, *columns])) is not None:
+                if self._places is None or (self._places.key, self._places.version) != (key, copy.version):
+                    self._places = _Places.of(copy.data, key, copy.version)
+                return copy.data.select(list(columns)).take(make_integers(self._places.rows(values)))
             return self._persistently(lambda: self._find(key, values, columns))
+
+    def open(self) -> None:
+        """Open the table itself: from here on nothing is read from copies.
+
+        Raises:
+            CollectionError: If it cannot be opened.
+        """
+        with self._turn, self._failures("read"):
+            self._from_copies = False
+            self._persistently(self._newest)
+
+    def save_copy(self, columns: Sequence[str]) -> None:
+        """Keep a copy of these columns of the newest version, if LanceDB was needed and the table is small.
+
+        Raises:
+            CollectionError: If the table cannot be read.
+        """
+        with self._turn, self._failures("read"):
+            manifest = self._shelf.manifest(self._name)
+            if self._copies is None or self._from_copies or manifest is None:
+                return
+            if manifest.data_bytes() > MAX_BYTES or self._copies.read(manifest) is not None:
+                return
+            rows = self._persistently(lambda: self._read(columns, None))
+            if self._shelf.manifest(self._name) == manifest and rows.version == manifest.version:
+                self._copies.write(manifest, rows.data)
 
     def append(self, rows: ArrowTable) -> None:
         """Adds rows in one commit."""
@@ -303,13 +367,14 @@ class Table:
                 # Unverified files can only be leftovers: the caller holds the one writer's lock.
                 handle.optimize(cleanup_older_than=keep, delete_unverified=True)
 
-    def _read(self, columns: Sequence[str], where: str | None) -> Rows:
+    def _read(self, columns: Sequence[str], where: str | None, most: int | None) -> Rows:
         handle = self._newest()
         if handle is None:
             schema = self.schema
             return Rows(0, schema.empty_table().select(list(columns)))
         query = handle.search().select(list(columns))
-        data = (query if where is None else query.where(where)).to_arrow()
+        query = query if where is None else query.where(where)
+        data = (query if most is None else query.limit(most)).to_arrow()
         return Rows(self._number(handle), data.select(list(columns)))
 
     def _find(self, key: str, values: Sequence[str], columns: Sequence[str]) -> ArrowTable:
@@ -318,11 +383,30 @@ class Table:
             return self.schema.empty_table().select(list(columns))
         version = int(handle.version)
         if self._places is None or (self._places.key, self._places.version) != (key, version):
-            self._places = _Places.of(handle, key, version)
+            data = handle.search().select([key]).with_row_id(True).to_arrow()
+            self._places = _Places.of(data, key, version)
         rows = self._places.rows(values)
         if not rows:
             return self.schema.empty_table().select(list(columns))
         return handle.take_row_ids(rows).select(list(columns)).to_arrow().select(list(columns))
+
+    def _newest_copy(self, columns: Sequence[str] = ()) -> Rows | None:
+        """The copy of the newest version; None without one of these columns, or when LanceDB is in use."""
+        if self._copies is None or not self._from_copies:
+            return None
+        stamp = self._shelf.stamp(self._name)  # before the manifest: a commit in between is seen next time
+        if stamp is None or self._manifest is None or self._manifest[0] != stamp:
+            self._manifest = stamp, self._shelf.manifest(self._name)
+        manifest = self._manifest[1]
+        if manifest is None:
+            return None
+        if self._copy is None or self._copy[0] != manifest:
+            data = self._copies.read(manifest)
+            self._copy = None if data is None else (manifest, Rows(manifest.version, data))
+            self._places = None
+        if self._copy is None or not set(columns) <= set(self._copy[1].data.column_names):
+            return None
+        return self._copy[1]
 
     def _newest(self) -> LanceTable:
         """The table at its newest version; None when there is none."""
@@ -343,6 +427,7 @@ class Table:
             return None
         import lancedb
 
+        self._from_copies = False
         database: Any = lancedb.connect(edition.database, storage_options=self._shelf.options)
         try:
             handle: LanceTable = database.open_table(self._name)

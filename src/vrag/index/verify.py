@@ -73,6 +73,8 @@ def verify(collection: Collection, *, repair: bool = False) -> VerifyReport:
         CollectionBusy: If another process is writing: what it has begun is not damage.
     """
     with collection.lock():
+        collection.item_table.open()  # a copy of a table says nothing about the table
+        collection.file_table.open()
         known = read_manifest(collection)
         inspection = _Inspection(collection, known)
         inspection.run()

@@ -9,6 +9,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from typing import TYPE_CHECKING
 
+from vrag.agent.actions import Flag
 from vrag.agent.events import (
     AnswerGiven,
     GraphChanged,
@@ -94,8 +95,14 @@ def _segment(events: Sequence[Event], made: Sequence[Node], case: Case) -> Segme
         node=next((node.id for node in made if node.kind not in _OTHER), None),
         answers=any(node.kind is NodeKind.ANSWER for node in made) or any(map(_answers, events)),
         found=any(is_gold(hit, case) for hit in hits),
-        invalid=any(isinstance(event, InvalidAction) for event in events),
+        invalid=any(map(_breaks_grammar, events)),
     )
+
+
+def _breaks_grammar(event: Event) -> bool:
+    """Whether a reply was not carried out, or was only carried out because it was repaired."""
+    repaired = isinstance(event, ModelCalled) and Flag.REPAIRED in event.flags
+    return repaired or isinstance(event, InvalidAction)
 
 
 def _answers(event: Event) -> bool:

@@ -12,6 +12,8 @@ import httpx
 from pydantic import BaseModel, ValidationError
 from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_random_exponential
 
+from vrag.addresses import reachable
+from vrag.chat.faults import plain_http_hint
 from vrag.errors import ServerError
 from vrag.search.wire import Problem
 
@@ -134,9 +136,9 @@ class Connection:
             raise failure from error  # it may still be at work: asking again would double that
         except httpx.TransportError as error:
             reason = str(error) or type(error).__name__
-            raise _Passing(
-                ServerError(f"The server at {self.url} cannot be reached: {reason}.", _START)
-            ) from error
+            hint = plain_http_hint(error, self.url)
+            unreached = ServerError(f"The server at {self.url} cannot be reached: {reason}.", hint or _START)
+            raise (unreached if hint else _Passing(unreached)) from error
         if answer.status in _BUSY:
             detail = problem_of(answer.content).detail
             busy = ServerError(f"The server at {self.url} is busy ({answer.status}): {detail}", "Try later.")
@@ -207,7 +209,7 @@ def _base(url: str) -> str:
         usable = False
     if not usable:
         raise ServerError(f"{url[:200]!r} is not the address of a server.", "It begins with http://")
-    return url.rstrip("/").removesuffix("/search")
+    return reachable(url).rstrip("/").removesuffix("/search")
 
 
 def problem_of(content: bytes) -> Problem:

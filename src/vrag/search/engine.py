@@ -30,11 +30,22 @@ if TYPE_CHECKING:
     from vrag.corpus.video import Frame
     from vrag.embed.base import Embedder
     from vrag.geometry import Size
+    from vrag.index.lexical import WordStatistics
     from vrag.index.store import Collection
     from vrag.index.vectors import Tier, VectorIndex
     from vrag.types import Hit, Item, Query
 
-__all__ = ["MAX_TOP_K", "Engine", "Ranking", "Searcher", "check_corpora", "check_search", "depth_of", "fused"]
+__all__ = [
+    "MAX_TOP_K",
+    "Engine",
+    "Ranking",
+    "Searcher",
+    "Snapshot",
+    "check_corpora",
+    "check_search",
+    "depth_of",
+    "fused",
+]
 
 MAX_TOP_K = 1000
 _LEAST_DEPTH = 100
@@ -116,8 +127,8 @@ class Ranking(StrEnum):
 
 
 @dataclass(frozen=True, eq=False)
-class _State:
-    """All that one version of the collection is searched with."""
+class Snapshot:
+    """One version of a collection, with all that is needed to rank its items. Made by `Engine.snapshot`."""
 
     catalog: Catalog
     lexical: Lexical | None
@@ -127,12 +138,56 @@ class _State:
     seconds: float
     """How long that took."""
 
+    def rank(
+        self,
+        queries: Sequence[Query],
+        depth: int,
+        vectors: Sequence[NDArray[np.float32]] | None = None,
+        statistics: Sequence[WordStatistics | None] | None = None,
+    ) -> list[dict[Ranking, list[Hit]]]:
+        """Return for each query the best `depth` items of each ranking, not fused.
+
+        Args:
+            queries: What to look for.
+            depth: How many items of each ranking.
+            vectors: Those of the queries; None to leave out the ranking by vectors.
+            statistics: Of the words of each query in all that is searched; None where that is this
+                collection alone.
+        """
+        found = self._rank(queries, depth, vectors, statistics)
+        return [{ranking: self.hits(hits) for ranking, hits in lists.items()} for lists in found]
+
+    def search(
+        self, queries: Sequence[Query], top_k: int, depth: int, vectors: Sequence[NDArray[np.float32]] | None
+    ) -> list[list[Hit]]:
+        """Return for each query the best `top_k` items, rankings of this depth fused."""
+        return [self.hits(fused(lists)[:top_k]) for lists in self._rank(queries, depth, vectors, None)]
+
     def hits(self, found: _Found) -> list[Hit]:
         """Ids with scores as hits, in the same order."""
         return [
             self.catalog.hit(self.catalog.row(item), score, rank)
             for rank, (item, score) in enumerate(found, 1)
         ]
+
+    def _rank(
+        self,
+        queries: Sequence[Query],
+        depth: int,
+        vectors: Sequence[NDArray[np.float32]] | None,
+        statistics: Sequence[WordStatistics | None] | None,
+    ) -> list[dict[Ranking, _Found]]:
+        masks = [self.catalog.mask(query) for query in queries]
+        found: list[dict[Ranking, _Found]] = [{} for _ in queries]
+        if self.lexical is not None:
+            for query, mask, known, rankings in zip(
+                queries, masks, statistics or [None] * len(queries), found, strict=True
+            ):
+                rankings[Ranking.LEXICAL] = self.lexical.search(query.text, depth, mask, known)
+        if self.vectors is not None and vectors is not None:
+            for rankings, hits in zip(found, self.vectors.search(vectors, depth, masks), strict=True):
+                rankings[Ranking.VECTOR] = hits
+        return found
 
 
 class Engine:
@@ -175,9 +230,9 @@ class Engine:
         if Ranking.VECTOR in self._rankings:
             collection.header.check_embedder(embedder)
         self.embedder = embedder
-        self._state: _State | None = None
+        self._state: Snapshot | None = None
         self._refreshing = threading.Lock()
-        self._loading: Future[_State] | None = None
+        self._loading: Future[Snapshot] | None = None
 
     @property
     def name(self) -> str:
@@ -191,7 +246,7 @@ class Engine:
         Raises:
             CollectionError: If the collection cannot be read.
         """
-        return self._refreshed().catalog.content
+        return self.snapshot().catalog.content
 
     def search(self, queries: Sequence[Query], top_k: int) -> list[list[Hit]]:
         """For each query the best `top_k` items or fewer, best first, all from one version.
@@ -205,26 +260,21 @@ class Engine:
         check_corpora(queries, [self.name])
         if not queries:
             return []
-        state = self._refreshed()
-        found = self._rank(state, queries, depth_of(top_k, len(self._rankings)))
-        return [state.hits(fused(lists)[:top_k]) for lists in found]
+        vectors = self._embed(queries)
+        depth = depth_of(top_k, len(self._rankings))
+        return self.snapshot().search(queries, top_k, depth, vectors)
 
-    def rank(
-        self, queries: Sequence[Query], depth: int, vectors: Sequence[NDArray[np.float32]] | None = None
-    ) -> list[dict[Ranking, list[Hit]]]:
+    def rank(self, queries: Sequence[Query], depth: int) -> list[dict[Ranking, list[Hit]]]:
         """For each query the best `depth` items of each ranking, not fused, all from one version.
 
         Args:
             queries: What to look for.
             depth: How many items of each ranking.
-            vectors: Those of the queries, where the caller has them already.
 
         Raises:
             CollectionError: If the collection cannot be read.
         """
-        state = self._refreshed()
-        found = self._rank(state, queries, depth, vectors)
-        return [{ranking: state.hits(hits) for ranking, hits in lists.items()} for lists in found]
+        return self.snapshot().rank(queries, depth, self._embed(queries))
 
     @property
     def rankings(self) -> frozenset[Ranking]:
@@ -238,7 +288,7 @@ class Engine:
         Raises:
             CollectionError: If the collection cannot be read.
         """
-        vectors = self._refreshed().vectors
+        vectors = self.snapshot().vectors
         return vectors.tier if vectors else None
 
     def item(self, id: str) -> Item:
@@ -268,32 +318,22 @@ class Engine:
         """
         return self.collection.frames(self.item(id), fps=fps, most=most)
 
-    def _rank(
-        self,
-        state: _State,
-        queries: Sequence[Query],
-        depth: int,
-        vectors: Sequence[NDArray[np.float32]] | None = None,
-    ) -> list[dict[Ranking, _Found]]:
-        masks = [state.catalog.mask(query) for query in queries]
-        found: list[dict[Ranking, _Found]] = [{} for _ in queries]
-        if state.lexical is not None:
-            for query, mask, rankings in zip(queries, masks, found, strict=True):
-                rankings[Ranking.LEXICAL] = state.lexical.search(query.text, depth, mask)
-        if state.vectors is not None:
-            if vectors is None:
-                assert self.embedder is not None
-                vectors = self.embedder.embed_queries([query.text for query in queries])
-            for rankings, hits in zip(found, state.vectors.search(vectors, depth, masks), strict=True):
-                rankings[Ranking.VECTOR] = hits
-        return found
+    def _embed(self, queries: Sequence[Query]) -> Sequence[NDArray[np.float32]] | None:
+        """Return the vectors of queries; None when vectors are not searched."""
+        if Ranking.VECTOR not in self._rankings:
+            return None
+        assert self.embedder is not None
+        return self.embedder.embed_queries([query.text for query in queries])
 
-    def _refreshed(self) -> _State:
-        """The state to search with; built by one thread while the others wait.
+    def snapshot(self) -> Snapshot:
+        """Return the version to search; built by one thread while the others wait.
 
-        That of the newest version, but for two cases: while files are being added, a commit every few
+        The newest version, but for two cases: while files are being added, a commit every few
         seconds must not make every query rebuild what it searches; and what takes long to load is
-        loaded by a thread of its own, while the state before it serves.
+        loaded by a thread of its own, while the version before it serves.
+
+        Raises:
+            CollectionError: If the collection cannot be read.
         """
         with self._refreshing:
             tables = self.collection.item_table, self.collection.file_table
@@ -305,7 +345,7 @@ class Engine:
                 state = self._state = self._renewed(state)
             return state
 
-    def _renewed(self, old: _State) -> _State:
+    def _renewed(self, old: Snapshot) -> Snapshot:
         """The newest state; the old one if that is still being loaded after a moment."""
         waits = self.BLINK if self._loading is None else 0
         if self._loading is None:
@@ -321,7 +361,7 @@ class Engine:
                 self._loading = None
         return state
 
-    def _may_wait(self, state: _State) -> bool:
+    def _may_wait(self, state: Snapshot) -> bool:
         recent = time.monotonic() < state.loaded + self.PATIENCE * state.seconds
         return recent and self._is_growing()
 
@@ -329,7 +369,7 @@ class Engine:
         states = self.collection.file_table.read(["status"]).data["status"].to_pylist()
         return DocumentStatus.PENDING.value in states
 
-    def _load(self, old: _State | None) -> _State:
+    def _load(self, old: Snapshot | None) -> Snapshot:
         """Reads what the newest version is searched with; again when items vanish in between."""
         started = time.monotonic()
         while True:
@@ -340,8 +380,10 @@ class Engine:
             vectors = self._vectors(catalog) if Ranking.VECTOR in self._rankings else None
             made = {Ranking.LEXICAL: lexical, Ranking.VECTOR: vectors}
             if all(made[ranking] is not None for ranking in self._rankings):
+                if not self._is_growing():
+                    self.collection.save_copies()
                 now = time.monotonic()
-                return _State(catalog, lexical, vectors, now, now - started)
+                return Snapshot(catalog, lexical, vectors, now, now - started)
 
     def _vectors(self, catalog: Catalog) -> VectorIndex | None:
         return open_vectors(self.collection, catalog.ids, catalog.key, self._options)
@@ -363,9 +405,9 @@ class Engine:
         return lexical
 
 
-def _beside(load: Callable[[], _State]) -> Future[_State]:
+def _beside(load: Callable[[], Snapshot]) -> Future[Snapshot]:
     """Runs it in a thread that does not keep the process alive."""
-    future: Future[_State] = Future()
+    future: Future[Snapshot] = Future()
 
     def run() -> None:
         try:

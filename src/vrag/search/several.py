@@ -1,4 +1,4 @@
-"""Several collections are searched as one."""
+"""A searcher over several collections, as if they were one."""
 
 from __future__ import annotations
 
@@ -18,27 +18,31 @@ if TYPE_CHECKING:
 
     from vrag.corpus.video import Frame
     from vrag.geometry import Size
+    from vrag.index.catalog import Catalog
+    from vrag.index.lexical import WordStatistics
     from vrag.index.store import Collection
-    from vrag.search.engine import Engine
+    from vrag.search.engine import Engine, Snapshot
     from vrag.types import Hit, Item, Query
 
 __all__ = ["STRIDE", "Several", "check_embedders", "named"]
 
 STRIDE = 2**32
 """`Hit.row` is the place of the collection × STRIDE + the row within it: none moves when another grows."""
+_MASKS = 8
+"""Sets of collections for which it is remembered which documents are in several."""
 
 
 class Several:
     """A `Searcher` over collections, each known by a name.
 
     Every ranking is one list over all of them, merged by score, then rankings are fused as in one
-    collection. Vector scores mean the same everywhere, since the vectors are of one embedder. Lexical
-    scores do not quite: a collection weighs words by how rare they are in it (local statistics, as
-    distributed search engines do by default), so that a word that is common in one and rare in
-    another scores higher in the latter. A collection without vectors takes part by its words alone.
+    collection. Scores mean the same everywhere: vectors are of one embedder, and words are weighed by
+    statistics over all collections that a query asks, so that the ranking by words is that of one
+    collection with the same items. A collection without vectors takes part by its words alone.
 
-    A document that is in several collections is found once, with its best score. Ties go by item id.
-    A search reads one version of each collection, but not of all at one moment.
+    A document that is in several collections is found once, with its best score, and counts once in the
+    statistics, as the first of them has it. Ties go by item id. A search reads one version of each
+    collection, but not of all at one moment.
 
     Args:
         engines: By name; the order is that of the names.
@@ -55,6 +59,8 @@ class Several:
         check_embedders(
             {name: one.collection for name, one in self._engines.items() if Ranking.VECTOR in one.rankings}
         )
+        self._masks: dict[tuple[str, ...], list[NDArray[np.bool_] | None]] = {}
+        """`_counted` by the keys of catalogs."""
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -87,9 +93,24 @@ class Several:
         depth = depth_of(
             top_k, len(frozenset[Ranking]().union(*(e.rankings for e in self._engines.values())))
         )
+        asking = {name: _asking(queries, name) for name in self._engines}
+        snapshots = {name: self._engines[name].snapshot() for name, numbers in asking.items() if numbers}
+        statistics = [self._statistics(query, snapshots) for query in queries]
         found: list[dict[Ranking, list[Hit]]] = [{} for _ in queries]
         for place, name in enumerate(self._engines):
-            self._rank(name, place, queries, vectors, depth, found)
+            if name not in snapshots:
+                continue
+            numbers = asking[name]
+            ranked = snapshots[name].rank(
+                [queries[n] for n in numbers],
+                depth,
+                vectors and [vectors[n] for n in numbers],
+                [statistics[n] for n in numbers],
+            )
+            for n, lists in zip(numbers, ranked, strict=True):
+                for ranking, hits in lists.items():
+                    numbered = [replace(hit, row=place * STRIDE + hit.row) for hit in hits]
+                    found[n].setdefault(ranking, []).extend(numbered)
         return [_best(lists, depth, top_k) for lists in found]
 
     def item(self, id: str) -> Item:
@@ -132,25 +153,48 @@ class Several:
                 return engine.embedder.embed_queries([query.text for query in queries])
         return None
 
-    def _rank(
-        self,
-        name: str,
-        place: int,
-        queries: Sequence[Query],
-        vectors: Sequence[NDArray[np.float32]] | None,
-        depth: int,
-        found: list[dict[Ranking, list[Hit]]],
-    ) -> None:
-        """Adds what one collection finds to the lists of the queries that ask it."""
-        asked = [n for n, query in enumerate(queries) if query.corpora is None or name in query.corpora]
-        if not asked:
-            return
-        chosen = None if vectors is None else [vectors[n] for n in asked]
-        ranked = self._engines[name].rank([replace(queries[n], corpora=None) for n in asked], depth, chosen)
-        for n, lists in zip(asked, ranked, strict=True):
-            for ranking, hits in lists.items():
-                numbered = [replace(hit, row=place * STRIDE + hit.row) for hit in hits]
-                found[n].setdefault(ranking, []).extend(numbered)
+    def _statistics(self, query: Query, snapshots: Mapping[str, Snapshot]) -> WordStatistics | None:
+        """Return the statistics of a query's words over the collections that it asks; None without any."""
+        asked = [
+            snapshot
+            for name, snapshot in snapshots.items()
+            if snapshot.lexical is not None and _asking([query], name)
+        ]
+        total: WordStatistics | None = None
+        for snapshot, counted in zip(asked, self._counted(asked), strict=True):
+            assert snapshot.lexical is not None
+            part = snapshot.lexical.statistics(query.text, counted)
+            total = total.plus(part) if total else part
+        return total
+
+    def _counted(self, snapshots: Sequence[Snapshot]) -> list[NDArray[np.bool_] | None]:
+        """For each collection which items count, (items,); None for all.
+
+        Those of a document that an earlier collection has do not.
+        """
+        key = tuple(snapshot.catalog.key for snapshot in snapshots)
+        known = self._masks.get(key)
+        if known is None:
+            if len(self._masks) >= _MASKS:
+                self._masks = {}
+            known = self._masks[key] = _first_copies([snapshot.catalog for snapshot in snapshots])
+        return known
+
+
+def _asking(queries: Sequence[Query], name: str) -> list[int]:
+    """The numbers of the queries that ask the collection of this name."""
+    return [n for n, query in enumerate(queries) if query.corpora is None or name in query.corpora]
+
+
+def _first_copies(catalogs: Sequence[Catalog]) -> list[NDArray[np.bool_] | None]:
+    """For each catalog which items are not of a document of an earlier one, (items,); None for all."""
+    seen: set[str] = set()
+    masks: list[NDArray[np.bool_] | None] = []
+    for catalog in catalogs:
+        repeated = seen.intersection(catalog.documents.values)
+        masks.append(~catalog.documents.among(repeated) if repeated else None)
+        seen.update(catalog.documents.values)
+    return masks
 
 
 def named(addresses: Iterable[str]) -> dict[str, str]:

@@ -34,7 +34,15 @@ if TYPE_CHECKING:
 
 __all__ = ["Gate", "Watch", "is_public"]
 
-LOCAL_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
+LOCAL_NAMES = frozenset({"localhost", "127.0.0.1", "::1", "0.0.0.0"})  # noqa: S104 - compared, not bound
+"""Names by which a server bound to loopback may be called.
+
+The check stops DNS rebinding, where a name that an attacker owns is made to resolve to this machine: the
+browser then sends that name. None of these four can be made to resolve to anything: `localhost` is resolved
+by the machine itself, the others are literal addresses. A page of another site that asks `http://0.0.0.0:PORT`
+is refused by its `Origin` or `Sec-Fetch-Site`, as one that asks `http://127.0.0.1:PORT` is; and a browser
+sends a session's cookie to the host that set it alone.
+"""
 LEFT = 499
 """Counted as status of a request whose client left before the response."""
 _NO_BROWSER = "Ask from a program: without Origin and Sec-Fetch-Site, which browsers send."

@@ -15,7 +15,7 @@ from vrag.view.markup import Markup, document, element
 from vrag.view.memory import graph_section, memory_section
 from vrag.view.pictures import Album
 from vrag.view.plates import Plates
-from vrag.view.preface import attached_pictures, earlier_exchanges
+from vrag.view.preface import attached_pictures, earlier_exchanges, setup_notices
 from vrag.view.story import Story
 from vrag.view.timeline import timeline_section
 from vrag.view.wording import when
@@ -120,6 +120,7 @@ def _masthead(story: Story, plates: Plates) -> Markup:
         earlier_exchanges(story),
         element("h1", story.started.question, dir="auto"),
         attached_pictures(story, plates),
+        setup_notices(story),
     )
 
 

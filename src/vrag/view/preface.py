@@ -1,4 +1,4 @@
-"""What belongs to a question: what was asked and answered before it, and the pictures that came with it."""
+"""What belongs to a question: what came before it, its pictures, and notices about the run."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from vrag.view.plates import Plates
     from vrag.view.story import Story
 
-__all__ = ["attached_pictures", "earlier_exchanges"]
+__all__ = ["attached_pictures", "earlier_exchanges", "setup_notices"]
 
 OPEN = 3
 """Earlier questions that are seen at once; of more, only how many there are."""
@@ -41,6 +41,12 @@ def attached_pictures(story: Story, plates: Plates) -> Markup | None:
         for number, (sha256, name) in enumerate(zip(attached, names, strict=True), 1)
     )
     return element("div", drawn, class_="plates attached")
+
+
+def setup_notices(story: Story) -> Markup | None:
+    """What people must know about how the run was set up; None where there is nothing."""
+    notices = story.started.notices
+    return element("div", (element("p", notice) for notice in notices), class_="notices") if notices else None
 
 
 def _exchange(exchange: Exchange) -> Markup:

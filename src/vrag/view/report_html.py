@@ -11,7 +11,7 @@ from vrag.view.making import Table
 from vrag.view.markup import Child, Markup, document, element
 from vrag.view.outcome import ATTACHED, outcome
 from vrag.view.plates import Plates
-from vrag.view.preface import earlier_exchanges
+from vrag.view.preface import earlier_exchanges, setup_notices
 from vrag.view.sources import besides, extent
 from vrag.view.wording import when
 
@@ -122,7 +122,7 @@ def _context(part: Part, plates: Plates) -> Child:
         for place, sha256 in enumerate(part.story.started.attached, 1)
     )
     pictures = element("div", attached, class_="plates before") if part.story.started.attached else None
-    return earlier_exchanges(part.story), pictures
+    return earlier_exchanges(part.story), pictures, setup_notices(part.story)
 
 
 def _cites(numbers: Sequence[int]) -> Child:

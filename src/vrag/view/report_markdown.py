@@ -110,6 +110,8 @@ def _part(part: Part, report: Report, shelf: _Shelf) -> Iterator[str]:
     yield paragraph(ended.text, cited) if part.answered else f"{ended.name}. {paragraph(ended.text)}"
     if ended.note:
         yield f"*{inline(ended.note)}*"
+    for notice in part.story.started.notices:
+        yield f"*{inline(notice)}*"
     if part.evidence and not part.answered:
         yield "Where the agent looked:"
     for evidence in part.closeups:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from vrag.agent.events import (
     ActionRequested,
+    ContextShortened,
     CropRequested,
     ImageShown,
     InvalidAction,
@@ -44,6 +45,8 @@ def step_line(event: Event) -> str:  # noqa: PLR0911 - one flat case per event
             return f"{one_line(event.name)}: {one_line(event.text)}"
         case InvalidAction():
             return f"Not carried out: {one_line(event.reason)}"
+        case ContextShortened():
+            return f"Too long for the model; asked again without {one_line(', '.join(event.dropped))}"
         case ModelRetried():
             return f"Asking the model again: {one_line(event.reason)}"
         case _:

@@ -5,9 +5,11 @@ from __future__ import annotations
 from itertools import groupby
 from typing import TYPE_CHECKING
 
+from vrag.agent.actions import Flag
 from vrag.agent.events import (
     ActionRequested,
     AnswerGiven,
+    ContextShortened,
     CropRequested,
     Event,
     ImageShown,
@@ -34,6 +36,12 @@ if TYPE_CHECKING:
     from vrag.view.story import Chapter, Story
 
 __all__ = ["timeline_section", "title_of"]
+
+_ENDS = {
+    FinishReason.LENGTH: "cut off at its token limit",
+    FinishReason.UNSAID: "the server did not say why it ended",
+}
+"""What is said of the end of a reply."""
 
 LONG = 900
 """Characters from which a thought is folded up."""
@@ -104,10 +112,13 @@ def _thought(text: str) -> Markup | None:
     return element("details", summary, element("p", text, dir="auto"), class_="thought", dir="auto")
 
 
-def _told(event: Event, plates: Plates) -> Child:  # noqa: PLR0911 - one flat case per event
+def _told(event: Event, plates: Plates) -> Child:  # noqa: C901, PLR0911 - one flat case per event
     match event:
         case ModelRetried():
             return _retry(event)
+        case ContextShortened():
+            gone = f"{event.reason} Asked again without {', '.join(event.dropped)}."
+            return _note("Too long for the model", gone, "retry")
         case SearchRequested():
             return _action(plates, event.node, element("q", event.query, dir="auto"))
         case CropRequested():
@@ -257,8 +268,9 @@ def _reply(event: ModelCalled | None) -> Child:
         if dropped
         else None
     )
-    faults = [flag.replace("_", " ") for flag in event.flags]
-    faults += ["cut off at its token limit"] if event.finish is FinishReason.LENGTH else []
+    faults = [flag.replace("_", " ") for flag in event.flags if flag != Flag.REPAIRED or not event.repairs]
+    faults += [f"repaired: {'; '.join(event.repairs)}"] if event.repairs else []
+    faults += [_ENDS[event.finish]] if event.finish in _ENDS else []
     remark = element("p", f"Remarks: {', '.join(faults)}.", class_="aside") if faults else None
     return remark, _folded("Reply as it came", element("pre", used, rest, dir="auto"))
 

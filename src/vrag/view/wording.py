@@ -6,7 +6,7 @@ import math
 import time
 from typing import TYPE_CHECKING
 
-from vrag.agent.events import StopReason
+from vrag.agent.stop_reason import StopReason
 
 if TYPE_CHECKING:
     from vrag.agent.evidence import BoxSides

@@ -34,7 +34,7 @@ def run(*steps: Step, stop: StopReason | None = StopReason.ANSWERED) -> Trajecto
 STEPS = (
     Step(number=1, query="ferry", usage=usage()),
     Step(number=2, query="ferry", invalid="It was searched before.", usage=usage()),
-    Step(number=3, crop=(1, 2, 3, 4), usage=usage()),
+    Step(number=3, crop=(1, 2, 3, 4), flags=("no_thought", "repaired"), usage=usage()),
     Step(number=4, crop=(9, 9, 9, 9), invalid="Nothing lies inside.", usage=usage()),
     Step(number=5, query="42", action="calculate", usage=usage()),
     Step(number=6, usage=usage()),
@@ -46,6 +46,7 @@ def test_by_hand() -> None:
         "answered": 1.0,
         "abstained": 0.0,
         "invalid": 2 / 6,
+        "repaired": 1 / 6,
         "turns": 6.0,
         "searches": 1.0,
         "crops": 1.0,
@@ -79,7 +80,8 @@ def test_what_no_turn_told_is_left_out() -> None:
 
 def test_a_turn_that_was_cut_off_tells_no_costs() -> None:
     found = conduct(run(Step(number=1), stop=None))
-    assert found == {"answered": 0, "abstained": 0, "invalid": 0, "turns": 1, "searches": 0, "crops": 0}
+    none = dict.fromkeys(("answered", "abstained", "invalid", "repaired", "searches", "crops"), 0)
+    assert found == {**none, "turns": 1}
 
 
 def test_a_run_that_never_began_only_did_not_answer() -> None:

@@ -26,6 +26,7 @@ _CACHED = 64 * 1024 * 1024
 """Characters of data URLs that are kept, at most."""
 _THINK = re.compile(r"<(/?think\b[^<>]*)>", re.IGNORECASE)
 _THOUGHT_END = re.compile(r"</think\b[^<>]*>", re.IGNORECASE)
+_FINISHED = {"length": FinishReason.LENGTH, "": FinishReason.UNSAID}
 _LONGEST_TAG = 64
 """Characters after a `<` for which its `>` is waited for."""
 
@@ -235,7 +236,7 @@ def _reply(text: str, whole: ChatReply) -> Reply:
         raise ModelError("The server's content filter withheld the reply.")
     return Reply(
         text,
-        FinishReason.LENGTH if whole.finish == "length" else FinishReason.STOP,
+        _FINISHED.get(whole.finish, FinishReason.STOP),
         Tokens(prompt=whole.prompt_tokens, completion=whole.completion_tokens, cached=whole.cached_tokens),
         Sampled(prompt_ids=whole.prompt_ids, ids=whole.ids, logprobs=whole.logprobs),
     )

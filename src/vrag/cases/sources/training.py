@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
-from vrag.cases.labels import read_labels
+from vrag.cases.labels import read_types
 from vrag.cases.source import text_of
 from vrag.errors import CaseError
 
@@ -43,7 +43,6 @@ class Training:
         if not isinstance(extra, dict) or not isinstance(reward, dict):
             raise CaseError("'extra_info' or 'reward_model' is no struct.")
         known = cast("dict[str, Any]", extra)
-        kinds = read_labels(known.get("reason_type"))
         return [
             {
                 "uid": text_of(row, "id") if row.get("id") is not None else str(number),
@@ -52,8 +51,7 @@ class Training:
                 "meta_info": {
                     "file_name": text_of(row if row.get("file_name") is not None else known, "file_name"),
                     "reference_page": _pages(row, known),
-                    "source_type": read_labels(known.get("content_type")),
-                    "query_type": kinds[0] if kinds else "",
+                    **_types(row, known),
                 },
             }
         ]
@@ -62,3 +60,11 @@ class Training:
 def _pages(row: Mapping[str, Any], known: Mapping[str, Any]) -> object:
     top = row.get("reference_page")
     return known.get("reference_page") if top is None else top
+
+
+def _types(row: Mapping[str, Any], known: Mapping[str, Any]) -> Mapping[str, object]:
+    """The types as ours writes them; else what can be told from the reference's two columns."""
+    meta = known.get("meta_info")
+    if isinstance(meta, dict):
+        return cast("dict[str, object]", meta)
+    return read_types(known.get("content_type"), known.get("reason_type"), row.get("data_source"))

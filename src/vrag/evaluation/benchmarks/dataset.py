@@ -6,9 +6,9 @@ import re
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from vrag.cases import SOURCES
+from vrag.cases import SOURCES, overhang_of
 from vrag.errors import CaseError
 from vrag.evaluation.benchmark import Filed, Hub, Opened
 from vrag.evaluation.benchmarks.intake import gold_by_document, one_split, read_questions, take_in
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from vrag.evaluation.benchmark import DocumentSource
+    from vrag.types import Case
 
 __all__ = ["DatasetJson"]
 
@@ -74,7 +75,7 @@ class DatasetJson:
         questions = _questions(folder)
         remarks = Remarks()
         rows = read_questions([questions], SOURCES["dataset"], own=True)
-        read = (case for _, _, made in rows for case in made)
+        read = (case for _, row, made in rows for case in _remarking_overhang(row, made, remarks))
         cases = take_in(read, self.name, self.name, remarks)
         beside = _beside(questions)
         _tell_twins(beside, questions.parent, remarks)
@@ -89,6 +90,16 @@ class DatasetJson:
         wanted = {name: left.get(name, set()) for name in wanted}
         documents = _documents(wanted, files, pages, remarks)
         return Opened(cases, documents, remarks.notes, _title(folder))
+
+
+def _remarking_overhang(row: Mapping[str, Any], cases: list[Case], remarks: Remarks) -> list[Case]:
+    """Pass on the cases of a row; remark those whose gold boxes were cut at the edge of the page."""
+    if overhang_of(row):
+        for case in cases:
+            remarks.count(
+                "questions have gold boxes beyond the edge of a page, which were cut there", case.uid
+            )
+    return cases
 
 
 def _questions(folder: Path) -> Path:

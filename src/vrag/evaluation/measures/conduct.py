@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from vrag.agent.actions import Flag
 from vrag.agent.events import StopReason
 from vrag.reward.pattern import searches
 
@@ -18,6 +19,7 @@ CONDUCT: Mapping[str, str] = {
     "answered": "share that came to an end with an answer, or an abstention",
     "abstained": "share that abstained",
     "invalid": "share of turns that were not carried out",
+    "repaired": "share of turns that break the grammar and were carried out, since their meaning is clear",
     "turns": "calls of the model",
     "searches": "searches carried out",
     "crops": "crops carried out",
@@ -31,7 +33,7 @@ CONDUCT: Mapping[str, str] = {
 }
 """The names, and what each is, for people."""
 
-COUNTS = CONDUCT.keys() - {"answered", "abstained", "invalid"}
+COUNTS = CONDUCT.keys() - {"answered", "abstained", "invalid", "repaired"}
 """Those of them that are no shares, and can be more than 1."""
 
 
@@ -39,7 +41,8 @@ def conduct(run: Trajectory) -> dict[str, float]:
     """What a run did and cost.
 
     - `answered` and `abstained` are of every run, 0 of one that failed.
-    - `invalid` is of runs with a turn. A reply that was not carried out is a turn, and no search and no crop.
+    - `invalid` and `repaired` are of runs with a turn; no turn is both, unless the graph refused what was
+      repaired. A reply that was not carried out is a turn, and no search and no crop.
     - Tokens, pixels, seconds and costs are sums over the turns: a picture counts in every prompt that holds
       it. Those that no turn could tell are left out, and all of them of a run that had no turn.
     - `seconds` counts what turns took, as their events say: the same from the file of the run as at once.
@@ -57,6 +60,7 @@ def conduct(run: Trajectory) -> dict[str, float]:
 def _turns(run: Trajectory) -> dict[str, float]:
     return {
         "invalid": sum(step.invalid is not None for step in run.steps) / len(run.steps),
+        "repaired": sum(Flag.REPAIRED in step.flags for step in run.steps) / len(run.steps),
         "turns": float(len(run.steps)),
         "searches": float(sum(map(searches, run.steps))),
         "crops": float(sum(step.crop is not None and step.invalid is None for step in run.steps)),

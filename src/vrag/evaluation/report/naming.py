@@ -68,7 +68,7 @@ FAMILIES = {
     ),
     "Grounding": ("evidence_page", "centre", "iou", "box_area"),
     "Abstention": ("abstention_recall", "abstention_precision", "false_abstention"),
-    "Conduct": ("answered", "abstained", "invalid"),
+    "Conduct": ("answered", "abstained", "invalid", "repaired"),
     "Cost of a question": (
         *("turns", "searches", "crops", "prompt_tokens", "completion_tokens", "visual_tokens", "pixels"),
         *("seconds", "model_seconds", "cost"),
@@ -120,6 +120,7 @@ _LABELS = {
     "false_abstention": "Abstained though answerable",
     "answered": "Came to its end",
     "invalid": "Invalid actions",
+    "repaired": "Repaired replies",
     "hotpotqa/f1": "HotpotQA F1",
     "hotpotqa/precision": "HotpotQA precision",
     "hotpotqa/recall": "HotpotQA recall",

@@ -198,11 +198,13 @@ def _environment(agent: str, options: VerlOptions) -> EnvironmentOptions:
 
 
 def _method(agent: str, options: VerlOptions) -> Method:
+    """The agent as it is trained: replies are not repaired, so that the grammar is learned."""
     if agent == "vrag":
-        return Vrag(instruction=options.instruction)
+        return Vrag(instruction=options.instruction, repair=False)
     memory = options.memory
     return Vimrag(
         instruction=options.instruction,
+        repair=False,
         memory=MemoryOptions(
             tokens=memory.tokens,
             fresh_tokens=memory.fresh_tokens,

@@ -95,6 +95,10 @@ const CHANGES = {
     }),
     now: now("retrying", "The call failed; trying again", "", event),
   }),
+  context_shortened: (state, event) => ({
+    ...added(state, event, entry("retry", event, { reason: `Too long for the model; asked again without ${event.dropped.join(", ")}.`, seconds: 0, partial: "" })),
+    now: now("retrying", "Too long for the model; asking again", "", event),
+  }),
   search_requested: (state, event) => ({
     ...added(state, event, entry("search", event, { query: event.query, node: event.node ?? null, waiting: true, hits: null, damaged: [] })),
     now: now("searching", "Searching", event.query, event),

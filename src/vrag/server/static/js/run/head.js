@@ -13,7 +13,7 @@ const [LONG, VERY_LONG] = [140, 500];
  * @param {string} run
  */
 export function showHead(element, started, run) {
-  const { settings, history = [], attached = [] } = started;
+  const { settings, history = [], attached = [], notices = [] } = started;
   const model = settings.policy === OFFLINE ? "offline, quotes" : settings.policy;
   const facts = [METHODS[settings.agent] ?? settings.agent, model, settings.environment?.collection, when(started.ts)];
   replace(
@@ -21,6 +21,7 @@ export function showHead(element, started, run) {
     history.length > 0 && earlier(history),
     question(started.question),
     attached.length > 0 && h("ul", { class: "attached", "aria-label": "Pictures with the question" }, attached.map((/** @type {string} */ sha256, /** @type {number} */ index) => h("li", h("img", { src: fileUrl(run, sha256), alt: `Picture ${index + 1} of the question` })))),
+    notices.map((/** @type {string} */ text) => h("p", { class: "caution", role: "note", text })),
     h("p", { class: "facts" }, facts.filter(Boolean).map((fact) => h("span", { dir: "auto", text: fact }))),
   );
 }

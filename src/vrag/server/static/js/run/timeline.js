@@ -165,7 +165,9 @@ class StepView {
 
   /** @param {Step} step */
   #updateFoot(step) {
-    const faults = [...(step.call?.flags ?? []).map((/** @type {string} */ flag) => flag.replaceAll("_", " ")), ...(step.call?.finish === "length" ? ["cut off at its token limit"] : [])];
+    const repairs = step.call?.repairs ?? [];
+    const named = (step.call?.flags ?? []).filter((/** @type {string} */ flag) => flag !== "repaired" || repairs.length === 0);
+    const faults = [...named.map((/** @type {string} */ flag) => flag.replaceAll("_", " ")), ...(repairs.length > 0 ? [`repaired: ${repairs.join("; ")}`] : []), ...(ENDS[step.call?.finish] ?? [])];
     replace(
       this.foot,
       faults.length > 0 && h("p", { class: "faint size-2", text: `Remarks on the reply: ${faults.join(", ")}.` }),
@@ -173,6 +175,9 @@ class StepView {
     );
   }
 }
+
+/** @type {Record<string, string[]>} What is said of the end of a reply. */
+const ENDS = { length: ["cut off at its token limit"], unsaid: ["the server did not say why it ended"] };
 
 /** A step in a line. @param {Step} step */
 function outlineOf(step) {

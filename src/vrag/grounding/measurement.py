@@ -20,13 +20,13 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from vrag.doctor.conventions import CONVENTIONS, Convention
+from vrag.grounding.conventions import CONVENTIONS, Convention
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from vrag.doctor.conventions import Sample
     from vrag.geometry import Size
+    from vrag.grounding.conventions import Sample
 
 Floats = NDArray[np.float64]
 Key = TypeVar("Key")

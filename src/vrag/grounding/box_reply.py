@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 
-from vrag.doctor.conventions import Numbers
+from vrag.grounding.conventions import Numbers
 
 __all__ = ["parse_box"]
 

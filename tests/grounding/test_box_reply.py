@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vrag.doctor.boxes import parse_box
-from vrag.doctor.conventions import CONVENTIONS, Convention, Numbers
 from vrag.geometry import Box, Size
+from vrag.grounding.box_reply import parse_box
+from vrag.grounding.conventions import CONVENTIONS, Convention, Numbers
 
 FORMS = {
     "list": "[{}, {}, {}, {}]",

@@ -7,10 +7,10 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from vrag.doctor.conventions import CONVENTIONS, Convention, Numbers, Sample, separates
-from vrag.doctor.coords import Fit, Measurement, measure
-from vrag.doctor.pages import COLORS, CONFUSION, Page, draw, make_pages
 from vrag.geometry import Box, Size, Space
+from vrag.grounding.conventions import CONVENTIONS, Convention, Numbers, Sample, separates
+from vrag.grounding.measurement import Fit, Measurement, measure
+from vrag.grounding.probe_pages import COLORS, CONFUSION, Page, draw, make_pages
 from vrag.profiles import PROFILES, Profile
 
 Sides = tuple[float, float, float, float]

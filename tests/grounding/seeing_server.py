@@ -16,13 +16,13 @@ import numpy as np
 from chat_server import Asked, Reply, Say
 from PIL import Image
 
-from vrag.doctor.pages import COLORS
 from vrag.geometry import Box, Size
+from vrag.grounding.probe_pages import COLORS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from vrag.doctor.conventions import Convention
+    from vrag.grounding.conventions import Convention
 
 NEAR = 60
 """Difference of a channel up to which a pixel has a color; JPEG moves them."""

@@ -6,8 +6,8 @@ import random
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from vrag.doctor.conventions import separates
 from vrag.geometry import Box, Size, Space
+from vrag.grounding.conventions import separates
 
 if TYPE_CHECKING:
     from PIL.Image import Image

@@ -1,0 +1,204 @@
+"""What a server says about a model: its architecture, the weights behind a served name, whether it sees.
+
+Asked are `/v1/models` (vLLM and SGLang name the weights in `root`; llama.cpp, LM Studio and Ollama are
+told apart by `owned_by`) and what the program has besides: Ollama's `/api/show`, LM Studio's
+`/api/v0/models`, llama.cpp's `/props`. All of it is optional: what cannot be had is left empty.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Any, cast
+from urllib.parse import urlsplit
+
+import httpx
+
+from vrag.chat.connections import is_loopback
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+__all__ = ["ModelIdentity", "ask_identity", "list_models", "read_listed"]
+
+_MAX_BYTES = 4 * 1024 * 1024
+_ARCHITECTURES = {
+    "qwen2_vl": "qwen2-vl",
+    "qwen25vl": "qwen2.5-vl",
+    "qwen2_5_vl": "qwen2.5-vl",
+    "qwen3vl": "qwen3-vl",
+    "qwen3vlmoe": "qwen3-vl",
+    "qwen3_vl": "qwen3-vl",
+    "qwen3_vl_moe": "qwen3-vl",
+    "qwen35": "qwen3-vl",
+    "qwen35moe": "qwen3-vl",
+    "qwen3_5": "qwen3-vl",
+    "qwen3_5_moe": "qwen3-vl",
+    "glm4v": "glm-v",
+    "glm4v_moe": "glm-v",
+    "glm4vmoe": "glm-v",
+    "internvl": "internvl",
+    "internvl_chat": "internvl",
+}
+"""Profiles by architecture, in the spelling of transformers, llama.cpp and Ollama.
+
+`qwen2vl` of llama.cpp is left out: it stands for Qwen2-VL and for Qwen2.5-VL, whose boxes differ.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class ModelIdentity:
+    """A model by what its server says."""
+
+    program: str = ""
+    """`Ollama`, `LM Studio`, `vLLM`, `SGLang`, `llama.cpp`; empty where it cannot be told."""
+    architecture: str = ""
+    """As the server spells it: `qwen25vl`, `qwen3_vl`."""
+    weights: str = ""
+    """Name or path of the weights; empty where the server names none besides the served name."""
+    sees: bool | None = None
+    """Whether it takes pictures; None where the server does not say."""
+
+    @property
+    def family(self) -> str | None:
+        """Name of the profile that the architecture decides."""
+        return _ARCHITECTURES.get(self.architecture.lower())
+
+
+async def ask_identity(base_url: str, model: str, key: str | None, seconds: float) -> ModelIdentity | None:
+    """What a server says about a model; None if it says nothing, or not in time.
+
+    Args:
+        base_url: Up to and with `/v1`, where the server has that.
+        model: What the server calls the model.
+        key: Sent as a bearer token.
+        seconds: Time limit of all questions together.
+    """
+    try:
+        async with _client(base_url, key) as client, asyncio.timeout(seconds):
+            return await _identity(client, base_url, model)
+    except (TimeoutError, httpx.HTTPError, OSError):
+        return None
+
+
+async def list_models(base_url: str, seconds: float) -> tuple[Mapping[str, Any], ...]:
+    """What `/v1/models` says of each model; nothing if the server does not answer in time.
+
+    Args:
+        base_url: Up to and with `/v1`.
+        seconds: Time limit.
+    """
+    try:
+        async with _client(base_url, None) as client, asyncio.timeout(seconds):
+            return tuple(_entries(await _json(client, "GET", f"{base_url}/models")))
+    except (TimeoutError, httpx.HTTPError, OSError):
+        return ()
+
+
+def _client(base_url: str, key: str | None) -> httpx.AsyncClient:
+    """A client for some questions. Without TLS no certificates are loaded, which takes long."""
+    headers = {"Authorization": f"Bearer {key}"} if key else {}
+    tls = base_url.startswith("https://")
+    return httpx.AsyncClient(headers=headers, verify=tls, trust_env=not is_loopback(base_url))
+
+
+async def _identity(client: httpx.AsyncClient, base_url: str, model: str) -> ModelIdentity | None:
+    listed = read_listed(await _json(client, "GET", f"{base_url}/models"), model)
+    owner = str(listed.get("owned_by", ""))
+    origin = base_url.removesuffix("/v1")
+    match owner:
+        case "vllm" | "sglang":
+            return _of_root(listed, "vLLM" if owner == "vllm" else "SGLang", model)
+        case "organization_owner":
+            return _of_lm_studio(await _json(client, "GET", f"{origin}/api/v0/models"), model)
+        case "llamacpp":
+            return _of_llama_cpp(await _json(client, "GET", f"{origin}/props"))
+        case _ if isinstance(listed.get("architecture"), dict):
+            return _of_open_router(listed)
+        case _ if urlsplit(base_url).path == "/v1" and urlsplit(base_url).scheme == "http":
+            shown = await _json(client, "POST", f"{origin}/api/show", {"model": model})
+            return _of_ollama(shown) or _of_root(listed, "", model)
+        case _:
+            return None
+
+
+def read_listed(answer: object, model: str) -> Mapping[str, Any]:
+    """The entry of a model in the answer of `/v1/models`; empty where it is not listed."""
+    for fields in _entries(answer):
+        if str(fields.get("id", "")).removeprefix("models/") == model.removeprefix("models/"):
+            return fields
+    return {}
+
+
+def _entries(answer: object) -> list[dict[str, Any]]:
+    listed = _fields(answer).get("data")
+    return [_fields(entry) for entry in cast("list[object]", listed)] if isinstance(listed, list) else []
+
+
+def _of_root(listed: Mapping[str, Any], program: str, model: str) -> ModelIdentity | None:
+    root = listed.get("root")
+    weights = root if isinstance(root, str) and root != model else ""
+    return ModelIdentity(program, weights=weights) if program or weights else None
+
+
+def _of_lm_studio(answer: object, model: str) -> ModelIdentity | None:
+    listed = read_listed(answer, model)
+    if not listed:
+        return None
+    kind, architecture = listed.get("type"), listed.get("arch")
+    sees = {"vlm": True, "llm": False, "embeddings": False}.get(str(kind))
+    return ModelIdentity("LM Studio", architecture if isinstance(architecture, str) else "", sees=sees)
+
+
+def _of_llama_cpp(answer: object) -> ModelIdentity:
+    props = _fields(answer)
+    path, vision = props.get("model_path"), _fields(props.get("modalities")).get("vision")
+    return ModelIdentity(
+        "llama.cpp",
+        weights=path if isinstance(path, str) else "",
+        sees=vision if isinstance(vision, bool) else None,
+    )
+
+
+def _of_ollama(answer: object) -> ModelIdentity | None:
+    shown = _fields(answer)
+    details, info = _fields(shown.get("details")), _fields(shown.get("model_info"))
+    architecture = info.get("general.architecture") or details.get("family")
+    if not isinstance(architecture, str):
+        return None
+    can = shown.get("capabilities")
+    sees = "vision" in can if isinstance(can, list) else None
+    parent = details.get("parent_model")
+    return ModelIdentity("Ollama", architecture, parent if isinstance(parent, str) else "", sees)
+
+
+def _of_open_router(listed: Mapping[str, Any]) -> ModelIdentity:
+    takes = _fields(listed["architecture"]).get("input_modalities")
+    weights = listed.get("hugging_face_id")
+    return ModelIdentity(
+        "OpenRouter",
+        weights=weights if isinstance(weights, str) else "",
+        sees="image" in takes if isinstance(takes, list) else None,
+    )
+
+
+def _fields(value: object) -> dict[str, Any]:
+    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
+
+
+async def _json(client: httpx.AsyncClient, method: str, url: str, body: object = None) -> object:
+    """The answer of a server; None where it is no JSON of bearable length."""
+    async with client.stream(method, url, json=body) as response:
+        if response.status_code != HTTPStatus.OK:
+            return None
+        data = bytearray()
+        async for piece in response.aiter_bytes():
+            data += piece
+            if len(data) > _MAX_BYTES:
+                return None
+    try:
+        return json.loads(data)
+    except (ValueError, RecursionError):
+        return None

@@ -1,0 +1,100 @@
+"""The reference's scripts as commands of ours, for the files of their names in a clone of the repository.
+
+Each function prints the command that it runs, and becomes it. What stands behind the script's name on the
+command line is passed on, so that an option given there outweighs one below.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, NoReturn
+
+from vrag.index.header import FILE_NAME
+from vrag.samples import corpus_dir
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+__all__ = ["convert_dataset", "convert_pdfs", "index_corpus", "serve_search", "try_embedder"]
+
+CORPUS = Path("search_engine/corpus")
+INDEX = CORPUS / "colqwen_ingestion"
+"""Where the reference's `ingestion.py` writes, and its `SearchEngine` looks."""
+MODEL = "colqwen2"
+PICTURES = frozenset({".jpg", ".jpeg", ".png"})
+
+
+def convert_pdfs() -> NoReturn:
+    """Write the pages of the PDF files in `corpus/pdf` as pictures, `<stem>_<page>.jpg`."""
+    _become("corpus", "convert", str(CORPUS / "pdf"), "--out", str(_images()))
+
+
+def try_embedder() -> NoReturn:
+    """Embed a picture and a text, and mark where they match: it fails where the model cannot be loaded."""
+    pictures = sorted(path for path in _images().glob("*") if path.suffix.lower() in PICTURES)
+    picture = pictures[0] if pictures else corpus_dir() / "price-board.jpg"
+    _become("match", str(picture), "Hello, world!", "--embedder", MODEL)
+
+
+def index_corpus() -> NoReturn:
+    """Index the pictures of the corpus."""
+    _become("index", "add", str(_images()), "--collection", str(INDEX), "--embedder", MODEL)
+
+
+def serve_search(model_path: str, corpus_path: Sequence[str]) -> NoReturn:
+    """Serve search over indexes on port 8001.
+
+    Args:
+        model_path: The embedder; empty for the one that the indexes were made with.
+        corpus_path: Directories of indexes. Empty for all collections in `search_engine/corpus`; where there
+            is none, the sample documents are served.
+    """
+    found = corpus_path or [str(path.parent) for path in sorted(CORPUS.glob(f"*/{FILE_NAME}"))]
+    if not found:
+        print(f"There is no index in {CORPUS}: the sample documents are served.", file=sys.stderr)  # noqa: T201
+        _become("demo", "--only", "search")
+    places = [word for directory in found for word in ("--collection", directory)]
+    _become("serve", "--only", "search", *places, *(("--embedder", model_path) if model_path else ()))
+
+
+def convert_dataset(
+    file_list: Sequence[str], file_source_list: Sequence[str], output_name: str, split: str = "test"
+) -> None:
+    """Convert files of questions into one parquet, `data/<output_name>.parquet`.
+
+    Args:
+        file_list: Files in the dataset JSON.
+        file_source_list: What the parquet calls the origin of the rows of each.
+        output_name: Of the parquet.
+        split: What the parquet calls the split.
+
+    Raises:
+        SystemExit: With the status of the command, if it fails.
+    """
+    sources = [word for name in file_source_list for word in ("--data-source", name)]
+    target = f"data/{output_name}.parquet"
+    line = _shown("data", "convert", *file_list, target, *sources, "--split", split, "--overwrite")
+    done = subprocess.run(line, check=False)  # noqa: S603 - this interpreter, without a shell
+    if done.returncode:
+        raise SystemExit(done.returncode)
+
+
+def _images() -> Path:
+    """The folder of the pictures: newer versions of the reference call it `image`."""
+    newer = CORPUS / "image"
+    return newer if newer.is_dir() else CORPUS / "img"
+
+
+def _become(*command: str) -> NoReturn:
+    line = _shown(*command, *sys.argv[1:])
+    os.execv(line[0], line)  # noqa: S606 - likewise
+
+
+def _shown(*command: str) -> list[str]:
+    """Print a command; return it as this interpreter runs it."""
+    print(f"Runs: vrag {shlex.join(command)}", file=sys.stderr, flush=True)  # noqa: T201
+    return [sys.executable, "-m", "vrag", *command]

@@ -1,0 +1,207 @@
+"""A short measurement of a model's box coordinates at its first use, kept for the next time.
+
+It is the measurement of `vrag doctor --coords` with 8 questions instead of 24, and 4 more where 8 do not
+decide. The result is kept in the user's cache folder with every reply, by the server's address, the name of
+the model and what the server says that it runs: other weights under the same name are measured anew. After
+thirty days it is measured anew in any case, since services move names from one generation to the next.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import time
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from platformdirs import user_cache_path
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from vrag.geometry import Space
+from vrag.grounding.conventions import Convention
+from vrag.grounding.measurement import measure
+from vrag.grounding.probe_pages import make_pages
+from vrag.grounding.questions import ask_pages, measured_factor
+from vrag.journal import write_whole
+from vrag.profiles import PROFILES
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from vrag.agent.policy import Policy
+    from vrag.grounding.questions import Answer
+    from vrag.profiles import Profile
+
+__all__ = ["MAX_QUESTIONS", "MIN_QUESTIONS", "Probe", "ProbeCache", "measured_profile", "probe_model"]
+
+MIN_QUESTIONS, MAX_QUESTIONS = 8, 12
+TOTAL_SECONDS = 120.0
+"""Time limit of a whole probe."""
+QUESTION_SECONDS = 60.0
+MAX_AGE_SECONDS = 30 * 86_400.0
+"""Time for which a measurement is used."""
+_PAGES_EACH, _RECTANGLES = 1, 3
+_ROUNDS = ((0, 1), (2,))
+"""Rectangles of each of the four pages that are asked for, by round."""
+_GENERAL = ("qwen2.5-vl", "qwen2-vl", "qwen3-vl", "fractions", "y-first")
+"""Profiles for models of no known family."""
+
+
+class ProbeReply(BaseModel):
+    """A reply of the model, as it came."""
+
+    model_config = ConfigDict(frozen=True)
+
+    color: str
+    size: tuple[int, int]
+    """Width and height of the page, in pixels."""
+    drawn: tuple[float, float, float, float]
+    """The rectangle, in pixels of the page: left, top, right, bottom."""
+    text: str
+    failure: str = ""
+    """Why there was no reply."""
+
+
+class Probe(BaseModel):
+    """What a probe found."""
+
+    model_config = ConfigDict(frozen=True)
+
+    space: Space | None
+    """In which the model writes boxes; None where that could not be decided."""
+    y_first: bool = False
+    factor: int | None = None
+    """Pixels per visual token along each side, by what the questions cost; None where that does not say."""
+    reason: str
+    """In words, for people."""
+    replies: tuple[ProbeReply, ...] = ()
+
+    @property
+    def convention(self) -> Convention | None:
+        """How the model writes boxes; None where that could not be decided."""
+        return None if self.space is None else Convention(self.space, self.y_first)
+
+    @property
+    def lasting(self) -> bool:
+        """Whether asking again would find the same: all questions were replied to."""
+        return self.space is not None or not any(reply.failure for reply in self.replies)
+
+
+async def probe_model(policy: Policy, profile: Profile, seconds: float = TOTAL_SECONDS) -> Probe:
+    """Measures how a model writes boxes, with as few questions as decide it.
+
+    Args:
+        policy: The model.
+        profile: The family that it is taken for until then: pages have sizes that it shows as they are.
+        seconds: Time limit of the whole.
+    """
+    pages = make_pages(profile, each=_PAGES_EACH, rectangles=_RECTANGLES)
+    answers: list[Answer] = []
+    with suppress(TimeoutError):
+        async with asyncio.timeout(seconds):
+            for numbers in _ROUNDS:
+                answers += await ask_pages(policy, pages, QUESTION_SECONDS, numbers)
+                found = _judge(answers)
+                if found.space is not None or not any(answer.sample.numbers for answer in answers):
+                    return found
+    return _judge(answers) if answers else Probe(space=None, reason=f"No replies came within {seconds:g} s.")
+
+
+def _judge(answers: Sequence[Answer]) -> Probe:
+    found = measure([answer.sample for answer in answers])
+    failure = next((answer.failure for answer in answers if answer.failure), "")
+    return Probe(
+        space=found.convention.space if found.convention else None,
+        y_first=bool(found.convention and found.convention.y_first),
+        factor=measured_factor(answers),
+        reason=failure if failure and not found.answered else found.reason,
+        replies=tuple(map(_reply, answers)),
+    )
+
+
+def _reply(answer: Answer) -> ProbeReply:
+    return ProbeReply(
+        color=answer.color,
+        size=answer.sample.size,
+        drawn=answer.sample.box.as_tuple(),
+        text=answer.text,
+        failure=answer.failure,
+    )
+
+
+def measured_profile(probe: Probe, suggested: Profile) -> Profile | None:
+    """The profile that reads boxes as they were measured; None where nothing was decided.
+
+    Args:
+        probe: What was found.
+        suggested: Of the family that the name or the server suggests: kept where it fits.
+    """
+    if (convention := probe.convention) is None:
+        return None
+
+    def fits(profile: Profile) -> bool:
+        return Convention(profile.boxes, profile.y_first) == convention
+
+    if fits(suggested) and probe.factor in {None, suggested.factor}:
+        return suggested
+    general = [PROFILES[name] for name in _GENERAL if fits(PROFILES[name])]
+    for profile in general:
+        if probe.factor in {None, profile.factor}:
+            return profile
+    base = general[0] if general else suggested
+    factor = probe.factor or base.factor
+    return replace(
+        base,
+        name="measured",
+        factor=factor,
+        boxes=convention.space,
+        y_first=convention.y_first,
+        model_types=(),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class ProbeCache:
+    """Probes that were made before, one JSON file each."""
+
+    folder: Path
+
+    @classmethod
+    def of_user(cls) -> ProbeCache:
+        """That in the user's cache folder."""
+        return cls(user_cache_path("vrag", appauthor=False) / "coordinates")
+
+    def path(self, subject: Mapping[str, object]) -> Path:
+        """The file of what was found about a model.
+
+        Args:
+            subject: All that tells the model apart, as JSON.
+        """
+        text = json.dumps(subject, sort_keys=True, ensure_ascii=False)
+        return self.folder / f"{hashlib.sha256(text.encode()).hexdigest()[:32]}.json"
+
+    def read(self, subject: Mapping[str, object]) -> Probe | None:
+        """What was found before; None if nothing was, it is too old, or the file cannot be read."""
+        try:
+            stored = _Stored.model_validate_json(self.path(subject).read_bytes())
+        except (OSError, ValidationError):
+            return None
+        fresh = 0 <= time.time() - stored.made < MAX_AGE_SECONDS
+        return stored.probe if fresh and stored.subject == dict(subject) else None
+
+    def write(self, subject: Mapping[str, object], probe: Probe) -> None:
+        """Keeps what was found. A cache that cannot be written costs a probe next time, and nothing else."""
+        stored = _Stored(made=time.time(), subject=dict(subject), probe=probe)
+        with suppress(OSError):
+            self.folder.mkdir(parents=True, exist_ok=True)
+            write_whole(self.path(subject), stored.model_dump_json(indent=1).encode())
+
+
+class _Stored(BaseModel):
+    made: float
+    """Seconds since 1970."""
+    subject: dict[str, object]
+    probe: Probe

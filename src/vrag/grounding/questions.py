@@ -1,0 +1,157 @@
+"""Questions for rectangles on synthetic pages, asked of a model, and the profiles that fit the answers."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from contextlib import aclosing
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from vrag.agent.policy import Message, Picture, Reply, Role, Text
+from vrag.agent.prompts import prompt
+from vrag.errors import ModelError
+from vrag.geometry import Size, View
+from vrag.grounding.box_reply import parse_box
+from vrag.grounding.conventions import Convention, Sample
+from vrag.grounding.probe_pages import draw
+from vrag.profiles import PROFILES, profile_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from PIL.Image import Image
+
+    from vrag.agent.policy import Policy
+    from vrag.grounding.probe_pages import Page
+    from vrag.profiles import Profile
+
+__all__ = ["SLACK", "Answer", "ask", "ask_pages", "factor_of", "fitting", "measured_factor"]
+
+SLACK = 2
+"""Tokens by which two prompts with the same words may differ beside their pictures."""
+AT_ONCE = 4
+"""Questions asked at a time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What came of asking for one rectangle."""
+
+    sample: Sample
+    color: str
+    text: str
+    """The reply; empty where there was none."""
+    failure: str = ""
+    """Why there was no reply."""
+    prompt_tokens: int | None = None
+
+
+async def ask(policy: Policy, pictures: Iterable[Image], text: str) -> Reply:
+    """The reply of a model to pictures and a question.
+
+    Raises:
+        ModelError: If there is none.
+    """
+    shown = tuple(_picture(number, image) for number, image in enumerate(pictures, 1))
+    history = [Message(Role.USER, (*shown, Text(text)))]
+    async with aclosing(policy.reply(history)) as parts:
+        async for part in parts:
+            if isinstance(part, Reply):
+                return part
+    raise ModelError(f"{policy.name} ended without a reply.")
+
+
+def _picture(number: int, image: Image) -> Picture:
+    from vrag.agent.environment import picture_of
+
+    size = Size(*image.size)
+    return picture_of(image, f"probe-{number}", View.whole(size, size), number=number)
+
+
+def factor_of(tokens: Mapping[Size, int]) -> int | None:
+    """The pixels per visual token and side that explain what prompts cost; None where none does.
+
+    Args:
+        tokens: Of the whole prompt, by size of its picture; all with the same words.
+    """
+    (small, least), *_, (large, most) = sorted(tokens.items(), key=lambda entry: entry[0].area)
+    if small.area == large.area:
+        return None
+    for factor in sorted({profile.factor for profile in PROFILES.values()}):
+        if abs(most - least - (large.area - small.area) / factor**2) <= SLACK:
+            return factor
+    return None
+
+
+async def ask_pages(
+    policy: Policy, pages: Sequence[Page], seconds: float = math.inf, numbers: Sequence[int] | None = None
+) -> list[Answer]:
+    """Asks for rectangles on every page, some at a time.
+
+    Args:
+        policy: Whom to ask.
+        pages: With rectangles.
+        seconds: Time limit per question.
+        numbers: Indexes of the rectangles to ask for on each page; None for all.
+
+    Returns:
+        In the order of pages and rectangles. A question that fails is an answer without text.
+    """
+    places = asyncio.Semaphore(AT_ONCE)
+
+    async def ask_one(page: Page, image: Image, number: int) -> Answer:
+        drawn = page.rectangles[number]
+        question = prompt("coords.md", color=drawn.color)
+        try:
+            async with places:
+                limit = None if math.isinf(seconds) else seconds
+                reply = await asyncio.wait_for(ask(policy, [image], question), limit)
+        except (ModelError, TimeoutError) as error:
+            reason = str(error) or f"No reply within {seconds:g} s."
+            return Answer(Sample(drawn.box, page.size, None), drawn.color, "", reason)
+        sample = Sample(drawn.box, page.size, parse_box(reply.text))
+        return Answer(sample, drawn.color, reply.text, prompt_tokens=reply.tokens.prompt)
+
+    try:
+        questions = [
+            ask_one(page, image, number)
+            for page, image in zip(pages, map(draw, pages), strict=True)
+            for number in (range(len(page.rectangles)) if numbers is None else numbers)
+        ]
+        return list(await asyncio.gather(*questions))
+    finally:
+        await policy.aclose()
+
+
+def fitting(
+    convention: Convention, current: Profile, *, model: str = "", factor: int | None = None
+) -> list[str]:
+    """Names of the profiles that read boxes in a convention, the best first.
+
+    Args:
+        convention: As it was measured.
+        current: The profile in force: kept where it fits.
+        model: What the server calls the model; a profile that knows it comes first otherwise.
+        factor: Pixels per visual token as they were measured; profiles of that factor come next.
+    """
+    known = profile_of(model)
+
+    def place(profile: Profile) -> tuple[bool, bool, bool]:
+        return profile != current, profile != known, factor is not None and profile.factor != factor
+
+    fit = [p for p in PROFILES.values() if Convention(p.boxes, p.y_first) == convention]
+    return [profile.name for profile in sorted(fit, key=place)]
+
+
+def measured_factor(answers: Sequence[Answer]) -> int | None:
+    """Pixels per visual token and side, from what the questions cost; None where that does not say.
+
+    The names of colors cost tokens too, so that the cheapest question of each size counts.
+    """
+    tokens: dict[Size, int] = {}
+    for answer in answers:
+        if answer.prompt_tokens is not None:
+            size = answer.sample.size
+            tokens[size] = min(answer.prompt_tokens, tokens.get(size, answer.prompt_tokens))
+    return factor_of(tokens) if tokens else None

@@ -1,0 +1,262 @@
+"""Replies that break the grammar: what is repaired, and that nothing else is read otherwise."""
+
+from __future__ import annotations
+
+import json
+import time
+from typing import Any
+
+import pytest
+from agent_scripts import answers, environment, events_of, memorizes, note, of, searches
+from hypothesis import given
+from hypothesis import strategies as st
+from vimrag_runs import METHOD, SEARCH, end_of, graph_of
+
+from vrag.agent.actions import Answer, Crop, Flag, Invalid, Search, Turn, parse, render
+from vrag.agent.callrepair import read_call
+from vrag.agent.events import InvalidAction, ModelCalled, StopReason
+from vrag.agent.limits import Limits
+from vrag.agent.loop import Agent
+from vrag.agent.plainanswer import plain_answer
+from vrag.agent.tagrepair import read_tags
+from vrag.agent.toolcalls import (
+    AnswerNode,
+    CropNode,
+    Known,
+    Memorize,
+    SearchNode,
+    ToolNode,
+    parse_call,
+    render_call,
+)
+from vrag.agent.trajectory import Trajectory
+from vrag.agent.unquoted import unquoted
+from vrag.agent.vimrag import Vimrag
+from vrag.agent.vrag import Vrag
+from vrag.testing import ScriptedPolicy
+
+KNOWN = Known(("root", "a"), ())
+OTHERS = frozenset({"next_page"})
+TAGS = [
+    "<think>", "</think>", "<search>", "</search>", "<bbox>", "</bbox>", "<answer>", "</answer>", "</answer",
+    "<bbox image='2'>", "<bbox image=x>", "[1, 2, 3, 4]", "[[1,2,3,4]]", '{"bbox_2d": [1, 2, 3, 4]}', "ferry",
+    "<passage>", "</passage>", "<tool_call>", "</tool_call>", "<function=answer>", "<parameter=text>", "{",
+    '{"name": "search", "arguments": {"query": "q"}}', "</parameter>", "</function>", "```json\n", "```",
+    "Answer: 12", "\\boxed{12}", "<evidence>", "</evidence>", "\n", " ",
+]  # fmt: skip
+CALLS = [
+    "<think>", "</think>", "<passage>", "</passage>", "<tool_call>", "</tool_call>", "{", "}", '"', "'", ",",
+    '{"name": "add_search_node", "arguments": {"id": "b", "parent_ids": ["root"], "query": "q"}}',
+    "{'name': 'add_answer_node', 'arguments': {'answer': 12,}}", '{"name": "add_crop_node"', '"arguments": {',
+    "<function=add_search_node>", "<parameter=id>", "<parameter=query>", "b c", "</parameter>", "</function>",
+    "add_answer_node", "<arg_key>answer</arg_key>", "<arg_value>12</arg_value>", "[TOOL_CALLS]", "```json\n",
+    "```", "\n", " ", "Answer: 12", "\\boxed{12}", '{"answer": 3}', "<|python_tag|>",
+]  # fmt: skip
+
+
+def replies(pieces: list[str]) -> st.SearchStrategy[str]:
+    return st.one_of(
+        st.text(), st.lists(st.one_of(st.sampled_from(pieces), st.text(max_size=4)), max_size=14).map("".join)
+    )
+
+
+def read(grammar: str, reply: str, **how: bool) -> Turn[Any]:
+    last, cut = how.get("last", False), how.get("cut", False)
+    if grammar == "tags":
+        return read_tags(reply, OTHERS, last=last, cut=cut)
+    return read_call(reply, KNOWN, OTHERS, last=last, cut=cut)
+
+
+def strict(grammar: str, reply: str) -> Turn[Any]:
+    return parse(reply, OTHERS) if grammar == "tags" else parse_call(reply, OTHERS)
+
+
+either = st.one_of(st.tuples(st.just("tags"), replies(TAGS)), st.tuples(st.just("calls"), replies(CALLS)))
+
+
+@given(either, st.booleans(), st.booleans())
+def test_any_text_yields_an_action_or_a_reason(said: tuple[str, str], last: bool, cut: bool) -> None:
+    turn = read(*said, last=last, cut=cut)
+    assert said[1].startswith(turn.executed)
+    assert bool(turn.repairs) == (Flag.REPAIRED in turn.flags)
+    if isinstance(turn.action, Invalid):
+        assert turn.action.reason.endswith(".")
+        assert not turn.repairs
+    else:
+        write: Any = render if said[0] == "tags" else render_call
+        assert strict(said[0], write(turn.action)).action == turn.action
+
+
+@given(either, st.booleans(), st.booleans())
+def test_what_the_strict_grammar_reads_is_read_just_so(said: tuple[str, str], last: bool, cut: bool) -> None:
+    turn = strict(*said)
+    if not isinstance(turn.action, Invalid):
+        assert read(*said, last=last, cut=cut) == turn
+
+
+@given(either, st.booleans())
+def test_what_is_executed_reads_the_same_without_what_was_dropped(said: tuple[str, str], last: bool) -> None:
+    turn = read(*said, last=last)
+    if not isinstance(turn.action, Invalid):
+        again = read(said[0], turn.executed, last=last)
+        assert (again.action, again.thought) == (turn.action, turn.thought)
+
+
+@given(either, st.booleans(), st.sampled_from(["think", "passage"]))
+def test_nothing_inside_a_thought_or_a_quoted_passage_becomes_an_action(
+    said: tuple[str, str],
+    last: bool,
+    quote: str,
+) -> None:
+    grammar, text = said
+    inside = (
+        text.replace("<think>", "").replace("</think>", "").replace("<passage>", "").replace("</passage>", "")
+    )
+    reply = f"<{quote}>{inside}</{quote}>"
+    assert isinstance(read(grammar, reply, last=last).action, Invalid)
+
+
+@given(replies(TAGS))
+def test_blanks_keep_every_place_in_a_reply(reply: str) -> None:
+    said = unquoted(reply)
+    if said is not None:
+        assert len(said) == len(reply)
+        assert all(now in {before, " "} for now, before in zip(said, reply, strict=True))
+
+
+@pytest.mark.parametrize(
+    "piece",
+    ["<passage>", "<think></think>", "<tool_call>", "<function=a>", "<arg_key>a</arg_key><arg_value>", "```",
+     "\n", "<bbox ", "Answer: ", "\\boxed{", "[TOOL_CALLS][", "<parameter=a>", "{'", "I need to "],
+)  # fmt: skip
+@pytest.mark.parametrize("grammar", ["tags", "calls"])
+def test_a_hostile_reply_takes_no_time_with_the_square_of_its_length(grammar: str, piece: str) -> None:
+    start = time.process_time()
+    read(grammar, piece * 50_000, last=True)
+    read(grammar, f"<function=add_answer_node>{piece * 50_000}", last=True)
+    assert time.process_time() - start < 10  # tenths of a second; with the square, minutes
+
+
+@pytest.mark.parametrize(
+    ("said", "answer"),
+    [
+        ("48,200", "48,200"),
+        ("  The fare is 12.\n", "The fare is 12."),
+        ("```\n48,200\n```", "48,200"),
+        ('{"answer": "48,200"}', "48,200"),
+        ("{'answer': ['red', 'blue'],}", "red, blue"),
+        ('```json\n{"final_answer": 12}\n```', "12"),
+        ("Answer: 48,200", "48,200"),
+        ("Because of the table.\nFinal answer: **48,200**", "48,200"),
+        ("### Answer: 48,200", "48,200"),
+        ("The answer is: 48,200", "48,200"),
+        ("so $\\boxed{\\text{48,200}}$", "48,200"),
+        ("\\boxed{\\frac{1}{2}}", "\\frac{1}{2}"),
+        ("<answer>48,200", "48,200"),
+        ("<|begin_of_box|>48,200<|end_of_box|>", "48,200"),
+        ("I see 48,200 passengers.", "I see 48,200 passengers."),
+        ("I counted 48,200 passengers.", "I counted 48,200 passengers."),
+        ("", None),
+        ("```json\n```", None),
+        ('{"name": "add_answer_node", "arguments": {"answer": "x"}}', None),
+        ('The page says {"arguments": {"answer": "x"}}', None),
+        ("<tool_call>", None),
+        ("<search>ferry", None),
+        ("<function=answer>", None),
+        ("Okay, let me search for the fares.", None),
+        ("[1, 2, 3, 4]", None),
+        ("x" * 20_001, None),
+    ],
+)
+def test_what_a_plain_text_answers(said: str, answer: str | None) -> None:
+    assert plain_answer(said) == answer
+
+
+@pytest.mark.parametrize(
+    ("said", "action"),
+    [
+        ("<think>t</think><search>ferry", Search("ferry")),
+        ("<think>t</think><bbox>[1, 2, 3, 4]", Crop((1, 2, 3, 4))),
+        ("I would use <search> to find it", None),
+        ("<think>t</think><search>ferry\n\nI wait.", None),
+        ("<think>t</think><answer>two\nlines", Answer("two\nlines")),
+    ],
+)
+def test_an_element_that_is_never_closed_must_be_all_that_is_said(said: str, action: object) -> None:
+    found = read_tags(said).action
+    assert (None if isinstance(found, Invalid) else found) == action
+    assert isinstance(read_tags(said, cut=True).action, Invalid)
+
+
+def test_an_action_that_there_is_not_here_is_none_in_another_form_either() -> None:
+    call = '<tool_call>{"name": "bbox", "arguments": {"bbox_2d": [1, 2, 3, 4]}}</tool_call>'
+    action = read_tags(call, without=frozenset({"bbox"})).action
+    assert action == Invalid("There is no bbox here, only: search, answer.")
+
+
+def test_of_several_calls_in_a_list_the_first_runs_and_the_rest_is_flagged() -> None:
+    call = {"name": "add_answer_node", "arguments": {"parent_ids": ["root"], "answer": "x"}}
+    turn = read_call(f"<tool_call>{json.dumps([call, call | {'name': 'other'}])}</tool_call>", KNOWN)
+    assert turn.action == AnswerNode(("root",), "x")
+    assert {Flag.REPAIRED, Flag.TRAILING_TEXT} <= turn.flags
+
+
+def test_actions_of_others_are_read_in_other_forms_too() -> None:
+    call = "<function=next_page><parameter=id>p</parameter><parameter=text>2</parameter></function>"
+    assert read_call(call, KNOWN, OTHERS).action == ToolNode("p", ("a",), "next_page", "2")
+
+
+def test_a_box_of_a_crop_node_is_read_in_other_brackets() -> None:
+    arguments = {"id": "c", "parent_ids": ["a"], "information_id": "Picture 1", "bbox_2d": "[[1, 2, 3, 4]]"}
+    said = f"<tool_call>{json.dumps({'name': 'add_crop_node', 'arguments': arguments})}</tool_call>"
+    assert read_call(said, KNOWN).action == CropNode("c", ("a",), "Picture 1", (1, 2, 3, 4))
+
+
+# In a run
+
+
+TITLED = """<tool_call>{'name': 'add_search_node', 'arguments':
+ {'id': 'Ferry passengers, 2023?', 'query': 'ferry passengers',}}</tool_call>"""
+
+
+def test_a_title_is_the_same_node_whenever_it_is_named() -> None:
+    reply = answers("Ferry passengers, 2023?")
+    events, policy = events_of(METHOD, TITLED, memorizes(note("Text 1", 0)), reply)
+    assert not of(InvalidAction, events)
+    assert [node.id for node in graph_of(events).nodes] == ["root", "Ferry_passengers_2023", "answer"]
+    assert graph_of(events).newest.parents == ("Ferry_passengers_2023",)
+    assert [Flag.REPAIRED in event.flags for event in of(ModelCalled, events)] == [True, True, True]
+    assert "Ferry_passengers_2023" in policy.told[1][-1].text
+
+
+def test_results_without_an_entry_are_not_useful() -> None:
+    events, _ = events_of(METHOD, SEARCH, memorizes(note("Picture 1", 5)), answers("report"))
+    node = graph_of(events).node("report")
+    assert [(memo.label, memo.useful) for memo in node.memory] == [("Picture 1", True), ("Picture 2", False)]
+
+
+def test_unknown_parents_and_ids_given_twice_are_named_also_where_they_are_titles() -> None:
+    events, _ = events_of(
+        METHOD, TITLED, memorizes(), TITLED.replace("passengers',}", "prices',}"), answers("Nowhere, at all"),
+        answers("root"),
+    )  # fmt: skip
+    reasons = [event.reason for event in of(InvalidAction, events)]
+    assert reasons == [
+        "There is a node Ferry_passengers_2023 already; give the new one an id of its own.",
+        "There is no node 'Nowhere_at_all'; the nodes are root, Ferry_passengers_2023.",
+    ]
+
+
+@pytest.mark.parametrize("method", [Vrag(), Vimrag()], ids=["vrag", "vimrag"])
+def test_on_the_last_step_a_readable_answer_counts_and_before_it_does_not(method: Any) -> None:  # noqa: ANN401
+    agent = Agent(ScriptedPolicy(("48,200",) * 3), environment(), method, Limits(steps=2))
+    events = list(agent.stream("How many?"))
+    assert len(of(InvalidAction, events)) == 1
+    assert (end_of(events).text, end_of(events).stop_reason) == ("48,200", StopReason.ANSWERED)
+    assert [step.repairs for step in Trajectory.of(events).steps] == [(), ("the text is read as the answer",)]
+
+
+def test_types_of_calls_are_as_they_were() -> None:
+    said = searches("b")
+    assert isinstance(read_call(said, KNOWN).action, SearchNode)
+    assert isinstance(read_call(memorizes(), KNOWN).action, Memorize)

@@ -1,0 +1,186 @@
+"""Contexts that are longer than the model takes: pictures go, words stay, and the run goes on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from agent_scripts import answers, environment, memorizes, note, of, searches
+from vimrag_runs import end_of
+
+from vrag.agent.events import AnswerGiven, ContextShortened, ImageShown, MemoryUpdated, RunFailed, StopReason
+from vrag.agent.limits import Limits
+from vrag.agent.loop import Agent
+from vrag.agent.memory import MemoryOptions
+from vrag.agent.policy import Delta, Enclosed, Picture, Reply
+from vrag.agent.prompts import prompt
+from vrag.agent.replay import differences, replay
+from vrag.agent.runs import RunStore
+from vrag.agent.vimrag import Vimrag
+from vrag.agent.vrag import Vrag
+from vrag.errors import ContextTooLong
+from vrag.testing import MemorySearcher, page
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Sequence
+    from pathlib import Path
+
+    from vrag.agent.environment import Environment
+    from vrag.agent.events import Event
+    from vrag.agent.method import Method
+    from vrag.agent.policy import Message
+
+REASON = "The conversation is longer than the model takes."
+
+
+@dataclass
+class Narrow:
+    """Takes so many pictures at once, and no more."""
+
+    replies: tuple[str, ...]
+    most: int
+    name: str = "narrow"
+    sampling: dict[str, Any] = field(default_factory=dict[str, Any])
+    told: list[list[Message]] = field(default_factory=list["list[Message]"])
+
+    async def reply(self, history: Sequence[Message], turn: int = 1) -> AsyncGenerator[Delta | Reply, None]:
+        self.told.append(list(history))
+        if self.pictures(-1) > self.most:
+            raise ContextTooLong(REASON, "Give it a longer one.")
+        text = self.replies[turn - 1]
+        yield Delta(text)
+        yield Reply(text)
+
+    async def aclose(self) -> None:
+        pass
+
+    def pictures(self, call: int) -> int:
+        parts = [part for message in self.told[call] for part in message.parts]
+        return sum(isinstance(part, Picture | Enclosed) for part in parts)
+
+    def text(self, call: int) -> str:
+        return "\n".join(message.text for message in self.told[call])
+
+
+def pages(count: int) -> MemorySearcher:
+    return MemorySearcher(tuple(page("Ferry", number, f"ferry w{number}") for number in range(1, count + 1)))
+
+
+def ran(method: Method, policy: Narrow, where: Environment | None = None, **limits: int) -> list[Event]:
+    agent = Agent(policy, where or environment(pages(8)), method, Limits(**{"steps": 10, **limits}))
+    return list(agent.stream("How many?"))
+
+
+LOOKS = tuple(f"<think>So.</think><search>ferry w{number}</search>" for number in range(1, 6))
+DAMAGED = "<tool_call>{'name': 'add_search_node', 'arguments': {'id': 'A b', 'query': 'ferry',}}"
+ANSWER = "<think>So.</think><answer>48,200</answer>"
+
+
+class TestVrag:
+    def test_the_older_half_goes_and_the_run_goes_on(self) -> None:
+        policy = Narrow((*LOOKS, ANSWER), most=3)
+        events = ran(Vrag(), policy)
+        assert end_of(events).text == "48,200"
+        first, *_ = of(ContextShortened, events)
+        assert (first.dropped, first.reason, first.step) == (("Image 1", "Image 2"), REASON, 5)
+        assert policy.pictures(5) == 2
+        assert policy.text(5).count(prompt("out_of_sight.md")) == 2
+        assert prompt("shortened.md") in policy.told[5][-1].text
+        assert len(of(ImageShown, events)) == 5
+
+    def test_nothing_is_taken_out_that_fits(self) -> None:
+        policy = Narrow((*LOOKS, ANSWER), most=5)
+        assert not of(ContextShortened, ran(Vrag(), policy))
+
+    def test_it_is_asked_for_an_answer_when_that_happens_for_the_third_time(self) -> None:
+        policy = Narrow((*LOOKS[:4], "It is 48,200."), most=1)
+        events = ran(Vrag(), policy)
+        assert [event.step for event in of(ContextShortened, events)] == [3, 4, 5]
+        assert prompt("answer_now.md") in policy.told[-1][-1].text
+        assert (end_of(events).text, end_of(events).stop_reason) == ("It is 48,200.", StopReason.ANSWERED)
+
+    def test_a_crop_of_a_picture_that_is_out_of_sight_works(self) -> None:
+        crop = '<think>So.</think><bbox image="1">[0, 0, 200, 200]</bbox>'
+        events = ran(Vrag(), Narrow((*LOOKS[:2], crop, ANSWER), most=1))
+        assert [event.crop for event in of(ImageShown, events)] == [False, False, True]
+
+    def test_where_even_the_words_are_too_long_it_fails_with_what_to_do(self) -> None:
+        policy = Narrow((*LOOKS[:2], ANSWER), most=-1)
+        (failed,) = of(RunFailed, ran(Vrag(), policy))
+        assert failed.stop_reason is StopReason.OUT_OF_TOKENS
+        assert failed.message == f"{REASON} Even without pictures it is too long. Give it a longer one."
+        assert len(policy.told) == 1
+
+    def test_without_repairs_the_run_ends_as_before(self) -> None:
+        (failed,) = of(RunFailed, ran(Vrag(repair=False), Narrow((*LOOKS, ANSWER), most=3)))
+        assert failed.message == f"{REASON} Give it a longer one."
+
+
+class TestVimrag:
+    def test_memory_shows_no_more_than_what_was_left(self) -> None:
+        keep = memorizes(*(note(f"Picture {number}", number) for number in (1, 2, 3)))
+        more = searches("more", "ferry w4 w5", ["report"])
+        policy = Narrow((searches("report", "ferry w1 w2"), keep, more, keep, answers("more")), most=3)
+        method = Vimrag(memory=MemoryOptions(tokens=4096))
+        events = ran(method, policy, environment(pages(8)))
+        shortened = of(ContextShortened, events)
+        assert shortened
+        assert shortened[0].dropped == ("Picture 1 of report", "Picture 2 of report")
+        assert [entry.label for entry in of(MemoryUpdated, events)[0].kept] == [
+            "Picture 3",
+            "Picture 2",
+            "Picture 1",
+        ]
+        assert len(of(MemoryUpdated, events)[-1].kept) == 1
+        assert end_of(events).text == "48,200"
+
+    def test_results_go_where_memory_is_empty_the_last_first(self) -> None:
+        policy = Narrow((searches("report", "ferry w1 w2"), answers("report")), most=1)
+        (shortened,) = of(ContextShortened, ran(Vimrag(), policy))
+        assert shortened.dropped == ("Picture 3", "Picture 2")
+        assert policy.pictures(-1) == 1
+
+
+@pytest.mark.parametrize(
+    ("method", "replies", "most"),
+    [
+        (Vrag(), (*LOOKS, ANSWER), 3),
+        (Vrag(), (*LOOKS[:4], "It is 48,200."), 1),
+        (Vrag(), LOOKS[:2], -1),
+        (Vimrag(), (searches("report", "ferry w1"), answers("report")), 1),
+        (Vimrag(), (DAMAGED, answers("A b")), 1),
+    ],
+)  # fmt: skip
+def test_a_replay_gives_the_same_events(
+    method: Method, replies: tuple[str, ...], most: int, tmp_path: Path
+) -> None:
+    store, searcher = RunStore(tmp_path), pages(8)
+    agent = Agent(Narrow(replies, most), environment(searcher), method, Limits(steps=10))
+    with store.record() as recording:
+        for event in agent.stream("How many?", run_id=recording.id, save=recording.save):
+            recording.write(event)
+    stored = store.read(recording.id)
+    assert any(isinstance(event, ContextShortened | RunFailed) for event in stored.events)
+    assert differences(stored.events, list(replay(stored, searcher))) == []
+
+
+def test_a_run_that_says_nothing_of_repairs_is_replayed_without(tmp_path: Path) -> None:
+    """As those were recorded that were made before there were any."""
+    store, searcher = RunStore(tmp_path), pages(2)
+    agent = Agent(
+        Narrow(("<bbox image='1'>[[0, 0, 9, 9]]</bbox>", "48,200"), 9),
+        environment(searcher),
+        Vrag(repair=False),
+        Limits(steps=2),
+    )
+    with store.record() as recording:
+        for event in agent.stream("How many?", run_id=recording.id, save=recording.save):
+            recording.write(event)
+    path = tmp_path / recording.id / "events.jsonl"
+    old = path.read_text().replace('"repair":false,', "").replace(',"repairs":[]', "")
+    assert "repair" not in old
+    path.write_text(old)
+    stored = store.read(recording.id)
+    assert isinstance(stored.events[-1], AnswerGiven)
+    assert differences(stored.events, list(replay(stored, searcher))) == []

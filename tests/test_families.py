@@ -1,0 +1,267 @@
+"""The family of a model whose name does not decide it: by its server, by measuring, or with a notice."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+from chat_server import Asked, ChatServer, Refuse, Reply, Say
+from grounding.seeing_server import Seeing
+from model_servers import JsonServer, llama_cpp, lm_studio, ollama, open_router, vllm
+
+from vrag.agent.events import ImageShown, RunStarted
+from vrag.assemble import FamilySource, ModelFamily, open_agent, open_family
+from vrag.assemble.families import forget_families
+from vrag.errors import SettingsError
+from vrag.geometry import Space
+from vrag.grounding.conventions import CONVENTIONS, Convention
+from vrag.grounding.probe import MAX_AGE_SECONDS, MAX_QUESTIONS, MIN_QUESTIONS, ProbeCache
+from vrag.settings import load_settings
+from vrag.testing import tiny_corpus
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from model_servers import Routes
+
+UNKNOWN = "somebody/their-eyes"
+
+
+@pytest.fixture(autouse=True)
+def measuring(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Measuring is on, as it is for users, and nothing is known from the tests before."""
+    monkeypatch.delenv("VRAG_PROBE")
+    forget_families()
+    yield
+    forget_families()
+
+
+def family_at(url: str, model: str = UNKNOWN) -> ModelFamily:
+    """The family, as a process finds it that has just begun."""
+    forget_families()
+    return open_family(load_settings(model=model, base_url=url).settings)
+
+
+def kept() -> int:
+    return len(list(ProbeCache.of_user().folder.glob("*.json")))
+
+
+class TestMeasuring:
+    """A model of no known family is asked for rectangles, once."""
+
+    @pytest.mark.parametrize("convention", CONVENTIONS, ids=str)
+    def test_each_convention_is_found_and_kept(self, convention: Convention) -> None:
+        with ChatServer(Seeing(convention, noise=0.01), models=None) as server:
+            family = family_at(server.url)
+            asked = len(server.requests)
+            again = family_at(server.url)
+            assert len(server.requests) == asked
+        assert family == again
+        assert family.source is FamilySource.MEASUREMENT
+        assert (family.profile.boxes, family.profile.y_first) == (convention.space, convention.y_first)
+        assert str(convention) in family.notice
+        assert MIN_QUESTIONS <= asked <= MAX_QUESTIONS
+
+    def test_it_is_announced_with_a_way_to_leave_it_out(self, caplog: pytest.LogCaptureFixture) -> None:
+        with ChatServer(Seeing(CONVENTIONS[1]), models=None) as server:
+            family_at(server.url)
+        assert f"{UNKNOWN} is not known: asking it {MIN_QUESTIONS} to" in caplog.text
+        assert "VRAG_PROBE=false" in caplog.text
+
+    @pytest.mark.parametrize(("factor", "profile"), [(28, "qwen2-vl"), (32, "qwen3-vl")])
+    def test_what_pictures_cost_tells_families_of_one_convention_apart(
+        self, factor: int, profile: str
+    ) -> None:
+        with ChatServer(Seeing(Convention(Space.MILLE), factor=factor), models=None) as server:
+            assert family_at(server.url).profile.name == profile
+
+    def test_the_family_that_a_name_suggests_is_kept_where_it_fits(self) -> None:
+        with ChatServer(Seeing(Convention(Space.MILLE), factor=28), models=None) as server:
+            assert family_at(server.url, "me/GLM-4.5V-mine").profile.name == "glm-v"
+            wrong = family_at(server.url, "Saivamsim26/qwen2.5-vl-7b-ui-grounding")
+        assert wrong.profile.boxes is Space.MILLE
+        assert "suggests qwen2.5-vl and does not decide it (ui, grounding)" in wrong.notice
+
+    def test_the_replies_are_kept_with_what_was_found(self) -> None:
+        with ChatServer(Seeing(CONVENTIONS[0]), models=None) as server:
+            family_at(server.url)
+            (path,) = ProbeCache.of_user().folder.glob("*.json")
+            stored = json.loads(path.read_text())
+            assert stored["subject"]["base_url"] == server.url
+        assert len(stored["probe"]["replies"]) == MIN_QUESTIONS
+        assert all(reply["text"].startswith("[") for reply in stored["probe"]["replies"])
+
+    @pytest.mark.parametrize("damage", [b"", b"{", b"[]", b'{"subject": {}, "probe": {"space": "feet"}}'])
+    def test_a_damaged_file_is_measured_anew(self, damage: bytes) -> None:
+        with ChatServer(Seeing(CONVENTIONS[1]), models=None) as server:
+            before = family_at(server.url)
+            (path,) = ProbeCache.of_user().folder.glob("*.json")
+            path.write_bytes(damage)
+            assert family_at(server.url) == before
+            assert len(server.requests) == 2 * MIN_QUESTIONS
+
+    def test_what_is_too_old_is_measured_anew(self) -> None:
+        with ChatServer(Seeing(CONVENTIONS[1]), models=None) as server:
+            before = family_at(server.url)
+            (path,) = ProbeCache.of_user().folder.glob("*.json")
+            stored = json.loads(path.read_text())
+            path.write_text(json.dumps(stored | {"made": stored["made"] - MAX_AGE_SECONDS}))
+            assert family_at(server.url) == before
+            assert len(server.requests) == 2 * MIN_QUESTIONS
+
+    def test_one_process_asks_once_even_without_a_cache(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        def write(*_: object) -> None:
+            """Keep nothing, as where the disk is full."""
+
+        monkeypatch.setattr(ProbeCache, "write", write)
+        with ChatServer(Seeing(CONVENTIONS[1]), models=None) as server:
+            settings = load_settings(model=UNKNOWN, base_url=server.url).settings
+            assert open_family(settings) == open_family(settings)
+            assert len(server.requests) == MIN_QUESTIONS
+
+
+class TestDoubt:
+    """Nothing is guessed in silence."""
+
+    @pytest.mark.parametrize("seed", range(3))
+    def test_a_model_that_guesses_gets_a_notice_and_is_not_asked_again(self, seed: int) -> None:
+        with ChatServer(Seeing(None, seed=seed), models=None) as server:
+            family = family_at(server.url)
+            asked = len(server.requests)
+            assert family_at(server.url) == family
+            assert len(server.requests) == asked == MAX_QUESTIONS
+        assert family.source is FamilySource.NOTHING
+        assert "may show the wrong place" in family.notice
+        assert "VRAG_PROFILE" in family.notice
+
+    def test_a_server_that_fails_is_asked_again_next_time(self) -> None:
+        def spoil(_: Asked) -> Reply:
+            return Refuse(500, "the engine died")
+
+        with ChatServer(Seeing(CONVENTIONS[0], spoil=spoil), models=None) as server:
+            family = family_at(server.url)
+            assert "the engine died" in family.notice
+            assert kept() == 0
+            asked = len(server.requests)
+            family_at(server.url)
+            assert len(server.requests) == 2 * asked == 2 * MIN_QUESTIONS
+
+    def test_without_measuring_nothing_is_asked(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("VRAG_PROBE", "false")
+        with ChatServer(Seeing(CONVENTIONS[1]), models=None) as server:
+            family = family_at(server.url)
+            assert not server.requests
+        assert family.source is FamilySource.NOTHING
+        assert "measuring is switched off (VRAG_PROBE)" in family.notice
+
+    def test_a_server_that_is_not_there_is_a_notice_and_no_error(self) -> None:
+        family = family_at("http://127.0.0.1:9/v1")
+        assert family.source is FamilySource.NOTHING
+        assert kept() == 0
+
+    @pytest.mark.parametrize("model", ["qwen3:8b", "Qwen/Qwen2.5-7B-Instruct"])
+    def test_a_model_of_text_is_told_to_be_one(self, model: str) -> None:
+        with ChatServer(Seeing(CONVENTIONS[0]), models=None) as server:
+            family = family_at(server.url, model)
+            assert not server.requests
+        assert family.notice.startswith(f"By its name, {model} reads text only: it cannot see pages.")
+
+    def test_one_that_writes_no_replies_is_told_to_be_that(self) -> None:
+        family = family_at("http://127.0.0.1:9/v1", "Qwen/Qwen3-VL-Embedding-8B")
+        assert "makes vectors or scores" in family.notice
+
+    def test_a_key_that_is_missing_is_an_error_before_anything_is_asked(
+        self, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        with pytest.raises(SettingsError, match="OPENAI_API_KEY"):
+            open_family(load_settings(model="openai:gpt-5.1").settings)
+        assert not caplog.text
+
+
+class TestServers:
+    """What a server says about itself decides without a question."""
+
+    @pytest.mark.parametrize(
+        ("routes", "model", "profile"),
+        [
+            (ollama({"eyes": ("qwen25vl", True)}), "eyes", "qwen2.5-vl"),
+            (ollama({"qwen3-vl-abliterated": ("qwen3vl", True)}), "qwen3-vl-abliterated", "qwen3-vl"),
+            (lm_studio({"eyes": ("qwen2_5_vl", "vlm")}), "eyes", "qwen2.5-vl"),
+            (vllm("eyes", "/models/Qwen3-VL-8B-Instruct-FP8"), "eyes", "qwen3-vl"),
+            (vllm("eyes", "autumncc/Qwen2.5-VL-7B-VRAG", "sglang"), "eyes", "qwen2.5-vl"),
+            (llama_cpp("/m/Qwen2.5-VL-7B-Instruct-Q4_K_M.gguf", vision=True), "/m/x.gguf", None),
+            (open_router("a/eyes", "Qwen/Qwen3-VL-8B-Instruct", "image", "text"), "a/eyes", "qwen3-vl"),
+        ],
+    )  # fmt: skip
+    def test_it_decides(self, routes: Routes, model: str, profile: str | None) -> None:
+        with JsonServer(routes) as server:
+            family = family_at(server.url, model)
+            chats = [asked for asked in server.asked if "chat" in asked]
+        if profile is None:
+            assert family.source is FamilySource.NOTHING
+        else:
+            assert (family.profile.name, family.source, family.notice) == (profile, FamilySource.SERVER, "")
+            assert not chats
+
+    def test_a_server_that_contradicts_the_name_does_not_decide(self) -> None:
+        with JsonServer(ollama({"my-qwen3-vl-tuned": ("qwen25vl", True)})) as server:
+            family = family_at(server.url, "my-qwen3-vl-tuned")
+        assert family.source is FamilySource.NOTHING
+        assert family.notice
+
+    @pytest.mark.parametrize(
+        "routes", [ollama({"eyes": ("llama", False)}), lm_studio({"eyes": ("llama", "llm")})]
+    )
+    def test_a_model_that_sees_nothing_by_its_server_is_told_to_be_blind(self, routes: Routes) -> None:
+        with JsonServer(routes) as server:
+            family = family_at(server.url, "eyes")
+        assert "says that eyes reads text only" in family.notice
+
+    def test_other_weights_under_a_name_are_measured_anew(self) -> None:
+        cache = ProbeCache.of_user()
+        subject = {"base_url": "u", "model": "eyes", "weights": "a"}
+        assert cache.path(subject) != cache.path({**subject, "weights": "b"})
+
+
+@pytest.mark.parametrize(
+    ("model", "convention"),
+    [
+        ("Qwen/Qwen3-VL-8B-Instruct-FP8", Convention(Space.MILLE)),
+        ("hf.co/unsloth/Qwen3-VL-8B-Instruct-GGUF:Q4_K_M", Convention(Space.MILLE)),
+        ("qwen2.5vl:7b-q4_K_M", Convention(Space.SHOWN)),
+        ("models/gemini-2.5-flash", Convention(Space.MILLE, y_first=True)),
+        (UNKNOWN, Convention(Space.RELATIVE)),
+    ],
+)
+def test_a_crop_shows_the_place_that_the_model_meant(model: str, convention: Convention) -> None:
+    """A model that means the lower right quarter, in its own coordinates."""
+    seeing = Seeing(convention)
+
+    def answer(asked: Asked) -> Reply:
+        if "Give the box of the" in asked.question:
+            return seeing(asked)
+        if asked.turn == 0:
+            return Say("<think>Look.</think><search>ferry</search>")
+        if asked.turn == 1:
+            return Say(f"<think>Closer.</think><bbox>{_lower_right(asked, convention)}</bbox>")
+        return Say("<think>Seen.</think><answer>42</answer>")
+
+    with ChatServer(answer, models=None) as server:
+        settings = load_settings(model=model, base_url=server.url).settings
+        events = list(open_agent(settings, tiny_corpus()).stream("ferry"))
+    started, shown = events[0], [event for event in events if isinstance(event, ImageShown)]
+    assert isinstance(started, RunStarted), events
+    assert bool(started.notices) == (model == UNKNOWN)
+    assert shown[-1].crop
+    assert shown[-1].box == pytest.approx((0.5, 0.5, 1, 1), abs=0.04)
+
+
+def _lower_right(asked: Asked, convention: Convention) -> str:
+    from grounding.seeing_server import picture_in
+
+    from vrag.geometry import Box, Size
+
+    picture = picture_in(asked.images[-1])
+    numbers = convention.write(Box.unit(0.5, 0.5, 1, 1), Size(*picture.size))
+    return f"[{', '.join(f'{number:.4g}' for number in numbers)}]"
