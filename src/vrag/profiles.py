@@ -62,6 +62,13 @@ class Profile:
     """The instruction of VRAG itself, in place of that file: a checkpoint brings its own along."""
     graph_instruction: str | None = None
     """That of VimRAG, likewise."""
+    answer_now: str | None = None
+    """What VRAG is told in its last turn; None for our words."""
+    labelled: bool = True
+    """Whether a text with its number stands before each picture of VRAG."""
+    candidates: int = 0
+    """Pages that a search of VRAG shows at least, of which the model selects one by `<select>`; 0 where there
+    is no such action."""
     stop: tuple[str, ...] = ()
     """Strings at which the model stops writing, beside its own end of turn."""
     model_types: tuple[str, ...] = ()
@@ -121,11 +128,22 @@ PROFILES = {
             factor=28,
             boxes=Space.SHOWN,
             model_types=("qwen2_5_vl",),
-            models=(
-                "autumncc/qwen2.5-vl-7b-vrag",
-                "qiuchen-wang/qwen2.5-vl-7b-vrag",
-                "deepglint-ai/unidoc-rl-3b",
-            ),
+        ),
+        # Released checkpoints, trained on observations and an instruction of their own.
+        Profile(
+            name="vrag-rl",
+            factor=28,
+            boxes=Space.SHOWN,
+            labelled=False,
+            models=("autumncc/qwen2.5-vl-7b-vrag", "qiuchen-wang/qwen2.5-vl-7b-vrag"),
+        ),
+        Profile(
+            name="unidoc-rl",
+            factor=28,
+            boxes=Space.SHOWN,
+            labelled=False,
+            candidates=3,
+            models=("deepglint-ai/unidoc-rl-3b", "deepglint-ai/unidoc-rl-7b"),
         ),
         # Qwen3.5 and Qwen3.6 see natively, with the picture size and the coordinates of Qwen3-VL.
         Profile(name="qwen3-vl", factor=32, boxes=Space.MILLE, model_types=("qwen3_vl", "qwen3_vl_moe")),

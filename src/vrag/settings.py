@@ -41,6 +41,7 @@ __all__ = [
     "AgentName",
     "Settings",
     "SettingsReport",
+    "is_dashscope",
     "load_settings",
     "settings_file",
     "unknown_variables",
@@ -82,6 +83,7 @@ Names: TypeAlias = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_as_list
 """Several, in the environment with commas between them."""
 AgentName: TypeAlias = Literal["vrag", "vimrag", "rag", "react"]
 """The agents that there are."""
+_DASHSCOPE_HOSTS = ".aliyuncs.com"
 Key: TypeAlias = Literal["model_key", "search_key", "embed_key", "judge_key"]
 """The settings that are keys."""
 _ADDRESSES: dict[Key, tuple[str, str]] = {
@@ -218,10 +220,10 @@ class Settings(BaseSettings):
     thinking: Literal["auto", "on", "off"] = Field(
         default="auto", description="Whether the model thinks apart from its reply; auto asks for neither."
     )
-    thinking_switch: Literal["top", "template", "effort", "reasoning"] = Field(
+    thinking_switch: Literal["top", "template", "both", "effort", "reasoning"] = Field(
         default="top",
-        description="How thinking is switched: top (DashScope), template (vLLM, SGLang), effort (OpenAI, "
-        "Gemini, Ollama) or reasoning (OpenRouter).",
+        description="How thinking is switched: top (DashScope), template (vLLM, SGLang), both of them, "
+        "effort (OpenAI, Gemini, Ollama) or reasoning (OpenRouter).",
     )
     native_tools: bool = Field(
         default=False, description="Offer VimRAG's tools to the server as tools, beside the instruction."
@@ -287,6 +289,11 @@ class Settings(BaseSettings):
     )
     fresh_tokens: int = Field(
         default=4096, ge=256, description="Visual tokens of the results of a search of vimrag."
+    )
+    frame_tokens: int = Field(
+        default=96,
+        ge=1,
+        description="Visual tokens of a frame of a video at least: below that frames are left out.",
     )
     crop_nodes: bool = Field(default=False, description="Let vimrag look closer at what it remembers.")
     reselect: bool = Field(
@@ -535,9 +542,14 @@ def _add_known_variables(values: dict[str, Any], origins: dict[str, str]) -> Non
     if values.get("model_key") or origins["base_url"] in _BROUGHT:
         return
     host = _host(str(values.get("base_url", "")), origins["base_url"])
-    variable = dashscope if host.endswith(".aliyuncs.com") else "OPENAI_API_KEY"
+    variable = dashscope if host.endswith(_DASHSCOPE_HOSTS) else "OPENAI_API_KEY"
     if values.get("base_url") and (key := os.environ.get(variable)):
         values["model_key"], origins["model_key"] = key, variable
+
+
+def is_dashscope(address: str) -> bool:
+    """Whether the models behind an address are DashScope's."""
+    return (urlsplit(address).hostname or "").endswith(_DASHSCOPE_HOSTS)
 
 
 def _host(address: str, origin: str) -> str:

@@ -46,6 +46,7 @@ from vrag.agent.runs import RunState, RunStore, StoredRun
 from vrag.agent.vimrag import Vimrag
 from vrag.agent.vrag import Vrag
 from vrag.errors import ContextTooLong, ModelError, RunError
+from vrag.profiles import PROFILES
 from vrag.testing import MemorySearcher, ScriptedPolicy, page, tiny_corpus
 
 if TYPE_CHECKING:
@@ -90,6 +91,15 @@ def record(store: RunStore, *replies: str | Exception, searcher: MemorySearcher 
 def changed(run: StoredRun, searcher: MemorySearcher) -> list[tuple[Event | None, Event | None]]:
     found = differences(run.events, list(replay(run, searcher)))
     return [(difference.recorded, difference.replayed) for difference in found]
+
+
+def test_a_run_of_a_released_checkpoint_is_replayed(tmp_path: Path) -> None:
+    """With its own observations, its selections and its words of the last turn."""
+    profile = replace(PROFILES["unidoc-rl"], answer_now="Answer, please.")
+    script = ("<search>ferry</search>", "<select>1</select>", "<answer>48,200</answer>")
+    agent = Agent(ScriptedPolicy(script), Environment(tiny_corpus(), profile), Vrag(), Limits(steps=3))
+    run = kept(RunStore(tmp_path), agent)
+    assert changed(run, tiny_corpus()) == []
 
 
 def test_every_file_an_event_names_is_kept(tmp_path: Path) -> None:

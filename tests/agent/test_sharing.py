@@ -92,7 +92,7 @@ def test_no_limit_goes_below_what_the_model_takes() -> None:
     options = OPTIONS.model_copy(update={"image_pixels": 1, "frame_pixels": 1})
     assert grid(shared(kept(2.0, 1.0, seconds={1: 2}), options=options)) == [
         ("i0", 0, 16, 16),
-        ("i1", 2, 16, 16),
+        ("i1", 2, 9, 9),
     ]
 
 
@@ -123,30 +123,42 @@ def test_the_lowest_is_dropped_first_which_may_save_the_next() -> None:
     assert [lost.entry.item for lost in allotment.dropped] == ["i3", "i2"]
 
 
-def test_a_clip_loses_frames_before_it_is_dropped() -> None:
-    # 640 each: for five frames 128. Two frames of 320 fit: the first and the last.
+def test_frames_are_smaller_than_a_picture_may_be_before_any_is_lost() -> None:
+    # 640 each: for five frames 128; √128 = 11.3.
     allotment = shared(kept(1.0, 1.0, seconds={0: 5}))
-    assert grid(allotment) == [("i0", 2, 17, 17), ("i1", 0, 25, 25)]
-    assert allotment.shown[0].seconds == (0.0, 4.0)
-    assert allotment.shown[0].tokens == 2 * 289
+    assert grid(allotment) == [("i0", 5, 11, 11), ("i1", 0, 25, 25)]
+    assert allotment.dropped == ()
+    options = OPTIONS.model_copy(update={"frame_tokens": 256})
+    assert grid(shared(kept(1.0, 1.0, seconds={0: 5}), options=options)) == [
+        ("i0", 2, 17, 17),
+        ("i1", 0, 25, 25),
+    ]
+
+
+def test_a_clip_loses_frames_before_it_is_dropped() -> None:
+    # 640 each: for ten frames 64, under the 96 that a frame takes. Six of 106 fit; √106 = 10.3.
+    allotment = shared(kept(1.0, 1.0, seconds={0: 10}))
+    assert grid(allotment) == [("i0", 6, 10, 10), ("i1", 0, 25, 25)]
+    assert allotment.shown[0].seconds == (0.0, 2.0, 4.0, 5.0, 7.0, 9.0)
+    assert allotment.shown[0].tokens == 6 * 100
     (lost,) = allotment.dropped
-    assert (lost.entry.item, lost.seconds) == ("i0", (1.0, 2.0, 3.0))
-    assert lost.reason == "Its share is enough for 2 of 5 frames."
+    assert (lost.entry.item, lost.seconds) == ("i0", (1.0, 3.0, 6.0, 8.0))
+    assert lost.reason == "Its share is enough for 6 of 10 frames."
 
 
 def test_frames_that_a_clip_lost_leave_room_for_others() -> None:
-    # Frames of 256 tokens: two of them take 512 of 640, and i1 gets 768.
-    assert grid(shared(kept(1.0, 1.0, seconds={0: 5}), Size(512, 512))) == [
-        ("i0", 2, 16, 16),
-        ("i1", 0, 27, 27),
+    # Frames of 100 tokens: six of them take 600 of 640, and i1 gets 680; √680 = 26.1.
+    assert grid(shared(kept(1.0, 1.0, seconds={0: 10}), Size(320, 320))) == [
+        ("i0", 6, 10, 10),
+        ("i1", 0, 26, 26),
     ]
 
 
 def test_of_two_clips_the_one_of_lower_energy_loses_frames_first() -> None:
-    # 640 each. The second keeps two frames of 256: 512. The first gets 768, which is three frames; had it
-    # been the first to lose, 640 would have left it two.
-    allotment = shared(kept(1.0, 1.0, seconds={0: 5, 1: 5}), LARGE, Size(512, 512))
-    assert grid(allotment) == [("i0", 3, 16, 16), ("i1", 2, 16, 16)]
+    # 640 each. The second keeps six frames of 100: 600. The first gets 680, which is seven frames of 97; had
+    # it been the first to lose, 640 would have left it six.
+    allotment = shared(kept(1.0, 1.0, seconds={0: 10, 1: 10}), LARGE, Size(320, 320))
+    assert grid(allotment) == [("i0", 7, 9, 9), ("i1", 6, 10, 10)]
 
 
 def test_a_frame_takes_no_more_than_the_options_allow() -> None:
@@ -167,8 +179,9 @@ def test_a_clip_whose_one_frame_is_under_the_least_is_dropped_whole() -> None:
     allotment = shared(kept(9.0, 9.0, 1.0, seconds={2: 3}))
     assert grid(allotment) == [("i0", 0, 25, 25), ("i1", 0, 25, 25)]
     assert [(lost.entry.item, lost.seconds) for lost in allotment.dropped] == [("i2", (0.0, 1.0, 2.0))]
-    # Where the other leaves enough it stays: 980 are all that one picture takes, and 300 are left.
-    assert grid(shared(kept(9.0, 1.0, seconds={1: 3}))) == [("i0", 0, 31, 31), ("i1", 1, 17, 17)]
+    assert allotment.dropped[0].reason == "Its share of 67 visual tokens is under the 96 that a frame takes."
+    # Where the other leaves enough it stays: 980 are all that one picture takes, 100 are left for each frame.
+    assert grid(shared(kept(9.0, 1.0, seconds={1: 3}))) == [("i0", 0, 31, 31), ("i1", 3, 10, 10)]
 
 
 def test_a_budget_under_the_least_shows_nothing_and_says_so() -> None:
@@ -333,27 +346,38 @@ def test_fresh_results_that_fit_are_shown_at_their_own_size_within_the_limits() 
     ]
 
 
+def test_thirty_two_frames_are_shown_where_there_is_room_for_small_ones() -> None:
+    # A frame may take 19 × 19 = 361 tokens. 4,096 are 128 for each of 32; beside a picture of 961 it is 97.
+    assert fresh(CLIP) == [(32, 32 * 121)]
+    assert fresh(PICTURE, CLIP) == [(0, 961), (32, 32 * 81)]
+    assert fit_fresh([PICTURE, CLIP], OPTIONS, QWEN3).dropped == ()
+
+
 def test_a_clip_loses_frames_until_fresh_results_fit() -> None:
-    # A frame takes 19 × 19 = 361 tokens; 4,096 hold 11 of them, and 8 beside a picture of 961.
-    assert fresh(CLIP) == [(11, 11 * 361)]
-    assert fresh(PICTURE, CLIP) == [(0, 961), (8, 8 * 361)]
-    plan = fit_fresh([CLIP], OPTIONS, QWEN3)
-    assert (plan.shown[0].seconds[0], plan.shown[0].seconds[-1]) == (0.0, 31.0)
-    assert plan.dropped[0].reason == "There is room for 11 of 32 frames."
-    assert sorted(plan.shown[0].seconds + plan.dropped[0].seconds) == list(CLIP.seconds)
+    # Two pictures leave 2,174 tokens: 22 frames of 96, which get 98 each; √98 = 9.9.
+    assert fresh(PICTURE, PICTURE, CLIP) == [(0, 961), (0, 961), (22, 22 * 81)]
+    plan = fit_fresh([PICTURE, PICTURE, CLIP], OPTIONS, QWEN3)
+    assert (plan.shown[2].seconds[0], plan.shown[2].seconds[-1]) == (0.0, 31.0)
+    assert plan.dropped[0].reason == "There is room for 22 of 32 frames."
+    assert sorted(plan.shown[2].seconds + plan.dropped[0].seconds) == list(CLIP.seconds)
 
 
 def test_the_clip_with_the_most_frames_loses_first_and_of_equals_the_later() -> None:
     short = Visual("Video 2", LARGE, (0.0, 1.0))
-    assert fresh(CLIP, short) == [(9, 9 * 361), (2, 2 * 361)]
-    assert fresh(CLIP, replace(CLIP, label="Video 2")) == [(6, 6 * 361), (5, 5 * 361)]
+    assert fresh(PICTURE, PICTURE, CLIP, short)[2:] == [(20, 20 * 81), (2, 2 * 81)]
+    # Three pictures of 961 and a padded one of 256 leave 957: nine frames of 106.
+    small = Visual("Picture 4", Size(9, 9))
+    later = replace(CLIP, label="Video 2")
+    assert fresh(*[PICTURE] * 3, small, CLIP, later)[4:] == [(5, 500), (4, 400)]
 
 
 def test_pictures_are_resized_when_losing_frames_is_not_enough() -> None:
     # Five of 961 are too many: 819 each; √819 = 28.6.
     assert fresh(*[PICTURE] * 5) == [(0, 784)] * 5
-    # Four pictures and a frame: the frame keeps 392, the others get 926 each; √926 = 30.4.
-    assert fresh(*[PICTURE] * 4, CLIP) == [*[(0, 900)] * 4, (1, 361)]
+    # With a frame beside them: it keeps 392, the others get 740 each; √740 = 27.2.
+    assert fresh(*[PICTURE] * 5, CLIP) == [*[(0, 729)] * 5, (1, 361)]
+    # Four of them leave 252: two frames of 126.
+    assert fresh(*[PICTURE] * 4, CLIP) == [*[(0, 961)] * 4, (2, 2 * 121)]
 
 
 def test_results_that_do_not_fit_even_at_the_least_are_dropped_from_the_end() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -14,6 +15,7 @@ from PIL import Image
 from vrag.agent.actions import Crop, Search, Turn, parse, render
 from vrag.agent.environment import Environment, EnvironmentOptions, encode_jpeg
 from vrag.agent.events import (
+    ActionRequested,
     AnswerGiven,
     Event,
     ImageShown,
@@ -26,8 +28,9 @@ from vrag.agent.events import (
 from vrag.agent.limits import Limits
 from vrag.agent.loop import Agent
 from vrag.agent.policies.extractive import ExtractivePolicy
-from vrag.agent.policy import Picture
+from vrag.agent.policy import Picture, Role, Text
 from vrag.agent.prompts import box_words, prompt
+from vrag.agent.question import Exchange, Question
 from vrag.agent.record import Record
 from vrag.agent.vrag import Vrag
 from vrag.errors import CollectionError
@@ -268,6 +271,12 @@ def test_boxes_are_read_in_the_space_of_the_profile() -> None:
         "qwen3-vl": [0, 0, 500, 250],
         "fractions": [0, 0, 0.5, 0.25],
         "y-first": [0, 0, 250, 500],
+        "glm-v": [0, 0, 500, 250],
+        "internvl": [0, 0, 500, 250],
+        "gemini": [0, 0, 250, 500],
+        "claude": [0, 0, shown.width / 2, shown.height / 4],
+        "vrag-rl": [0, 0, shown.width / 2, shown.height / 4],
+        "unidoc-rl": [0, 0, shown.width / 2, shown.height / 4],
     }
     assert boxes.keys() == PROFILES.keys()
     for name, box in boxes.items():
@@ -355,6 +364,61 @@ def test_a_damaged_picture_is_named_and_the_next_best_shown() -> None:
 def opening(own: str | None) -> str:
     _, policy = events_of(Vrag(instruction=own), ANSWER)
     return policy.told[0][0].text
+
+
+def test_an_instruction_has_the_question_where_it_says_so() -> None:
+    assert opening("Be {brief}. Question: {question}\n") == "Be {brief}. Question: How many passengers?\n"
+
+
+def test_such_an_instruction_comes_after_what_was_asked_before() -> None:
+    question = Question("And now?", history=(Exchange("How many?", "48,200"),))
+    watching = Watching((ANSWER,))
+    method = Vrag(instruction="Question: {question}")
+    Agent(watching, Environment(tiny_corpus(), PROFILE), method).run(question)
+    ((message,),) = watching.told
+    first, last = message.parts
+    assert isinstance(first, Text)
+    assert "48,200" in first.text
+    assert isinstance(last, Text)
+    assert (last.text, last.asked) == ("Question: And now?", question)
+
+
+class TestReleasedCheckpoints:
+    """Observations as VRAG-RL and UniDoc-RL were trained on them."""
+
+    def test_pictures_have_no_labels_and_the_last_turn_has_the_words_of_the_profile(self) -> None:
+        bare = replace(PROFILES["vrag-rl"], answer_now="Answer, please.")
+        watching = Watching((SEARCH, crop([0, 0, 266, 120]), ANSWER))
+        Agent(watching, Environment(tiny_corpus(), bare), METHOD, Limits(steps=3)).run("?")
+        observed = [message.parts for message in watching.told[-1][1:] if message.role is Role.USER]
+        assert [[type(part) for part in parts] for parts in observed] == [[Picture], [Picture, Text]]
+        assert observed[-1][-1] == Text("Answer, please.")
+
+    def test_unidoc_is_shown_three_pages_and_selects_one_to_look_closer(self) -> None:
+        profile = PROFILES["unidoc-rl"]
+        script = (SEARCH, "<think>The first.</think><select>0</select>", crop([0, 0, 266, 364]), ANSWER)
+        watching = Watching(script)
+        events = list(Agent(watching, Environment(tiny_corpus(), profile), METHOD).stream("?"))
+        observed = [message.parts for message in watching.told[-1] if message.role is Role.USER]
+        texts = [part.text for part in observed[1] if isinstance(part, Text) and part.item is None]
+        assert texts == ["Image 0:", "Image 1:"]
+        assert [type(part) for part in observed[2]] == [Picture]
+        assert [event.page for event in of(ImageShown, events)] == [2, 1, 2, 2]
+        assert of(ImageShown, events)[-1].region == (0, 0, 500, 700)
+        assert [event.name for event in of(ActionRequested, events)] == ["select"]
+
+    @pytest.mark.parametrize("number", ["2", "-1", "one", "0, 1"])
+    def test_selecting_what_was_not_shown_is_refused_with_the_range(self, number: str) -> None:
+        watching = Watching((SEARCH, f"<select>{number}</select>", ANSWER))
+        events = list(Agent(watching, Environment(tiny_corpus(), PROFILES["unidoc-rl"]), METHOD).stream("?"))
+        (invalid,) = of(InvalidAction, events)
+        assert "0 to 1" in invalid.reason
+
+    def test_selecting_before_a_search_or_with_another_profile_is_refused(self) -> None:
+        watching = Watching(("<select>0</select>", ANSWER))
+        events = list(Agent(watching, Environment(tiny_corpus(), PROFILES["unidoc-rl"]), METHOD).stream("?"))
+        assert "search first" in of(InvalidAction, events)[0].reason
+        assert "no complete action" in refused("<select>0</select>")[0].reason
 
 
 def test_the_instruction_can_be_the_users_own() -> None:

@@ -115,6 +115,10 @@ SWITCHES = ("enable_thinking", "chat_template_kwargs", "reasoning_effort", "reas
             {"chat_template_kwargs": {"enable_thinking": True}},
         ),
         (
+            ChatOptions(thinking=True, thinking_switch=ThinkingSwitch.BOTH),
+            {"enable_thinking": True, "chat_template_kwargs": {"enable_thinking": True}},
+        ),
+        (
             ChatOptions(
                 thinking=False,
                 thinking_switch=ThinkingSwitch.TEMPLATE,

@@ -106,6 +106,13 @@ def test_a_refused_reply_is_told_with_its_step_and_its_beginning(capsys: pytest.
     assert len(out) < 300
 
 
+def test_what_was_left_out_is_told_beside_what_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    reason = "Video 1 is shown in part: There is room for 22 of 32 frames."
+    out = told(capsys, SearchReturned(**BASE, hits=(), damaged=(reason,)))
+    assert "left out" in out
+    assert reason in " ".join(out.split())
+
+
 def test_a_search_that_shows_nothing_says_so(capsys: pytest.CaptureFixture[str]) -> None:
     request = SearchRequested(**BASE, query="x" * 1000)
     out = told(capsys, request, SearchReturned(**BASE, hits=(), damaged=("page 3 is damaged",)), used())

@@ -42,6 +42,9 @@ class MemoryOptions(BaseModel):
     items: int = Field(default=5, ge=1, description="Items that are shown from memory.")
     image_pixels: int = Field(default=1_003_520, ge=1, description="Pixels of a picture at most.")
     frame_pixels: int = Field(default=401_408, ge=1, description="Pixels of a frame of a video at most.")
+    frame_tokens: int = Field(default=96, ge=1, description="Visual tokens of a frame of a video at least.")
+    """Less than a picture needs. With both sides rounded down it stays above 64 tokens, the least that the
+    image processor of Qwen3-VL leaves as it is."""
     frames: int = Field(default=32, ge=1, description="Frames of a clip at most.")
     fps: float = Field(default=1.0, gt=0, description="Frames of a clip per second.")
     feedback: float = Field(

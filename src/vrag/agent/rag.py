@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from vrag.agent.conversation import told
 from vrag.agent.events import SearchRequested, SearchReturned
 from vrag.agent.policy import Text
-from vrag.agent.prompts import prompt, worded
+from vrag.agent.prompts import prompt, with_question, worded
 from vrag.agent.question import Question
 from vrag.agent.vrag import VragEpisode
 
@@ -64,6 +64,7 @@ class Rag:
         """
         asked = Question.of(question)
         instruction = worded(self.instruction, "rag.md", actions="", profile=environment.profile)
+        instruction = with_question(instruction, asked.text) or instruction
         pending: list[Part] = [Text(instruction), Text(prompt("rag_question.md")), *told(asked, environment)]
         return RagEpisode(environment, reselect=False, pending=pending, repair=self.repair, query=asked.text)
 

@@ -144,13 +144,23 @@ class _Claim:
     seconds: tuple[float, ...]
     limit: int
     """Pixels at most, of the picture or of each frame."""
-    least: int
-    """Pixels at least, likewise."""
+    profile: Profile
+    """The model's limits, with the least that a picture, or a frame, may have."""
 
     @property
     def count(self) -> int:
         """Pictures that it stands for."""
         return max(1, len(self.seconds))
+
+    @property
+    def least(self) -> int:
+        """Pixels at least, of the picture or of each frame."""
+        return self.profile.min_tokens * self.profile.factor**2
+
+    @property
+    def tokens(self) -> int:
+        """Visual tokens of the picture, or of each frame, where nothing else limits its size."""
+        return self.profile.visual_tokens(fit(self.native, self.each, self.profile).canvas)
 
     @property
     def each(self) -> int:
@@ -228,10 +238,11 @@ def share(
 
     An item gets no more than it can use: its own size, or the least that the model takes if it is smaller
     (it is padded with white, and the padding counts), and no more than the options allow. What is left over
-    is shared again. A clip whose frames would get less than the least that the model takes loses frames,
-    evenly; what still gets less, a picture or the one frame left, is dropped, the lowest energy first,
-    and all is shared again among the others, with all their frames. Shares are compared before sides
-    are rounded down.
+    is shared again. The frames of a clip share what it gets, down to `MemoryOptions.frame_tokens` each, which
+    is less than a picture needs: the model named these frames, and one that is small says more than one that
+    is gone. A clip whose frames would get less loses frames, evenly; what still gets less than its least, a
+    picture or the one frame left, is dropped, the lowest energy first, and all is shared again among the
+    others, with all their frames. Shares are compared before sides are rounded down.
 
     Args:
         kept: Highest energy first.
@@ -253,11 +264,11 @@ def share(
         short = [at for at, claim in enumerate(claims) if pixels[at] // claim.count < claim.least]
         if not short:
             break
-        entry, _ = open_to.pop(short[-1])
-        lost.append(Lost(entry, _too_little(pixels[short[-1]], profile), entry.seconds))
+        entry, claim = open_to.pop(short[-1])
+        lost.append(Lost(entry, _too_little(pixels[short[-1]], claim), entry.seconds))
     shown: list[Placed] = []
     for (entry, asked), claim, share_of_it in zip(open_to, claims, pixels, strict=True):
-        shown.append(Placed(entry, claim.seconds, *_sized(claim, share_of_it, profile)))
+        shown.append(Placed(entry, claim.seconds, *_sized(claim, share_of_it)))
         if left_out := _without(asked.seconds, claim.seconds):
             lost.append(Lost(entry, _too_many(asked, claim), left_out))
     return Allotment(tuple(shown), tuple(lost), options.tokens)
@@ -277,8 +288,9 @@ def _claimed(
     limit = options.frame_pixels if seconds else options.image_pixels
     if profile.graph_tokens is not None:
         limit = min(limit, profile.graph_tokens * profile.factor**2)
-    least = profile.min_tokens * profile.factor**2
-    return _Claim(weight=weight, native=native, seconds=seconds, limit=limit, least=least)
+    if seconds:
+        profile = replace(profile, min_tokens=min(profile.min_tokens, options.frame_tokens))
+    return _Claim(weight=weight, native=native, seconds=seconds, limit=limit, profile=profile)
 
 
 def _thinned(claims: list[_Claim], budget: int) -> tuple[list[_Claim], list[int]]:
@@ -297,19 +309,20 @@ def _thinned(claims: list[_Claim], budget: int) -> tuple[list[_Claim], list[int]
         claims[weakest] = claims[weakest].thinned(max(1, pixels[weakest] // claims[weakest].least))
 
 
-def _sized(claim: _Claim, pixels: int, profile: Profile) -> tuple[Fitted, int, int]:
+def _sized(claim: _Claim, pixels: int) -> tuple[Fitted, int, int]:
     """The size of a picture or of each frame, and the visual tokens and pixels of all of them."""
-    fitted = fit(claim.native, pixels // claim.count, profile)
-    return fitted, profile.visual_tokens(fitted.canvas) * claim.count, fitted.canvas.area * claim.count
+    fitted = fit(claim.native, pixels // claim.count, claim.profile)
+    tokens = claim.profile.visual_tokens(fitted.canvas)
+    return fitted, tokens * claim.count, fitted.canvas.area * claim.count
 
 
 def _without(all_of_them: tuple[float, ...], some: tuple[float, ...]) -> tuple[float, ...]:
     return tuple(second for second in all_of_them if second not in some)
 
 
-def _too_little(pixels: int, profile: Profile) -> str:
-    tokens = pixels // profile.factor**2
-    return f"Its share of {tokens} visual tokens is under the {profile.min_tokens} that a picture takes."
+def _too_little(pixels: int, claim: _Claim) -> str:
+    tokens, what = pixels // claim.profile.factor**2, "frame" if claim.seconds else "picture"
+    return f"Its share of {tokens} visual tokens is under the {claim.profile.min_tokens} that a {what} takes."
 
 
 def _too_many(asked: _Claim, given: _Claim) -> str:
@@ -319,10 +332,11 @@ def _too_many(asked: _Claim, given: _Claim) -> str:
 def fit_fresh(visuals: Sequence[Visual], options: MemoryOptions, profile: Profile) -> FreshPlan:
     """The sizes of fresh results, so that all of them fit into their budget.
 
-    Everything is shown at its own size, within the limits of the options, if that fits. Otherwise clips lose
-    frames, evenly, the clip with the most frames (of equals the later one) first, down to one frame each. If
-    that is not enough, everything is resized to an equal share of the budget; what needs less leaves the
-    rest to the others. If shares would be under the least that the model takes, the last result is dropped.
+    Everything is shown at its own size, within the limits of the options, if that fits. Otherwise the frames
+    of clips are made smaller, all alike, down to `MemoryOptions.frame_tokens`. If that is not enough, clips
+    lose frames, evenly, the clip with the most frames (of equals the later one) first, down to one each; then
+    everything is resized to an equal share of the budget; what needs less leaves the rest to the others.
+    If shares would be under the least that the model takes, the last result is dropped.
 
     Args:
         visuals: Pictures and clips in the order of the results.
@@ -332,7 +346,7 @@ def fit_fresh(visuals: Sequence[Visual], options: MemoryOptions, profile: Profil
     kept, lost = list(visuals), list[FreshLoss]()
     while True:
         asked = [_claimed(1.0, visual.native, visual.seconds, options, profile) for visual in kept]
-        claims, pixels = _fresh_pixels(asked, options, profile)
+        claims, pixels = _fresh_pixels(asked, options.fresh_tokens)
         if all(
             share_of_it // claim.count >= claim.least
             for claim, share_of_it in zip(claims, pixels, strict=True)
@@ -343,24 +357,38 @@ def fit_fresh(visuals: Sequence[Visual], options: MemoryOptions, profile: Profil
         lost.insert(0, FreshLoss(last, reason, last.seconds))
     shown: list[Fresh] = []
     for visual, claim, share_of_it in zip(kept, claims, pixels, strict=True):
-        shown.append(Fresh(visual, claim.seconds, *_sized(claim, share_of_it, profile)))
+        shown.append(Fresh(visual, claim.seconds, *_sized(claim, share_of_it)))
         if left_out := _without(visual.seconds, claim.seconds):
             reason = f"There is room for {claim.count} of {len(visual.seconds)} frames."
             lost.append(FreshLoss(visual, reason, left_out))
     return FreshPlan(tuple(shown), tuple(lost), options.fresh_tokens)
 
 
-def _fresh_pixels(
-    asked: list[_Claim], options: MemoryOptions, profile: Profile
-) -> tuple[list[_Claim], list[int]]:
-    """The claims with as many frames as there is room for, and the shares in pixels."""
-    costs = [profile.visual_tokens(fit(claim.native, claim.each, profile).canvas) for claim in asked]
+def _fresh_pixels(asked: list[_Claim], budget: int) -> tuple[list[_Claim], list[int]]:
+    """The claims with as many frames as there is room for, and the shares in pixels.
+
+    Args:
+        asked: What every result can use.
+        budget: Visual tokens of all of them.
+    """
+    if sum(claim.tokens * claim.count for claim in asked) <= budget:
+        return asked, [claim.cap for claim in asked]
+    least = [claim.profile.min_tokens if claim.seconds else claim.tokens for claim in asked]
     counts = [claim.count for claim in asked]
-    while sum(map(int.__mul__, costs, counts)) > options.fresh_tokens and max(counts, default=1) > 1:
+    while sum(map(int.__mul__, least, counts)) > budget and max(counts) > 1:
         longest = max(range(len(counts)), key=lambda at: (counts[at], at))
         counts[longest] -= 1
     claims = [claim.thinned(count) for claim, count in zip(asked, counts, strict=True)]
-    caps = [claim.cap for claim in claims]
-    if sum(map(int.__mul__, costs, counts)) <= options.fresh_tokens:
-        return claims, caps
-    return claims, allot([1.0] * len(claims), caps, options.fresh_tokens * profile.factor**2)
+    if sum(map(int.__mul__, least, counts)) > budget:
+        area = asked[0].profile.factor ** 2
+        return claims, allot([1.0] * len(claims), [claim.cap for claim in claims], budget * area)
+    return claims, _frames_smaller(claims, budget)
+
+
+def _frames_smaller(claims: list[_Claim], budget: int) -> list[int]:
+    """Shares in pixels: pictures in full, and the rest for the frames of clips, as much for each."""
+    clips = [claim for claim in claims if claim.seconds]
+    left = budget - sum(claim.tokens for claim in claims if not claim.seconds)
+    area = claims[0].profile.factor ** 2
+    shares = iter(allot([float(clip.count) for clip in clips], [clip.cap for clip in clips], left * area))
+    return [next(shares) if claim.seconds else claim.cap for claim in claims]

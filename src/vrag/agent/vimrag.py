@@ -32,7 +32,7 @@ from vrag.agent.material import spoken
 from vrag.agent.memory import MemoryOptions
 from vrag.agent.method import Context, Outcome, Refused
 from vrag.agent.policy import Enclosed, Message, Part, Picture, Role, Text
-from vrag.agent.prompts import box_words, prompt, worded
+from vrag.agent.prompts import box_words, prompt, with_question, worded
 from vrag.agent.question import Question
 from vrag.agent.results import Results, frame_parts
 from vrag.agent.review import reviewed, unreviewed
@@ -102,8 +102,10 @@ class Vimrag:
         profile = environment.profile
         own = self.instruction or profile.graph_instruction
         instruction = worded(own, profile.graph_prompt, actions=usages, profile=profile)
-        asked = told(Question.of(question), environment)
-        episode = VimragEpisode(environment, self.memory, asked, self.reselect, instruction, self.repair)
+        asked = Question.of(question)
+        instruction = with_question(instruction, asked.text) or instruction
+        parts = told(asked, environment)
+        episode = VimragEpisode(environment, self.memory, parts, self.reselect, instruction, self.repair)
         episode.rebuild()
         return episode
 

@@ -21,7 +21,7 @@ from vrag.agent.evidence import Seen, passage_seen, picture_seen, selected
 from vrag.agent.material import spoken
 from vrag.agent.method import Context, Outcome, Refused
 from vrag.agent.policy import Enclosed, Message, Part, Picture, Role, Shown, Text
-from vrag.agent.prompts import box_words, prompt, worded
+from vrag.agent.prompts import box_words, prompt, with_question, worded
 from vrag.agent.question import Question
 from vrag.agent.shortening import half_of, shortened
 from vrag.agent.tagrepair import read_tags
@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     from vrag.agent.record import Record
     from vrag.types import Item
 
+_SELECT = "select"
+"""The action by which UniDoc-RL takes one of the pages that a search has shown."""
 _OPENING = 40
 """Characters by which a passage is called, which has no number."""
 _MOST_ITEMS = 10
@@ -81,6 +83,8 @@ class Vrag:
 def opening(own: str | None, file: str, environment: Environment, question: str | Question) -> list[Part]:
     """How a conversation begins: the instruction with the actions of others, and the question.
 
+    An instruction with `{question}` in it has the question there, and is the end of the message.
+
     Args:
         own: The user's wording of the instruction, or the checkpoint's; None for ours.
         file: The prompt file with ours.
@@ -95,7 +99,11 @@ def opening(own: str | None, file: str, environment: Environment, question: str 
         for extension in environment.extensions.values()
     )
     instruction = worded(own, file, actions=usages, profile=environment.profile)
-    return [Text(instruction), *told(Question.of(question), environment)]
+    asked = Question.of(question)
+    *before, last = told(asked, environment)
+    if (whole := with_question(instruction, asked.text)) is None:
+        return [Text(instruction), *before, last]
+    return [*before[:-1], Text(whole, asked=asked)]  # what comes before the question ends with words about it
 
 
 @dataclass(slots=True)
@@ -115,6 +123,8 @@ class VragEpisode:
     """By id, what was opened."""
     pictures: list[Picture] = field(default_factory=list[Picture])
     fresh: tuple[Picture, ...] = ()
+    candidates: list[str] = field(default_factory=list[str])
+    """Ids of the pages of the last search, where the model selects one of them."""
     standing: Answer | None = None
     """The answer given last; it is that of the run, unless another takes its place."""
     seen_then: list[Seen] = field(default_factory=list[Seen])
@@ -143,11 +153,14 @@ class VragEpisode:
         """What the model is told of the turns that are left."""
         if self.asking:
             return [] if last else [Text(prompt("reselect_or_search.md"))]
-        return [Text(prompt("answer_now.md"))] if last else []
+        return [Text(self.environment.profile.answer_now or prompt("answer_now.md"))] if last else []
 
     def parse(self, reply: str, *, last: bool = False, cut: bool = False) -> Turn[Action]:
         """Takes a reply apart; see `Episode`."""
-        return self._read(reply, frozenset(self.environment.extensions), last=last, cut=cut)
+        names = frozenset(self.environment.extensions)
+        if self.environment.profile.candidates:
+            names |= {_SELECT}
+        return self._read(reply, names, last=last, cut=cut)
 
     def _read(
         self,
@@ -232,6 +245,8 @@ class VragEpisode:
                     self._search(query, record)
                 case Crop():
                     self._crop(action, record)
+                case Extend(name, text) if name == _SELECT and self.environment.profile.candidates:
+                    self._select(text, record)
                 case Extend():
                     self._extend(action, record)
                 case _:
@@ -253,10 +268,31 @@ class VragEpisode:
 
     def _search(self, query: str, record: Record) -> None:
         found = self.environment.search(query)
-        shown, damaged = self._first_new([hit.item for hit in found], self.environment.options.show)
+        most = max(self.environment.options.show, self.environment.profile.candidates)
+        shown, damaged = self._first_new([hit.item for hit in found], most)
         record.tell(SearchReturned, hits=tuple(found), damaged=tuple(damaged))
         nothing = self._nothing_new() if found else prompt("nothing_found.md")
-        self.pending = self._tell(shown, record) or [Text(nothing)]
+        told = self._tell(shown, record)
+        if self.environment.profile.candidates:
+            self.candidates = [part.item for part in shown if isinstance(part, Picture)]
+            told = _numbered(told)
+        self.pending = told or [Text(nothing)]
+
+    def _select(self, text: str, record: Record) -> None:
+        """Shows a page of the last search once more, alone: the next box is on it."""
+        if not self.candidates:
+            raise Refused("no pages to select from have been shown; search first")
+        if not text.isdecimal() or int(text) >= len(self.candidates):
+            last = len(self.candidates) - 1
+            raise Refused(f"select takes the number of a page of the last search, 0 to {last}")
+        id = self.candidates[int(text)]
+        try:
+            shown = self._open(id, len(self.pictures) + 1)
+        except (SearchError, CollectionError) as error:
+            self.environment.unopened(error)
+            raise Refused("that page can no longer be opened") from error
+        record.tell(ActionReturned, items=(id,), texts=())
+        self.pending = self._tell([shown], record)
 
     def _extend(self, action: Extend, record: Record) -> None:
         found, unknown = self.environment.extend(action, self.seen)
@@ -337,7 +373,8 @@ class VragEpisode:
             if isinstance(part, Picture):
                 self.pictures.append(part)
                 record.show(part, item, self._tokens(part), label=f"Image {part.number}")
-                told.append(Text(prompt("shown.md", number=part.number)))
+                if self.environment.profile.labelled:
+                    told.append(Text(prompt("shown.md", number=part.number)))
             else:
                 record.read(item)
             told.append(part)
@@ -366,6 +403,16 @@ class VragEpisode:
             for id in self.seen
         ]
         return crops + whole
+
+
+def _numbered(parts: Sequence[Part]) -> list[Part]:
+    """Each picture after its number, from 0, as UniDoc-RL names the pages of a search."""
+    told: list[Part] = []
+    for part in parts:
+        if isinstance(part, Picture):
+            told.append(Text(prompt("shown.md", number=_pictures(told))))
+        told.append(part)
+    return told
 
 
 def _name_of(picture: Picture | Enclosed) -> str:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 import os
-import stat
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from vrag.agent.environment import Environment, EnvironmentOptions
@@ -21,6 +20,7 @@ from vrag.agent.react import React
 from vrag.agent.vimrag import Vimrag
 from vrag.agent.vrag import Vrag
 from vrag.assemble.families import USUAL_PROFILE, open_family
+from vrag.assemble.instructions import PUBLISHED, read_wording
 from vrag.assemble.models import LOCAL, chat_options, open_chat, open_local_model
 from vrag.chat.connections import base_of
 from vrag.errors import SettingsError
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
     from vrag.agent.method import Method
     from vrag.agent.policy import Policy
+    from vrag.assemble.instructions import Wording
     from vrag.profiles import Profile
     from vrag.search.engine import Searcher
     from vrag.settings import AgentName, Settings
@@ -51,8 +52,7 @@ __all__ = [
 
 HITS: Mapping[AgentName, int] = {"vrag": 10, "vimrag": 3, "rag": 3, "react": 10}
 """Hits of a search, by agent, where nothing else is said."""
-_INSTRUCTION_BYTES = 1_000_000
-"""Of a file with an instruction, at most."""
+log = logging.getLogger("vrag")
 
 
 def open_agent(
@@ -76,7 +76,8 @@ def open_agent(
         MissingExtra: If that needs the extra `models`.
     """
     family = open_family(settings)
-    environment = open_environment(settings, searcher, family.profile, documents, collection)
+    profile = _with_words(settings, family.profile)
+    environment = open_environment(settings, searcher, profile, documents, collection)
     agent = agent_of(settings, environment, open_policy(settings, environment))
     return replace(agent, notices=(family.notice,)) if family.notice else agent
 
@@ -121,13 +122,28 @@ def agent_of(settings: Settings, environment: Environment, policy: Policy) -> Ag
 
 
 def open_profile(settings: Settings) -> Profile:
-    """The profile of the model: see `open_family`.
+    """The profile of the model: see `open_family`; with the user's words of the last turn, if any.
 
     Raises:
-        SettingsError: If there is none of the name that is set.
+        SettingsError: If there is no profile of the name that is set, or the instruction cannot be read.
         ModelError: If the checkpoint is of no family that is known.
     """
-    return open_family(settings).profile
+    return _with_words(settings, open_family(settings).profile)
+
+
+def _with_words(settings: Settings, profile: Profile) -> Profile:
+    """The profile with the words of the user's file; warns where a released checkpoint lacks its own."""
+    if settings.agent != "vrag":
+        return profile
+    wording = _wording(settings)
+    if wording is None and profile.instruction is None and profile.name in PUBLISHED:
+        log.warning(
+            "Checkpoints of the profile %s were trained on an instruction of their own: fetch it with "
+            "`vrag config fetch-instruction %s` and name the file with VRAG_INSTRUCTION.",
+            profile.name,
+            profile.name,
+        )
+    return replace(profile, answer_now=wording.answer_now) if wording and wording.answer_now else profile
 
 
 def open_method(settings: Settings) -> Method:
@@ -136,7 +152,8 @@ def open_method(settings: Settings) -> Method:
     Raises:
         SettingsError: If the file with the instruction cannot be read.
     """
-    own, reselect, repair = _instruction(settings), settings.reselect, settings.repair
+    wording = _wording(settings)
+    own, reselect, repair = wording and wording.instruction, settings.reselect, settings.repair
     match settings.agent:
         case "vrag":
             return Vrag(instruction=own, reselect=reselect, repair=repair)
@@ -154,6 +171,7 @@ def _memory(settings: Settings) -> MemoryOptions:
         tokens=settings.memory_tokens,
         fresh_tokens=settings.fresh_tokens,
         items=settings.memory_items,
+        frame_tokens=settings.frame_tokens,
         propagation=Propagation(settings.memory_rule),
         crop_nodes=settings.crop_nodes,
     )
@@ -191,34 +209,8 @@ def _offline(settings: Settings, environment: Environment) -> Policy:
             return ExtractiveGraphPolicy(searcher, profile, crops=settings.crop_nodes)
 
 
-def _instruction(settings: Settings) -> str | None:
-    if not settings.instruction:
-        return None
-    try:
-        text = _read(Path(settings.instruction)).decode("utf-8")
-    except (OSError, ValueError) as error:
-        raise SettingsError(f"The instruction {settings.instruction} cannot be read: {error}.") from error
-    if not text.strip():
-        raise SettingsError(
-            f"The instruction {settings.instruction} is empty.", "Leave out VRAG_INSTRUCTION."
-        )
-    return text.strip()
-
-
-def _read(path: Path) -> bytes:
-    """A regular file of little size: a device may never end, and a pipe never begin.
-
-    Raises:
-        OSError: If it cannot be read.
-        ValueError: If it is another kind of file, or too long.
-    """
-    if not stat.S_ISREG(path.stat().st_mode):
-        raise ValueError("it is no regular file")
-    with path.open("rb") as file:
-        data = file.read(_INSTRUCTION_BYTES + 1)
-    if len(data) > _INSTRUCTION_BYTES:
-        raise ValueError(f"it has more than {_INSTRUCTION_BYTES:,} bytes")
-    return data
+def _wording(settings: Settings) -> Wording | None:
+    return read_wording(settings.instruction) if settings.instruction else None
 
 
 def _limits(settings: Settings, method: Method) -> Limits:

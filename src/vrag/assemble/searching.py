@@ -119,8 +119,12 @@ def open_searcher(
     return parts.searcher({name: parts.engine(collection) for name, collection in collections.items()})
 
 
-def open_client(settings: Settings) -> SearchClient:
+def open_client(settings: Settings, kind: type[SearchClient] | None = None) -> SearchClient:
     """A search server, in place of a collection.
+
+    Args:
+        settings: Its address, its token, and where its pictures lie.
+        kind: The class of the client, where it is not `SearchClient` itself.
 
     Raises:
         ServerError: If its address cannot be one.
@@ -129,7 +133,7 @@ def open_client(settings: Settings) -> SearchClient:
     from vrag.search.client import SearchClient
 
     root = Path(settings.image_root) if settings.image_root else None
-    return SearchClient(settings.search_url, token=settings.key("search_key"), image_root=root)
+    return (kind or SearchClient)(settings.search_url, token=settings.key("search_key"), image_root=root)
 
 
 def _rankings(settings: Settings) -> tuple[Ranking, ...]:

@@ -62,6 +62,8 @@ class ThinkingSwitch(StrEnum):
     """`enable_thinking` in the request itself: DashScope."""
     TEMPLATE = "template"
     """`chat_template_kwargs.enable_thinking`: vLLM and SGLang with models of the Qwen3 family."""
+    BOTH = "both"
+    """Both fields, for a server that ignores the one it does not know."""
     EFFORT = "effort"
     """`reasoning_effort`, `medium` or `none`: OpenAI, Gemini, Ollama."""
     REASONING = "reasoning"

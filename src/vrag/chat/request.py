@@ -94,9 +94,10 @@ def _thinking(options: ChatOptions) -> dict[str, Any]:
     match options.thinking_switch:
         case ThinkingSwitch.TOP:
             return switch
-        case ThinkingSwitch.TEMPLATE:
+        case ThinkingSwitch.TEMPLATE | ThinkingSwitch.BOTH:
             given: Mapping[str, Any] = options.extra.get("chat_template_kwargs") or {}
-            return {"chat_template_kwargs": {**given, **switch}}
+            top = switch if options.thinking_switch is ThinkingSwitch.BOTH else {}
+            return {**top, "chat_template_kwargs": {**given, **switch}}
         case ThinkingSwitch.EFFORT:
             return {"reasoning_effort": "medium" if options.thinking else "none"}
         case ThinkingSwitch.REASONING:

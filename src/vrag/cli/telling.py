@@ -55,6 +55,9 @@ class Teller:
                 self._reply, self._repairs = event.reply, event.repairs
             case e.SearchReturned():
                 self._found = event
+                _tell_left_out(event.damaged)
+            case e.ActionReturned():
+                _tell_left_out(event.damaged)
             case e.ImageShown() | e.PassageShown():
                 self._found = None
             case e.InvalidAction():
@@ -92,10 +95,15 @@ def _tell_refused(step: int, reason: str, reply: str) -> None:
     say("   ", (f"“{plain(reply, REPLY)}”" if reply.strip() else "The reply was empty.", "dim"))
 
 
+def _tell_left_out(reasons: Sequence[str]) -> None:
+    """Prints what was found and is not shown, or not as a whole."""
+    for reason in reasons:
+        say("   left out ", (plain(reason, QUERY), "yellow"))
+
+
 def _tell_nothing_shown(found: SearchReturned) -> None:
-    fault = f" {plain(found.damaged[0], QUERY)}" if found.damaged else ""
     hits = f"{len(found.hits)} hit{'' if len(found.hits) == 1 else 's'}, nothing new to show."
-    say("   found   ", (f"{hits}{fault}", "yellow"))
+    say("   found   ", (hits, "yellow"))
 
 
 def _tell_event(event: Event, lead: Callable[[int], tuple[str, str]]) -> None:

@@ -1,6 +1,7 @@
 """The seeds' Python names and shapes, thin over the real API."""
 
-from vrag.compat.agents import VRAG, VimRAG
+from vrag.compat.agents import VRAG
 from vrag.compat.search_engine import SearchEngine
+from vrag.compat.vimrag import VimRAG
 
 __all__ = ["VRAG", "SearchEngine", "VimRAG"]

@@ -1,26 +1,22 @@
-"""The agents under their old names, thin over the real API.
+"""The class `VRAG` of the seeds, thin over the real API, and what it shares with `VimRAG`.
 
 Both ask a served model and a search server, and yield what the demos of the reference show.
 """
 
 from __future__ import annotations
 
+import re
 import weakref
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
-from vrag.agent.actions import ABSTENTION, parse
 from vrag.agent.events import (
     AnswerGiven,
     CropRequested,
-    GraphChanged,
     ImageShown,
-    InvalidAction,
-    MemoryUpdated,
     ModelCalled,
     RunFailed,
     SearchRequested,
-    SearchReturned,
     StopReason,
     ThoughtGiven,
 )
@@ -28,40 +24,46 @@ from vrag.agent.loop import Agent
 from vrag.assemble import open_agent, open_client
 from vrag.errors import ModelError, SearchError, VragError
 from vrag.geometry import Box, Size, Space, View, draw_view
+from vrag.search.client import SearchClient
 from vrag.settings import load_settings
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterator, Mapping
+    from collections.abc import Generator
 
     from PIL.Image import Image
 
-    from vrag.agent.events import Event
+    from vrag.settings import Settings, SettingsReport
 
-__all__ = ["VRAG", "VimRAG"]
+__all__ = ["VRAG", "failure_of", "open_seed_agent", "read_settings", "with_steps"]
 
 MODEL = "Qwen/Qwen2.5-VL-7B-Instruct"
-"""What the reference's VRAG has its model served as."""
+"""The name under which the reference has the model of VRAG served."""
 _PURPLE = (160, 32, 240)
 """The colour of the box on a page that was cropped."""
+_THINK = re.compile(r"<think>(.*?)</think>", re.DOTALL)
+_ACTION = re.compile(r"<(search|select|bbox|answer)\b[^<>]*>(.*?)</\1\s*>", re.DOTALL | re.IGNORECASE)
 Step = tuple[str, Any, Any]
 
 
 class VRAG:
-    """The agent of one conversation. What it is asked to do is set by attributes and arguments alone.
+    """The agent of one conversation, configured by attributes and arguments alone.
+
+    `max_steps` is the number of actions before the answer is demanded, as in the reference: a run makes
+    one model call more.
 
     Args:
-        base_url: Of the model's server.
-        search_url: Of the search server.
-        generator: Whether `run` yields what happens; else it gives the answer alone.
-        api_key: For the model's server.
-        model_name: What it has the model as.
-        image_root: Where the pictures lie, if the search server is the reference's, which names paths.
+        base_url: Address of the model's server.
+        search_url: Address of the search server.
+        generator: Whether `run` yields every step; otherwise it returns the text of the answer.
+        api_key: Key for the model's server; None for the one of the settings.
+        model_name: Name of the model on that server.
+        image_root: Folder of the pictures, if the search server is the reference's, which names paths.
             None for the setting.
         profile: Family of the model; by its name where it is known.
 
     Raises:
         SettingsError: If an address or the profile cannot be used.
-        ServerError: If the address of the search server cannot be one.
+        ServerError: If the address of the search server is none.
     """
 
     def __init__(
@@ -69,7 +71,7 @@ class VRAG:
         base_url: str = "http://0.0.0.0:8002/v1",
         search_url: str = "http://0.0.0.0:8001/search",
         generator: bool = True,
-        api_key: str = "EMPTY",
+        api_key: str | None = "EMPTY",
         *,
         model_name: str = MODEL,
         image_root: str | None = None,
@@ -77,18 +79,20 @@ class VRAG:
     ) -> None:
         self.max_steps = 10
         self.generator = generator
-        self._agent = _agent(
-            self, "vrag", base_url, search_url, model_name, api_key, image_root, profile=profile
+        report = read_settings(
+            "vrag", base_url, search_url, model_name, api_key, image_root=image_root, profile=profile
         )
+        self._agent = open_seed_agent(self, report.settings, SearchClient)
 
     def run(self, question: str) -> Generator[Step, None, Step] | str:
         """Answers a question.
 
         Returns:
-            With `generator`, what yields `("think", text, raw)`, `("search", query, raw)`,
-            `("search_image", picture as shown, page in full)`, `("bbox", text, raw)` and
-            `("crop_image", crop as shown, page with the box drawn)`, `raw` being the reply as it came, and
-            returns `("answer", text, raw)`. Else the text of the answer; "" when there is none.
+            With `generator`, a generator of `("think", text, tag)`, `("search", query, tag)`,
+            `("search_image", page as shown, tag)`, `("bbox", text, tag)` and
+            `("crop_image", crop as shown, picture with the box drawn)`, `tag` being the part of the reply
+            that holds the text with the tags around it; it returns `("answer", text, tag)`.
+            Otherwise the text of the answer; "" when there is none.
 
         Raises:
             ModelError, SearchError: If the model or the search fails.
@@ -97,161 +101,109 @@ class VRAG:
         return steps if self.generator else _returned(steps)[1]
 
     def _steps(self, question: str) -> Generator[Step, None, Step]:
-        agent = _with_steps(self._agent, self.max_steps)
+        agent = with_steps(self._agent, self.max_steps + 1)
         pictures = _Pictures(agent)
-        raw = ""
+        reply, tag = "", ""
         for event in agent.stream(question, save=pictures.save):
             match event:
                 case ModelCalled():
-                    raw = event.reply[: event.executed]
+                    reply = event.reply[: event.executed]
+                    tag = _action(reply)
                 case ThoughtGiven():
-                    yield "think", event.text, raw
+                    yield _thought(reply, event.text)
                 case SearchRequested():
-                    yield "search", event.query, raw
+                    yield "search", event.query, tag
                 case CropRequested():
-                    sides = ", ".join(f"{side:g}" for side in event.box)
-                    yield "bbox", f"[{sides}]", raw
+                    yield "bbox", _text_of(tag), tag
                 case ImageShown() if event.crop:
-                    yield "crop_image", pictures.of(event), pictures.page(event, boxed=True)
+                    yield "crop_image", pictures.of(event), pictures.boxed(event)
                 case ImageShown():
-                    yield "search_image", pictures.of(event), pictures.page(event)
+                    yield "search_image", pictures.of(event), tag
                 case AnswerGiven():
-                    return "answer", _text(event, raw), raw
+                    return "answer", _answer(event, tag), tag if _is_answer(event) else ""
                 case RunFailed():
-                    raise _failure(event)
+                    raise failure_of(event)
                 case _:
                     pass
         raise AssertionError("a run ended without an end")  # pragma: no cover
 
 
-class VimRAG:
-    """The agent with a memory graph.
-
-    Args:
-        base_url: Of the model's server.
-        search_url: Of the search server.
-        model_name: What it has the model as.
-        api_key: For the model's server.
-        enable_thinking: Whether the model thinks apart from its reply, as DashScope switches it.
-        max_steps: Model calls at most.
-        top_k: Results of a search.
-        image_root: Where the pictures lie, if the search server is the reference's, which names paths.
-            None for the setting.
-        profile: Family of the model; by its name where it is known.
-
-    Raises:
-        SettingsError: If an address or the profile cannot be used.
-        ServerError: If the address of the search server cannot be one.
-    """
-
-    def __init__(  # noqa: PLR0913 - those of the seeds and four more
-        self,
-        base_url: str = "https://dashscope.aliyuncs.com/compatible-mode/v1",
-        search_url: str = "http://localhost:8001/search",
-        model_name: str = "qwen3.5-plus",
-        api_key: str | None = None,
-        enable_thinking: bool = False,
-        *,
-        max_steps: int = 20,
-        top_k: int = 3,
-        image_root: str | None = None,
-        profile: str | None = None,
-    ) -> None:
-        self.max_steps = max_steps
-        more: dict[str, Any] = {"thinking": "on" if enable_thinking else "off", "hits": top_k}
-        self._agent = _agent(
-            self, "vimrag", base_url, search_url, model_name, api_key, image_root, profile=profile, **more
-        )
-
-    def run(self, sample: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-        """Answers `sample["query"]`.
-
-        Yields:
-            `{"event": …, "content": …}`: `think` (text), `search` (query), `search_result` (file names),
-            `memory` (what is shown from memory), `graph` (nodes), `invalid` (reason), at the end
-            `answer` (text, with `evidence`) or `error` (message).
-        """
-        agent = _with_steps(self._agent, self.max_steps)
-        raw = ""
-        for event in agent.stream(str(sample["query"])):
-            if isinstance(event, ModelCalled):
-                raw = event.reply[: event.executed]
-            elif (told := _told(event, raw)) is not None:
-                yield told
-
-
-def _told(event: Event, raw: str) -> dict[str, Any] | None:  # noqa: PLR0911 - one flat case per event
-    """An event as a page of the demo takes it; None for one that it does not show."""
-    match event:
-        case ThoughtGiven():
-            return {"event": "think", "content": event.text}
-        case SearchRequested():
-            return {"event": "search", "content": event.query, "node": event.node}
-        case SearchReturned():
-            names = [f"{hit.document_name}_{hit.ordinal}" for hit in event.hits]
-            return {"event": "search_result", "content": names}
-        case MemoryUpdated():
-            kept = [entry.model_dump(mode="json") for entry in event.kept]
-            return {"event": "memory", "content": kept, "tokens": event.tokens, "budget": event.budget}
-        case GraphChanged():
-            return {"event": "graph", "content": event.model_dump(mode="json")["graph"]["nodes"]}
-        case InvalidAction():
-            return {"event": "invalid", "content": event.reason}
-        case AnswerGiven():
-            evidence = [one.model_dump(mode="json") for one in event.evidence]
-            return {"event": "answer", "content": _text(event, raw), "evidence": evidence}
-        case RunFailed():
-            return {"event": "error", "content": event.message}
-        case _:
-            return None
-
-
-def _agent(
-    owner: object,
+def read_settings(
     method: Literal["vrag", "vimrag"],
     base_url: str,
     search_url: str,
     model: str,
     api_key: str | None,
-    image_root: str | None,
-    *,
-    profile: str | None,
     **more: Any,  # noqa: ANN401 - settings
-) -> Agent:
-    """The agent that a signature of the seeds describes; all else is as the settings say.
+) -> SettingsReport:
+    """The settings that a signature of the seeds describes; all else is as the user's settings say.
 
-    What it holds of the search server is given back with its owner: the seeds have nothing to close.
+    Raises:
+        SettingsError: If a value cannot be used.
     """
-    settings = load_settings(
+    return load_settings(
         agent=method,
         base_url=base_url,
         model=model,
         model_key=api_key,
         search_url=search_url,
-        image_root=image_root,
-        profile=profile,
         **more,
-    ).settings
-    client = open_client(settings)
+    )
+
+
+def open_seed_agent(owner: object, settings: Settings, kind: type[SearchClient]) -> Agent:
+    """The agent that the settings describe, over a search server.
+
+    Args:
+        owner: The connections are closed when it is gone: the classes of the seeds have no `close`.
+        settings: How it answers.
+        kind: The class of the client of the search server.
+
+    Raises:
+        SettingsError, ServerError: If the settings do not fit each other.
+    """
+    client = open_client(settings, kind)
     weakref.finalize(owner, client.close)
     return open_agent(settings, client)
 
 
-def _with_steps(agent: Agent, steps: int) -> Agent:
+def with_steps(agent: Agent, steps: int) -> Agent:
+    """The same agent with so many model calls at most."""
     assert agent.limits is not None
     return replace(agent, limits=agent.limits.model_copy(update={"steps": steps}))
 
 
-def _text(event: AnswerGiven, raw: str) -> str:
-    """The answer; of an abstention how the model put it, and "" where there is none."""
-    if event.text is not None or event.stop_reason is not StopReason.ABSTAINED:
-        return event.text or ""
-    action = parse(raw).action
-    return getattr(action, "text", ABSTENTION)
-
-
-def _failure(event: RunFailed) -> VragError:
+def failure_of(event: RunFailed) -> VragError:
+    """The error that a failed run stands for."""
     return (SearchError if event.stop_reason is StopReason.SEARCH_ERROR else ModelError)(event.message)
+
+
+def _thought(reply: str, text: str) -> Step:
+    """The thought as it stands in the reply; as the grammar read it where its tags are not complete."""
+    found = _THINK.search(reply)
+    return ("think", found[1], found[0]) if found else ("think", text, text)
+
+
+def _action(reply: str) -> str:
+    """The last complete action in the executed part of a reply, with its tags; "" without one."""
+    found = list(_ACTION.finditer(_THINK.sub("", reply)))
+    return found[-1][0] if found else ""
+
+
+def _text_of(tag: str) -> str:
+    found = _ACTION.fullmatch(tag)
+    return found[2].strip() if found else ""
+
+
+def _is_answer(event: AnswerGiven) -> bool:
+    return event.text is not None or event.stop_reason is StopReason.ABSTAINED
+
+
+def _answer(event: AnswerGiven, tag: str) -> str:
+    """The answer; of an abstention the model's own words; "" where there is none."""
+    if event.text is not None:
+        return event.text
+    return _text_of(tag) if event.stop_reason is StopReason.ABSTAINED else ""
 
 
 def _returned(steps: Generator[Step, None, Step]) -> Step:
@@ -275,7 +227,7 @@ class _Pictures:
             self._files[name] = data
 
     def of(self, event: ImageShown) -> Image:
-        """As the model was shown it."""
+        """The picture as the model was shown it."""
         import io
 
         from PIL import Image
@@ -284,13 +236,11 @@ class _Pictures:
             image.load()
             return image
 
-    def page(self, event: ImageShown, *, boxed: bool = False) -> Image:
-        """The page it was taken from: in full, or at the size of the model's with the box drawn."""
+    def boxed(self, event: ImageShown) -> Image:
+        """The page of a crop at the size that the model is shown pages, with the box drawn."""
         from PIL import ImageDraw
 
         page = self._environment.searcher.image(event.item)
-        if not boxed:
-            return page
         size = Size(*page.size)
         view = View.whole(size, self._environment.profile.shown_size(size))
         drawn = draw_view(page, view)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from vrag.agent.actions import Crop, parse, render
 from vrag.agent.environment import encode_jpeg
 from vrag.agent.events import ModelCalled
-from vrag.agent.prompts import worded
+from vrag.agent.prompts import with_question, worded
 from vrag.distill.telling import box_sides
 from vrag.distill.walk import view_of, walk
 from vrag.errors import SampleError
@@ -108,7 +108,7 @@ class _Told:
         if message["role"] != "user" or any("attached" in part for part in parts):
             raise SampleError(f"The run {self.run.id} is not a conversation about pages alone.")
         if first and self.source != self.target:
-            parts = [{"text": self._instruction()}, *parts[1:]]
+            parts = self._opening(parts)
         return _joined(parts)
 
     def reply(self, event: ModelCalled, cropped: ImageShown | None) -> str:
@@ -155,9 +155,14 @@ class _Told:
         region = view_of(image).region
         return self.target.shown_size(Size(int(region.width), int(region.height)))
 
-    def _instruction(self) -> str:
-        own = self.run.started.settings.instruction or self.target.instruction
-        return worded(own, self.target.prompt, actions="", profile=self.target)
+    def _opening(self, parts: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        """The first message in the words of the target: its instruction, and the question as it was told."""
+        started = self.run.started
+        own = started.settings.instruction or self.target.instruction
+        instruction = worded(own, self.target.prompt, actions="", profile=self.target)
+        if (whole := with_question(instruction, started.question)) is not None:
+            return [{"text": whole}]
+        return [{"text": instruction}, *parts[1:]]
 
     def _file(self, sha256: str, suffix: str) -> bytes:
         """A file of the run, checked against its name."""

@@ -29,6 +29,7 @@ from vrag.search.wire import (
     OlderResponse,
     SearchRequest,
     SearchResponse,
+    SearchResult,
     ServerInfo,
     TextEntry,
     VideoEntry,
@@ -47,6 +48,7 @@ if TYPE_CHECKING:
     from vrag.corpus.video import Frame
     from vrag.geometry import Size
     from vrag.search.connection import Answer
+    from vrag.search.wire import ImageFile
     from vrag.types import Item, Query
 
 __all__ = ["SearchClient"]
@@ -57,6 +59,7 @@ _IMAGE_PIXELS = 100_000_000
 _CLIP_BYTES = 256 * 1024 * 1024
 _INFO_BYTES = 64 * 1024
 _ID = re.compile(ID_PATTERN)
+_NO_RESULT = SearchResult(score=[], indice=[], data=[])
 _NAMES_ONLY = "For a server that names files and no ids: --image-root DIR, the directory that holds them."
 
 
@@ -144,11 +147,27 @@ class SearchClient:
             ServerError: If the server cannot be reached, or its answer not be used.
         """
         check_search(queries, top_k)
-        found: list[list[Hit]] = [[] for _ in queries]
+        return [
+            [
+                self._hit(entry, score, row, rank)
+                for rank, (entry, score, row) in enumerate(
+                    zip(result.data, result.score, result.indice, strict=True), 1
+                )
+            ]
+            for result in self.results(queries, top_k)
+        ]
+
+    def results(self, queries: Sequence[Query], top_k: int) -> list[SearchResult]:
+        """The same as `search`, with the entries as the server sent them: paths, addresses, texts.
+
+        Raises:
+            SearchError, ServerError: As `search` does.
+        """
+        found = [_NO_RESULT] * len(queries)
         for places in _together(queries, max(1, min(MAX_QUERIES, MAX_HITS // top_k))):
-            hits = self._search([queries[place] for place in places], top_k)
-            for place, its in zip(places, hits, strict=True):
-                found[place] = its
+            results = self._search([queries[place] for place in places], top_k)
+            for place, result in zip(places, results, strict=True):
+                found[place] = result
         return found
 
     def item(self, id: str) -> Item:
@@ -222,11 +241,11 @@ class SearchClient:
             )
         return self._connection.parsed(answer, ServerInfo)
 
-    def _search(self, queries: Sequence[Query], top_k: int) -> list[list[Hit]]:
+    def _search(self, queries: Sequence[Query], top_k: int) -> list[SearchResult]:
         """Of queries with the same filters."""
         first = queries[0]
         if first.corpora is not None and not first.corpora:
-            return [[] for _ in queries]
+            return [_NO_RESULT] * len(queries)
         asked = _request(queries, top_k)
         body = asked.model_dump_json(exclude_defaults=True).encode()
         answer = self._connection.ask("POST", "/search", _JSON_BYTES, content=body)
@@ -238,17 +257,9 @@ class SearchClient:
         for result in response.results:
             if not len(result.score) == len(result.indice) == len(result.data) <= top_k:
                 raise self._connection.unusable("its lists are too long, or not of one length")
-        return [
-            [
-                self._hit(entry, score, row, rank)
-                for rank, (entry, score, row) in enumerate(
-                    zip(result.data, result.score, result.indice, strict=True), 1
-                )
-            ]
-            for result in response.results
-        ]
+        return response.results
 
-    def _search_older(self, queries: Sequence[Query], top_k: int) -> list[list[Hit]]:
+    def _search_older(self, queries: Sequence[Query], top_k: int) -> list[SearchResult]:
         """By the older shape: pictures without scores, ten at most; the score of a hit is 1 / its rank."""
         first = queries[0]
         if (first.documents, first.kinds, first.corpora) != (None, None, None):
@@ -258,11 +269,7 @@ class SearchClient:
         lists = self._connection.parsed(answer, OlderResponse).root
         if len(lists) != len(queries):
             raise self._connection.unusable(f"{len(queries)} queries, {len(lists)} results")
-        entries = [[ImageEntry(type="image", file_path=one.image_file) for one in its] for its in lists]
-        return [
-            [self._hit(entry, 1 / rank, -1, rank) for rank, entry in enumerate(its[:top_k], 1)]
-            for its in entries
-        ]
+        return [_as_result(files[:top_k]) for files in lists]
 
     def _hit(self, entry: ImageEntry | VideoEntry | TextEntry, score: float, row: int, rank: int) -> Hit:
         hit = _hit(entry, score, row, rank)
@@ -285,6 +292,14 @@ class SearchClient:
             raise SearchError(problem.detail, problem.hint)
         self._connection.check(answer)
         return answer
+
+
+def _as_result(files: Sequence[ImageFile]) -> SearchResult:
+    return SearchResult(
+        score=[1 / rank for rank in range(1, len(files) + 1)],
+        indice=[-1] * len(files),
+        data=[ImageEntry(type="image", file_path=file.image_file) for file in files],
+    )
 
 
 def _request(queries: Sequence[Query], top_k: int) -> SearchRequest:

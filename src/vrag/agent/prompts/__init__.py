@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from vrag.profiles import Profile
 
-__all__ = ["box_words", "prompt", "prompt_in", "texts", "worded"]
+__all__ = ["box_words", "prompt", "prompt_in", "texts", "with_question", "worded"]
 
+_QUESTION = "{question}"
+"""Where the instructions of released checkpoints have the question."""
 _PLACE = re.compile(r"\$(actions|box)\b")
 
 
@@ -54,6 +56,15 @@ def worded(own: str | None, file: str, *, actions: str, profile: Profile) -> str
     filled = _PLACE.sub(lambda place: values[place[1]], own)
     placed = any(place[1] == "actions" for place in _PLACE.finditer(own))
     return filled if placed or not actions else f"{filled.rstrip()}\n{actions}"
+
+
+def with_question(instruction: str, question: str) -> str | None:
+    """An instruction with the question in its place; None where it has none for it.
+
+    >>> with_question("Answer briefly. Question: {question}", "How many?")
+    'Answer briefly. Question: How many?'
+    """
+    return instruction.replace(_QUESTION, question) if _QUESTION in instruction else None
 
 
 def texts(*, without: tuple[str, ...] = ()) -> list[str]:

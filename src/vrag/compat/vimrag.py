@@ -1,0 +1,421 @@
+"""The class `VimRAG` of the seeds, thin over the real API: the agent with a memory graph.
+
+Its arguments, its events and their order, and the `sample` of an answer are those of the reference's public
+demo. What ours adds are further keys: `left_out` (what there was no room for), and `evidence`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import aclosing
+from dataclasses import dataclass, field, replace
+from queue import SimpleQueue
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+from pydantic import ValidationError
+
+from vrag.agent.events import (
+    AnswerGiven,
+    GraphChanged,
+    InvalidAction,
+    MemoryUpdated,
+    ModelCalled,
+    RunFailed,
+    SearchRequested,
+    SearchReturned,
+    StopReason,
+)
+from vrag.agent.graph import Graph, NodeKind
+from vrag.agent.memory import MemoryOptions
+from vrag.agent.policies.chat import ChatPolicy
+from vrag.assemble import chat_options, open_chat
+from vrag.chat import ChatDelta, ChatOptions
+from vrag.compat.agents import open_seed_agent, read_settings, with_steps
+from vrag.errors import SettingsError
+from vrag.search.client import SearchClient
+from vrag.settings import is_dashscope
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Callable, Generator, Iterator, MutableMapping, Sequence
+
+    from vrag.agent.events import Event
+    from vrag.agent.graph import Node
+    from vrag.agent.loop import Agent
+    from vrag.agent.policy import Policy
+    from vrag.chat import ChatMessage, ChatModel, ChatReply, ChatRetry
+    from vrag.search.wire import SearchResult
+    from vrag.settings import SettingsReport
+    from vrag.types import Query
+
+__all__ = ["VimRAG"]
+
+_FRAMES = 32
+"""Frames of a clip at most, as in the reference."""
+_SERVER_OPTIONS = ChatOptions()
+_OUT_OF_STEPS = "The run reached its last step without an answer."
+
+
+class VimRAG:
+    """The agent with a memory graph.
+
+    Args:
+        base_url: Address of the model's server.
+        search_url: Address of the search server.
+        model_name: Name of the model on that server.
+        api_key: Key for the model's server; None for the one of the settings.
+        max_pixels_image: Pixels of a picture at most.
+        max_pixels_video: Pixels of a frame of a video at most.
+        memory_buffer_pixels: Pixels of all that is shown from memory.
+        search_top_k: Results of a search.
+        max_mem_steps: Model calls at most.
+        enable_thinking: Whether the model thinks apart from its reply.
+        max_steps: The same as `max_mem_steps`, which it replaces where it is given.
+        top_k: The same as `search_top_k`, which it replaces where it is given.
+        image_root: Folder of the pictures, if the search server is the reference's, which names paths.
+            None for the setting.
+        profile: Family of the model; by its name where it is known.
+
+    Raises:
+        SettingsError: If a value cannot be used.
+        ServerError: If the address of the search server is none.
+    """
+
+    def __init__(  # noqa: PLR0913, PLR0917 - the signature of the reference, and four more
+        self,
+        base_url: str = "https://dashscope.aliyuncs.com/compatible-mode/v1",
+        search_url: str = "http://localhost:8001/search",
+        model_name: str = "qwen3.5-plus",
+        api_key: str | None = "EMPTY",
+        max_pixels_image: int = 1003520,
+        max_pixels_video: int = 401408,
+        memory_buffer_pixels: int = 2007040,
+        search_top_k: int = 3,
+        max_mem_steps: int = 20,
+        enable_thinking: bool = True,
+        *,
+        max_steps: int | None = None,
+        top_k: int | None = None,
+        image_root: str | None = None,
+        profile: str | None = None,
+    ) -> None:
+        if isinstance(max_pixels_image, bool):  # our own releases before had enable_thinking in this place
+            raise SettingsError(
+                "max_pixels_image is a number of pixels.", "Name the argument: enable_thinking=True."
+            )
+        self.max_mem_steps = max_mem_steps if max_steps is None else max_steps
+        report = read_settings(
+            "vimrag",
+            base_url,
+            search_url,
+            model_name,
+            api_key,
+            image_root=image_root,
+            profile=profile,
+            thinking="on" if enable_thinking else "off",
+            hits=search_top_k if top_k is None else top_k,
+        )
+        self._report = _with_template_switch(report)
+        opened = open_seed_agent(self, self._report.settings, _Client)
+        pixels = _Pixels(max_pixels_image, max_pixels_video, memory_buffer_pixels)
+        self._agent = _with_pixels(opened, pixels, self._report)
+
+    @property
+    def max_steps(self) -> int:
+        """The same as `max_mem_steps`."""
+        return self.max_mem_steps
+
+    @max_steps.setter
+    def max_steps(self, steps: int) -> None:
+        self.max_mem_steps = steps
+
+    def run(self, sample: MutableMapping[str, Any]) -> Generator[dict[str, Any]]:
+        """Answers `sample["query"]`.
+
+        Args:
+            sample: When the answer comes it also gets `trajectory` (a list of conversations, one for each
+                time the context was rebuilt), `search_results`, `graph` (a list of nodes), `generate` (the
+                answer) and `generate_times` (calls before the answer that were carried out).
+
+        Yields:
+            One dictionary for each event: `think` and `content` with a chunk of the reply as `content`, as it
+            is written; `search` with `query` and `node_id`; `search_done` with `results`; `memorize` with
+            `summary`; `answer` with `content`, `sample` and `evidence`. `error` with `content`: a reply that
+            was not carried out, after which the run goes on, or a failure that ended it. `max_steps` with
+            `content`. `search_done` and `memorize` have `left_out`: sentences about what there was no room
+            for.
+        """
+        parts: SimpleQueue[_Part] = SimpleQueue()
+        agent = replace(with_steps(self._agent, self.max_mem_steps), policy=self._policy(parts.put))
+        client = agent.environment.searcher
+        assert isinstance(client, _Client)
+        account = _Account(sample, client)
+        for part in _running(agent, str(sample["query"]), account.keep, parts):
+            yield from account.of(part)
+
+    def _policy(self, hear: Callable[[_Part], None]) -> Policy:
+        """The policy of one run, whose chunks are heard; that of a model in this process is not."""
+        if not isinstance(self._agent.policy, ChatPolicy):
+            return self._agent.policy
+        settings, environment = self._report.settings, self._agent.environment
+        options = chat_options(settings, environment.profile, environment.extensions)
+        return ChatPolicy(_HeardModel(open_chat(settings), hear), options, self._agent.policy.name)
+
+
+@dataclass(frozen=True, slots=True)
+class _Pixels:
+    """The limits of the reference, in pixels."""
+
+    image: int
+    frame: int
+    memory: int
+
+
+def _with_template_switch(report: SettingsReport) -> SettingsReport:
+    """Thinking is switched as the reference does it, unless the user says how.
+
+    DashScope documents a switch of its own, so that it gets both.
+    """
+    if report.origins["thinking_switch"] != "default":
+        return report
+    switch = "both" if is_dashscope(report.settings.base_url) else "template"
+    return replace(report, settings=report.settings.model_copy(update={"thinking_switch": switch}))
+
+
+def _with_pixels(agent: Agent, pixels: _Pixels, report: SettingsReport) -> Agent:
+    """The agent with the limits of the reference, which has none for all results of a search together."""
+    area = agent.environment.profile.factor**2
+    largest = max(pixels.image, _FRAMES * pixels.frame)
+    fresh = max(report.settings.fresh_tokens, agent.environment.options.hits * largest // area)
+    method: Any = agent.method
+    values = {
+        "image_pixels": pixels.image,
+        "frame_pixels": pixels.frame,
+        "tokens": pixels.memory // area,
+        "frames": _FRAMES,
+        "fresh_tokens": fresh
+        if report.origins["fresh_tokens"] == "default"
+        else report.settings.fresh_tokens,
+    }
+    try:
+        memory = MemoryOptions.model_validate({**method.memory.model_dump(), **values})
+    except ValidationError as error:
+        fault = error.errors()[0]
+        raise SettingsError(f"{fault['loc'][0]} cannot be used: {fault['msg']}.") from None
+    return replace(agent, method=replace(method, memory=memory))
+
+
+class _Client(SearchClient):
+    """A client that keeps the latest results of every query as the server sent them."""
+
+    received: dict[str, SearchResult]
+
+    def results(self, queries: Sequence[Query], top_k: int) -> list[SearchResult]:
+        """As of the base class."""
+        found = super().results(queries, top_k)
+        sent = {query.text: result for query, result in zip(queries, found, strict=True)}
+        self.received = getattr(self, "received", {}) | sent
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Chunk:
+    """A piece of a reply as it is written."""
+
+    event: Literal["think", "content"]
+    text: str
+
+
+class _HeardModel:
+    """A served model whose chunks are heard as they come."""
+
+    def __init__(self, model: ChatModel, hear: Callable[[_Part], None]) -> None:
+        self._model = model
+        self._hear = hear
+
+    @property
+    def name(self) -> str:
+        """As of the model."""
+        return self._model.name
+
+    async def stream(
+        self, messages: Sequence[ChatMessage], options: ChatOptions = _SERVER_OPTIONS
+    ) -> AsyncGenerator[ChatDelta | ChatRetry | ChatReply, None]:
+        """As of the model."""
+        async with aclosing(self._model.stream(messages, options)) as parts:
+            async for part in parts:
+                if isinstance(part, ChatDelta) and part.text:
+                    self._hear(_Chunk("think" if part.thought else "content", part.text))
+                yield part
+
+    async def aclose(self) -> None:
+        """As of the model."""
+        await self._model.aclose()
+
+
+class _End:
+    """The run has ended: nothing more comes."""
+
+
+_Part: TypeAlias = "Event | _Chunk | _End"
+
+
+def _running(
+    agent: Agent, question: str, save: Callable[[str, bytes], None], parts: SimpleQueue[_Part]
+) -> Iterator[Event | _Chunk]:
+    """The events of a run and the chunks that are heard, in the order in which they come.
+
+    The run has a thread of its own, so that chunks are given out while the model writes. It is cancelled
+    when the generator is closed.
+
+    Args:
+        agent: Its policy puts chunks into `parts`.
+        question: What is asked.
+        save: Keeps the files that events name.
+        parts: Where chunks arrive.
+    """
+    cancel = asyncio.Event()
+
+    async def run() -> None:
+        try:
+            async for event in agent.astream(question, save=save, cancel=cancel):
+                parts.put(event)
+        finally:
+            parts.put(_End())
+            await agent.aclose()
+
+    with ThreadPoolExecutor(1, "vrag-run") as thread:
+        runner = thread.submit(asyncio.Runner).result()
+        loop = thread.submit(runner.get_loop).result()
+        running = thread.submit(runner.run, run())
+        try:
+            while not isinstance(part := parts.get(), _End):
+                yield part
+        finally:
+            loop.call_soon_threadsafe(cancel.set)
+            running.exception()
+            thread.submit(runner.close).result()
+        running.result()
+
+
+@dataclass(slots=True)
+class _Account:
+    """A run as the demo of the reference is told it."""
+
+    sample: MutableMapping[str, Any]
+    client: _Client
+    files: dict[str, bytes] = field(default_factory=dict[str, bytes])
+    """The messages and pictures of the run, by the names under which events have them."""
+    graph: Graph = field(default_factory=Graph)
+    trajectory: list[list[dict[str, Any]]] = field(default_factory=list[list[dict[str, Any]]])
+    found: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
+    query: str = ""
+    call: ModelCalled | None = None
+    heard: bool = False
+    """Whether a chunk of the reply proper has come since the last call."""
+    carried_out: int = 0
+    """Calls so far that were not refused."""
+
+    def keep(self, name: str, data: bytes) -> None:
+        """Keeps a file."""
+        self.files[name] = data
+
+    def of(self, part: Event | _Chunk) -> Iterator[dict[str, Any]]:
+        """What a part of the run is for the demo: an event, or nothing."""
+        match part:
+            case _Chunk(kind, text):
+                self.heard = self.heard or kind == "content"
+                yield {"event": kind, "content": text}
+            case ModelCalled():
+                if not self.heard:  # a model in this process, or a native tool call
+                    yield {"event": "content", "content": part.reply.rpartition("</think>")[2].lstrip()}
+                self.call, self.heard = part, False
+                self.carried_out += 1
+            case GraphChanged():
+                self.graph = part.graph
+            case _ if (event := self._event(part)) is not None:
+                yield event
+            case _:
+                pass
+
+    def _event(self, part: Event) -> dict[str, Any] | None:  # noqa: PLR0911 - one flat case per event
+        """The dictionary for an event of which there is one."""
+        match part:
+            case InvalidAction():
+                self.carried_out -= 1
+                return {"event": "error", "content": part.reason}
+            case SearchRequested() if self.graph.pending is None:  # it is refused otherwise
+                self.query = part.query
+                return {"event": "search", "query": part.query, "node_id": part.node}
+            case SearchReturned():
+                return self._searched(part)
+            case MemoryUpdated():
+                return self._memorized(part)
+            case AnswerGiven():
+                return self._ended(part)
+            case RunFailed():
+                return {"event": "error", "content": part.message}
+            case _:
+                return None
+
+    def _searched(self, event: SearchReturned) -> dict[str, Any]:
+        results = self.client.received[self.query].model_dump(mode="json", exclude_none=True)
+        self.found.append(results)
+        return {"event": "search_done", "results": results, "left_out": list(event.damaged)}
+
+    def _memorized(self, event: MemoryUpdated) -> dict[str, Any]:
+        self.trajectory.append(self._conversation())
+        summary = self.graph.node(event.node).summary
+        dropped = [f"{entry.node}, {entry.label}: {entry.reason}" for entry in event.dropped]
+        return {"event": "memorize", "summary": summary, "left_out": [*event.reports, *dropped]}
+
+    def _ended(self, event: AnswerGiven) -> dict[str, Any]:
+        if event.text is None and event.stop_reason is StopReason.OUT_OF_STEPS:
+            return {"event": "max_steps", "content": _OUT_OF_STEPS}
+        if event.text is None and event.stop_reason is not StopReason.ABSTAINED:
+            reason = event.stop_reason.replace("_", " ")
+            return {"event": "error", "content": f"The run ended without an answer: {reason}."}
+        text = event.text or self.graph.newest.query
+        self.trajectory.append(self._conversation())
+        self.sample.update(
+            trajectory=self.trajectory,
+            search_results=self.found,
+            graph=[_node(node) for node in self.graph.nodes],
+            generate=text,
+            generate_times=self.carried_out - 1,
+        )
+        evidence = [each.model_dump(mode="json") for each in event.evidence]
+        return {"event": "answer", "content": text, "sample": self.sample, "evidence": evidence}
+
+    def _conversation(self) -> list[dict[str, Any]]:
+        """The messages of the last call, and its reply."""
+        assert self.call is not None
+        messages = [self._message(json.loads(self.files[f"{name}.json"])) for name in self.call.messages]
+        return [*messages, {"role": "assistant", "content": self.call.reply}]
+
+    def _message(self, message: dict[str, Any]) -> dict[str, Any]:
+        parts = [self._content(part) for part in message["parts"]]
+        if message["role"] == "user":
+            return {"role": "user", "content": parts}
+        return {"role": message["role"], "content": "\n".join(part["text"] for part in parts)}
+
+    def _content(self, part: dict[str, Any]) -> dict[str, Any]:
+        if "text" in part:
+            return {"type": "text", "text": part["text"]}
+        jpeg = base64.b64encode(self.files[f"{part['picture']}.jpg"]).decode()
+        return {"type": "image", "image": f"data:image/jpeg;base64,{jpeg}"}
+
+
+def _node(node: Node) -> dict[str, Any]:
+    """A node of the graph in the shape of the reference."""
+    parents = list(node.parents)
+    match node.kind:
+        case NodeKind.ROOT:
+            return {"id": node.id, "name": "Question", "content": node.query}
+        case NodeKind.ANSWER:
+            return {"id": "answer", "parent_ids": parents}
+        case _:
+            summary = {"summary": node.summary} if node.summary else {}
+            return {"id": node.id, "parent_ids": parents, "query": node.query, **summary}
