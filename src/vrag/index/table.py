@@ -331,7 +331,7 @@ class Table:
                 return
             if manifest.data_bytes() > MAX_BYTES or self._copies.read(manifest) is not None:
                 return
-            rows = self._persistently(lambda: self._read(columns, None))
+            rows = self._persistently(lambda: self._read(columns, None, None))
             if self._shelf.manifest(self._name) == manifest and rows.version == manifest.version:
                 self._copies.write(manifest, rows.data)
 
