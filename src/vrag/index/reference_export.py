@@ -232,6 +232,71 @@ def _list_items(collection: Collection) -> tuple[list[str], list[_Exported]]:
     for row in rows:
         kind = ItemKind(row["kind"])
         stored = (row["clip_path"] if kind is ItemKind.CLIP else row["image"]) or ""
+        name = (
+            _file_name(row, stored, taken)
+            if kind is not ItemKind.PASSAGE
+            else documents[row["document"]].path
+        )
+        text = row["text"] if kind is ItemKind.PASSAGE else ""
+        items.append(_Exported(kind, text, row["uid"] or "", name, stored))
+    return [row["id"] for row in rows], items
+
+
+def _file_name(row: dict[str, Any], stored: str, taken: set[str]) -> str:
+    """`<stem>_<page from 1>.jpg`, as the reference names pages; `<stem>.jpg` of a picture.
+
+    Pages of a second document of the same name are told apart by its id.
+    """
+    stem, _, own = _UNSAFE.sub("_", row["document_name"]).rpartition(".")
+    stem = (stem or own).encode("utf-8", "replace")[:_STEM_BYTES].decode("utf-8", "ignore") or "_"
+    is_clip = row["kind"] == ItemKind.CLIP
+    page = "" if not is_clip and f".{own.lower()}" in _ONE_PAGE else f"_{row['ordinal']}"
+    suffix = Path(stored).suffix if is_clip else ".jpg"
+    name = f"{stem}{page}{suffix}"
+    if name in taken:
+        name = f"{stem}_{row['document'][:16]}{page}{suffix}"
+    taken.add(name)
+    return name
+
+
+def _write_faiss(collection: Collection, place: Path, target: Path, model: str) -> tuple[int, int]:
+    """Write index, list and description; returns how many items they have, and how many were left out."""
+    mark = collection.header.embedder
+    assert mark is not None
+    ids, items = _list_items(collection)
+    valid, vectors = _gathered(collection, ids, place, np.float32)
+    rows = np.flatnonzero(valid)
+    stem = model.replace("/", "_").replace("-", "_")
+    with (place / f"{stem}{INDEX_FILE}").open("wb") as file:
+        numbers = len(rows) * mark.dimension
+        header = (FLAT_IP, mark.dimension, len(rows), _FILLER, _FILLER, True, 0, numbers)
+        file.write(FLAT_HEADER.pack(*header))
+        for start in range(0, len(rows), _BLOCK):
+            file.write(np.ascontiguousarray(vectors[rows[start : start + _BLOCK]]).data)
+    with (place / f"{stem}{LIST_FILE}").open("w", encoding="utf-8") as lines:
+        for row in rows:
+            lines.write(json.dumps(_entry(collection, items[row], place, target)) + "\n")
+    described = {
+        "vector_dimension": mark.dimension,
+        "num_vectors": len(rows),
+        "model_name": model,
+        "date_created": time.strftime("%Y-%m-%d-%H-%M-%S"),
+    }
+    (place / f"{stem}{META_FILE}").write_text(json.dumps(described, indent=4), encoding="utf-8")
+    _remove_gathered(place)
+    return len(rows), len(ids) - len(rows)
+
+
+def _write_nodes(collection: Collection, place: Path, target: Path, model: str) -> tuple[int, int]:  # noqa: ARG001
+    """Write one node for each item that has vectors; returns as `_write_faiss`."""
+    ids, items = _list_items(collection)
+    lengths, vectors = _gathered(collection, ids, place, np.float16)
+    starts = np.fromfile(place / STARTS, np.int64)
+    rows = np.flatnonzero(lengths)
+    for row in rows:
+        item, start = items[row], int(starts[row])
+        entry = _entry(collection, item, place, target)
+        node = _node(entry, vectors[start : start + int(lengths[row])])
         name = _UNSAFE.sub("_", Path(item.name).stem)
         if item.kind is ItemKind.PASSAGE or (place / f"{name}.node").exists():
             name = f"{name}_{row}"
