@@ -6,6 +6,7 @@ Each has one layer of language model and one of vision, the published vocabulary
 
 from __future__ import annotations
 
+import shutil
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -129,3 +130,4 @@ def test_batches_of_pictures_and_texts_in_bfloat16(
     alone = np.atleast_2d(embedder.embed_queries(TEXTS[:1])[0])
     again = np.atleast_2d(vectors[-2])
     assert (alone * again).sum(axis=1).min() > 0.98, "a vector depends on its batch beyond rounding"
+    shutil.rmtree(tmp_path)  # a gigabyte, which pytest would keep
