@@ -161,7 +161,7 @@ class TestComingFromTheReference:
         "vrag data select": "tests/distill",
         "vrag data export-sft": "tests/distill",
         "vrag eval prepare": "tests/evaluation/test_preparing.py",
-        "vrag index export": "tests/index",
+        "vrag config fetch-instruction": "tests/test_instructions.py",
         "pip install": "requirements.txt",
         "python3 -m venv": "run_demo.sh",
     }

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from vrag.assemble import Workbench
     from vrag.settings import Settings, SettingsReport
 
-__all__ = ["ask"]
+__all__ = ["answer_question", "ask"]
 
 ANSWERED, FAILED, ABSTAINED = 0, 1, 3
 
@@ -94,11 +94,6 @@ def ask(
 
       vrag ask ./manuals "Which part is this?" --image photo.jpg --model qwen3-vl-plus --base-url URL
     """
-    from vrag.agent.conversation import follow_up
-    from vrag.agent.question import Question
-    from vrag.agent.runs import RunState
-    from vrag.assemble import run_store
-
     question, paths = _split(words, docs)
     report = load_settings(
         agent=agent,
@@ -111,7 +106,36 @@ def ask(
         search_url=search_url,
         image_root=image_root,
     )
-    pictures = tuple(map(_picture, images))
+    answer_question(report, question, paths, tuple(map(_picture, images)), after=after, as_json=as_json)
+
+
+def answer_question(
+    report: SettingsReport,
+    question: str,
+    paths: list[Path],
+    pictures: tuple[Attached, ...] = (),
+    *,
+    after: str | None = None,
+    as_json: bool = False,
+) -> None:
+    """Answer a question in the terminal.
+
+    Args:
+        report: The settings.
+        question: What is asked.
+        paths: Files and folders to look in; without any, the whole collection.
+        pictures: Pictures that belong to the question.
+        after: The run that the question follows on, as `vrag ask --after` takes it.
+        as_json: Whether to print one JSON object in place of steps and answer.
+
+    Raises:
+        typer.Exit: Always, with the exit status of `vrag ask`.
+    """
+    from vrag.agent.conversation import follow_up
+    from vrag.agent.question import Question
+    from vrag.agent.runs import RunState
+    from vrag.assemble import run_store
+
     before = read_run(run_store(report.settings), after) if after else None
     bench, documents = _opened(report, paths, as_json=as_json)
     if before is not None and not paths:

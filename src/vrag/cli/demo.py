@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from vrag.cli.ask import ask
+from vrag.cli.ask import answer_question
 from vrag.cli.display import Agent, BaseUrl, Collection, Json, Model, say, tell_report, warn
 from vrag.cli.serve import Only, Part, Port, run
+from vrag.settings import load_settings
 
 if TYPE_CHECKING:
     from vrag.settings import Settings
@@ -69,21 +70,8 @@ def _ask(
         say(("Documents: ", "bold"), ", ".join(sorted(path.name for path in corpus_dir().iterdir())))
         say(("Question:  ", "bold"), question, "\n")
     try:
-        ask(
-            words=[question],
-            docs=[corpus_dir()],
-            agent=agent,
-            model=model,
-            base_url=base_url,
-            collection=place,
-            max_steps=None,
-            top_k=None,
-            search_url=None,
-            image_root=None,
-            after=None,
-            images=[],
-            as_json=as_json,
-        )
+        report = load_settings(agent=agent, model=model, base_url=base_url, collection=place)
+        answer_question(report, question, [corpus_dir()], as_json=as_json)
     except typer.Exit:
         if not as_json:
             say(("\nTry your own: ", "bold"), 'vrag ask ./my-documents "What was the revenue in 2023?"')
@@ -125,8 +113,6 @@ def _with_samples(**flags: str | None) -> Settings:
     from vrag.assemble import open_for_adding
     from vrag.index.build import add
     from vrag.samples import corpus_dir
-    from vrag.settings import load_settings
-
     report = load_settings(**flags)
     opened, options, embedder = open_for_adding(report)
     done = add(opened, [corpus_dir()], options, embedder=embedder)
@@ -148,8 +134,6 @@ def samples_place() -> Path:
     What another version of vrag left there is set aside: the documents come with the package, and are
     indexed again. Nothing is deleted, since somebody may have added their own.
     """
-    from vrag.settings import load_settings
-
     place = Path(load_settings().settings.collection).with_name("samples")
     if not _is_current(place):
         aside = next(
