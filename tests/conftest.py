@@ -25,7 +25,7 @@ for _phase in ("connect", "read", "write", "pool"):
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as a shell has it for what runs in the background
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
-collect_ignore_glob = ["*conftest.py", "live/llamafactory_load.py", "live/verl_job.py"]
+collect_ignore_glob = ["*conftest.py", "live/llamafactory_load.py", "live/verl_engine.py", "live/verl_job.py"]
 """Without doctests; as modules of tests, conftests of two folders could not be told apart. The others are run
 by the Python of another environment."""
 

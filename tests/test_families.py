@@ -189,7 +189,7 @@ class TestServers:
             (ollama({"qwen3-vl-abliterated": ("qwen3vl", True)}), "qwen3-vl-abliterated", "qwen3-vl"),
             (lm_studio({"eyes": ("qwen2_5_vl", "vlm")}), "eyes", "qwen2.5-vl"),
             (vllm("eyes", "/models/Qwen3-VL-8B-Instruct-FP8"), "eyes", "qwen3-vl"),
-            (vllm("eyes", "autumncc/Qwen2.5-VL-7B-VRAG", "sglang"), "eyes", "qwen2.5-vl"),
+            (vllm("eyes", "autumncc/Qwen2.5-VL-7B-VRAG", "sglang"), "eyes", "vrag-rl"),
             (llama_cpp("/m/Qwen2.5-VL-7B-Instruct-Q4_K_M.gguf", vision=True), "/m/x.gguf", None),
             (open_router("a/eyes", "Qwen/Qwen3-VL-8B-Instruct", "image", "text"), "a/eyes", "qwen3-vl"),
         ],

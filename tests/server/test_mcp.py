@@ -459,7 +459,7 @@ class TestStdio:
     def test_a_signal_ends_it_and_the_question_under_way(self, tmp_path: Path, number: int) -> None:
         collection = stored(tmp_path).collection
         silent = socket.create_server(("127.0.0.1", 0))
-        model = {"VRAG_MODEL": "silent", "VRAG_BASE_URL": f"http://127.0.0.1:{silent.getsockname()[1]}/v1"}
+        model = {"VRAG_MODEL": "qwen3-vl", "VRAG_BASE_URL": f"http://127.0.0.1:{silent.getsockname()[1]}/v1"}
         asking = {"name": "ask", "arguments": {"question": "When does the ferry sail?"}}
         lines = [*OPENING, {"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": asking}]
         program = [sys.executable, "-m", "vrag", "mcp", "--collection", collection.address]

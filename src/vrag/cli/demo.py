@@ -113,6 +113,7 @@ def _with_samples(**flags: str | None) -> Settings:
     from vrag.assemble import open_for_adding
     from vrag.index.build import add
     from vrag.samples import corpus_dir
+
     report = load_settings(**flags)
     opened, options, embedder = open_for_adding(report)
     done = add(opened, [corpus_dir()], options, embedder=embedder)
