@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from typing import TYPE_CHECKING
@@ -23,12 +24,19 @@ LOADED = (
 
 
 @pytest.fixture(scope="module")
-def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("home")
+def indexed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder whose documents are indexed and were never searched."""
+    path = tmp_path_factory.mktemp("indexed")
     (path / "note.md").write_text("The ferry carried 48,200 passengers in 2024.\n")
     (path / "list.txt").write_text("Shore power is switched on.\n")
     assert run(path, "index", "add", "note.md", "list.txt")[0] == 0
     return path
+
+
+@pytest.fixture
+def home(indexed: Path, tmp_path: Path) -> Path:
+    """A copy of the folder for one test."""
+    return shutil.copytree(indexed, tmp_path / "home")
 
 
 def run(home: Path, *arguments: str) -> tuple[int, str, set[str]]:

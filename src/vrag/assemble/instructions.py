@@ -189,7 +189,7 @@ def _read(path: Path) -> bytes:
         ValueError: If it is another kind of file, or too long.
     """
     if not stat.S_ISREG(path.stat().st_mode):
-        raise ValueError("it is no regular file")
+        raise ValueError("not a regular file")
     with path.open("rb") as file:
         data = file.read(_MAX_BYTES + 1)
     if len(data) > _MAX_BYTES:

@@ -6,13 +6,15 @@ import signal
 import threading
 from typing import TYPE_CHECKING
 
+from vrag.cli import STOPPED
+
 if TYPE_CHECKING:
     from types import FrameType
 
-__all__ = ["INTERRUPTED", "TERMINATED", "handle_sigterm", "sigterm_received", "stop_status"]
+__all__ = ["TERMINATED", "handle_sigterm", "sigterm_received", "stop_status"]
 
-INTERRUPTED, TERMINATED = 128 + signal.SIGINT, 128 + signal.SIGTERM
-"""Exit statuses, as shells have them."""
+TERMINATED = 128 + signal.SIGTERM
+"""Exit status after SIGTERM, as shells have it."""
 
 _received = threading.Event()
 
@@ -40,7 +42,7 @@ def sigterm_received() -> bool:
 
 def stop_status() -> int:
     """Return the exit status of a command that was stopped: 143 after SIGTERM, 130 after Ctrl-C."""
-    return TERMINATED if sigterm_received() else INTERRUPTED
+    return TERMINATED if sigterm_received() else STOPPED
 
 
 def _stop(number: int, frame: FrameType | None) -> None:  # noqa: ARG001 - the shape of a signal handler

@@ -27,6 +27,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
 
+from vrag.corpus.guard import WALL_FACTOR
 from vrag.corpus.worker import Done, Opened, Ready, Refused
 from vrag.errors import VragError
 from vrag.types import Item
@@ -39,8 +40,6 @@ __all__ = ["Crew", "Lost", "Worker"]
 START = "import json, sys; sys.path[:] = json.loads(sys.argv[1]); from vrag.corpus.worker import main; main()"
 START_SECONDS = 120.0
 GRACE_SECONDS = 0.1
-WALL_FACTOR = 10.0
-"""A worker that has used little processor time is killed after so many times its limit: it is blocked."""
 _LIMITS_PROCESSOR = sys.platform != "win32"
 """Whether workers limit their own processor time; else the parent takes the time that passes for it."""
 ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
@@ -69,9 +68,9 @@ class Worker:
         self.opened = False
         """Whether the task has come past opening its file."""
         self.deadline = time.monotonic() + START_SECONDS
-        """When it is killed unless it is heard of before, on the monotonic clock."""
+        """When it is killed unless a message comes before, on the monotonic clock."""
         self.seconds = START_SECONDS
-        """How much processor time it may use until it is heard of."""
+        """Processor seconds that it may use until its next message."""
         self.started = False
         self.late = False
         self._process = subprocess.Popen(  # noqa: S603 - our own code
@@ -140,7 +139,7 @@ class Worker:
 
     @property
     def _wall_seconds(self) -> float:
-        """How long it may be silent whatever it does."""
+        """Seconds until its next message at most; beyond, it is blocked and killed."""
         return self.seconds * (WALL_FACTOR if _LIMITS_PROCESSOR else 1.0)
 
     def _listen(self, events: queue.Queue[tuple[Worker, Message | Lost]]) -> None:

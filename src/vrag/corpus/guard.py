@@ -26,14 +26,14 @@ try:
 except ImportError:  # not on Windows
     resource = None
 
-__all__ = ["CRASHED", "LATE", "WALL_FACTOR", "main"]
+__all__ = ["CRASHED", "LATE", "MAX_SECONDS", "WALL_FACTOR", "main"]
 
 WALL_FACTOR = 10.0
-"""How many times its limit of processor time a program may take."""
+"""Wall-clock time that a program may take, as a multiple of its limit of processor time."""
 _NEARLY = 0.9
 """The part of the limit from which a program that failed has failed by it: clocks of the system differ a
 little, and who ended the processes that a program started is not known."""
-_LONGEST_SECONDS = 1e9
+MAX_SECONDS = 1e9
 """A limit of processor time that means none."""
 
 LATE = 124
@@ -76,7 +76,7 @@ def _limit_processor(seconds: float) -> float:
         return seconds
     _, most = resource.getrlimit(resource.RLIMIT_CPU)
     with suppress(ValueError, OSError):
-        resource.setrlimit(resource.RLIMIT_CPU, (math.ceil(min(seconds, _LONGEST_SECONDS)), most))
+        resource.setrlimit(resource.RLIMIT_CPU, (math.ceil(min(seconds, MAX_SECONDS)), most))
         resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
     return seconds * WALL_FACTOR
 

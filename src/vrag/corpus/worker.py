@@ -19,6 +19,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, BinaryIO
 
+from vrag.corpus.guard import MAX_SECONDS
 from vrag.errors import CorpusError, VragError
 from vrag.types import Item
 
@@ -37,8 +38,6 @@ other workers soon share the rest."""
 MEMORY = 6 * 2**30
 """Bytes of address space of a worker. Drawing and reading the largest picture allowed takes less than two
 thirds of it; addresses are reserved more freely than memory is used."""
-_LONGEST_SECONDS = 1e9
-"""A limit of processor time that means none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,7 +212,7 @@ def _limit_processor(seconds: float) -> None:
     except ImportError:  # not on Windows
         return
     _, most = resource.getrlimit(resource.RLIMIT_CPU)
-    limit = math.ceil(min(time.process_time() + seconds, _LONGEST_SECONDS))
+    limit = math.ceil(min(time.process_time() + seconds, MAX_SECONDS))
     with suppress(ValueError, OSError):
         resource.setrlimit(resource.RLIMIT_CPU, (limit, most))
         resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))

@@ -86,7 +86,7 @@ def check_profile(settings: Settings, family: ModelFamily, *, coords: bool = Fal
         return Check("", Status.WARNING, message, hint, details)
     if family.source is FamilySource.NOTHING:
         hint = "" if coords else "Measure it: vrag doctor --coords"
-        message = f"{how}, for want of better. {family.notice.partition('. Boxes are read')[0].rstrip('.')}."
+        message = f"{how}, as a fallback. {family.notice.partition('. Boxes are read')[0].rstrip('.')}."
         return Check("", Status.WARNING, message, hint, details)
     return Check("", Status.OK, f"{how}, {_DECIDED[family.source]}.", details=details)
 

@@ -87,12 +87,20 @@ def collect_reports() -> Generator[list[LoadReport]]:
 
     transformers logs a table of missing and unexpected tensors at every load, and goes on with random
     numbers for the missing ones; the function that does so is replaced inside the block. Not thread-safe.
+
+    Raises:
+        EmbedError: If transformers has no such function: weights could then be missing unnoticed.
     """
     reports: list[LoadReport] = []
     with contextlib.ExitStack() as undo:
         for name in (_NETWORKS, _ADAPTERS):
             module = library(name)
-            original = getattr(module, _REPORT)
+            original = getattr(module, _REPORT, None)
+            if original is None:
+                raise EmbedError(
+                    "This version of transformers does not tell which weights a model lacks.",
+                    "Install a tested one: pip install 'transformers>=5.20,<5.24'",
+                )
             setattr(module, _REPORT, _collector(original, reports, adapter=name == _ADAPTERS))
             undo.callback(setattr, module, _REPORT, original)
             log = logging.getLogger(name)

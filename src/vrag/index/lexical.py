@@ -19,7 +19,7 @@ import json
 import shutil
 import tempfile
 from array import array
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -106,7 +106,10 @@ class Lexical:
         self._items = items
         self._phrases = phrases
         self._documents = documents
-        self._matches = lru_cache(maxsize=_RECENT)(self._match)
+        find = partial(
+            _find_terms, vocabulary, items, phrases, documents
+        )  # no `self`: a cycle would keep the maps
+        self._matches = lru_cache(maxsize=_RECENT)(find)
 
     @classmethod
     def build(cls, entries: Iterable[Entry]) -> Lexical:
@@ -245,20 +248,23 @@ class Lexical:
             raise ValueError(f"The files in {directory} do not fit together.")
         return cls(ids, {term: number for number, term in enumerate(listed)}, document_of, *parts)
 
-    def _match(self, query: str) -> _Matches:
-        """Find the query's terms and phrases.
-
-        There are as many, in the same order, in every index: their statistics can be added up.
-        """
-        chosen, both = _query_terms(query)
-        keys = np.array([self._vocabulary.get(term, _UNKNOWN) for term in chosen], np.uint64)
-        first, second = keys[:-1][both], keys[1:][both]
-        unknown = (first == _UNKNOWN) | (second == _UNKNOWN)
-        pairs = np.where(unknown, np.uint64(_UNKNOWN), (first << np.uint64(32)) | second)
-        return _Matches(self._items.find(keys), self._phrases.find(pairs), self._documents.find(keys))
-
     def _postings(self) -> dict[str, Postings]:
         return {"items": self._items, "phrases": self._phrases, "documents": self._documents}
+
+
+def _find_terms(
+    vocabulary: dict[str, int], items: Postings, phrases: Postings, documents: Postings, query: str
+) -> _Matches:
+    """Find a query's terms and phrases.
+
+    There are as many, in the same order, in every index: their statistics can be added up.
+    """
+    chosen, both = _query_terms(query)
+    keys = np.array([vocabulary.get(term, _UNKNOWN) for term in chosen], np.uint64)
+    first, second = keys[:-1][both], keys[1:][both]
+    unknown = (first == _UNKNOWN) | (second == _UNKNOWN)
+    pairs = np.where(unknown, np.uint64(_UNKNOWN), (first << np.uint64(32)) | second)
+    return _Matches(items.find(keys), phrases.find(pairs), documents.find(keys))
 
 
 @lru_cache(maxsize=_RECENT)
