@@ -12,7 +12,7 @@ from PIL import Image
 from typer.testing import CliRunner
 
 from vrag.cli import app
-from vrag.errors import FingerprintMismatch
+from vrag.errors import EmbedError, FingerprintMismatch
 
 pytestmark = pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning")
 
@@ -76,8 +76,19 @@ def test_a_collection_from_before_the_limit_goes_on_without_it(models: Path, doc
     Image.effect_noise((1100, 1400), 90).convert("RGB").save(documents / "more.png")
     run(*add)
     assert "105 to 1978 vectors (3 counted)" in run("index", "status")
-    Image.effect_noise((1200, 1400), 90).convert("RGB").save(documents / "last.png")
     with pytest.raises(FingerprintMismatch) as raised:
         run(*add, "--visual-tokens", 768)
     assert "visual_tokens the model's own, not 768" in raised.value.message
     assert "VRAG_VISUAL_TOKENS=0" in raised.value.hint
+
+
+def test_flags_of_an_embedder_are_refused_where_they_have_no_effect(documents: Path, models: Path) -> None:
+    run("index", "add", documents, "--no-ocr")
+    for flags in (["--visual-tokens", "5"], ["--document-instruction", "Find the page."]):
+        with pytest.raises(EmbedError, match=f"no vectors, so {flags[0]} has no effect"):
+            run("index", "add", documents, *flags)
+    assert "--query-instruction has no effect" in run("search", "red", "--query-instruction", "Find it.")
+    visual = documents.parent / "visual"
+    run("index", "add", documents, "--no-ocr", "-c", visual, "--embedder", f"sentence:{models / 'colqwen2'}")
+    both = run("search", "red", "-c", visual, "-c", documents.parent / "collection")
+    assert "ranked by words alone: collection" in both

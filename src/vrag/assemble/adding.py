@@ -48,6 +48,10 @@ CORPUS_SETTINGS = (
 )
 
 
+EMBEDDER_FLAGS = {"embed_document_instruction": "--document-instruction", "visual_tokens": "--visual-tokens"}
+"""Settings that decide the vectors of items, with their flags."""
+
+
 class Adding(NamedTuple):
     """What is needed to add documents to a collection."""
 
@@ -81,10 +85,28 @@ def open_for_adding(report: SettingsReport) -> Adding:
     mark = collection.header.embedder
     if mark is None and report.origins["embedder"] == "flag":
         collection.header.check_embedder(load_embedder(settings, settings.embedder))
-    if mark is not None and mark.imported:
+    if mark is None:
+        _refuse_embedder_flags(report)
+    elif mark.imported:
         collection.header.check_embedder(None)  # says what to do, before a model is loaded
+    elif any(report.origins[name] == "flag" for name in EMBEDDER_FLAGS):
+        collection.header.check_embedder(open_marked(settings, mark))  # also where no file is new
     embedder = embedder_of(settings, mark) if mark else None
     return Adding(collection, replace(collection.header.options, **chosen), embedder)
+
+
+def _refuse_embedder_flags(report: SettingsReport) -> None:
+    """Refuse flags of an embedder for a collection without one, where they would have no effect.
+
+    Raises:
+        EmbedError: If there is such a flag.
+    """
+    for name, flag in EMBEDDER_FLAGS.items():
+        if report.origins[name] == "flag":
+            raise EmbedError(
+                f"The collection has no vectors, so {flag} has no effect.",
+                "Leave it out, or make a collection with vectors: --collection NEW --embedder NAME",
+            )
 
 
 def open_ray(settings: Settings, embedder: Embedder | None) -> Producer:

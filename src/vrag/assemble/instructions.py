@@ -93,7 +93,11 @@ def read_wording(file: str) -> Wording:
         text = _read(path).decode("utf-8")
         wording = _from_toml(text) if path.suffix == ".toml" else Wording(instruction=text.strip())
     except (OSError, ValueError) as error:
-        raise SettingsError(f"The instruction {file} cannot be read: {error}.") from error
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise SettingsError(
+            f"The instruction {file} cannot be read: {reason}.",
+            "Set VRAG_INSTRUCTION to a file; `vrag config fetch-instruction` fetches one of a checkpoint.",
+        ) from error
     if not wording.instruction.strip():
         raise SettingsError(f"The instruction {file} is empty.", "Leave out VRAG_INSTRUCTION.")
     return wording
@@ -134,7 +138,7 @@ def _download(url: str) -> bytes:
                     raise SettingsError(f"{url} has more than {_MAX_BYTES:,} bytes.")
     except (httpx.HTTPError, httpx.InvalidURL) as error:
         raise SettingsError(
-            f"{url} cannot be fetched: {error or type(error).__name__}.",
+            f"{url} cannot be fetched: {str(error).rstrip('.') or type(error).__name__}.",
             "Try again when this machine is online, or name a copy with --host.",
         ) from error
     return bytes(chunks)

@@ -74,7 +74,8 @@ def written_whole(path: Path) -> Generator[Path]:
         yield unfinished
         unfinished.replace(path)
     except OSError as error:
-        raise CaseError(f"{path} cannot be written: {error.strerror or error}.") from error
+        hint = f"Make the folder {path.parent} first." if not path.parent.exists() else ""
+        raise CaseError(f"{path} cannot be written: {error.strerror or error}.", hint) from error
     except UnicodeEncodeError as error:
         raise CaseError(f"{path} cannot be written: {error.object!r:.80} is not text in UTF-8.") from error
     finally:

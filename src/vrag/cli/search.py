@@ -19,9 +19,11 @@ from vrag.cli.display import (
     plain,
     say,
     search_settings,
+    warn,
 )
 
 if TYPE_CHECKING:
+    from vrag.assemble import Workbench
     from vrag.types import Item
 
 __all__ = ["search"]
@@ -60,6 +62,7 @@ def search(
     bench = open_workbench(
         search_settings(collection, ranking, embedder, query_instruction, device, reranker)
     )
+    _warn_of_missing_vectors(bench, query_instruction)
     unknown = sorted(set(kind) - {str(known) for known in ItemKind})
     if unknown:
         raise typer.BadParameter(f"There is no kind of item {unknown[0]!r}; known: {', '.join(ItemKind)}.")
@@ -88,6 +91,18 @@ def search(
         say("     ", (snippet(items[hit.item], query), "dim"))
     if not hits:
         say("Nothing was found.")
+
+
+def _warn_of_missing_vectors(bench: Workbench, query_instruction: str | None) -> None:
+    """Print which collections take part by words alone, and options that have no effect there."""
+    from vrag.search.engine import Ranking
+
+    places = bench.collections
+    wordy = [name for name, place in places.items() if place.header.embedder is None]
+    if query_instruction and len(wordy) == len(places):
+        warn("--query-instruction has no effect: no collection that is searched has vectors.")
+    elif wordy and len(wordy) < len(places) and bench.settings.ranking != Ranking.LEXICAL:
+        warn(f"Without vectors, and so ranked by words alone: {plain(', '.join(sorted(wordy)))}.")
 
 
 def snippet(item: Item, query: str, length: int = 140) -> str:

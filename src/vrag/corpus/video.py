@@ -196,7 +196,7 @@ def _checked(source: Source, options: CorpusOptions) -> Timeline:
     except MissingExtra as error:
         raise UnsupportedFormat(
             f"PyAV is needed to read videos: {error.message}",
-            f"{error.hint}, then add it with --retry-failed.",
+            f"{error.hint}, then run the command again; `vrag index add` needs --retry-failed.",
         ) from error
     if head[:4] == b"RIFF" and not timeline.broken and _promised(head) > source.size:
         missing = (
