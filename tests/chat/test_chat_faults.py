@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
-SPOKEN = b'data: {"choices": [{"delta": {"content": "yes"}}]}\n\n'
+CLOSED = b'data: {"choices": [{"delta": {"content": "<answer>yes</answer>"}}]}\n\n'
 KEY = "sk-a-key-that-must-not-be-seen"
 
 
@@ -51,7 +51,10 @@ KEY = "sk-a-key-that-must-not-be-seen"
         (Cut(), "broke off"),
         (Say(TEXT, cut=3), "broke off"),
         (Say("", finish=None), "middle of a reply"),
-        (Raw((SPOKEN,), framed=False), "middle of a reply"),
+        (Raw((CLOSED,), framed=False), "middle of a reply"),
+        (Say("<answer>The fare is 1", finish=None), "middle of a reply"),
+        (Say("<think>So.</think>", finish=None), "middle of a reply"),
+        (Say(calls=(("search", '{"query": "fer'),), finish=None), "middle of a reply"),
         (Say(TEXT, finish="abort"), "abort"),
         (Say(TEXT, garbage=3), "no JSON"),
         (Say(TEXT, error=3), "the engine died"),
@@ -379,10 +382,12 @@ def test_other_complaints_are_no_matter_of_length(message: str) -> None:
 @pytest.mark.parametrize(
     "reply",
     [
-        Say(TEXT, finish=None),
-        Raw((SPOKEN,)),
-        Raw((SPOKEN.rstrip(),)),
-        Raw((SPOKEN, b"data: [DONE]\n\n"), framed=False),
+        Say("<answer>The ferry</answer>\n", finish=None),
+        Say('{"verdict": "yes"}', finish=None),
+        Say(calls=(("search", '{"query": "ferry"}'),), finish=None),
+        Raw((CLOSED,)),
+        Raw((CLOSED.rstrip(),)),
+        Raw((CLOSED, b"data: [DONE]\n\n"), framed=False),
         Raw((b'{"choices": [{"message": {"content": "yes"}}]}',), "application/json"),
     ],
 )
@@ -392,7 +397,7 @@ def test_a_reply_that_ends_properly_counts_although_the_server_does_not_say_why_
         assert len(server.requests) == 1
     whole = parts[-1]
     assert isinstance(whole, ChatReply)
-    assert (bool(whole.text), whole.finish) == (True, "")
+    assert (bool(whole.text or whole.tool_calls), whole.finish) == (True, "")
 
 
 def test_a_conversation_that_does_not_fit_is_told_apart_inside_a_stream() -> None:

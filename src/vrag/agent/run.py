@@ -54,8 +54,6 @@ GRACE_SECONDS = 5.0
 """For checking the evidence of an answer, once the seconds of a run are used up."""
 _MOST_SHORTENED = 3
 """Steps in which the context may turn out too long; in the last of them the model is asked to answer."""
-_MAY_BE_CUT = frozenset({FinishReason.LENGTH, FinishReason.UNSAID})
-"""Ends after which a reply may lack its last part, so that it counts only if it is closed."""
 _TOO_LONG_ALONE = "Even without pictures it is too long."
 
 
@@ -204,7 +202,7 @@ class Run:
                 yield event
         context, more = asked.context, asked.more
         reply, waited = call.done(self.agent.policy.name), call.seconds
-        turn = episode.parse(reply.text, last=not more, cut=reply.finish in _MAY_BE_CUT)
+        turn = episode.parse(reply.text, last=not more, cut=reply.finish is FinishReason.LENGTH)
         try:
             await self._called(context, reply, turn, call.lengths)
             if turn.thought:

@@ -323,7 +323,8 @@ class Call:
         finish = self._draft.finish
         if finish is None and not self._draft.begun:
             raise self._formless()
-        if finish is None and not (self._ended and self._draft.spoken):
+        whole = self._ended and self._draft.spoken and (self._in_one or self._draft.closed)
+        if finish is None and not whole:
             raise Passing(ModelError(f"{self.server} broke off in the middle of a reply."))
         if finish in _UNFINISHED:
             raise Passing(ModelError(f"{self.server} gave up in the middle of a reply: {finish}."))

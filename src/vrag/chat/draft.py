@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import dataclass, field
 from typing import Any, cast
 
@@ -14,6 +15,9 @@ _MOST_CALLS = 64
 """Tool calls that a reply may hold."""
 _MOST_TOKENS = 2**31
 """Beyond this a count or an id is no count and no id."""
+_TAIL_CHUNKS = 64
+"""Chunks at the end of a reply in which its last tag is looked for."""
+_CLOSING_TAG = re.compile(r"</(?!think>)[a-z_]{1,40}>\s{0,40}\Z")
 _NAME = 200
 """Characters of a name that a server or model gives."""
 
@@ -93,6 +97,18 @@ class Draft:
         self.finish = _name(choice.get("finish_reason")) or self.finish
         return deltas
 
+    @property
+    def closed(self) -> bool:
+        """Whether it ends as a whole reply does: with a closing tag, or as a tool call or text of whole JSON.
+
+        A thought that is closed is no whole reply.
+        """
+        if self._calls:
+            return _is_object(self._calls[max(self._calls)].arguments)
+        if _CLOSING_TAG.search("".join(self._text[-_TAIL_CHUNKS:])):
+            return True
+        return _is_object("".join(self._text))
+
     def reply(self) -> ChatReply:
         """The whole, as far as it has come."""
         ids, logprobs = tuple(self._ids or ()), tuple(self._logprobs or ())
@@ -155,6 +171,13 @@ class Draft:
         if content is not None and self._logprobs is not None:
             logprobs = _logprobs(content)
             self._logprobs = None if logprobs is None else self._logprobs + logprobs
+
+
+def _is_object(text: str) -> bool:
+    try:
+        return isinstance(json.loads(text), dict)
+    except (ValueError, RecursionError):
+        return False
 
 
 def _parsed(data: bytes) -> dict[str, Any]:
