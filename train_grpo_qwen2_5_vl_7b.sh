@@ -42,8 +42,9 @@ fi
 [ "$missing" = 0 ] || exit 1
 
 # The overrides come last, so that they win.
+[ "${DRY_RUN:-}" != 1 ] || set -- --dry-run "$@"
 set -- "$PYTHON" -m vrag train verl qwen2_5_vl_7b --agent "${AGENT:-vrag}" \
 	--data "$TRAIN_FILE" --validation "$VAL_FILE" --search-url "${SEARCH_URL:-http://127.0.0.1:8001}" \
 	${MODEL_PATH:+--model "$MODEL_PATH"} ${JUDGE_URL:+--judge-url "$JUDGE_URL"} \
-	${JUDGE_MODEL:+--judge-model "$JUDGE_MODEL"} ${ATTENTION:+--attention "$ATTENTION"} ${DRY_RUN:+--dry-run} "$@"
+	${JUDGE_MODEL:+--judge-model "$JUDGE_MODEL"} ${ATTENTION:+--attention "$ATTENTION"} "$@"
 exec "$@"

@@ -345,3 +345,5 @@ def test_the_script_hands_its_arguments_on(tmp_path: Path, data: Path) -> None:
     assert str(data) in said
     assert said[said.index("--attention") + 1] == "sdpa"
     assert "--dry-run" in said
+    done = run_script(PYTHON=str(python), **(variables | {"DRY_RUN": "0"}))
+    assert "--dry-run" not in done.stdout.splitlines()

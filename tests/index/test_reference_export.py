@@ -165,6 +165,10 @@ class TestRefusals:
         (tmp_path / "out" / "thesis.doc").write_text("my only copy")
         with pytest.raises(CollectionError, match=r"other files than an index \(thesis\.doc\)"):
             export_faiss(collection, tmp_path / "out", replace=True)
+        (tmp_path / "photos" / "media").mkdir(parents=True)
+        (tmp_path / "photos" / "media" / "only.jpg").write_text("my only copy")
+        with pytest.raises(CollectionError, match=r"other files than an index \(media\)"):
+            export_faiss(collection, tmp_path / "photos", replace=True)
         (tmp_path / "file").write_text("a file")
         with pytest.raises(CollectionError, match="not a directory"):
             export_faiss(collection, tmp_path / "file", replace=True)

@@ -276,9 +276,7 @@ class TestRebinding:
     def test_opens_nothing(self, host: str) -> None:
         assert self.status(("host", host)) == 403
 
-    @pytest.mark.parametrize(
-        "host", ["localhost", "LocalHost:1", "127.0.0.1:8001", "0.0.0.0:8001", "[::1]:8001", "[::1]"]
-    )
+    @pytest.mark.parametrize("host", ["localhost", "LocalHost:1", "127.0.0.1:8001", "[::1]:8001", "[::1]"])
     def test_is_told_from_the_names_of_this_machine(self, host: str) -> None:
         assert self.status(("host", host)) == 404
 
@@ -297,6 +295,24 @@ class TestRebinding:
         self, name: str, sent: tuple[str, str]
     ) -> None:
         assert self.status(("host", f"{name}:8001"), sent) == 403
+
+    @pytest.mark.parametrize("agent", ["curl/8.5.0", "python-requests/2.32.3", "python-httpx/0.28.1"])
+    def test_programs_may_read_from_the_address_0_0_0_0(self, agent: str) -> None:
+        assert self.status(("host", "0.0.0.0:8001"), ("user-agent", agent), ("accept", "*/*")) == 404
+
+    @pytest.mark.parametrize(
+        "sent",
+        [
+            [("user-agent", "Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0")],
+            [("user-agent", "curl/8.5.0"), ("accept-language", "en")],
+            [("user-agent", "curl/8.5.0"), ("referer", "http://evil.example/")],
+            [("user-agent", "curl/8.5.0"), ("sec-fetch-site", "none")],
+            [],
+        ],
+    )
+    def test_browsers_do_not_read_from_the_address_0_0_0_0(self, sent: list[tuple[str, str]]) -> None:
+        """They mark no GET of a page of another site to this address."""
+        assert self.status(("host", "0.0.0.0:8001"), *sent) == 403
 
     def test_is_seen_in_the_one_header_that_browsers_set(self) -> None:
         assert self.status(("host", "localhost"), ("host", "evil.example")) == 403

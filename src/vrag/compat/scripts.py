@@ -30,19 +30,19 @@ PICTURES = frozenset({".jpg", ".jpeg", ".png"})
 
 def convert_pdfs() -> NoReturn:
     """Write the pages of the PDF files in `corpus/pdf` as pictures, `<stem>_<page>.jpg`."""
-    _become("corpus", "convert", str(CORPUS / "pdf"), "--out", str(_images()))
+    _exec_command("corpus", "convert", str(CORPUS / "pdf"), "--out", str(_images()))
 
 
 def try_embedder() -> NoReturn:
     """Embed a picture and a text, and mark where they match: it fails where the model cannot be loaded."""
     pictures = sorted(path for path in _images().glob("*") if path.suffix.lower() in PICTURES)
     picture = pictures[0] if pictures else corpus_dir() / "price-board.jpg"
-    _become("match", str(picture), "Hello, world!", "--embedder", MODEL)
+    _exec_command("match", str(picture), "Hello, world!", "--embedder", MODEL)
 
 
 def index_corpus() -> NoReturn:
     """Index the pictures of the corpus."""
-    _become("index", "add", str(_images()), "--collection", str(INDEX), "--embedder", MODEL)
+    _exec_command("index", "add", str(_images()), "--collection", str(INDEX), "--embedder", MODEL)
 
 
 def serve_search(model_path: str, corpus_path: Sequence[str]) -> NoReturn:
@@ -56,9 +56,9 @@ def serve_search(model_path: str, corpus_path: Sequence[str]) -> NoReturn:
     found = corpus_path or [str(path.parent) for path in sorted(CORPUS.glob(f"*/{FILE_NAME}"))]
     if not found:
         print(f"There is no index in {CORPUS}: the sample documents are served.", file=sys.stderr)  # noqa: T201
-        _become("demo", "--only", "search")
+        _exec_command("demo", "--only", "search")
     places = [word for directory in found for word in ("--collection", directory)]
-    _become("serve", "--only", "search", *places, *(("--embedder", model_path) if model_path else ()))
+    _exec_command("serve", "--only", "search", *places, *(("--embedder", model_path) if model_path else ()))
 
 
 def convert_dataset(
@@ -89,7 +89,7 @@ def _images() -> Path:
     return newer if newer.is_dir() else CORPUS / "img"
 
 
-def _become(*command: str) -> NoReturn:
+def _exec_command(*command: str) -> NoReturn:
     line = _shown(*command, *sys.argv[1:])
     os.execv(line[0], line)  # noqa: S606 - likewise
 

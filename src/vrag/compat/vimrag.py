@@ -151,7 +151,7 @@ class VimRAG:
         agent = replace(with_steps(self._agent, self.max_mem_steps), policy=self._policy(parts.put))
         client = agent.environment.searcher
         assert isinstance(client, _Client)
-        account = _Account(sample, client)
+        account = _EventTranslator(sample, client)
         for part in _running(agent, str(sample["query"]), account.keep, parts):
             yield from account.of(part)
 
@@ -161,7 +161,7 @@ class VimRAG:
             return self._agent.policy
         settings, environment = self._report.settings, self._agent.environment
         options = chat_options(settings, environment.profile, environment.extensions)
-        return ChatPolicy(_HeardModel(open_chat(settings), hear), options, self._agent.policy.name)
+        return ChatPolicy(_StreamTap(open_chat(settings), hear), options, self._agent.policy.name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,7 +228,7 @@ class _Chunk:
     text: str
 
 
-class _HeardModel:
+class _StreamTap:
     """A served model whose chunks are heard as they come."""
 
     def __init__(self, model: ChatModel, hear: Callable[[_Part], None]) -> None:
@@ -301,7 +301,7 @@ def _running(
 
 
 @dataclass(slots=True)
-class _Account:
+class _EventTranslator:
     """A run as the demo of the reference is told it."""
 
     sample: MutableMapping[str, Any]

@@ -162,7 +162,8 @@ class _Told:
         instruction = worded(own, self.target.prompt, actions="", profile=self.target)
         if (whole := with_question(instruction, started.question)) is not None:
             return [{"text": whole}]
-        return [{"text": instruction}, *parts[1:]]
+        rest = parts[1:] or [{"text": f"The question:\n{started.question}"}]
+        return [{"text": instruction}, *rest]
 
     def _file(self, sha256: str, suffix: str) -> bytes:
         """A file of the run, checked against its name."""

@@ -42,6 +42,7 @@ SHARED_MEMORY_BYTES = 8 * 2**30
 MARGIN = 1.5
 """How much more than the least a GPU should have: activations are not counted in it."""
 REACH_SECONDS = 10
+IMPORT_SECONDS = 300
 
 
 def examine_verl(
@@ -110,7 +111,13 @@ def _engine() -> Check:
     if found is None:
         return Check("", Status.FAILED, "Neither vLLM nor SGLang is installed.", f"Run: {INSTALL}")
     command = [sys.executable, "-c", f"import {found}"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603
+    try:
+        done = subprocess.run(  # noqa: S603
+            command, capture_output=True, text=True, check=False, timeout=IMPORT_SECONDS
+        )
+    except subprocess.TimeoutExpired:
+        said = f"{found} was not imported within {IMPORT_SECONDS} s."
+        return Check("", Status.FAILED, said, f"Try it alone: python -c 'import {found}'")
     if done.returncode:
         lines = done.stderr.strip().splitlines() or [f"exit status {done.returncode}"]
         said = f"{found} {installed(found)} cannot be imported: {lines[-1]}"

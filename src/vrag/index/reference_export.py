@@ -79,7 +79,7 @@ class ExportReport:
 
 @dataclass(frozen=True, slots=True)
 class _Exported:
-    """An item on its way out."""
+    """An item to export."""
 
     kind: ItemKind
     text: str
@@ -197,8 +197,10 @@ def _check_target(target: Path, *, replace: bool) -> None:
         raise CollectionError(f"{target} is not a directory.", "Name another one.")
     if not any(target.iterdir()):
         return
-    others = {path.name for path in target.iterdir()} - {_MEDIA}
-    others -= {path.name for pattern in OLD_FILES for path in target.glob(pattern)}
+    own = {path.name for pattern in OLD_FILES for path in target.glob(pattern)}
+    others = {path.name for path in target.iterdir()} - own
+    if own:  # beside no index, a folder of this name is somebody else's
+        others -= {_MEDIA}
     if others:
         raise CollectionError(
             f"{target} holds other files than an index ({min(others)}).", "Name a new directory."

@@ -39,10 +39,10 @@ LOCAL_NAMES = frozenset({"localhost", "127.0.0.1", "::1", "0.0.0.0"})  # noqa: S
 
 The check stops DNS rebinding, where a name that an attacker owns is made to resolve to this machine: the
 browser then sends that name. None of these four can be made to resolve to anything: `localhost` is resolved
-by the machine itself, the others are literal addresses. A page of another site that asks `http://0.0.0.0:PORT`
-is refused by its `Origin` or `Sec-Fetch-Site`, as one that asks `http://127.0.0.1:PORT` is; and a browser
-sends a session's cookie to the host that set it alone.
+by the machine itself, the others are literal addresses. Browsers mark requests of other sites' pages by
+`Sec-Fetch-Site`, but send it to trustworthy addresses alone, of which 0.0.0.0 is none: see `_is_program`.
 """
+ANY_ADDRESS = "0.0.0.0"  # noqa: S104 - compared, not bound
 LEFT = 499
 """Counted as status of a request whose client left before the response."""
 _NO_BROWSER = "Ask from a program: without Origin and Sec-Fetch-Site, which browsers send."
@@ -119,6 +119,7 @@ class Gate:
         self._clients = sessions.clients
         self._bodies = Bodies(options)
         self._names = LOCAL_NAMES | options.hosts if options.local else options.hosts
+        self._guards_any_address = options.local and ANY_ADDRESS not in options.hosts and not sessions.needed
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handles one request."""
@@ -170,6 +171,13 @@ class Gate:
             names = ", ".join(sorted(self._names))
             hint = f"Its names: {names}."
             raise Refusal(403, "The server is not called by that name.", hint, reason="host")
+        if self._guards_any_address and _name(host) == ANY_ADDRESS and not _is_program(scope):
+            raise Refusal(
+                403,
+                f"Browsers may not read from {ANY_ADDRESS}.",
+                f"Write 127.0.0.1 in place of {ANY_ADDRESS} in the address.",
+                reason="host",
+            )
         if origin or _is_link(scope):
             return
         if any(_netloc(value) != host.casefold() for name, value in headers if name == b"origin"):
@@ -225,6 +233,23 @@ def _check_own_page(scope: Scope) -> None:
     ):
         hint = "With a cookie, send Origin as well; programs send a token."
         raise Refusal(403, "It cannot be seen which page asks.", hint, reason="site")
+
+
+def _is_program(scope: Scope) -> bool:
+    """Whether a request to 0.0.0.0 cannot be one that a page of another site had a browser send.
+
+    With methods other than GET and HEAD browsers always send `Origin`, which is checked. A GET for a picture
+    or a script carries neither `Origin` nor, to this address, `Sec-Fetch-Site`; but a page cannot take away
+    the browser's `User-Agent`, `Mozilla/…`, or its `Accept-Language`. A client that sends no `User-Agent` is
+    refused as well.
+    """
+    if scope["method"] not in {"GET", "HEAD"} or scope["path"] == "/healthz":
+        return True
+    headers: Headers = scope["headers"]
+    names = {name.lower() for name, _ in headers}
+    agents = [value.lower() for name, value in headers if name.lower() == b"user-agent"]
+    of_browsers = {b"accept-language", b"referer"} & names or any(name.startswith(b"sec-") for name in names)
+    return bool(agents) and all(agent and b"mozilla" not in agent for agent in agents) and not of_browsers
 
 
 def _is_link(scope: Scope) -> bool:
