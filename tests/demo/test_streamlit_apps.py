@@ -253,7 +253,7 @@ def test_a_search_server_that_is_not_there_is_named_with_what_starts_one(app: st
     assert url in texts(test)
 
 
-@pytest.mark.parametrize("reply", [Refuse(401, f"who? {ATTACK}"), Say("no action"), Say(SEARCH)])
+@pytest.mark.parametrize("reply", [Refuse(401, f"who? {ATTACK}"), Say("Let me search for it."), Say(SEARCH)])
 def test_a_model_that_fails_or_never_answers_is_told_of(reply: Say | Refuse, search_url: str) -> None:
     test = opened("app")
     with ChatServer(lambda _: reply) as server:

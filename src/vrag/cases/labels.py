@@ -32,7 +32,10 @@ def write_types(case: Case, data_source: str) -> tuple[str, str]:
             `slidevqa_train` and knows no other names than those below; of those ours writes the types.
 
     >>> from vrag.types import Case
-    >>> write_types(Case("1", "?", "!", "a.pdf", query_type="Multi-Hop_Single-Span"), "slidevqa_test")
+    >>> case = Case(
+    ...     uid="1", query="?", reference_answer="!", file_name="a.pdf", query_type="Multi-Hop_Single-Span"
+    ... )
+    >>> write_types(case, "slidevqa_test")
     ('SingleSpan', 'MultiHop')
     """
     match data_source:
