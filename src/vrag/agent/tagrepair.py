@@ -35,9 +35,11 @@ if TYPE_CHECKING:
 __all__ = ["read_tags"]
 
 _ATTRIBUTE = re.compile(
-    r"\s+(?:image|img|picture)(?:_id|_index)?\s*=\s*[\"'“”]?\s*(?:image|picture)?\s*#?([0-9]{1,6})\s*[\"'“”]?\s*",
+    r"(?:image|img|picture)(?:_id|_index)? ?= ?[\"'“”]? ?(?:image|picture)? ?#?([0-9]{1,6}) ?[\"'“”]?",
     re.IGNORECASE,
 )
+"""For text of bounded length in which a single space stands for any white space."""
+_MAX_ATTRIBUTE = 64
 _TORN_TAG = re.compile(r"</?[a-z_]{0,32}\s*$", re.IGNORECASE)
 _TEXT_FIELDS = ("query", "answer", "text", "q", "content", "input")
 _BOX_FIELDS = ("bbox_2d", "bbox", "box", "box_2d")
@@ -180,8 +182,9 @@ def _worded(name: str, text: str) -> Action:
 
 
 def _crop(body: str, attribute: str) -> Crop:
-    number = _ATTRIBUTE.fullmatch(attribute) if attribute.strip() else None
-    if attribute.strip() and number is None:
+    written = " ".join(attribute.split())
+    number = _ATTRIBUTE.fullmatch(written) if len(written) <= _MAX_ATTRIBUTE else None
+    if written and number is None:
         raise ValueError("the picture of a box is named by its number")
     return Crop(toolargs.mend_sides(inside_fence(body)), int(number[1]) if number else None)
 

@@ -354,9 +354,16 @@ def mend_identifier(value: object) -> str:
 
 
 def mend_identifiers(value: object) -> tuple[str, ...]:
-    """A list of titles, also one that is written as a text; empty ones name nothing."""
+    """A list of ids or titles, also one that is written as a text; what is an id stays, empty ones name nothing."""
     listed = (one for one in _one_or_more(_from_text(value)) if one is not None and str(one).strip())
-    return tuple(dict.fromkeys(mend_identifier(one) for one in listed))
+    return tuple(dict.fromkeys(map(_identifier_or_title, listed)))
+
+
+def _identifier_or_title(value: object) -> str:
+    try:
+        return identifier(value)
+    except ValueError:
+        return mend_identifier(value)
 
 
 def mend_score(value: object) -> int:

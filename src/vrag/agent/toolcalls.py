@@ -362,7 +362,10 @@ def _parents(given: toolargs.Arguments, known: Known | None) -> tuple[str, ...]:
     if known is None:
         return given.take("parent_ids", toolargs.identifiers)
     value = given.maybe("parent_ids", lambda value: value, None, aliases=_PARENT_NAMES)
-    parents = () if value is None else toolargs.mend_identifiers(value)
+    try:
+        parents = () if value is None else toolargs.mend_identifiers(value)
+    except ValueError as error:
+        raise ValueError(f"parent_ids {error}") from None
     if not parents:
         given.note(f"parent_ids names no node; read as {known.nodes[-1]}")
         return (known.nodes[-1],)

@@ -5,6 +5,7 @@ The history only grows: what the model was shown stays in its sight. Pictures ar
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -39,6 +40,7 @@ _SELECT = "select"
 """The action by which UniDoc-RL takes one of the pages that a search has shown."""
 _OPENING = 40
 """Characters by which a passage is called, which has no number."""
+_PAGE_NUMBER = re.compile(r"\d{1,4}")
 _MOST_ITEMS = 10
 """Items of an action of others that are shown at once: as many as a search may show."""
 _MOST_TOKENS = 4096
@@ -282,7 +284,7 @@ class VragEpisode:
         """Shows a page of the last search once more, alone: the next box is on it."""
         if not self.candidates:
             raise Refused("no pages to select from have been shown; search first")
-        if not text.isdecimal() or int(text) >= len(self.candidates):
+        if not _PAGE_NUMBER.fullmatch(text) or int(text) >= len(self.candidates):
             last = len(self.candidates) - 1
             raise Refused(f"select takes the number of a page of the last search, 0 to {last}")
         id = self.candidates[int(text)]
