@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vrag.agent.damagedjson import MOST_CHARACTERS, MOST_MARKS, read_damaged_json
+from vrag.agent.json_repairs import MOST_CHARACTERS, MOST_MARKS, read_damaged_json
 
 scalars = (
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text()

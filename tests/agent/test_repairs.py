@@ -13,28 +13,28 @@ from hypothesis import strategies as st
 from vimrag_runs import METHOD, SEARCH, end_of, graph_of
 
 from vrag.agent.actions import Answer, Crop, Flag, Invalid, Search, Turn, parse, render
+from vrag.agent.answer_extraction import plain_answer
 from vrag.agent.callrepair import read_call
 from vrag.agent.events import InvalidAction, ModelCalled, StopReason
 from vrag.agent.limits import Limits
 from vrag.agent.loop import Agent
-from vrag.agent.plainanswer import plain_answer
+from vrag.agent.reply_text import unquoted
 from vrag.agent.tagrepair import read_tags
 from vrag.agent.toolcalls import (
     AnswerNode,
     CropNode,
-    Known,
+    KnownNodes,
     SearchNode,
     ToolNode,
     parse_call,
     render_call,
 )
 from vrag.agent.trajectory import Trajectory
-from vrag.agent.unquoted import unquoted
 from vrag.agent.vimrag import Vimrag
 from vrag.agent.vrag import Vrag
 from vrag.testing import ScriptedPolicy
 
-KNOWN = Known(("root", "a"), ())
+KNOWN = KnownNodes(("root", "a"), ())
 OTHERS = frozenset({"next_page"})
 TAGS = [
     "<think>", "</think>", "<search>", "</search>", "<bbox>", "</bbox>", "<answer>", "</answer>", "</answer",
@@ -152,10 +152,14 @@ LONG = 50_000
         "<search>ferry</{}x",
         "<tool_call{}x>",
         "<tool_call>{{'name': 'answer', 'arguments': {{'answer': {}x}}}}</tool_call>",
-        '<tool_call>{{"name": "add_search_node", "arguments": {{"id": "b", "query": "q", '
-        '"parent_ids": "{}x"}}}}</tool_call>',
-        '<tool_call>{{"name": "add_crop_node", "arguments": {{"id": "b", "information_id": "image{}x", '
-        '"box": "1{}x"}}}}</tool_call>',
+        (
+            '<tool_call>{{"name": "add_search_node", "arguments": {{"id": "b", "query": "q", '
+            '"parent_ids": "{}x"}}}}</tool_call>'
+        ),
+        (
+            '<tool_call>{{"name": "add_crop_node", "arguments": {{"id": "b", "information_id": "image{}x", '
+            '"box": "1{}x"}}}}</tool_call>'
+        ),
         "<function{}={}a>",
         "<function=answer><parameter={}x>",
         "<function=answer><parameter=text>{}</parameter{}x",
@@ -183,7 +187,7 @@ def test_parents_that_are_ids_stay_what_they_are(broken: str) -> None:
         '<tool_call>{"name": "add_search_node", "arguments": {"id": "b", '
         f'"parent_ids": ["_a", "-c-", "a b"], "query": "q"{broken}}}}}</tool_call>'
     )
-    action = read_call(said, Known(("root", "_a", "-c-", "a_b"))).action
+    action = read_call(said, KnownNodes(("root", "_a", "-c-", "a_b"))).action
     assert action == SearchNode("b", ("_a", "-c-", "a_b"), "q")
 
 

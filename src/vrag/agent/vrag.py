@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from vrag.agent.actions import Action, Answer, Crop, Extend, Invalid, Search, Select, Turn, parse
+from vrag.agent.context_reduction import half_of, shortened
 from vrag.agent.conversation import told
 from vrag.agent.events import (
     ActionRequested,
@@ -24,7 +25,6 @@ from vrag.agent.method import Context, Outcome, Refused
 from vrag.agent.policy import Enclosed, Message, Part, Picture, Role, Shown, Text
 from vrag.agent.prompts import box_words, prompt, with_question, worded
 from vrag.agent.question import Question
-from vrag.agent.shortening import half_of, shortened
 from vrag.agent.tagrepair import read_tags
 from vrag.errors import CollectionError, SearchError
 
