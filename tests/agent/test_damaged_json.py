@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vrag.agent.damagedjson import MOST_CHARACTERS, MOST_MARKS, read_damaged_json
+from vrag.agent.json_repairs import MOST_CHARACTERS, MOST_MARKS, read_damaged_json
 
 scalars = (
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text()
@@ -79,3 +79,14 @@ def test_a_hostile_text_takes_no_time_with_the_square_of_its_length(piece: str) 
     with suppress(ValueError):
         read_damaged_json(piece * fitting + "}")
     assert time.process_time() - start < 5  # a tenth of a second; unbounded, minutes
+
+
+def test_zeros_take_no_time_with_the_square_of_their_number() -> None:
+    start = time.process_time()
+    with pytest.raises(ValueError, match="no place"):  # more digits than a float holds
+        read_damaged_json("[1." + "0" * (MOST_CHARACTERS - 10) + "1,]")
+    assert time.process_time() - start < 1  # a hundredth of a second; with the square, 2 seconds
+
+
+def test_last_zeros_of_fractions_may_be_left_out() -> None:
+    assert read_damaged_json("[1.50, 2.0, 10.100,]") == [1.5, 2.0, 10.1]

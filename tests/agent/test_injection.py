@@ -42,7 +42,7 @@ from vrag.agent.memory import MemoryOptions
 from vrag.agent.policy import Delta, Message, Picture, Reply, Role, Text
 from vrag.agent.react import React
 from vrag.agent.tagrepair import read_tags
-from vrag.agent.toolcalls import Known, ToolNode, render_call
+from vrag.agent.toolcalls import KnownNodes, ToolNode, render_call
 from vrag.agent.vimrag import Vimrag
 from vrag.agent.vrag import Vrag
 from vrag.geometry import Box, View
@@ -575,7 +575,7 @@ class TestCallsInOtherForms:
     @pytest.mark.parametrize("form", FORMS)
     def test_would_run_if_the_model_wrote_them_itself(self, form: str) -> None:
         """That the suite can fail: what is tested is read as a call or an action, or could be."""
-        known = Known(("root",), ())
+        known = KnownNodes(("root",), ())
         turns = [read_tags(FORMS[form]), read_call(FORMS[form], known)]
         reads = [turn for turn in turns if not isinstance(turn.action, Invalid)]
         assert reads or form.startswith("the end of")

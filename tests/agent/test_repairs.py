@@ -7,35 +7,34 @@ import time
 from typing import Any
 
 import pytest
-from agent_scripts import answers, environment, events_of, memorizes, note, of, searches
+from agent_scripts import answers, environment, events_of, memorizes, note, of
 from hypothesis import given
 from hypothesis import strategies as st
 from vimrag_runs import METHOD, SEARCH, end_of, graph_of
 
 from vrag.agent.actions import Answer, Crop, Flag, Invalid, Search, Turn, parse, render
+from vrag.agent.answer_extraction import plain_answer
 from vrag.agent.callrepair import read_call
 from vrag.agent.events import InvalidAction, ModelCalled, StopReason
 from vrag.agent.limits import Limits
 from vrag.agent.loop import Agent
-from vrag.agent.plainanswer import plain_answer
+from vrag.agent.reply_text import unquoted
 from vrag.agent.tagrepair import read_tags
 from vrag.agent.toolcalls import (
     AnswerNode,
     CropNode,
-    Known,
-    Memorize,
+    KnownNodes,
     SearchNode,
     ToolNode,
     parse_call,
     render_call,
 )
 from vrag.agent.trajectory import Trajectory
-from vrag.agent.unquoted import unquoted
 from vrag.agent.vimrag import Vimrag
 from vrag.agent.vrag import Vrag
 from vrag.testing import ScriptedPolicy
 
-KNOWN = Known(("root", "a"), ())
+KNOWN = KnownNodes(("root", "a"), ())
 OTHERS = frozenset({"next_page"})
 TAGS = [
     "<think>", "</think>", "<search>", "</search>", "<bbox>", "</bbox>", "<answer>", "</answer>", "</answer",
@@ -135,6 +134,67 @@ def test_a_hostile_reply_takes_no_time_with_the_square_of_its_length(grammar: st
     read(grammar, piece * 50_000, last=True)
     read(grammar, f"<function=add_answer_node>{piece * 50_000}", last=True)
     assert time.process_time() - start < 10  # tenths of a second; with the square, minutes
+
+
+LONG = 50_000
+
+
+@pytest.mark.parametrize(
+    "filler", [" ", "7", "0", "[", "]", "(", ")", '"', "'", "<", ">", "\t\n", "1 ", "_", "*"]
+)
+@pytest.mark.parametrize(
+    "form",
+    [
+        "<bbox image={}x>[1, 2, 3, 4]</bbox>",
+        "<bbox image='{}'>[[1, 2, 3, 4]]</bbox>",
+        "<bbox>[[1, 2, 3, 4{}x]]</bbox>",
+        "<bbox>{}",
+        "<search>ferry</{}x",
+        "<tool_call{}x>",
+        "<tool_call>{{'name': 'answer', 'arguments': {{'answer': {}x}}}}</tool_call>",
+        (
+            '<tool_call>{{"name": "add_search_node", "arguments": {{"id": "b", "query": "q", '
+            '"parent_ids": "{}x"}}}}</tool_call>'
+        ),
+        (
+            '<tool_call>{{"name": "add_crop_node", "arguments": {{"id": "b", "information_id": "image{}x", '
+            '"box": "1{}x"}}}}</tool_call>'
+        ),
+        "<function{}={}a>",
+        "<function=answer><parameter={}x>",
+        "<function=answer><parameter=text>{}</parameter{}x",
+        "<tool_call>answer<arg_key>{}x</arg_key>",
+        "<passage{}x>",
+        "Answer{}x",
+        "\\boxed{{{}x",
+        "'arguments'{}x",
+        "I{} need to x",
+        "{{'answer': 1.{}1, }}",
+    ],
+)
+def test_a_hostile_reply_of_one_long_part_is_read_in_time(form: str, filler: str) -> None:
+    reply = form.replace("{}", filler * (LONG // len(filler))).replace("{{", "{").replace("}}", "}")
+    start = time.process_time()
+    for grammar in ("tags", "calls"):
+        for text in (reply, reply.replace(filler * 40_000, "", 1)):
+            read(grammar, text, last=True)
+    assert time.process_time() - start < 2  # hundredths of a second; with the square, many seconds
+
+
+@pytest.mark.parametrize("broken", ["", ","], ids=["valid", "with a comma too many"])
+def test_parents_that_are_ids_stay_what_they_are(broken: str) -> None:
+    said = (
+        '<tool_call>{"name": "add_search_node", "arguments": {"id": "b", '
+        f'"parent_ids": ["_a", "-c-", "a b"], "query": "q"{broken}}}}}</tool_call>'
+    )
+    action = read_call(said, KnownNodes(("root", "_a", "-c-", "a_b"))).action
+    assert action == SearchNode("b", ("_a", "-c-", "a_b"), "q")
+
+
+def test_what_is_said_of_invalid_parents_names_them() -> None:
+    said = """<tool_call>{'name': 'add_answer_node', 'arguments': {'parent_ids': ['?!'], 'answer': 'x',}}"""
+    reason = "In add_answer_node, parent_ids must be 1 to 64 letters, digits, _ or -."
+    assert read_call(said, KNOWN).action == Invalid(reason)
 
 
 @pytest.mark.parametrize(
@@ -254,9 +314,3 @@ def test_on_the_last_step_a_readable_answer_counts_and_before_it_does_not(method
     assert len(of(InvalidAction, events)) == 1
     assert (end_of(events).text, end_of(events).stop_reason) == ("48,200", StopReason.ANSWERED)
     assert [step.repairs for step in Trajectory.of(events).steps] == [(), ("the text is read as the answer",)]
-
-
-def test_types_of_calls_are_as_they_were() -> None:
-    said = searches("b")
-    assert isinstance(read_call(said, KNOWN).action, SearchNode)
-    assert isinstance(read_call(memorizes(), KNOWN).action, Memorize)

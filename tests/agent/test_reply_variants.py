@@ -12,7 +12,7 @@ from vrag.agent.actions import Flag, Invalid, parse, render
 from vrag.agent.callrepair import read_call
 from vrag.agent.graph import Graph, NodeKind
 from vrag.agent.tagrepair import read_tags
-from vrag.agent.toolcalls import Known, Memorize, parse_call, render_call
+from vrag.agent.toolcalls import KnownNodes, Memorize, parse_call, render_call
 
 if TYPE_CHECKING:
     from vrag.agent.actions import Turn
@@ -34,7 +34,7 @@ def read(variant: dict[str, Any]) -> Turn[Any]:
     if variant["grammar"] == "vrag":
         return read_tags(variant["reply"], **how)
     waiting = LABELS if "summarize_and_memorize" in variant["reply"] else ()
-    return read_call(variant["reply"], Known(("root", "Fares_2023"), waiting), **how)
+    return read_call(variant["reply"], KnownNodes(("root", "Fares_2023"), waiting), **how)
 
 
 def refusal(variant: dict[str, Any]) -> str | None:

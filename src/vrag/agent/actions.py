@@ -30,7 +30,6 @@ __all__ = [
     "Turn",
     "absent",
     "first_element",
-    "flags_of",
     "parse",
     "render",
     "tag_pattern",
@@ -258,7 +257,7 @@ def parse(
     name, end = found.opening["name"].lower(), found.closing.end()
     body = reply[found.opening.end() : found.closing.start()].strip()
     action = absent(name, names, without) if name in without else _action(found.opening, body)
-    return Turn(thought, action, reply[:end], flags_of(reply, end, found.thoughts))
+    return Turn(thought, action, reply[:end], _flags_of(reply, end, found.thoughts))
 
 
 @dataclass(frozen=True, slots=True)
@@ -304,12 +303,12 @@ def first_element(reply: str, names: frozenset[str]) -> Element:
 
 
 def absent(name: str, names: frozenset[str], without: frozenset[str]) -> Invalid:
-    """What is said of an action that there is elsewhere."""
+    """The error for an action that this agent does not offer."""
     allowed = [one for one in (*_OURS, *sorted(names)) if one not in without]
     return Invalid(f"There is no {name} here, only: {', '.join(allowed)}.")
 
 
-def flags_of(reply: str, end: int, thoughts: tuple[str, ...]) -> frozenset[Flag]:
+def _flags_of(reply: str, end: int, thoughts: tuple[str, ...]) -> frozenset[Flag]:
     """The faults of a reply whose action ends at `end`."""
     flags = {Flag.TRAILING_TEXT} if reply[end:].strip() else set[Flag]()
     if not thoughts:

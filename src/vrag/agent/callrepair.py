@@ -10,19 +10,19 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from vrag.agent.actions import Flag, Invalid, Turn, first_element
-from vrag.agent.callforms import WrittenCall, find_call
-from vrag.agent.plainanswer import plain_answer
+from vrag.agent.answer_extraction import plain_answer
+from vrag.agent.reply_text import unquoted
+from vrag.agent.tool_call_formats import WrittenCall, find_call
 from vrag.agent.toolcalls import (
     TOOLS,
     AnswerNode,
     Call,
-    Known,
+    KnownNodes,
     call_of,
     completed,
     parse_call,
     unknown_tool,
 )
-from vrag.agent.unquoted import unquoted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -32,7 +32,7 @@ __all__ = ["read_call"]
 
 def read_call(
     reply: str,
-    known: Known,
+    known: KnownNodes,
     tools: frozenset[str] = frozenset(),
     *,
     crop: bool = True,
@@ -52,7 +52,7 @@ def read_call(
         cut: Whether the reply was cut off at its token limit: then what does not end is not completed.
 
     >>> said = "<tool_call>{'name': 'add_answer_node', 'arguments': {'answer': 48200}}</tool_call>"
-    >>> read_call(said, Known(("root", "fares"))).action
+    >>> read_call(said, KnownNodes(("root", "fares"))).action
     AnswerNode(parents=('fares',), text='48200')
     """
     turn = parse_call(reply, tools, crop=crop)
@@ -70,11 +70,11 @@ def read_call(
 
 
 def _of_call(
-    reply: str, turn: Turn[Call], found: WrittenCall, known: Known, names: frozenset[str]
+    reply: str, turn: Turn[Call], found: WrittenCall, known: KnownNodes, names: frozenset[str]
 ) -> Turn[Call]:
     """The turn with a call that was found, or with what is wrong with it."""
     flags = turn.flags | {Flag.TRAILING_TEXT} if found.further or reply[found.end :].strip() else turn.flags
-    ends = replace(turn, executed=reply[: found.end], flags=flags | _thoughtless(turn))
+    ends = replace(turn, executed=reply[: found.end], flags=flags | _missing_thought_flag(turn))
     if found.fault:
         return replace(ends, action=Invalid(found.fault))
     if found.name not in names:
@@ -96,8 +96,10 @@ def _answer_in(reply: str, said: str) -> str | None:
     return plain_answer(said)
 
 
-def _answer(reply: str, turn: Turn[Call], known: Known, text: str) -> Turn[Call]:
-    ends = replace(turn, executed=reply, flags=(turn.flags - {Flag.TRAILING_TEXT}) | _thoughtless(turn))
+def _answer(reply: str, turn: Turn[Call], known: KnownNodes, text: str) -> Turn[Call]:
+    ends = replace(
+        turn, executed=reply, flags=(turn.flags - {Flag.TRAILING_TEXT}) | _missing_thought_flag(turn)
+    )
     try:
         action = AnswerNode((known.nodes[-1],), text)
     except ValueError:
@@ -105,7 +107,7 @@ def _answer(reply: str, turn: Turn[Call], known: Known, text: str) -> Turn[Call]
     return _repaired(ends, action, ["the text is read as the answer"])
 
 
-def _thoughtless(turn: Turn[Call]) -> frozenset[Flag]:
+def _missing_thought_flag(turn: Turn[Call]) -> frozenset[Flag]:
     return frozenset({Flag.NO_THOUGHT} if turn.thought is None else ())
 
 

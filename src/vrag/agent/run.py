@@ -54,7 +54,7 @@ GRACE_SECONDS = 5.0
 """For checking the evidence of an answer, once the seconds of a run are used up."""
 _MOST_SHORTENED = 3
 """Steps in which the context may turn out too long; in the last of them the model is asked to answer."""
-_TOO_LONG_ALONE = "Even without pictures it is too long."
+_TOO_LONG_ALONE = "It is too long even without pictures."
 
 
 class _Cancelled(Exception):

@@ -24,10 +24,10 @@ from vrag.agent.actions import (
     parse,
     tag_pattern,
 )
-from vrag.agent.callforms import find_call, inside_fence
-from vrag.agent.damagedjson import read_damaged_json
-from vrag.agent.plainanswer import plain_answer
-from vrag.agent.unquoted import unquoted
+from vrag.agent.answer_extraction import plain_answer
+from vrag.agent.json_repairs import read_damaged_json
+from vrag.agent.reply_text import unquoted
+from vrag.agent.tool_call_formats import find_call, inside_fence
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -35,12 +35,13 @@ if TYPE_CHECKING:
 __all__ = ["read_tags"]
 
 _ATTRIBUTE = re.compile(
-    r"\s+(?:image|img|picture)(?:_id|_index)?\s*=\s*[\"'“”]?\s*(?:image|picture)?\s*#?([0-9]{1,6})\s*[\"'“”]?\s*",
+    r"(?:image|img|picture)(?:_id|_index)? ?= ?[\"'“”]? ?(?:image|picture)? ?#?([0-9]{1,6}) ?[\"'“”]?",
     re.IGNORECASE,
 )
+"""For text of bounded length in which a single space stands for any white space."""
+_MAX_ATTRIBUTE = 64
 _TORN_TAG = re.compile(r"</?[a-z_]{0,32}\s*$", re.IGNORECASE)
 _TEXT_FIELDS = ("query", "answer", "text", "q", "content", "input")
-_BOX_FIELDS = ("bbox_2d", "bbox", "box", "box_2d")
 _IMAGE_FIELDS = ("image", "image_id", "image_index", "img")
 _CROPS = frozenset({"bbox", "crop", "zoom"})
 
@@ -49,7 +50,6 @@ def read_tags(
     reply: str,
     names: frozenset[str] = frozenset(),
     *,
-    selecting: bool = False,
     without: frozenset[str] = frozenset(),
     last: bool = False,
     cut: bool = False,
@@ -64,7 +64,6 @@ def read_tags(
     Args:
         reply: What the model wrote.
         names: As for `parse`.
-        selecting: As for `parse`.
         without: As for `parse`.
         last: Whether the model had to answer: then any readable answer is one.
         cut: Whether the reply was cut off at its token limit: then what does not end is not completed.
@@ -72,7 +71,7 @@ def read_tags(
     >>> read_tags("<bbox image='2'>[[10, 20, 30, 40]]</bbox>").action
     Crop(box=(10.0, 20.0, 30.0, 40.0), image=2)
     """
-    turn = parse(reply, names, selecting=selecting, without=without)
+    turn = parse(reply, names, without=without)
     said = unquoted(reply)
     if not isinstance(turn.action, Invalid) or said is None:
         return turn
@@ -180,10 +179,11 @@ def _worded(name: str, text: str) -> Action:
 
 
 def _crop(body: str, attribute: str) -> Crop:
-    number = _ATTRIBUTE.fullmatch(attribute) if attribute.strip() else None
-    if attribute.strip() and number is None:
+    written = " ".join(attribute.split())
+    number = _ATTRIBUTE.fullmatch(written) if len(written) <= _MAX_ATTRIBUTE else None
+    if written and number is None:
         raise ValueError("the picture of a box is named by its number")
-    return Crop(toolargs.mend_sides(inside_fence(body)), int(number[1]) if number else None)
+    return Crop(toolargs.repair_sides(inside_fence(body)), int(number[1]) if number else None)
 
 
 def _of_arguments(name: str, arguments: object) -> Action:
@@ -191,9 +191,9 @@ def _of_arguments(name: str, arguments: object) -> Action:
     given = read_damaged_json(arguments) if isinstance(arguments, str) else arguments
     fields = toolargs.mapping(given)
     if name != "bbox":
-        return _worded(name, toolargs.mend_text(_field(fields, _TEXT_FIELDS)))
+        return _worded(name, toolargs.repair_text(_field(fields, _TEXT_FIELDS)))
     image = next((fields[one] for one in _IMAGE_FIELDS if fields.get(one) is not None), None)
-    box = toolargs.mend_sides(_field(fields, _BOX_FIELDS))
+    box = toolargs.repair_sides(_field(fields, toolargs.BOX_NAMES))
     return Crop(box, None if image is None else _picture(image))
 
 

@@ -1,7 +1,7 @@
 """Arguments of a tool call, read as models really write them: each reader takes any JSON value.
 
 What is meant without doubt is taken (`"Image 3"` for `Picture 3`, `"4"` for 4, one id for a list of one);
-everything else raises a `ValueError` that says what is expected. The functions that begin with `mend` read
+everything else raises a `ValueError` that says what is expected. The functions that begin with `repair` read
 what breaks the schema and is clear all the same; they are asked where the others refuse.
 """
 
@@ -13,12 +13,13 @@ import re
 import unicodedata
 from typing import TYPE_CHECKING, TypeVar, cast
 
-from vrag.agent.damagedjson import read_damaged_json
+from vrag.agent.json_repairs import read_damaged_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 __all__ = [
+    "BOX_NAMES",
     "IDENTIFIER",
     "LABEL",
     "Arguments",
@@ -28,15 +29,15 @@ __all__ = [
     "identifiers",
     "label",
     "mapping",
-    "mend_entries",
-    "mend_identifier",
-    "mend_identifiers",
-    "mend_mapping",
-    "mend_score",
-    "mend_sides",
-    "mend_text",
-    "mend_times",
     "number",
+    "repair_entries",
+    "repair_identifier",
+    "repair_identifiers",
+    "repair_mapping",
+    "repair_score",
+    "repair_sides",
+    "repair_text",
+    "repair_times",
     "score",
     "seconds",
     "sides",
@@ -308,23 +309,23 @@ def _from_text(value: object) -> object:
     return value
 
 
-def mend_mapping(value: object) -> dict[str, object]:
+def repair_mapping(value: object) -> dict[str, object]:
     """An object that is written as a text, or is all that a list holds."""
     read = _from_text(value)
     listed = cast("list[object]", read) if isinstance(read, list) else [read]
     return mapping(listed[0] if len(listed) == 1 else listed)
 
 
-def mend_entries(value: object) -> list[object]:
+def repair_entries(value: object) -> list[object]:
     """A list that is written as a text, or one object in place of a list of one."""
     value = _from_text(value)
     return [cast("object", value)] if isinstance(value, dict) else entries(value)
 
 
-def mend_text(value: object) -> str:
+def repair_text(value: object) -> str:
     """A number, a word of logic, a list or an object as text.
 
-    >>> mend_text(48200), mend_text(["red", "blue"]), mend_text(True)
+    >>> repair_text(48200), repair_text(["red", "blue"]), repair_text(True)
     ('48200', 'red, blue', 'Yes')
     """
     if isinstance(value, bool):
@@ -334,18 +335,18 @@ def mend_text(value: object) -> str:
     if isinstance(value, list) and value:
         listed = cast("list[object]", value)
         if all(isinstance(one, str | int | float) for one in listed):
-            return text(", ".join(map(mend_text, listed)))
+            return text(", ".join(map(repair_text, listed)))
     if isinstance(value, list | dict) and value:
         return text(json.dumps(value, ensure_ascii=False))
     return text(cast("object", value))
 
 
-def mend_identifier(value: object) -> str:
+def repair_identifier(value: object) -> str:
     """The id that a title stands for: everything but letters, digits, `_` and `-` becomes `_`.
 
     The same title gives the same id, as a node and as a parent.
 
-    >>> mend_identifier("Ferry fares (2023)?")
+    >>> repair_identifier("Ferry fares (2023)?")
     'Ferry_fares_2023'
     """
     written = str(value) if isinstance(value, int | str) and not isinstance(value, bool) else ""
@@ -353,18 +354,25 @@ def mend_identifier(value: object) -> str:
     return identifier(re.sub(r"[^\w-]+", "_", composed).strip("_")[:64])
 
 
-def mend_identifiers(value: object) -> tuple[str, ...]:
-    """A list of titles, also one that is written as a text; empty ones name nothing."""
+def repair_identifiers(value: object) -> tuple[str, ...]:
+    """A list of ids or titles, also one that is written as a text; ids stay, empty ones name nothing."""
     listed = (one for one in _one_or_more(_from_text(value)) if one is not None and str(one).strip())
-    return tuple(dict.fromkeys(mend_identifier(one) for one in listed))
+    return tuple(dict.fromkeys(map(_identifier_or_title, listed)))
 
 
-def mend_score(value: object) -> int:
+def _identifier_or_title(value: object) -> str:
+    try:
+        return identifier(value)
+    except ValueError:
+        return repair_identifier(value)
+
+
+def repair_score(value: object) -> int:
     """A whole number from 1 to 5: rounded, and no less and no more."""
     return max(1, min(5, math.floor(number(value) + 0.5)))
 
 
-def mend_times(value: object) -> tuple[float, ...]:
+def repair_times(value: object) -> tuple[float, ...]:
     """The seconds in a list that can be read; others name no frame."""
     times_read: list[float] = []
     for entry in _one_or_more(_from_text(value)):
@@ -379,16 +387,16 @@ def mend_times(value: object) -> tuple[float, ...]:
 _SIDE = r"([+-]?(?:\d{1,15}(?:\.\d{0,15})?|\.\d{1,15}))"
 _FOUR = re.compile(r"[\s\[\](),;]*" + r"[\s\[\](),;]+".join([_SIDE] * 4) + r"[\s\[\](),;]*", re.ASCII)
 _BOX_TOKEN = re.compile(r"<\|?/?box(?:_start|_end)?\|?>", re.IGNORECASE)
-_BOX_NAMES = ("bbox_2d", "bbox", "box", "box_2d", "coordinates")
+BOX_NAMES = ("bbox_2d", "bbox", "box", "box_2d", "coordinates")
 _SIDE_NAMES = ("x1", "y1", "x2", "y2")
 _MOST_WRAPPERS = 4
 """Lists and objects around a box."""
 
 
-def mend_sides(value: object) -> tuple[float, float, float, float]:
+def repair_sides(value: object) -> tuple[float, float, float, float]:
     """The four numbers of one box, however it is wrapped; two boxes are none.
 
-    >>> mend_sides("[[10, 20, 30, 40]]"), mend_sides({"bbox_2d": [10, 20, 30, 40], "label": "table"})
+    >>> repair_sides("[[10, 20, 30, 40]]"), repair_sides({"bbox_2d": [10, 20, 30, 40], "label": "table"})
     ((10.0, 20.0, 30.0, 40.0), (10.0, 20.0, 30.0, 40.0))
     """
     if isinstance(value, str):
@@ -408,7 +416,7 @@ def _sides_in(value: dict[str, object]) -> object:
     """A box in an object: under one name, or its sides under four."""
     if all(name in value for name in _SIDE_NAMES):
         return [value[name] for name in _SIDE_NAMES]
-    named = [value[name] for name in _BOX_NAMES if name in value]
+    named = [value[name] for name in BOX_NAMES if name in value]
     if len(named) != 1:
         raise ValueError("must be four numbers between brackets")
     return named[0]

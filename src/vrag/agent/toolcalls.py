@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from vrag.agent import toolargs
 from vrag.agent.actions import ABSTENTION, NAME, Flag, Invalid, Turn
-from vrag.agent.damagedjson import read_damaged_json
+from vrag.agent.json_repairs import read_damaged_json
 from vrag.agent.toolenvelope import json_object, read_envelope
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ __all__ = [
     "AnswerNode",
     "Call",
     "CropNode",
-    "Known",
+    "KnownNodes",
     "Memorize",
     "Note",
     "SearchNode",
@@ -261,7 +261,7 @@ def parse_call(reply: str, tools: frozenset[str] = frozenset(), *, crop: bool = 
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class KnownNodes:
     """What a reply may leave out, since it is known when it comes."""
 
     nodes: tuple[str, ...]
@@ -288,7 +288,7 @@ def _call(given: dict[str, object], names: frozenset[str]) -> Call | Invalid:
 
 
 def unknown_tool(name: object, names: frozenset[str]) -> Invalid:
-    """What is said of a call of a tool that there is not."""
+    """The error for an unknown tool."""
     said = (
         "The tool call has no name" if name is None else f"There is no tool {toolargs.shortened(str(name))}"
     )
@@ -296,7 +296,7 @@ def unknown_tool(name: object, names: frozenset[str]) -> Invalid:
 
 
 def call_of(
-    name: str, arguments: object, known: Known | None = None, repairs: list[str] | None = None
+    name: str, arguments: object, known: KnownNodes | None = None, repairs: list[str] | None = None
 ) -> Call | Invalid:
     """The call of a tool; never raises.
 
@@ -317,7 +317,7 @@ def call_of(
     return call
 
 
-def completed(turn: Turn[Call], known: Known) -> Turn[Call]:
+def completed(turn: Turn[Call], known: KnownNodes) -> Turn[Call]:
     """A call with what it leaves out and what is known: results without an entry are not useful."""
     match turn.action:
         case Memorize(summary, notes):
@@ -347,7 +347,7 @@ def _in_order(names: frozenset[str]) -> list[str]:
     return [name for name in TOOLS if name in names] + sorted(names - set(TOOLS))
 
 
-def _object(value: object, known: Known | None) -> dict[str, object]:
+def _object(value: object, known: KnownNodes | None) -> dict[str, object]:
     """The arguments, which some servers and models send as a JSON text."""
     if isinstance(value, str):
         try:
@@ -357,12 +357,15 @@ def _object(value: object, known: Known | None) -> dict[str, object]:
     return {} if value is None else toolargs.mapping(value)
 
 
-def _parents(given: toolargs.Arguments, known: Known | None) -> tuple[str, ...]:
+def _parents(given: toolargs.Arguments, known: KnownNodes | None) -> tuple[str, ...]:
     """The parents; where none is named, the newest node."""
     if known is None:
         return given.take("parent_ids", toolargs.identifiers)
     value = given.maybe("parent_ids", lambda value: value, None, aliases=_PARENT_NAMES)
-    parents = () if value is None else toolargs.mend_identifiers(value)
+    try:
+        parents = () if value is None else toolargs.repair_identifiers(value)
+    except ValueError as error:
+        raise ValueError(f"parent_ids {error}") from None
     if not parents:
         given.note(f"parent_ids names no node; read as {known.nodes[-1]}")
         return (known.nodes[-1],)
@@ -375,18 +378,18 @@ def _parents(given: toolargs.Arguments, known: Known | None) -> tuple[str, ...]:
     return parents
 
 
-def _place(given: toolargs.Arguments, known: Known | None) -> tuple[str, tuple[str, ...]]:
-    return given.take("id", toolargs.identifier, toolargs.mend_identifier), _parents(given, known)
+def _place(given: toolargs.Arguments, known: KnownNodes | None) -> tuple[str, tuple[str, ...]]:
+    return given.take("id", toolargs.identifier, toolargs.repair_identifier), _parents(given, known)
 
 
-def _search(given: toolargs.Arguments, known: Known | None) -> SearchNode:
+def _search(given: toolargs.Arguments, known: KnownNodes | None) -> SearchNode:
     place = _place(given, known)
-    return SearchNode(*place, given.take("query", toolargs.text, toolargs.mend_text))
+    return SearchNode(*place, given.take("query", toolargs.text, toolargs.repair_text))
 
 
-def _memorize(given: toolargs.Arguments, known: Known | None) -> Memorize:  # noqa: ARG001 - as the others
-    summary = given.take("summarize", toolargs.text, toolargs.mend_text, aliases=("summary",))
-    entries = given.maybe("memorize", toolargs.entries, [], toolargs.mend_entries)
+def _memorize(given: toolargs.Arguments, known: KnownNodes | None) -> Memorize:  # noqa: ARG001 - as the others
+    summary = given.take("summarize", toolargs.text, toolargs.repair_text, aliases=("summary",))
+    entries = given.maybe("memorize", toolargs.entries, [], toolargs.repair_entries)
     return Memorize(summary, tuple(_note(entry, given.repairs) for entry in entries))
 
 
@@ -412,31 +415,31 @@ def _judged(label: str, given: toolargs.Arguments) -> Note:
     if given.repairs is None:
         priority = given.take("priority_score", toolargs.whole)
         return Note(label, True, priority, given.maybe("key_timestamp", toolargs.times, ()))
-    score = given.maybe("priority_score", toolargs.score, 0, toolargs.mend_score)
+    score = given.maybe("priority_score", toolargs.score, 0, toolargs.repair_score)
     if not score:
         given.note(f"priority_score of {label} is missing; read as {_MIDDLE}")
-    times = given.maybe("key_timestamp", toolargs.seconds, (), toolargs.mend_times)
+    times = given.maybe("key_timestamp", toolargs.seconds, (), toolargs.repair_times)
     return Note(label, useful=True, priority=score or _MIDDLE, timestamps=times)
 
 
-def _answer(given: toolargs.Arguments, known: Known | None) -> AnswerNode:
+def _answer(given: toolargs.Arguments, known: KnownNodes | None) -> AnswerNode:
     parents = _parents(given, known)
-    return AnswerNode(parents, given.take("answer", toolargs.text, toolargs.mend_text))
+    return AnswerNode(parents, given.take("answer", toolargs.text, toolargs.repair_text))
 
 
-def _crop(given: toolargs.Arguments, known: Known | None) -> CropNode:
+def _crop(given: toolargs.Arguments, known: KnownNodes | None) -> CropNode:
     place = _place(given, known)
     label = given.take("information_id", toolargs.label)
-    box = given.take("box", toolargs.sides, toolargs.mend_sides, aliases=("bbox", "bbox_2d", "box_2d"))
+    box = given.take("box", toolargs.sides, toolargs.repair_sides, aliases=toolargs.BOX_NAMES)
     return CropNode(*place, label, box)
 
 
-def _tool(name: str, given: toolargs.Arguments, known: Known | None) -> ToolNode:
+def _tool(name: str, given: toolargs.Arguments, known: KnownNodes | None) -> ToolNode:
     place = _place(given, known)
-    return ToolNode(*place, name, given.take("text", toolargs.text, toolargs.mend_text))
+    return ToolNode(*place, name, given.take("text", toolargs.text, toolargs.repair_text))
 
 
-_READERS: dict[str, Callable[[toolargs.Arguments, Known | None], Call]] = {
+_READERS: dict[str, Callable[[toolargs.Arguments, KnownNodes | None], Call]] = {
     _SEARCH: _search,
     _MEMORIZE: _memorize,
     _ANSWER: _answer,

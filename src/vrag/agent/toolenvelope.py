@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import cast
 
 from vrag.agent.actions import Flag
-from vrag.agent.damagedjson import read_json
+from vrag.agent.json_repairs import read_json
 
 __all__ = ["Envelope", "json_object", "read_envelope"]
 

@@ -15,6 +15,7 @@ from PIL.Image import Image
 from vrag.agent import actions
 from vrag.agent.actions import Extend, Invalid, Select, Turn
 from vrag.agent.callrepair import read_call
+from vrag.agent.context_reduction import half_of, shortened
 from vrag.agent.conversation import told
 from vrag.agent.events import (
     ActionRequested,
@@ -37,12 +38,11 @@ from vrag.agent.question import Question
 from vrag.agent.results import Results, frame_parts
 from vrag.agent.review import reviewed, unreviewed
 from vrag.agent.sharing import recall
-from vrag.agent.shortening import half_of, shortened
 from vrag.agent.toolcalls import (
     AnswerNode,
     Call,
     CropNode,
-    Known,
+    KnownNodes,
     Memorize,
     SearchNode,
     ToolNode,
@@ -186,7 +186,7 @@ class VimragEpisode:
         if self.asking or not self.repair:
             return parse_call(reply, tools, crop=crop)
         labels = self.results.labels if self.graph.pending else ()
-        known = Known(tuple(node.id for node in self.graph.nodes), labels)
+        known = KnownNodes(tuple(node.id for node in self.graph.nodes), labels)
         return read_call(reply, known, tools, crop=crop, last=last, cut=cut)
 
     def announce(self, turn: Turn[Any], record: Record) -> None:
@@ -236,7 +236,7 @@ class VimragEpisode:
                 key: shown for key, shown in self.remembered.items() if pictures.isdisjoint(shown)
             }
             self.messages = shortened(self.messages, pictures, self._urge(last))
-            self._take_less()
+            self._reduce_budgets()
         return tuple(name for name, _ in dropped)
 
     def _in_sight(self) -> list[tuple[str, Sequence[Picture | Enclosed]]]:
@@ -249,7 +249,7 @@ class VimragEpisode:
         enclosed = [("a picture of the question", (part,)) for part in parts if isinstance(part, Enclosed)]
         return [*memory] or [*fresh] or [*enclosed]
 
-    def _take_less(self) -> None:
+    def _reduce_budgets(self) -> None:
         """Makes later contexts shorter."""
         least = self.environment.profile.min_tokens
         less = {

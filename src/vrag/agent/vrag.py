@@ -5,10 +5,12 @@ The history only grows: what the model was shown stays in its sight. Pictures ar
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from vrag.agent.actions import Action, Answer, Crop, Extend, Invalid, Search, Select, Turn, parse
+from vrag.agent.context_reduction import half_of, shortened
 from vrag.agent.conversation import told
 from vrag.agent.events import (
     ActionRequested,
@@ -23,7 +25,6 @@ from vrag.agent.method import Context, Outcome, Refused
 from vrag.agent.policy import Enclosed, Message, Part, Picture, Role, Shown, Text
 from vrag.agent.prompts import box_words, prompt, with_question, worded
 from vrag.agent.question import Question
-from vrag.agent.shortening import half_of, shortened
 from vrag.agent.tagrepair import read_tags
 from vrag.errors import CollectionError, SearchError
 
@@ -39,6 +40,7 @@ _SELECT = "select"
 """The action by which UniDoc-RL takes one of the pages that a search has shown."""
 _OPENING = 40
 """Characters by which a passage is called, which has no number."""
+_PAGE_NUMBER = re.compile(r"\d{1,4}")
 _MOST_ITEMS = 10
 """Items of an action of others that are shown at once: as many as a search may show."""
 _MOST_TOKENS = 4096
@@ -282,7 +284,7 @@ class VragEpisode:
         """Shows a page of the last search once more, alone: the next box is on it."""
         if not self.candidates:
             raise Refused("no pages to select from have been shown; search first")
-        if not text.isdecimal() or int(text) >= len(self.candidates):
+        if not _PAGE_NUMBER.fullmatch(text) or int(text) >= len(self.candidates):
             last = len(self.candidates) - 1
             raise Refused(f"select takes the number of a page of the last search, 0 to {last}")
         id = self.candidates[int(text)]

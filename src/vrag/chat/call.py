@@ -226,7 +226,7 @@ class Call:
                     yield event
             for event in reader.finish():
                 yield event
-            self._ended = _says_its_length(response)
+            self._ended = _has_framing(response)
 
     async def _whole(self, raw: AsyncGenerator[bytes, None]) -> bytes:
         body = bytearray()
@@ -336,7 +336,7 @@ def _raw(response: httpx.Response) -> AsyncGenerator[bytes, None]:
     return cast("AsyncGenerator[bytes, None]", response.aiter_raw())
 
 
-def _says_its_length(response: httpx.Response) -> bool:
+def _has_framing(response: httpx.Response) -> bool:
     """Whether a body that broke off would have been noticed: it is chunked or counted, or of HTTP/2."""
     framed = {"transfer-encoding", "content-length"} & set(response.headers)
     return bool(framed) or response.http_version == "HTTP/2"

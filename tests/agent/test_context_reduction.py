@@ -109,7 +109,7 @@ class TestVrag:
         policy = Narrow((*LOOKS[:2], ANSWER), most=-1)
         (failed,) = of(RunFailed, ran(Vrag(), policy))
         assert failed.stop_reason is StopReason.OUT_OF_TOKENS
-        assert failed.message == f"{REASON} Even without pictures it is too long. Give it a longer one."
+        assert failed.message == f"{REASON} It is too long even without pictures. Give it a longer one."
         assert len(policy.told) == 1
 
     def test_without_repairs_the_run_ends_as_before(self) -> None:

@@ -6,9 +6,9 @@ import re
 from typing import cast
 
 from vrag.agent.actions import TAG
-from vrag.agent.callforms import inside_fence, mentions_call
-from vrag.agent.damagedjson import read_damaged_json
-from vrag.agent.toolargs import mend_text
+from vrag.agent.json_repairs import read_damaged_json
+from vrag.agent.tool_call_formats import inside_fence, mentions_call
+from vrag.agent.toolargs import repair_text
 
 __all__ = ["plain_answer"]
 
@@ -20,7 +20,7 @@ _MARKER = re.compile(
     re.IGNORECASE,
 )
 _BOXED = re.compile(r"\\boxed\s?\{")
-_BOX_TOKEN = re.compile(r"<\|(?:begin|end)_of_box\|>|<\|[a-z_]{1,32}\|>", re.IGNORECASE)
+_MODEL_TOKEN = re.compile(r"<\|(?:begin|end)_of_box\|>|<\|[a-z_]{1,32}\|>", re.IGNORECASE)
 _LATEX = re.compile(r"\\(?:text|mathrm|textbf)\s?\{([^{}]*)\}|\\([%$#&_])")
 _INTENTION = re.compile(
     r"(?:(?:okay|ok|so|now|next|first|hmm|well)[,.]? )*"
@@ -52,7 +52,7 @@ def plain_answer(said: str) -> str | None:
     >>> plain_answer("The table lists it.\n\n**Answer:** 48,200")
     '48,200'
     """
-    text = inside_fence(_TAGGED.sub("\n", _BOX_TOKEN.sub(" ", said)))
+    text = inside_fence(_TAGGED.sub("\n", _MODEL_TOKEN.sub(" ", said)))
     if not text or len(text) > _MOST_CHARACTERS or _opens_action(said, text):
         return None
     if text[0] in "{[":
@@ -74,7 +74,7 @@ def _of_json(text: str) -> str | None:
         if not isinstance(value, dict):
             return None
         fields = cast("dict[str, object]", value)
-        return next((mend_text(fields[name]) for name in _FIELDS if name in fields), None)
+        return next((repair_text(fields[name]) for name in _FIELDS if name in fields), None)
     except (ValueError, RecursionError):
         return None
 

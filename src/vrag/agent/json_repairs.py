@@ -25,7 +25,7 @@ _MARK = re.compile(r"[{\[(\"'“”]")
 _ENDS_OF_VALUES = frozenset("}]\"'”’")
 _ESCAPE = re.compile(r"\\u([0-9a-fA-F]{4})|\\[bfnrt]")
 _NOTHING = re.compile(r"\b(?:null|none|undefined)\b", re.IGNORECASE)
-_LAST_ZEROS = re.compile(r"(\d\.\d*?)0+(?!\d)")
+_FRACTION = re.compile(r"(?<=\d)\.\d+")
 
 
 def _refuse(constant: str) -> NoReturn:
@@ -111,5 +111,5 @@ def _written(value: object, fault: str) -> str:
 def _letters(text: str) -> str:
     """Letters and digits alone, as far as they are part of what is meant."""
     plain = _ESCAPE.sub(lambda found: chr(int(found[1], 16)) if found[1] else " ", text)
-    plain = _LAST_ZEROS.sub(r"\1", _NOTHING.sub(" ", plain))
+    plain = _FRACTION.sub(lambda found: found[0].rstrip("0"), _NOTHING.sub(" ", plain))
     return "".join(re.findall(r"[^\W_]", plain)).casefold()

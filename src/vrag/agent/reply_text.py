@@ -1,4 +1,4 @@
-"""What of a reply is said by the model itself and aloud: neither thought nor a passage that it repeats."""
+"""Text of a reply without thoughts and quoted passages."""
 
 from __future__ import annotations
 

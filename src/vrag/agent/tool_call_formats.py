@@ -12,7 +12,7 @@ import re
 from dataclasses import dataclass
 from typing import cast
 
-from vrag.agent.damagedjson import MOST_CHARACTERS, read_damaged_json
+from vrag.agent.json_repairs import MOST_CHARACTERS, read_damaged_json
 
 __all__ = ["WrittenCall", "find_call", "inside_fence", "mentions_call"]
 
@@ -51,7 +51,7 @@ class WrittenCall:
     end: int
     """Characters of the reply up to its end."""
     closed: bool = True
-    """Whether the model ended it, so that it can be no half of one."""
+    """Whether the call has its closing tag."""
     further: int = 0
     """Calls that follow in the same list."""
 
