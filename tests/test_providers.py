@@ -148,3 +148,28 @@ def test_no_key_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENROUTER_API_KEY", "sk-geheim")
     settings = load_settings(model="openrouter:any").settings
     assert "geheim" not in repr(settings) + settings.model_dump_json() + repr(open_chat(settings))
+
+
+@pytest.mark.parametrize("provider", KEYED, ids=[provider.name for provider in KEYED])
+def test_the_key_of_a_provider_goes_to_no_other_host(
+    provider: Provider, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(provider.key_variable, "sk-own")
+    for prefix in ("VRAG_", "VRAG_JUDGE_"):
+        monkeypatch.setenv(f"{prefix}MODEL", f"{provider.name}:any")
+    monkeypatch.setenv("VRAG_BASE_URL", "http://lab:8000/v1")
+    monkeypatch.setenv("VRAG_JUDGE_URL", "http://lab:8000/v1")
+    settings = load_settings().settings
+    assert (settings.base_url, settings.key("model_key")) == ("http://lab:8000/v1", None)
+    assert settings.key("judge_key") is None
+
+
+def test_a_proxy_in_place_of_a_provider_needs_no_key_of_it() -> None:
+    settings = load_settings(model="openai:gpt-5", base_url="http://127.0.0.1:9/v1").settings
+    assert open_chat(settings).base_url == "http://127.0.0.1:9/v1"
+
+
+def test_further_models_of_another_provider_are_refused() -> None:
+    with pytest.raises(SettingsError, match="openai:gpt-5"):
+        load_settings(model="ollama:qwen3-vl:8b", models=["openai:gpt-5"])
+    assert load_settings(model="ollama:a", models=["ollama:b", "c"]).settings.models == ("b", "c")

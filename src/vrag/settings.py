@@ -31,7 +31,7 @@ from pydantic_settings import (
 from pydantic_settings import SettingsError as EnvironmentFault
 
 from vrag.errors import SettingsError
-from vrag.providers import DASHSCOPE, split_model
+from vrag.providers import DASHSCOPE, Provider, split_model
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -496,6 +496,7 @@ def _apply_providers(values: dict[str, Any], origins: dict[str, str]) -> dict[Ke
         The keys that providers ask for and that are not there: message and hint of the error.
     """
     missing: dict[Key, tuple[str, str]] = {}
+    _name_further_models(values, split_model(str(values.get("model") or ""))[0])
     for model, url, key in _MODELS:
         provider, name = split_model(str(values.get(model) or ""))
         if provider is None:
@@ -505,13 +506,15 @@ def _apply_providers(values: dict[str, Any], origins: dict[str, str]) -> dict[Ke
             values[url], origins[url] = provider.base_url, origin
         if model == "model" and not _outweighs("thinking_switch", model, values, origins):
             values["thinking_switch"], origins["thinking_switch"] = provider.thinking_switch, origin
-        strange = origins[model] in _BROUGHT and origins[key] not in _BROUGHT
-        if strange or not _outweighs(key, model, values, origins):
-            variable = provider.key_variable
+        # The provider's key is not for another server, such as a proxy, that the user set in place of its own.
+        # To an address that a folder brought along no key is sent; that is an error which names the key.
+        own = origins[url] in _BROUGHT or _host(str(values[url]), "") == _host(provider.base_url, "")
+        foreign_key = origins[model] in _BROUGHT and origins[key] not in _BROUGHT
+        if foreign_key or (own and not _outweighs(key, model, values, origins)):
+            variable = provider.key_variable if own else ""
             values[key], origins[key] = os.environ.get(variable, ""), variable or "default"
             if variable and not values[key]:
                 missing[key] = f"{provider.title} asks for a key.", f"Set {variable}."
-    _name_further_models(values)
     return missing
 
 
@@ -521,11 +524,22 @@ def _outweighs(name: str, model: str, values: Mapping[str, Any], origins: Mappin
     return bool(values.get(name)) and weights.get(origins[name], 1) >= max(weights.get(origins[model], 1), 1)
 
 
-def _name_further_models(values: dict[str, Any]) -> None:
-    """Takes the provider off the names of further models, which are of the server of `model`."""
+def _name_further_models(values: dict[str, Any], provider: Provider | None) -> None:
+    """Take the provider off the names of further models, which are of the server of `model`.
+
+    Raises:
+        SettingsError: If one names another provider.
+    """
     names = values.get("models") or ()
-    listed = names.split(",") if isinstance(names, str) else names
-    values["models"] = [split_model(str(name).strip())[1] for name in listed]
+    listed = [str(name).strip() for name in (names.split(",") if isinstance(names, str) else names)]
+    for name in listed:
+        other = split_model(name)[0]
+        if other is not None and other is not provider:
+            raise SettingsError(
+                f"The setting 'models' names {name}, and further models are asked at the server of 'model'.",
+                f"Leave out {other.name}: or name a model of {other.title} as 'model'.",
+            )
+    values["models"] = [split_model(name)[1] for name in listed]
 
 
 def _add_known_variables(values: dict[str, Any], origins: dict[str, str]) -> None:

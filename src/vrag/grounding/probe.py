@@ -87,7 +87,8 @@ class Probe(BaseModel):
     @property
     def lasting(self) -> bool:
         """Whether asking again would find the same: all questions were replied to."""
-        return self.space is not None or not any(reply.failure for reply in self.replies)
+        replied = bool(self.replies) and not any(reply.failure for reply in self.replies)
+        return self.space is not None or replied
 
 
 async def probe_model(policy: Policy, profile: Profile, seconds: float = TOTAL_SECONDS) -> Probe:

@@ -75,6 +75,8 @@ def factor_of(tokens: Mapping[Size, int]) -> int | None:
     Args:
         tokens: Of the whole prompt, by size of its picture; all with the same words.
     """
+    if len(tokens) < 2:
+        return None
     (small, least), *_, (large, most) = sorted(tokens.items(), key=lambda entry: entry[0].area)
     if small.area == large.area:
         return None
