@@ -6,9 +6,12 @@
 #   ./run_demo.sh search               a search server over the sample documents, on port 8001, until Ctrl-C
 #   ./run_demo.sh vrag ["Question?"]   the page with the agent of one conversation; with a question, its answer here
 #   ./run_demo.sh vimrag ["Question?"] the same with the agent that has a memory graph
-# The agents ask the model that VRAG_MODEL and VRAG_BASE_URL, or DASHSCOPE_API_KEY, name; else the offline policy.
-# With `vrag` and no model named, vLLM serves MODEL_PATH (autumncc/Qwen2.5-VL-7B-VRAG) on MODEL_PORT (8002), where
-# the command `vllm` (or VLLM) and an NVIDIA GPU of 20 GiB are there, and is stopped at the end.
+# The model is the first of these that there is:
+#   1. what VRAG_MODEL and VRAG_BASE_URL name;
+#   2. with `vrag`, where the command `vllm` (or VLLM) and an NVIDIA GPU of 20 GiB are there: MODEL_PATH
+#      (autumncc/Qwen2.5-VL-7B-VRAG), which vLLM serves on MODEL_PORT (8002) until the end;
+#   3. with DASHSCOPE_API_KEY: qwen3.5-plus;
+#   4. none: the offline policy answers.
 set -euo pipefail
 cd "$(dirname "$0")"
 

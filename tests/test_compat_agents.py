@@ -159,6 +159,13 @@ def test_the_search_server_is_asked_as_the_settings_say(monkeypatch: pytest.Monk
         VimRAG("http://localhost:1/v1", "http://localhost:1", "m", "k", image_root="another/one")
 
 
+@pytest.mark.parametrize("sample", ["What is shore power?", {}, {"query": ""}, {"query": 7}])
+def test_what_is_no_question_is_refused_with_the_form_that_run_takes(sample: Any) -> None:  # noqa: ANN401
+    agent = VimRAG("http://localhost:1/v1", "http://localhost:1/search", "qwen3-vl", "k")
+    with pytest.raises(ValueError, match='"query"'):
+        next(agent.run(sample))
+
+
 def ended(run: Generator[tuple[str, Any, Any], None, tuple[str, Any, Any]] | str) -> tuple[str, Any, Any]:
     """What a run returns at its end."""
     assert not isinstance(run, str)
@@ -339,7 +346,7 @@ class TestVimrag:
         assert agent.max_mem_steps == 6
 
     def test_an_empty_question_is_refused(self, search_url: str) -> None:
-        with pytest.raises(ValueError, match="empty"):
+        with pytest.raises(ValueError, match="query"):
             list(VimRAG("http://localhost:1/v1", search_url, "m").run({"query": " "}))
 
     def test_an_argument_in_its_older_place_is_refused(self, search_url: str) -> None:

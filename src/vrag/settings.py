@@ -506,7 +506,7 @@ def _apply_providers(values: dict[str, Any], origins: dict[str, str]) -> dict[Ke
             values[url], origins[url] = provider.base_url, origin
         if model == "model" and not _outweighs("thinking_switch", model, values, origins):
             values["thinking_switch"], origins["thinking_switch"] = provider.thinking_switch, origin
-        # The provider's key is not for another server, such as a proxy, that the user set in place of its own.
+        # The provider's key is not for another server, such as a proxy, that the user set instead.
         # To an address that a folder brought along no key is sent; that is an error which names the key.
         own = origins[url] in _BROUGHT or _host(str(values[url]), "") == _host(provider.base_url, "")
         foreign_key = origins[model] in _BROUGHT and origins[key] not in _BROUGHT

@@ -146,13 +146,19 @@ class VimRAG:
             was not carried out, after which the run goes on, or a failure that ended it. `max_steps` with
             `content`. `search_done` and `memorize` have `left_out`: sentences about what there was no room
             for.
+
+        Raises:
+            ValueError: If `sample` is no dictionary with a question as `query`.
         """
+        question = sample.get("query") if isinstance(sample, dict) else None
+        if not isinstance(question, str) or not question.strip():
+            raise ValueError('run takes a dictionary with the question: run({"query": "…"})')
         parts: SimpleQueue[_Part] = SimpleQueue()
         agent = replace(with_steps(self._agent, self.max_mem_steps), policy=self._policy(parts.put))
         client = agent.environment.searcher
         assert isinstance(client, _Client)
         account = _EventTranslator(sample, client)
-        for part in _running(agent, str(sample["query"]), account.keep, parts):
+        for part in _running(agent, question, account.keep, parts):
             yield from account.of(part)
 
     def _policy(self, hear: Callable[[_Part], None]) -> Policy:
