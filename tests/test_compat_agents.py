@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import contextlib
 import io
+import itertools
 import json
 import threading
 from itertools import groupby
@@ -17,6 +18,7 @@ from PIL import Image
 from vrag.assemble.instructions import Wording
 from vrag.compat import VRAG, VimRAG
 from vrag.errors import ModelError, SearchError, SettingsError
+from vrag.search.client import SearchClient
 from vrag.server.app import create_app
 from vrag.server.options import ServerOptions
 from vrag.server.running import listen, make_server
@@ -25,6 +27,9 @@ from vrag.testing import tiny_corpus
 if TYPE_CHECKING:
     from collections.abc import Generator, Sequence
     from pathlib import Path
+
+    from vrag.search.wire import SearchResult
+    from vrag.types import Query
 
 SEARCH = "<think>Look.</think><search>ferry passengers</search>"
 CROP = "<think>Closer.</think><bbox>[0, 0, 266, 120]</bbox>"
@@ -344,6 +349,41 @@ class TestVimrag:
         assert agent.max_mem_steps == 5
         agent.max_steps = 6
         assert agent.max_mem_steps == 6
+
+    def test_concurrent_runs_of_an_agent_have_results_of_their_own(
+        self, search_url: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Of the same query, which the server answers differently the second time."""
+        answered = threading.Semaphore(0)
+        count = itertools.count(1)
+
+        def results(client: SearchClient, queries: Sequence[Query], top_k: int) -> list[SearchResult]:
+            number = float(next(count))
+            found = [
+                result.model_copy(update={"score": [number] * len(result.data)})
+                for result in from_server(client, queries, top_k)
+            ]
+            answered.release()
+            return found
+
+        def reply(asked: Asked) -> Say:
+            if asked.turn == 0 and "n1" not in asked.text:
+                return Say(call("add_search_node", **SEARCH_NODE))
+            return Say(call("add_answer_node", parent_ids=["n1"], answer="48,200"))
+
+        from_server = SearchClient.results
+        monkeypatch.setattr(SearchClient, "results", results)
+        with ChatServer(reply) as server:
+            agent = VimRAG(server.url, search_url, "scripted")
+            first = agent.run({"query": "?"})
+            begun = list(itertools.takewhile(lambda event: event["event"] != "search", first))
+            assert begun
+            assert answered.acquire(timeout=20)
+            second = list(agent.run({"query": "?"}))
+            rest = list(first)
+        for number, events in ((1.0, rest), (2.0, second)):
+            (done,) = (event for event in events if event["event"] == "search_done")
+            assert set(done["results"]["score"]) == {number}
 
     def test_an_empty_question_is_refused(self, search_url: str) -> None:
         with pytest.raises(ValueError, match="query"):

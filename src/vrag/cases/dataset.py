@@ -1,6 +1,7 @@
 """Data sets of questions whose answers are known, as JSON.
 
-The shape is that of the seeds: `{"examples": [case, …]}`, a bare list of cases, or a single case:
+The shape is that of the reference implementation: `{"examples": [case, …]}`, a bare list of cases, or a
+single case:
 
     {"uid": "…", "query": "…", "reference_answer": "…",
      "meta_info": {"file_name": "report.pdf", "reference_page": [10, 11],
@@ -41,7 +42,7 @@ BOX_TOLERANCE = 0.01
 
 _HINT = 'Expected {"examples": [{"uid", "query", "reference_answer", "meta_info": {"file_name", …}}, …]}.'
 _ALWAYS = frozenset({"file_name", "reference_page", "source_type", "query_type"})
-"""Fields of `meta_info` that are written also where they say nothing, as in the seeds."""
+"""Fields of `meta_info` that are written also where they say nothing, as in the reference implementation."""
 
 
 def write_cases(path: Path, cases: Iterable[Case]) -> int:

@@ -24,7 +24,7 @@ PICTURES = re.compile(r"page_\d+")
 LONGEST_LINE = 64 * 2**20
 """Signs of a row in a packed file: what is longer is a fault, or made to fill memory."""
 LISTS = ("examples", "data")
-"""Under which names an object holds its rows: in the seeds' JSON, in SQuAD's."""
+"""Under which names an object holds its rows: in the reference implementation's JSON, in SQuAD's."""
 
 
 def read_rows(path: Path) -> Iterator[object]:

@@ -1,4 +1,4 @@
-"""The seeds' Python names and shapes, thin over the real API."""
+"""The reference implementation's Python names and shapes, thin over the real API."""
 
 from vrag.compat.agents import VRAG
 from vrag.compat.search_engine import SearchEngine

@@ -1,4 +1,4 @@
-"""The class `VRAG` of the seeds, thin over the real API, and what it shares with `VimRAG`.
+"""The class `VRAG` of the reference implementation, thin over the real API, and what it shares with `VimRAG`.
 
 Both ask a served model and a search server, and yield what the demos of the reference show.
 """
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from vrag.settings import Settings, SettingsReport
 
-__all__ = ["VRAG", "failure_of", "open_seed_agent", "read_settings", "with_steps"]
+__all__ = ["VRAG", "failure_of", "open_reference_agent", "read_settings", "with_steps"]
 
 MODEL = "Qwen/Qwen2.5-VL-7B-Instruct"
 """The name under which the reference has the model of VRAG served."""
@@ -82,7 +82,7 @@ class VRAG:
         report = read_settings(
             "vrag", base_url, search_url, model_name, api_key, image_root=image_root, profile=profile
         )
-        self._agent = open_seed_agent(self, report.settings, SearchClient)
+        self._agent = open_reference_agent(self, report.settings, SearchClient)
 
     def run(self, question: str) -> Generator[Step, None, Step] | str:
         """Answers a question.
@@ -136,7 +136,7 @@ def read_settings(
     api_key: str | None,
     **more: Any,  # noqa: ANN401 - settings
 ) -> SettingsReport:
-    """The settings that a signature of the seeds describes; all else is as the user's settings say.
+    """The settings that a signature of the reference describes; all else is as the user's settings say.
 
     Raises:
         SettingsError: If a value cannot be used.
@@ -151,11 +151,11 @@ def read_settings(
     )
 
 
-def open_seed_agent(owner: object, settings: Settings, kind: type[SearchClient]) -> Agent:
+def open_reference_agent(owner: object, settings: Settings, kind: type[SearchClient]) -> Agent:
     """The agent that the settings describe, over a search server.
 
     Args:
-        owner: The connections are closed when it is gone: the classes of the seeds have no `close`.
+        owner: The connections are closed when it is gone: the classes of the reference have no `close`.
         settings: How it answers.
         kind: The class of the client of the search server.
 

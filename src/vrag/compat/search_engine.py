@@ -233,7 +233,7 @@ def _open(model: str) -> Embedder:
 
 
 def _spec(model: str) -> str:
-    """How settings name the model that the seeds name so."""
+    """How settings name the model for which the reference implementation has this name."""
     known = {full.partition(":")[2].lower(): full for full in SHORT_NAMES.values()}
     if ":" in model or model.lower() in SHORT_NAMES:
         return model

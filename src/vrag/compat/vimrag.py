@@ -1,4 +1,4 @@
-"""The class `VimRAG` of the seeds, thin over the real API: the agent with a memory graph.
+"""The class `VimRAG` of the reference implementation, thin over the real API: the agent with a memory graph.
 
 Its arguments, its events and their order, and the `sample` of an answer are those of the reference's public
 demo. What ours adds are further keys: `left_out` (what there was no room for), and `evidence`.
@@ -11,6 +11,7 @@ import base64
 import json
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import aclosing
+from copy import copy
 from dataclasses import dataclass, field, replace
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
@@ -33,7 +34,7 @@ from vrag.agent.memory import MemoryOptions
 from vrag.agent.policies.chat import ChatPolicy
 from vrag.assemble import chat_options, open_chat
 from vrag.chat import ChatDelta, ChatOptions
-from vrag.compat.agents import open_seed_agent, read_settings, with_steps
+from vrag.compat.agents import open_reference_agent, read_settings, with_steps
 from vrag.errors import SettingsError
 from vrag.search.client import SearchClient
 from vrag.settings import is_dashscope
@@ -118,7 +119,7 @@ class VimRAG:
             hits=search_top_k if top_k is None else top_k,
         )
         self._report = _with_template_switch(report)
-        opened = open_seed_agent(self, self._report.settings, _Client)
+        opened = open_reference_agent(self, self._report.settings, _Client)
         pixels = _Pixels(max_pixels_image, max_pixels_video, memory_buffer_pixels)
         self._agent = _with_pixels(opened, pixels, self._report)
 
@@ -154,10 +155,15 @@ class VimRAG:
         if not isinstance(question, str) or not question.strip():
             raise ValueError('run takes a dictionary with the question: run({"query": "…"})')
         parts: SimpleQueue[_Part] = SimpleQueue()
-        agent = replace(with_steps(self._agent, self.max_mem_steps), policy=self._policy(parts.put))
-        client = agent.environment.searcher
-        assert isinstance(client, _Client)
-        account = _EventTranslator(sample, client)
+        shared = self._agent.environment
+        assert isinstance(shared.searcher, _Client)
+        received: dict[str, SearchResult] = {}
+        agent = replace(
+            with_steps(self._agent, self.max_mem_steps),
+            policy=self._policy(parts.put),
+            environment=replace(shared, searcher=shared.searcher.for_run(received)),
+        )
+        account = _EventTranslator(sample, received)
         for part in _running(agent, question, account.keep, parts):
             yield from account.of(part)
 
@@ -214,15 +220,23 @@ def _with_pixels(agent: Agent, pixels: _Pixels, report: SettingsReport) -> Agent
 
 
 class _Client(SearchClient):
-    """A client that keeps the latest results of every query as the server sent them."""
+    """A client that keeps the latest results of every query of one run, as the server sent them."""
 
-    received: dict[str, SearchResult]
+    received: dict[str, SearchResult] | None = None
+    """By query; None in the client that all runs of an agent share, which keeps nothing."""
+
+    def for_run(self, received: dict[str, SearchResult]) -> _Client:
+        """Return a client over the same connections that puts the results of one run into `received`."""
+        client = copy(self)
+        client.received = received
+        return client
 
     def results(self, queries: Sequence[Query], top_k: int) -> list[SearchResult]:
         """As of the base class."""
         found = super().results(queries, top_k)
-        sent = {query.text: result for query, result in zip(queries, found, strict=True)}
-        self.received = getattr(self, "received", {}) | sent
+        if self.received is not None:
+            texts = (query.text for query in queries)
+            self.received.update(zip(texts, found, strict=True))
         return found
 
 
@@ -311,7 +325,8 @@ class _EventTranslator:
     """A run as the demo of the reference is told it."""
 
     sample: MutableMapping[str, Any]
-    client: _Client
+    received: dict[str, SearchResult]
+    """The results of the run's searches, by query."""
     files: dict[str, bytes] = field(default_factory=dict[str, bytes])
     """The messages and pictures of the run, by the names under which events have them."""
     graph: Graph = field(default_factory=Graph)
@@ -367,7 +382,7 @@ class _EventTranslator:
                 return None
 
     def _searched(self, event: SearchReturned) -> dict[str, Any]:
-        results = self.client.received[self.query].model_dump(mode="json", exclude_none=True)
+        results = self.received[self.query].model_dump(mode="json", exclude_none=True)
         self.found.append(results)
         return {"event": "search_done", "results": results, "left_out": list(event.damaged)}
 

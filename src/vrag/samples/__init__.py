@@ -1,7 +1,7 @@
 """The sample corpus: documents of an invented ferry co-operative, with questions and gold boxes.
 
 `corpus/` holds a report, slides with one picture-only slide, a scanned letter without a text layer,
-a photograph of a price board, a guide in Chinese and a note. `questions.json` is in the seeds'
+a photograph of a price board, a guide in Chinese and a note. `questions.json` is in the reference
 dataset format, with `regions` (page from 1, box in fractions of the page) beside each question.
 """
 

@@ -148,10 +148,10 @@ Naming: TypeAlias = "Callable[[Hit, Filed], str]"
 
 
 def plain_name(hit: Hit, filed: Filed) -> str:
-    """`<stem>_<page from 1>.jpg`, as the seeds name pages, whatever format the picture is stored in.
+    """`<stem>_<page from 1>.jpg`, as the reference names pages, whatever format the picture is stored in.
 
     Clips keep the suffix of their file; passages go by the name of their document. So does a document
-    that is a picture: the seeds' users put page images into the corpus, and know them by these names.
+    that is a picture: users of the reference put page images into the corpus, and know them by these names.
     """
     name = _UNSAFE.sub("_", hit.document_name)
     if hit.kind is ItemKind.PASSAGE:

@@ -1,4 +1,4 @@
-"""The dataset JSON of the seeds, which is ours; ViDoSeek comes in it."""
+"""The dataset JSON of the reference implementation, which is ours; ViDoSeek comes in it."""
 
 from __future__ import annotations
 
