@@ -11,6 +11,7 @@ from __future__ import annotations
 import errno
 import os
 import secrets
+import shutil
 from contextlib import contextmanager
 from typing import IO, TYPE_CHECKING, Self
 
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
     from vrag.errors import VragError
 
-__all__ = ["Journal", "one_writer", "read_lines", "sync", "write_file", "write_lines", "write_whole"]
+__all__ = ["Journal", "one_writer", "read_lines", "replace_directory", "sync", "write_file", "write_lines", "write_whole"]
 
 _BLOCK = 1 << 16
 """Bytes that are read at once to find where the last line ends."""
@@ -187,6 +188,32 @@ def sync(path: Path) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
+
+
+def replace_directory(written: Path, target: Path) -> None:
+    """Rename a directory to `target`; one that is there is put back where that is refused, else removed.
+
+    Meanwhile the former directory is `.<name>.former`. Two processes must not replace one target at once.
+
+    Args:
+        written: The new directory, complete and on the disk, in the folder of the target.
+        target: An existing directory or a free name.
+
+    Raises:
+        OSError: If the disk refuses.
+    """
+    former = target.with_name(f".{target.name}.former")
+    shutil.rmtree(former, ignore_errors=True)
+    if target.is_dir():
+        target.rename(former)
+    try:
+        written.rename(target)
+    except OSError:
+        if former.is_dir():
+            former.rename(target)
+        raise
+    sync(target.parent)
+    shutil.rmtree(former, ignore_errors=True)
 
 
 @contextmanager

@@ -111,6 +111,17 @@ def test_a_question_the_documents_cannot_answer_ends_with_status_3(asked: Done, 
     assert done.json["stop_reason"] == "abstained"
 
 
+def test_index_status_shows_every_collection_that_is_named(tmp_path: Path) -> None:
+    home = Home(tmp_path)
+    (tmp_path / "note.md").write_text("A note.\n")
+    for name in ("first", "second"):
+        assert home.vrag("index", "add", "note.md", "-c", name).status == 0
+    shown = home.vrag("index", "status", "-c", "first", "-c", "second", "--json").json
+    assert [Path(one["address"]).name for one in shown] == ["first", "second"]
+    text = home.vrag("index", "status", "-c", "first", "-c", "second").output
+    assert text.count("Collection ") == 2
+
+
 @pytest.mark.parametrize(
     ("arguments", "status", "hint"),
     [

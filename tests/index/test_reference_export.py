@@ -24,6 +24,8 @@ from vrag.index.store import Collection
 from vrag.testing import HashEmbedder
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from vrag.embed.base import Embedder
 
 SINGLE = HashEmbedder(VectorKind.SINGLE, 16)
@@ -173,6 +175,18 @@ class TestRefusals:
         with pytest.raises(CollectionError, match="not a directory"):
             export_faiss(collection, tmp_path / "file", replace=True)
 
+    @pytest.mark.parametrize(("kind", "export"), [(SINGLE, export_faiss), (MULTI, export_nodes)])
+    def test_foreign_files_beside_the_exported_media_are_never_deleted(
+        self, tmp_path: Path, kind: HashEmbedder, export: Callable[..., object]
+    ) -> None:
+        collection, out = build(tmp_path / "own", kind), tmp_path / "out"
+        export(collection, out)
+        export(collection, out, replace=True)
+        (out / "media" / "only.jpg").write_text("my only copy")
+        with pytest.raises(CollectionError, match=r"does not list \(only\.jpg\)"):
+            export(collection, out, replace=True)
+        assert (out / "media" / "only.jpg").read_text() == "my only copy"
+
     def test_a_missing_picture_is_an_error_and_leaves_nothing(
         self, collection: Collection, tmp_path: Path
     ) -> None:
@@ -181,7 +195,7 @@ class TestRefusals:
                 path.unlink()
         with pytest.raises(CollectionError, match="missing or damaged"):
             export_faiss(collection, tmp_path / "out")
-        assert not list(tmp_path.glob("*out*"))
+        assert {path.name for path in tmp_path.glob("*out*")} <= {".out.lock"}
 
 
 KILLED = """
@@ -189,7 +203,7 @@ import os, sys
 from pathlib import Path
 from vrag.index import reference_export
 from vrag.index.store import Collection
-reference_export._rename = lambda *_: os._exit(9)
+reference_export.replace_directory = lambda *_: os._exit(9)
 reference_export.export_faiss(Collection.open(sys.argv[1]), Path(sys.argv[2]), replace=True)
 """
 
@@ -208,4 +222,36 @@ def test_killed_before_the_end_it_leaves_what_was_there(
         assert (out / "before_meta_data.json").is_file()
     export_faiss(collection, out, model="after", replace=True)
     assert (out / "after_meta_data.json").is_file()
-    assert not list(tmp_path.glob(".out*"))
+    assert [path.name for path in tmp_path.glob(".out*")] == [".out.lock"]
+
+
+WAITING = """
+import sys
+from pathlib import Path
+from vrag.index import reference_export
+from vrag.index.store import Collection
+place = reference_export.replace_directory
+def wait(written, target):
+    print("written", flush=True)
+    sys.stdin.read()
+    place(written, target)
+reference_export.replace_directory = wait
+reference_export.export_faiss(Collection.open(sys.argv[1]), Path(sys.argv[2]), model="first")
+"""
+
+
+def test_an_export_to_a_target_that_another_process_writes_is_refused(
+    collection: Collection, tmp_path: Path
+) -> None:
+    out = tmp_path / "out"
+    with subprocess.Popen(
+        [sys.executable, "-c", WAITING, tmp_path / "own", out], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as other:
+        assert other.stdin is not None
+        assert other.stdout is not None
+        assert other.stdout.readline() == b"written\n"
+        with pytest.raises(CollectionError, match="Another export"):
+            export_faiss(collection, out, model="second")
+        other.stdin.close()
+        assert other.wait(60) == 0
+    assert (out / "first_meta_data.json").is_file()

@@ -18,7 +18,7 @@ def main() -> None:
     """Runs the command line; ends the process with its exit status.
 
     Status 0: done. 1: failed. 2: wrong use. 3: the documents hold no answer. 130: stopped by Ctrl-C, 143: by
-    SIGTERM.
+    SIGTERM. 141: the reader of its output has left, as with `| head`; nothing is printed about it.
     """
     from vrag.cli.signals import handle_sigterm, stop_status
 

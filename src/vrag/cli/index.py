@@ -12,6 +12,7 @@ import typer
 from vrag.cli.again import again
 from vrag.cli.display import (
     Collection,
+    Collections,
     Device,
     DocumentInstruction,
     Embedder,
@@ -126,16 +127,27 @@ def add(
 
 
 @app.command()
-def status(collection: str | None = Collection, as_json: bool = Json) -> None:
-    """Show what a collection holds, and which files failed and why."""
+def status(collection: list[str] | None = Collections, as_json: bool = Json) -> None:
+    """Show what collections hold, and which files failed and why. With --json, a list if several are named."""
+    names = collection or [None]
+    statuses = [_status_of(name) for name in names]
+    if as_json:
+        values = [asdict(now) for now in statuses]
+        emit_json(values if len(values) > 1 else values[0])
+        return
+    for now in statuses:
+        _print_status(now)
+
+
+def _status_of(collection: str | None) -> Status:
     from vrag.assemble import vector_options
     from vrag.index.build import status as status_of
 
     settings = load_settings(collection=collection).settings
-    now = status_of(_open(collection), vector_options(settings))
-    if as_json:
-        emit_json(asdict(now))
-        return
+    return status_of(_open(collection), vector_options(settings))
+
+
+def _print_status(now: Status) -> None:
     say(("Collection ", "bold"), now.address)
     files = ", ".join(f"{count} {state}" for state, count in now.files.items()) or "none"
     say(f"  files      {files}")

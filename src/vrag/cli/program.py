@@ -25,6 +25,7 @@ from vrag.cli import (
     serve,
     train,
 )
+from vrag.cli.closed_output import handle_closed_output
 from vrag.cli.display import complain, warn
 from vrag.errors import SettingsError, VragError
 from vrag.settings import unknown_variables
@@ -92,7 +93,8 @@ def run() -> None:
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
     try:
-        app()
+        with handle_closed_output():
+            app()
     except SettingsError as error:
         sys.exit(complain(error, 2))
     except VragError as error:

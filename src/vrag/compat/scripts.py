@@ -1,7 +1,8 @@
 """The reference's scripts as commands of ours, for the files of their names in a clone of the repository.
 
 Each function prints the command that it runs, and becomes it. What stands behind the script's name on the
-command line is passed on, so that an option given there outweighs one below.
+command line is passed on, so that an option given there outweighs one below. Folders that a script names are
+those of the clone that the script lies in, whatever the current folder is.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["convert_dataset", "convert_pdfs", "index_corpus", "serve_search", "try_embedder"]
 
 CORPUS = Path("search_engine/corpus")
-INDEX = CORPUS / "colqwen_ingestion"
+INDEX = "colqwen_ingestion"
 """Where the reference's `ingestion.py` writes, and its `SearchEngine` looks."""
 MODEL = "colqwen2"
 PICTURES = frozenset({".jpg", ".jpeg", ".png"})
@@ -30,7 +31,7 @@ PICTURES = frozenset({".jpg", ".jpeg", ".png"})
 
 def convert_pdfs() -> NoReturn:
     """Write the pages of the PDF files in `corpus/pdf` as pictures, `<stem>_<page>.jpg`."""
-    _exec_command("corpus", "convert", str(CORPUS / "pdf"), "--out", str(_images()))
+    _exec_command("corpus", "convert", str(_corpus() / "pdf"), "--out", str(_images()))
 
 
 def try_embedder() -> NoReturn:
@@ -42,7 +43,7 @@ def try_embedder() -> NoReturn:
 
 def index_corpus() -> NoReturn:
     """Index the pictures of the corpus."""
-    _exec_command("index", "add", str(_images()), "--collection", str(INDEX), "--embedder", MODEL)
+    _exec_command("index", "add", str(_images()), "--collection", str(_corpus() / INDEX), "--embedder", MODEL)
 
 
 def serve_search(model_path: str, corpus_path: Sequence[str]) -> NoReturn:
@@ -50,12 +51,17 @@ def serve_search(model_path: str, corpus_path: Sequence[str]) -> NoReturn:
 
     Args:
         model_path: The embedder; empty for the one that the indexes were made with.
-        corpus_path: Directories of indexes. Empty for all collections in `search_engine/corpus`; where there
+        corpus_path: Directories of indexes, from the clone's folder on, or their URLs. Empty for all collections in `search_engine/corpus`; where there
             is none, the sample documents are served.
+
+    Raises:
+        SystemExit: If a directory is not there.
     """
-    found = corpus_path or [str(path.parent) for path in sorted(CORPUS.glob(f"*/{FILE_NAME}"))]
+    corpus = _corpus()
+    found = [_named_index(name) for name in corpus_path]
+    found = found or [str(path.parent) for path in sorted(corpus.glob(f"*/{FILE_NAME}"))]
     if not found:
-        print(f"There is no index in {CORPUS}: the sample documents are served.", file=sys.stderr)  # noqa: T201
+        print(f"There is no index in {corpus}: the sample documents are served.", file=sys.stderr)  # noqa: T201
         _exec_command("demo", "--only", "search")
     places = [word for directory in found for word in ("--collection", directory)]
     _exec_command("serve", "--only", "search", *places, *(("--embedder", model_path) if model_path else ()))
@@ -76,8 +82,10 @@ def convert_dataset(
         SystemExit: With the status of the command, if it fails.
     """
     sources = [word for name in file_source_list for word in ("--data-source", name)]
-    target = f"data/{output_name}.parquet"
-    line = _shown("data", "convert", *file_list, target, *sources, "--split", split, "--overwrite")
+    root = _clone()
+    target = str(root / "data" / f"{output_name}.parquet")
+    files = [str(root / name) for name in file_list]
+    line = _shown("data", "convert", *files, target, *sources, "--split", split, "--overwrite")
     done = subprocess.run(line, check=False)  # noqa: S603 - this interpreter, without a shell
     if done.returncode:
         raise SystemExit(done.returncode)
@@ -85,8 +93,35 @@ def convert_dataset(
 
 def _images() -> Path:
     """The folder of the pictures: newer versions of the reference call it `image`."""
-    newer = CORPUS / "image"
-    return newer if newer.is_dir() else CORPUS / "img"
+    corpus = _corpus()
+    newer = corpus / "image"
+    return newer if newer.is_dir() else corpus / "img"
+
+
+def _clone() -> Path:
+    """The folder of the clone: the nearest above the running script that holds `search_engine`."""
+    script = Path(os.path.abspath(sys.argv[0]))  # noqa: PTH100 - links stay links
+    for folder in script.parents:
+        if (folder / CORPUS.parent).is_dir():
+            return folder
+    raise SystemExit(f"There is no folder {CORPUS.parent} above {script}. Run the script in a clone.")
+
+
+def _corpus() -> Path:
+    corpus = _clone() / CORPUS
+    if not corpus.is_dir():
+        raise SystemExit(f"{corpus} is not a directory. Create it, or run the script in a clone that has it.")
+    return corpus
+
+
+def _named_index(name: str) -> str:
+    """The address of an index that the script names."""
+    if "://" in name:
+        return name
+    directory = _clone() / name
+    if not directory.is_dir():
+        raise SystemExit(f"{directory} is not a directory. Correct corpus_path in {sys.argv[0]}.")
+    return str(directory)
 
 
 def _exec_command(*command: str) -> NoReturn:

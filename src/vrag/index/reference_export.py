@@ -3,7 +3,8 @@
 Single vectors become its three FAISS files, many vectors its `.node` files; pictures and clips lie beside
 them under `media/`, and entries name them by absolute paths, since the reference opens whatever path an
 entry has. Everything is written in a folder beside the target and renamed in the end: a process that is
-killed leaves no half index, only that folder, which the next export removes.
+killed leaves no half index, only that folder, which the next export removes. A lock file beside the target,
+`.<name>.lock`, which stays, keeps two exports to one target apart.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ from vrag.index.legacy import (
     OLD_FILES,
 )
 from vrag.index.originals import LENGTHS, STARTS, VALID, VECTORS, gather
-from vrag.journal import sync
+from vrag.journal import one_writer, replace_directory, sync
 from vrag.types import ItemKind
 
 if TYPE_CHECKING:
@@ -164,29 +165,40 @@ def _export(
     write: Callable[[Collection, Path, Path, str], tuple[int, int]],
 ) -> ExportReport:
     target = Path(os.path.abspath(target))  # noqa: PTH100 - links stay links
-    _check_target(target, replace=replace)
     mark = collection.header.embedder
     assert mark is not None
     model = model or reference_name(mark.name)
-    partial = target.with_name(f".{target.name}.partial")
+    busy = CollectionError(f"Another export writes {target}.", "Wait for it, or name another directory.")
     try:
-        shutil.rmtree(partial, ignore_errors=True)
-        (partial / _MEDIA).mkdir(parents=True)
-        items, without = write(collection, partial, target, model)
-        for path in (*partial.iterdir(), partial):
-            sync(path)
-        _rename(partial, target)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with one_writer(target.with_name(f".{target.name}.lock"), busy):
+            _check_target(target, replace=replace)
+            items, without = _write_directory(
+                target, lambda partial: write(collection, partial, target, model)
+            )
+            files = tuple(sorted(path.name for path in target.iterdir() if path.is_file()))
     except OSError as error:
-        shutil.rmtree(partial, ignore_errors=True)
         raise CollectionError(
             f"{target} cannot be written: {error.strerror or error}.",
             "Free some disk space, or name a directory that you may write to.",
         ) from error
+    return ExportReport(target, model, items, without, files)
+
+
+def _write_directory(target: Path, write: Callable[[Path], tuple[int, int]]) -> tuple[int, int]:
+    """Write beside the target and rename; returns what `write` returns."""
+    partial = target.with_name(f".{target.name}.partial")
+    try:
+        shutil.rmtree(partial, ignore_errors=True)
+        (partial / _MEDIA).mkdir(parents=True)
+        counts = write(partial)
+        for path in (*partial.iterdir(), partial):
+            sync(path)
+        replace_directory(partial, target)
     except BaseException:
         shutil.rmtree(partial, ignore_errors=True)
         raise
-    files = tuple(sorted(path.name for path in target.iterdir() if path.is_file()))
-    return ExportReport(target, model, items, without, files)
+    return counts
 
 
 def _check_target(target: Path, *, replace: bool) -> None:
@@ -207,21 +219,32 @@ def _check_target(target: Path, *, replace: bool) -> None:
         )
     if not replace:
         raise CollectionError(f"{target} exists.", "Name a new directory, or add --replace.")
+    _check_media(target)
 
 
-def _rename(partial: Path, target: Path) -> None:
-    former = target.with_name(f".{target.name}.former")
-    shutil.rmtree(former, ignore_errors=True)
-    if target.is_dir():
-        target.rename(former)
+def _check_media(target: Path) -> None:
+    """Refuse files in `media` that the index beside it does not list: an export did not write them."""
+    present = {path.name for path in (target / _MEDIA).iterdir()} if (target / _MEDIA).is_dir() else set[str]()
+    if present and (foreign := present - _listed_media(target)):
+        raise CollectionError(
+            f"{target / _MEDIA} holds files that the index does not list ({min(foreign)}).",
+            "Move them elsewhere, or name a new directory.",
+        )
+
+
+def _listed_media(directory: Path) -> set[str]:
+    """Names of the files below `media` that an index lists; none where its lists cannot be read."""
+    names: set[str] = set()
     try:
-        partial.rename(target)
-    except OSError:
-        if former.is_dir():
-            former.rename(target)
-        raise
-    sync(target.parent)
-    shutil.rmtree(former, ignore_errors=True)
+        for path in directory.glob(f"*{LIST_FILE}"):
+            with path.open(encoding="utf-8") as lines:
+                names.update(Path(json.loads(line)["file_path"]).name for line in lines)
+        for path in directory.glob("*.node"):
+            nodes = json.loads(path.read_text(encoding="utf-8"))
+            names.update(Path(node["metadata"]["file_path"]).name for node in nodes)
+    except (ValueError, KeyError, TypeError):
+        return set()
+    return names
 
 
 def _list_items(collection: Collection) -> tuple[list[str], list[_Exported]]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from vrag.embed.device import library
 from vrag.errors import TrainingError
-from vrag.journal import sync
+from vrag.journal import replace_directory, sync
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -29,33 +29,18 @@ def placed(target: Path, write: Callable[[Path], None], hint: str) -> Path:
     """
     # Weights and optimizer are written by Rust and C++, whose errors are no `OSError`.
     refusals = (OSError, RuntimeError, library("safetensors").SafetensorError)
-    beside, before = target.with_name(f".{target.name}"), target.with_name(f".{target.name}.before")
+    beside = target.with_name(f".{target.name}")
     try:
-        for left in (beside, before):
-            shutil.rmtree(left, ignore_errors=True)
+        shutil.rmtree(beside, ignore_errors=True)
         beside.mkdir(parents=True)
         write(beside)
         for path in (*beside.iterdir(), beside):
             sync(path)
-        _renamed(beside, target, before)
+        replace_directory(beside, target)
     except refusals as error:
         shutil.rmtree(beside, ignore_errors=True)
         raise refused(target, error, hint) from error
     return target
-
-
-def _renamed(beside: Path, target: Path, before: Path) -> None:
-    """Puts a folder in the place of another one, which is put back where that is refused."""
-    if target.is_dir():
-        target.rename(before)
-    try:
-        beside.rename(target)
-    except OSError:
-        if before.is_dir():
-            before.rename(target)
-        raise
-    sync(target.parent)
-    shutil.rmtree(before, ignore_errors=True)
 
 
 def refused(place: Path, error: Exception, hint: str) -> TrainingError:
