@@ -65,7 +65,9 @@ def test_an_index_that_the_script_names_and_is_not_there_is_an_error(clone: Path
     assert "Traceback" not in said
 
 
-def test_without_a_corpus_folder_it_is_an_error_and_no_samples_are_served(clone: Path, tmp_path: Path) -> None:
+def test_without_a_corpus_folder_it_is_an_error_and_no_samples_are_served(
+    clone: Path, tmp_path: Path
+) -> None:
     shutil.rmtree(clone / "search_engine" / "corpus")
     command, said = run(clone / "search_engine" / "search_engine_api.py", tmp_path / "elsewhere")
     assert not command

@@ -24,7 +24,16 @@ if TYPE_CHECKING:
 
     from vrag.errors import VragError
 
-__all__ = ["Journal", "one_writer", "read_lines", "replace_directory", "sync", "write_file", "write_lines", "write_whole"]
+__all__ = [
+    "Journal",
+    "one_writer",
+    "read_lines",
+    "replace_directory",
+    "sync",
+    "write_file",
+    "write_lines",
+    "write_whole",
+]
 
 _BLOCK = 1 << 16
 """Bytes that are read at once to find where the last line ends."""

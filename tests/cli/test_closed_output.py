@@ -28,7 +28,9 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     "arguments",
     [("search", "ferry", "-c", "docs"), ("index", "status", "-c", "docs", "--json"), ("--help",)],
 )
-def test_a_reader_that_leaves_ends_a_command_without_a_message(home: Path, arguments: tuple[str, ...]) -> None:
+def test_a_reader_that_leaves_ends_a_command_without_a_message(
+    home: Path, arguments: tuple[str, ...]
+) -> None:
     """By a write, by the last flush, and inside typer."""
     reading, writing = os.pipe()
     os.close(reading)

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from vrag.index.build import AddReport
     from vrag.index.header import EmbedderMark
     from vrag.index.store import Collection as CollectionStore
-    from vrag.index.upkeep import PageVectors, RemoveReport
+    from vrag.index.upkeep import PageVectors, RemoveReport, Status
     from vrag.types import Document
 
 __all__ = ["app"]
@@ -128,7 +128,10 @@ def add(
 
 @app.command()
 def status(collection: list[str] | None = Collections, as_json: bool = Json) -> None:
-    """Show what collections hold, and which files failed and why. With --json, a list if several are named."""
+    """Show what collections hold, and which files failed and why.
+
+    --json prints an object for one collection, a list for several.
+    """
     names = collection or [None]
     statuses = [_status_of(name) for name in names]
     if as_json:

@@ -51,8 +51,8 @@ def serve_search(model_path: str, corpus_path: Sequence[str]) -> NoReturn:
 
     Args:
         model_path: The embedder; empty for the one that the indexes were made with.
-        corpus_path: Directories of indexes, from the clone's folder on, or their URLs. Empty for all collections in `search_engine/corpus`; where there
-            is none, the sample documents are served.
+        corpus_path: Directories of indexes, relative to the clone, or their URLs. Empty for all collections
+            in `search_engine/corpus`; where there is none, the sample documents are served.
 
     Raises:
         SystemExit: If a directory is not there.

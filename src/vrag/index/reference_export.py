@@ -224,7 +224,9 @@ def _check_target(target: Path, *, replace: bool) -> None:
 
 def _check_media(target: Path) -> None:
     """Refuse files in `media` that the index beside it does not list: an export did not write them."""
-    present = {path.name for path in (target / _MEDIA).iterdir()} if (target / _MEDIA).is_dir() else set[str]()
+    present = (
+        {path.name for path in (target / _MEDIA).iterdir()} if (target / _MEDIA).is_dir() else set[str]()
+    )
     if present and (foreign := present - _listed_media(target)):
         raise CollectionError(
             f"{target / _MEDIA} holds files that the index does not list ({min(foreign)}).",

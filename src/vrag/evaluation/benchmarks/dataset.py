@@ -1,4 +1,4 @@
-"""A data set of one's own, in the JSON of the reference: a file of questions, with the documents beside it."""
+"""A data set of one's own, in the reference's JSON: a file of questions, with the documents beside it."""
 
 from __future__ import annotations
 
