@@ -21,7 +21,7 @@ def handle_closed_output() -> Generator[None]:
     """End the process quietly with `OUTPUT_CLOSED` if stdout is a pipe that its reader has closed.
 
     SIGPIPE itself stays ignored, since it would also end servers whose clients leave. Typer and rich turn
-    the error into exit status 1, with the error as its context. Short output is written only here, by `flush`.
+    the error into exit status 1, with the error as its context. Short output is written here, by `flush`.
     """
     try:
         try:
