@@ -17,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vrag.errors import RunError
-from vrag.journal import Journal, one_writer, read_lines, write_lines, write_whole
+from vrag.journal import Journal, one_writer, read_lines, replace_directory, write_lines, write_whole
 from vrag.provenance import bind
 
 if TYPE_CHECKING:
@@ -259,7 +259,7 @@ def test_what_cannot_be_taken_out_at_once_is_taken_out_before_the_next_entry(tmp
 CHILD = """
 import sys
 from pathlib import Path
-from vrag.journal import Journal, read_lines
+from vrag.journal import replace_directory, Journal, read_lines
 path = Path(sys.argv[1])
 with Journal(path) as journal:
     for number in range(len(read_lines(path)), 100_000):
@@ -306,3 +306,12 @@ def test_a_damaged_account_of_what_it_is_made_with_is_told(tmp_path: Path, damag
     with pytest.raises(ValueError, match=r"."):
         bind(tmp_path / "made.json", {"model": "a"})
     assert (tmp_path / "made.json").read_text() == damage
+
+
+def test_a_directory_that_cannot_be_replaced_is_put_back(tmp_path: Path) -> None:
+    target = tmp_path / "target"
+    target.mkdir()
+    (target / "former").touch()
+    with pytest.raises(FileNotFoundError):
+        replace_directory(tmp_path / "missing", target)
+    assert [path.name for path in tmp_path.rglob("*")] == ["target", "former"]
