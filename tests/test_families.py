@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import json
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pytest
-from chat_server import Asked, ChatServer, Refuse, Reply, Say
+from chat_server import Asked, ChatServer, Hang, Refuse, Reply, Say
 from grounding.seeing_server import Seeing
 from model_servers import JsonServer, llama_cpp, lm_studio, ollama, open_router, vllm
 
 from vrag.agent.events import ImageShown, RunStarted
-from vrag.assemble import FamilySource, ModelFamily, open_agent, open_family
+from vrag.assemble import FamilySource, ModelFamily, families, open_agent, open_family
 from vrag.assemble.families import forget_families
 from vrag.errors import SettingsError
 from vrag.geometry import Space
+from vrag.grounding import probe
 from vrag.grounding.conventions import CONVENTIONS, Convention
 from vrag.grounding.probe import MAX_AGE_SECONDS, MAX_QUESTIONS, MIN_QUESTIONS, ProbeCache
 from vrag.settings import load_settings
@@ -178,6 +182,67 @@ class TestDoubt:
             open_family(load_settings(model="openai:gpt-5.1").settings)
         assert not caplog.text
 
+    def test_an_undecided_model_is_not_asked_about_anew_at_once(self) -> None:
+        def spoil(_: Asked) -> Reply:
+            return Refuse(500, "the engine died")
+
+        with ChatServer(Seeing(CONVENTIONS[0], spoil=spoil), models=None) as server:
+            settings = load_settings(model=UNKNOWN, base_url=server.url).settings
+            assert open_family(settings) == open_family(settings)
+            assert len(server.requests) == MIN_QUESTIONS
+
+    def test_a_server_that_hangs_is_a_notice_and_is_not_kept(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(probe, "QUESTION_SECONDS", 0.2)
+        with ChatServer([Hang()], models=None) as server:
+            family = family_at(server.url)
+        assert family.source is FamilySource.NOTHING
+        assert "No reply within 0.2 s" in family.notice
+        assert kept() == 0
+
+    def test_a_server_that_answers_some_questions_only_decides_nothing(self) -> None:
+        def spoil(asked: Asked) -> Reply | None:
+            return Refuse(429, "slow down") if asked.index >= 2 else None
+
+        with ChatServer(Seeing(CONVENTIONS[0], spoil=spoil), models=None) as server:
+            family = family_at(server.url)
+        assert family.source is FamilySource.NOTHING
+        assert "Only 2 of" in family.notice
+        assert kept() == 0
+
+    def test_replies_before_the_time_limit_are_used(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        def spoil(asked: Asked) -> Reply | None:
+            return Hang() if asked.index >= 2 else None
+
+        monkeypatch.setattr(families, "probe_model", partial(probe.probe_model, seconds=2.0))
+        with ChatServer(Seeing(CONVENTIONS[0], spoil=spoil), models=None) as server:
+            family = family_at(server.url)
+        assert "Only 2 of" in family.notice
+        assert kept() == 0
+
+    def test_a_server_that_hangs_holds_up_no_other(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        entered, release = threading.Event(), threading.Event()
+
+        def hang(_: object) -> None:
+            entered.set()
+            assert release.wait(30)
+
+        monkeypatch.setattr(families, "IDENTITY_SECONDS", 60.0)
+        slow = ollama({"eyes": ("qwen3vl", True)})
+        with (
+            JsonServer({**slow, "GET /v1/models": hang}) as hanging,
+            JsonServer(ollama({"eyes": ("qwen25vl", True)})) as server,
+            ThreadPoolExecutor(2) as pool,
+        ):
+            held = pool.submit(open_family, load_settings(model="eyes", base_url=hanging.url).settings)
+            try:
+                assert entered.wait(30)
+                other = pool.submit(open_family, load_settings(model="eyes", base_url=server.url).settings)
+                assert other.result(30).profile.name == "qwen2.5-vl"
+                assert not held.done()
+            finally:
+                release.set()
+            assert held.result(30).profile.name == "qwen3-vl"
+
 
 class TestServers:
     """What a server says about itself decides without a question."""
@@ -219,9 +284,18 @@ class TestServers:
         assert "says that eyes reads text only" in family.notice
 
     def test_other_weights_under_a_name_are_measured_anew(self) -> None:
-        cache = ProbeCache.of_user()
-        subject = {"base_url": "u", "model": "eyes", "weights": "a"}
-        assert cache.path(subject) != cache.path({**subject, "weights": "b"})
+        reply = {"role": "assistant", "content": "I see nothing."}
+        chat = {"choices": [{"index": 0, "message": reply, "finish_reason": "stop"}]}
+        with JsonServer({**vllm("eyes", "me/first"), "POST /v1/chat/completions": chat}) as server:
+
+            def chats() -> int:
+                family_at(server.url, "eyes")
+                return server.asked.count("POST /v1/chat/completions")
+
+            assert [chats(), chats()] == [MIN_QUESTIONS] * 2
+            server.routes.update(vllm("eyes", "me/second"))
+            assert chats() == 2 * MIN_QUESTIONS
+        assert kept() == 2
 
 
 @pytest.mark.parametrize(

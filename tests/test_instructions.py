@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import sys
 import threading
 from dataclasses import replace
 from functools import partial
@@ -16,8 +17,8 @@ from typer.testing import CliRunner
 
 from vrag.assemble import instructions, open_method, open_profile
 from vrag.assemble.instructions import PUBLISHED, Wording, fetch_wording, read_wording
-from vrag.cli.program import app
-from vrag.errors import SettingsError
+from vrag.cli.program import app, run
+from vrag.errors import DownloadError, SettingsError
 from vrag.profiles import PROFILES
 from vrag.settings import Settings
 
@@ -71,22 +72,29 @@ class TestFetching:
 
     def test_another_file_than_expected_is_refused(self, host: str, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setitem(PUBLISHED, "vrag-rl", replace(SOURCE, sha256="0" * 64))
-        with pytest.raises(SettingsError, match="SHA-256 differs"):
+        with pytest.raises(DownloadError, match="SHA-256 differs"):
             fetch_wording("vrag-rl", host)
 
     def test_a_file_that_is_too_long_is_refused(self, host: str, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(instructions, "_MAX_BYTES", 100)
-        with pytest.raises(SettingsError, match="more than 100 bytes"):
+        with pytest.raises(DownloadError, match="more than 100 bytes"):
             fetch_wording("vrag-rl", host)
 
     @pytest.mark.parametrize("host", ["http://127.0.0.1:9", "nowhere", "http://"])
-    def test_without_a_connection_the_error_says_what_to_do(self, host: str) -> None:
-        with pytest.raises(SettingsError, match="cannot be fetched") as caught:
+    def test_without_a_connection_the_error_says_what_to_do(
+        self, host: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        with pytest.raises(DownloadError, match="cannot be fetched") as caught:
             fetch_wording("vrag-rl", host)
         assert "--host" in (caught.value.hint or "")
+        command = ["vrag", "config", "fetch-instruction", "vrag-rl", "--host", host]
+        monkeypatch.setattr(sys, "argv", [*command, "--out", str(tmp_path / "own.toml")])
+        with pytest.raises(SystemExit) as stopped:
+            run()
+        assert stopped.value.code == 1
 
     def test_what_the_host_lacks_is_named(self, host: str) -> None:
-        with pytest.raises(SettingsError, match="404"):
+        with pytest.raises(DownloadError, match="404"):
             fetch_wording("unidoc-rl", host)
 
     def test_sources_are_profiles_with_a_fixed_commit(self) -> None:

@@ -16,6 +16,7 @@
     │   └── EmbedderGone        its server or device failed: whatever comes next would fail as well
     ├── SearchError         a query or filter cannot be answered
     │   └── ServerError         the search server cannot be reached, or answered with an error
+    ├── DownloadError       a published file cannot be fetched, or is another than expected
     ├── ModelError          a language model failed or sent what cannot be used
     │   └── ContextTooLong      the prompt is longer than the model takes
     ├── ActionError         an action of others cannot be loaded
@@ -39,6 +40,7 @@ __all__ = [
     "CollectionError",
     "ContextTooLong",
     "CorpusError",
+    "DownloadError",
     "EmbedError",
     "EmbedderGone",
     "EncryptedFile",
@@ -130,6 +132,10 @@ class SearchError(VragError):
 
 class ServerError(SearchError):
     """The search server cannot be reached, or answered with an error."""
+
+
+class DownloadError(VragError):
+    """A published file cannot be fetched, or is another than expected."""
 
 
 class ModelError(VragError):

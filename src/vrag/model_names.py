@@ -115,7 +115,7 @@ _GENERIC = re.compile(
 _VISION = [(family, re.compile(_START + f"(?:{words})" + _END)) for family, words in _FAMILIES.items()]
 _SEES = re.compile(_START + f"(?:{_UNDOCUMENTED})" + _END)
 _READS = re.compile(_START + f"(?:{_TEXT})" + _END)
-_WRITES_NOTHING = re.compile(_START + f"(?:{_OTHER})" + _END)
+_NON_GENERATIVE = re.compile(_START + f"(?:{_OTHER})" + _END)
 _NOISE = re.compile(_START + f"(?:{_PLAIN})" + _END)
 _SIZE = re.compile(r"\d+(?:[.]\d+)?b|vl")
 _WORD = re.compile(r"[^\W_]+")
@@ -139,7 +139,7 @@ def model_stem(model: str) -> str:
 def read_model_name(model: str) -> ModelName:
     """What a name says. It is `UNKNOWN` rather than a guess, also where it names two families."""
     stem = model_stem(model)
-    if _WRITES_NOTHING.search(stem):
+    if _NON_GENERATIVE.search(stem):
         return ModelName(model, ModelKind.OTHER)
     found = [(family, words) for family, pattern in _VISION for words in [pattern.search(stem)] if words]
     if len(found) == 1:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -23,7 +24,7 @@ from vrag.grounding.conventions import Convention
 from vrag.grounding.probe import (
     MAX_QUESTIONS,
     MIN_QUESTIONS,
-    Probe,
+    CoordinateProbe,
     ProbeCache,
     measured_profile,
     probe_model,
@@ -47,7 +48,14 @@ IDENTITY_SECONDS = 5.0
 """Time limit for what a server says about a model."""
 _decided: dict[tuple[str, str], ModelFamily] = {}
 """Families that servers or measurements decided in this process, by address and model."""
-_deciding = threading.Lock()
+UNDECIDED_SECONDS = 300.0
+"""Time for which a model that nothing decided is not asked about anew."""
+_undecided_families: dict[tuple[object, ...], tuple[float, ModelFamily]] = {}
+"""Guesses by all that they depend on, with the time at which they were made."""
+_locks: dict[tuple[str, str], threading.Lock] = {}
+"""Locks by address and model: a server that hangs holds up no other."""
+_registry = threading.Lock()
+"""Guards `_locks`; never held during a call over the network."""
 
 
 class FamilySource(StrEnum):
@@ -103,32 +111,40 @@ def open_family(settings: Settings, *, probe: bool | None = None, quiet: bool = 
 
 def forget_families() -> None:
     """Forgets what servers said in this process; what was measured is found again in the cache folder."""
-    with _deciding:
-        _decided.clear()
+    _decided.clear()
+    _undecided_families.clear()
 
 
 def _decide(settings: Settings, probe: bool) -> ModelFamily:
     """The family of a model whose name does not decide it; kept for the process once something did."""
     if not settings.base_url:
         return _undecided(settings, read_model_name(settings.model), "no server is named that could be asked")
-    with _deciding:
-        subject = base_of(settings.base_url), settings.model
-        if subject not in _decided:
-            family = _ask(settings, probe)
-            if family.source is FamilySource.NOTHING:
-                return family
+    subject = base_of(settings.base_url), settings.model
+    with _registry:
+        lock = _locks.setdefault(subject, threading.Lock())
+    with lock:
+        if decided := _decided.get(subject):
+            return decided
+        attempt = (*subject, probe, settings.probe, settings.key("model_key"))
+        made, family = _undecided_families.get(attempt, (-UNDECIDED_SECONDS, None))
+        if family is not None and time.monotonic() - made < UNDECIDED_SECONDS:
+            return family
+        family = _ask(settings, probe)
+        if family.source is FamilySource.NOTHING:
+            _undecided_families[attempt] = time.monotonic(), family
+        else:
             _decided[subject] = family
-        return _decided[subject]
+        return family
 
 
 def _ask(settings: Settings, probe: bool) -> ModelFamily:
     """The family by what the server says, or by a measurement."""
     name = read_model_name(settings.model)
     identity = _identity(settings)
-    told = _family_told(identity, name)
+    told = _family_from_server(identity, name)
     if told is not None:
         return ModelFamily(PROFILES[told], FamilySource.SERVER)
-    if blind := _blindness(settings.model, name, identity):
+    if blind := _text_only_notice(settings.model, name, identity):
         return ModelFamily(_suggested(name, identity), FamilySource.NOTHING, blind)
     return _measure(settings, name, identity, probe)
 
@@ -140,7 +156,7 @@ def _identity(settings: Settings) -> ModelIdentity:
     return _run(asked) or ModelIdentity()
 
 
-def _family_told(identity: ModelIdentity, name: ModelName) -> str | None:
+def _family_from_server(identity: ModelIdentity, name: ModelName) -> str | None:
     """The profile that the server decides; None where it does not, or contradicts the name."""
     weights = profile_of(identity.weights) if identity.weights else None
     told = {family for family in (identity.family, weights and weights.name) if family}
@@ -151,7 +167,7 @@ def _family_told(identity: ModelIdentity, name: ModelName) -> str | None:
     return told.pop() if len(told) == 1 else None
 
 
-def _blindness(model: str, name: ModelName, identity: ModelIdentity) -> str:
+def _text_only_notice(model: str, name: ModelName, identity: ModelIdentity) -> str:
     """The notice for a model that sees nothing; empty for one that may see."""
     if name.kind is ModelKind.OTHER:
         return f"By its name, {model} makes vectors or scores and writes no replies."
@@ -195,7 +211,7 @@ def _measure(settings: Settings, name: ModelName, identity: ModelIdentity, probe
     return ModelFamily(profile, FamilySource.MEASUREMENT, notice)
 
 
-def _probe(settings: Settings, suggested: Profile) -> Probe:
+def _probe(settings: Settings, suggested: Profile) -> CoordinateProbe:
     log.warning(
         "The family of the model %s is not known: asking it %d to %d small questions about where rectangles "
         "are, once. VRAG_PROFILE names the family, VRAG_PROBE=false leaves the questions out.",

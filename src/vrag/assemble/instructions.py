@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from vrag.errors import SettingsError
+from vrag.errors import DownloadError, SettingsError
 
 __all__ = ["PUBLISHED", "RAW_FILES", "PublishedWording", "Wording", "fetch_wording", "read_wording"]
 
@@ -111,14 +111,15 @@ def fetch_wording(name: str, host: str = RAW_FILES) -> Wording:
         host: Where GitHub's raw files are, or a copy of them; what comes from there is checked.
 
     Raises:
-        SettingsError: If there is none of that name, the file cannot be had, or is another one than expected.
+        SettingsError: If there is none of that name.
+        DownloadError: If the file cannot be fetched, or is another than expected.
     """
     if name not in PUBLISHED:
         raise SettingsError(f"No instruction is published for {name!r}.", f"Known: {', '.join(PUBLISHED)}.")
     source = PUBLISHED[name]
     data = _download(source.url(host))
     if hashlib.sha256(data).hexdigest() != source.sha256:
-        raise SettingsError(
+        raise DownloadError(
             f"{source.url(host)} is not the file that is expected: its SHA-256 differs.",
             f"Try again; behind a proxy, check what it returns. The repository is {source.repository}.",
         )
@@ -135,9 +136,9 @@ def _download(url: str) -> bytes:
             for chunk in response.iter_bytes():
                 chunks += chunk
                 if len(chunks) > _MAX_BYTES:
-                    raise SettingsError(f"{url} has more than {_MAX_BYTES:,} bytes.")
+                    raise DownloadError(f"{url} has more than {_MAX_BYTES:,} bytes.")
     except (httpx.HTTPError, httpx.InvalidURL) as error:
-        raise SettingsError(
+        raise DownloadError(
             f"{url} cannot be fetched: {str(error).rstrip('.') or type(error).__name__}.",
             "Try again when this machine is online, or name a copy with --host.",
         ) from error

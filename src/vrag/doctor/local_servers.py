@@ -10,10 +10,12 @@ import shlex
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
+from vrag.chat.connections import is_loopback
 from vrag.chat.identity import ModelIdentity, ask_identity, list_models
 from vrag.doctor.examine import Check, Status
 from vrag.model_names import ModelKind, read_model_name
 from vrag.profiles import profile_of
+from vrag.providers import PROVIDERS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -41,9 +43,11 @@ class LocalServer:
 
 
 LOCAL_SERVERS = (
-    LocalServer("Ollama", "http://localhost:11434/v1", "ollama"),
-    LocalServer("LM Studio", "http://localhost:1234/v1", "lmstudio"),
-    LocalServer("vLLM", "http://localhost:8000/v1", "vllm"),
+    *(
+        LocalServer(provider.title, provider.base_url, provider.name)
+        for provider in PROVIDERS.values()
+        if is_loopback(provider.base_url)
+    ),
     LocalServer("vLLM", "http://localhost:8002/v1"),
     LocalServer("llama.cpp", "http://localhost:8080/v1"),
     LocalServer("SGLang", "http://localhost:30000/v1"),

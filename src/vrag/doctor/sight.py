@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from vrag.agent.policy import Policy, Reply
     from vrag.assemble import ModelFamily
     from vrag.grounding.measurement import Measurement
-    from vrag.grounding.questions import Answer
+    from vrag.grounding.questions import ProbeAnswer
     from vrag.profiles import Profile
     from vrag.settings import Settings
 
@@ -186,7 +186,7 @@ def check_coords(
     return Check("", Status.WARNING, message, hint, details)
 
 
-def _advice(found: Measurement, answers: Sequence[Answer]) -> str:
+def _advice(found: Measurement, answers: Sequence[ProbeAnswer]) -> str:
     if found.scaled is not None and found.scaled.range is None:
         return "Let the server show pictures as they are sent: raise its limit of pixels per picture."
     if found.scaled is not None:
@@ -198,7 +198,7 @@ def _advice(found: Measurement, answers: Sequence[Answer]) -> str:
     return "Crops of this model may miss. Choose a model that was trained to point at things (grounding)."
 
 
-def _details(found: Measurement, answers: Sequence[Answer]) -> dict[str, object]:
+def _details(found: Measurement, answers: Sequence[ProbeAnswer]) -> dict[str, object]:
     return {
         "asked": found.asked,
         "answered": found.answered,

@@ -32,10 +32,17 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from vrag.agent.policy import Policy
-    from vrag.grounding.questions import Answer
+    from vrag.grounding.questions import ProbeAnswer
     from vrag.profiles import Profile
 
-__all__ = ["MAX_QUESTIONS", "MIN_QUESTIONS", "Probe", "ProbeCache", "measured_profile", "probe_model"]
+__all__ = [
+    "MAX_QUESTIONS",
+    "MIN_QUESTIONS",
+    "CoordinateProbe",
+    "ProbeCache",
+    "measured_profile",
+    "probe_model",
+]
 
 MIN_QUESTIONS, MAX_QUESTIONS = 8, 12
 TOTAL_SECONDS = 120.0
@@ -65,7 +72,7 @@ class ProbeReply(BaseModel):
     """Why there was no reply."""
 
 
-class Probe(BaseModel):
+class CoordinateProbe(BaseModel):
     """What a probe found."""
 
     model_config = ConfigDict(frozen=True)
@@ -91,7 +98,7 @@ class Probe(BaseModel):
         return self.space is not None or replied
 
 
-async def probe_model(policy: Policy, profile: Profile, seconds: float = TOTAL_SECONDS) -> Probe:
+async def probe_model(policy: Policy, profile: Profile, seconds: float = TOTAL_SECONDS) -> CoordinateProbe:
     """Measures how a model writes boxes, with as few questions as decide it.
 
     Args:
@@ -100,21 +107,21 @@ async def probe_model(policy: Policy, profile: Profile, seconds: float = TOTAL_S
         seconds: Time limit of the whole.
     """
     pages = make_pages(profile, each=_PAGES_EACH, rectangles=_RECTANGLES)
-    answers: list[Answer] = []
-    with suppress(TimeoutError):
-        async with asyncio.timeout(seconds):
-            for numbers in _ROUNDS:
-                answers += await ask_pages(policy, pages, QUESTION_SECONDS, numbers)
-                found = _judge(answers)
-                if found.space is not None or not any(answer.sample.numbers for answer in answers):
-                    return found
-    return _judge(answers) if answers else Probe(space=None, reason=f"No replies came within {seconds:g} s.")
+    answers: list[ProbeAnswer] = []
+    clock = asyncio.get_running_loop().time
+    ends = clock() + seconds
+    for numbers in _ROUNDS:
+        answers += await ask_pages(policy, pages, QUESTION_SECONDS, numbers, total=ends - clock())
+        found = _judge(answers)
+        if found.space is not None or clock() >= ends or not any(answer.sample.numbers for answer in answers):
+            return found
+    return _judge(answers)
 
 
-def _judge(answers: Sequence[Answer]) -> Probe:
+def _judge(answers: Sequence[ProbeAnswer]) -> CoordinateProbe:
     found = measure([answer.sample for answer in answers])
     failure = next((answer.failure for answer in answers if answer.failure), "")
-    return Probe(
+    return CoordinateProbe(
         space=found.convention.space if found.convention else None,
         y_first=bool(found.convention and found.convention.y_first),
         factor=measured_factor(answers),
@@ -123,7 +130,7 @@ def _judge(answers: Sequence[Answer]) -> Probe:
     )
 
 
-def _reply(answer: Answer) -> ProbeReply:
+def _reply(answer: ProbeAnswer) -> ProbeReply:
     return ProbeReply(
         color=answer.color,
         size=answer.sample.size,
@@ -133,7 +140,7 @@ def _reply(answer: Answer) -> ProbeReply:
     )
 
 
-def measured_profile(probe: Probe, suggested: Profile) -> Profile | None:
+def measured_profile(probe: CoordinateProbe, suggested: Profile) -> Profile | None:
     """The profile that reads boxes as they were measured; None where nothing was decided.
 
     Args:
@@ -184,7 +191,7 @@ class ProbeCache:
         text = json.dumps(subject, sort_keys=True, ensure_ascii=False)
         return self.folder / f"{hashlib.sha256(text.encode()).hexdigest()[:32]}.json"
 
-    def read(self, subject: Mapping[str, object]) -> Probe | None:
+    def read(self, subject: Mapping[str, object]) -> CoordinateProbe | None:
         """What was found before; None if nothing was, it is too old, or the file cannot be read."""
         try:
             stored = _Stored.model_validate_json(self.path(subject).read_bytes())
@@ -193,7 +200,7 @@ class ProbeCache:
         fresh = 0 <= time.time() - stored.made < MAX_AGE_SECONDS
         return stored.probe if fresh and stored.subject == dict(subject) else None
 
-    def write(self, subject: Mapping[str, object], probe: Probe) -> None:
+    def write(self, subject: Mapping[str, object], probe: CoordinateProbe) -> None:
         """Keeps what was found. A cache that cannot be written costs a probe next time, and nothing else."""
         stored = _Stored(made=time.time(), subject=dict(subject), probe=probe)
         with suppress(OSError):
@@ -205,4 +212,4 @@ class _Stored(BaseModel):
     made: float
     """Seconds since 1970."""
     subject: dict[str, object]
-    probe: Probe
+    probe: CoordinateProbe

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from vrag.grounding.probe_pages import Page
     from vrag.profiles import Profile
 
-__all__ = ["SLACK", "Answer", "ask", "ask_pages", "factor_of", "fitting", "measured_factor"]
+__all__ = ["SLACK", "ProbeAnswer", "ask", "ask_pages", "factor_of", "fitting", "measured_factor"]
 
 SLACK = 2
 """Tokens by which two prompts with the same words may differ beside their pictures."""
@@ -35,7 +35,7 @@ AT_ONCE = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class ProbeAnswer:
     """What came of asking for one rectangle."""
 
     sample: Sample
@@ -87,8 +87,13 @@ def factor_of(tokens: Mapping[Size, int]) -> int | None:
 
 
 async def ask_pages(
-    policy: Policy, pages: Sequence[Page], seconds: float = math.inf, numbers: Sequence[int] | None = None
-) -> list[Answer]:
+    policy: Policy,
+    pages: Sequence[Page],
+    seconds: float = math.inf,
+    numbers: Sequence[int] | None = None,
+    *,
+    total: float = math.inf,
+) -> list[ProbeAnswer]:
     """Asks for rectangles on every page, some at a time.
 
     Args:
@@ -96,24 +101,28 @@ async def ask_pages(
         pages: With rectangles.
         seconds: Time limit per question.
         numbers: Indexes of the rectangles to ask for on each page; None for all.
+        total: Time limit of all questions together, in seconds; replies that came before it are kept.
 
     Returns:
         In the order of pages and rectangles. A question that fails is an answer without text.
     """
     places = asyncio.Semaphore(AT_ONCE)
+    clock = asyncio.get_running_loop().time
+    ends = clock() + total
 
-    async def ask_one(page: Page, image: Image, number: int) -> Answer:
+    async def ask_one(page: Page, image: Image, number: int) -> ProbeAnswer:
         drawn = page.rectangles[number]
         question = prompt("coords.md", color=drawn.color)
         try:
             async with places:
-                limit = None if math.isinf(seconds) else seconds
-                reply = await asyncio.wait_for(ask(policy, [image], question), limit)
+                limit = min(seconds, ends - clock())
+                work = ask(policy, [image], question)
+                reply = await asyncio.wait_for(work, None if math.isinf(limit) else limit)
         except (ModelError, TimeoutError) as error:
-            reason = str(error) or f"No reply within {seconds:g} s."
-            return Answer(Sample(drawn.box, page.size, None), drawn.color, "", reason)
+            reason = str(error) or f"No reply within {min(seconds, total):.3g} s."
+            return ProbeAnswer(Sample(drawn.box, page.size, None), drawn.color, "", reason)
         sample = Sample(drawn.box, page.size, parse_box(reply.text))
-        return Answer(sample, drawn.color, reply.text, prompt_tokens=reply.tokens.prompt)
+        return ProbeAnswer(sample, drawn.color, reply.text, prompt_tokens=reply.tokens.prompt)
 
     try:
         questions = [
@@ -146,7 +155,7 @@ def fitting(
     return [profile.name for profile in sorted(fit, key=place)]
 
 
-def measured_factor(answers: Sequence[Answer]) -> int | None:
+def measured_factor(answers: Sequence[ProbeAnswer]) -> int | None:
     """Pixels per visual token and side, from what the questions cost; None where that does not say.
 
     The names of colors cost tokens too, so that the cheapest question of each size counts.
