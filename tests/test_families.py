@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
+import itertools
 import json
 import threading
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import pytest
@@ -21,13 +24,17 @@ from vrag.geometry import Space
 from vrag.grounding import probe
 from vrag.grounding.conventions import CONVENTIONS, Convention
 from vrag.grounding.probe import MAX_AGE_SECONDS, MAX_QUESTIONS, MIN_QUESTIONS, ProbeCache
+from vrag.profiles import PROFILES
 from vrag.settings import load_settings
-from vrag.testing import tiny_corpus
+from vrag.testing import ScriptedPolicy, tiny_corpus
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import AsyncGenerator, Sequence
 
     from model_servers import Routes
+
+    from vrag.agent.policy import Delta, Message
+    from vrag.agent.policy import Reply as ModelReply
 
 UNKNOWN = "somebody/their-eyes"
 
@@ -125,6 +132,35 @@ class TestMeasuring:
             assert len(server.requests) == MIN_QUESTIONS
 
 
+class ClockedLoop(asyncio.SelectorEventLoop):
+    """An event loop whose clock can be put forward."""
+
+    skipped = 0.0
+    """Seconds."""
+
+    def time(self) -> float:
+        return super().time() + self.skipped
+
+
+@dataclass(frozen=True)
+class StallingPolicy(ScriptedPolicy):
+    """Answers some calls; at the next one an hour passes, and no reply comes any more."""
+
+    answered: int = 0
+    calls: Iterator[int] = field(default_factory=itertools.count)
+
+    async def reply(
+        self, history: Sequence[Message], turn: int = 1
+    ) -> AsyncGenerator[Delta | ModelReply, None]:
+        if next(self.calls) >= self.answered:
+            loop = asyncio.get_running_loop()
+            assert isinstance(loop, ClockedLoop)
+            loop.skipped = 3600
+            await asyncio.Event().wait()
+        async for part in super().reply(history, turn):
+            yield part
+
+
 class TestDoubt:
     """Nothing is guessed in silence."""
 
@@ -209,15 +245,14 @@ class TestDoubt:
         assert "Only 2 of" in family.notice
         assert kept() == 0
 
-    def test_replies_before_the_time_limit_are_used(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        def spoil(asked: Asked) -> Reply | None:
-            return Hang() if asked.index >= 2 else None
-
-        monkeypatch.setattr(families, "probe_model", partial(probe.probe_model, seconds=2.0))
-        with ChatServer(Seeing(CONVENTIONS[0], spoil=spoil), models=None) as server:
-            family = family_at(server.url)
-        assert "Only 2 of" in family.notice
-        assert kept() == 0
+    def test_replies_before_the_time_limit_are_used(self) -> None:
+        """Six questions are answered; at the seventh the time is over."""
+        policy = StallingPolicy(("[1, 2, 3, 4]",), answered=6)
+        with asyncio.Runner(loop_factory=ClockedLoop) as runner:
+            found = runner.run(probe.probe_model(policy, PROFILES["qwen3-vl"], seconds=3600))
+        assert [reply.text for reply in found.replies].count("[1, 2, 3, 4]") == 6
+        assert len(found.replies) == MIN_QUESTIONS
+        assert not found.lasting
 
     def test_a_server_that_hangs_holds_up_no_other(self, monkeypatch: pytest.MonkeyPatch) -> None:
         entered, release = threading.Event(), threading.Event()

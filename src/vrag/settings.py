@@ -360,6 +360,17 @@ class Settings(BaseSettings):
         }
         return copy
 
+    def with_key_place(self, name: Key, place: str) -> Settings:
+        """A copy whose messages about a key name the place that a caller knows, such as an argument.
+
+        Args:
+            name: The setting of the key.
+            place: What `key_place` returns for it.
+        """
+        copy = self.model_copy()
+        copy._places = {**self._places, name: place}  # noqa: SLF001 - of this class
+        return copy
+
     def withholding(self, reasons: Mapping[Key, tuple[str, str]]) -> Settings:
         """The same without some keys.
 

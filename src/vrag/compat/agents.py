@@ -141,7 +141,7 @@ def read_settings(
     Raises:
         SettingsError: If a value cannot be used.
     """
-    return load_settings(
+    report = load_settings(
         agent=method,
         base_url=base_url,
         model=model,
@@ -149,6 +149,9 @@ def read_settings(
         search_url=search_url,
         **more,
     )
+    if api_key is None:
+        return report
+    return replace(report, settings=report.settings.with_key_place("model_key", "api_key"))
 
 
 def open_reference_agent(owner: object, settings: Settings, kind: type[SearchClient]) -> Agent:
