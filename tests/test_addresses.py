@@ -32,8 +32,25 @@ def test_only_the_host_is_replaced(given: str, called: str) -> None:
     assert reachable(given) == called
 
 
+HOSTS = {
+    "0.0.0.0": "127.0.0.1",
+    "[::]": "[::1]",
+    "127.0.0.1": "127.0.0.1",
+    "[::1]": "[::1]",
+    "pages.lan": "pages.lan",
+}
+ENDS = st.sampled_from(["", ":8001", "/", "/search", "?q=0.0.0.0", "#[::]", ":8001/0.0.0.0:1?a=[::]#b"])
+
+
+@given(st.sampled_from(["", "http://", "HTTPS://", "redis+tls://"]), st.sampled_from(sorted(HOSTS)), ENDS)
+def test_the_host_alone_is_replaced_whatever_stands_around_it(scheme: str, host: str, end: str) -> None:
+    called = scheme + HOSTS[host] + end
+    assert reachable(scheme + host + end) == called
+    assert reachable(called) == called
+
+
 @given(st.text())
-def test_it_changes_an_address_once_and_never_fails(address: str) -> None:
+def test_any_text_is_an_address_to_it(address: str) -> None:
     assert reachable(reachable(address)) == reachable(address)
 
 

@@ -25,7 +25,8 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 here = pathlib.Path(__file__).parent
 with (here / "calls").open("a") as calls:
     calls.write(json.dumps(sys.argv[1:]) + "\\n")
-(here / "pid").write_text(str(os.getpid()))
+(here / "pid.new").write_text(str(os.getpid()))
+(here / "pid.new").replace(here / "pid")
 mode = os.environ.get("FAKE_VLLM", "")
 print("Loading weights", flush=True)
 if mode == "fails":
@@ -253,3 +254,6 @@ def test_a_signal_stops_vllm_while_it_loads_and_while_it_serves(
     script.communicate(timeout=60)
 
     assert not clone.vllm_lives()
+    assert script.returncode == (
+        128 + sent if mode == "loads" else 0
+    )  # `vrag serve` ends with 0 when told to

@@ -41,12 +41,16 @@ class Narrow:
     replies: tuple[str, ...]
     most: int
     name: str = "narrow"
+    begun: str = ""
+    """Written before the conversation turns out to be too long."""
     sampling: dict[str, Any] = field(default_factory=dict[str, Any])
     told: list[list[Message]] = field(default_factory=list["list[Message]"])
 
     async def reply(self, history: Sequence[Message], turn: int = 1) -> AsyncGenerator[Delta | Reply, None]:
         self.told.append(list(history))
         if self.pictures(-1) > self.most:
+            if self.begun:
+                yield Delta(self.begun)
             raise ContextTooLong(REASON, "Give it a longer one.")
         text = self.replies[turn - 1]
         yield Delta(text)
@@ -162,6 +166,21 @@ def test_a_replay_gives_the_same_events(
             recording.write(event)
     stored = store.read(recording.id)
     assert any(isinstance(event, ContextShortened | RunFailed) for event in stored.events)
+    assert differences(stored.events, list(replay(stored, searcher))) == []
+
+
+def test_a_replay_gives_two_reductions_within_a_step_and_the_words_before_them(tmp_path: Path) -> None:
+    """The limit shrinks while the conversation goes on, so that one reduction is not enough."""
+    store, searcher = RunStore(tmp_path), pages(8)
+    policy = Narrow((*LOOKS[:4], ANSWER), most=3, begun="<think>Begun")
+    agent = Agent(policy, environment(searcher), Vrag(), Limits(steps=10))
+    with store.record() as recording:
+        for event in agent.stream("How many?", run_id=recording.id, save=recording.save):
+            recording.write(event)
+            if isinstance(event, ImageShown) and len(of(ImageShown, store.read(recording.id).events)) == 4:
+                policy.most = 1
+    stored = store.read(recording.id)
+    assert [event.step for event in of(ContextShortened, stored.events)] == [5, 5]
     assert differences(stored.events, list(replay(stored, searcher))) == []
 
 

@@ -238,7 +238,8 @@ def test_all_of_many_runs_at_once_end_as_they_would_alone(way: Way) -> None:
         assert many.answer == (None if fault in ENDS else one.answer), fault
         speaks_of_itself_alone(many)
     retried = {fault_of(run.number) for run in crowd if of(ModelRetried, run.events)}
-    assert retried == set(Fault) - CONTENT - {Fault.NONE, Fault.WEB_PAGE, Fault.SEARCH_FAILS}
+    # On a busy machine a reply without a fault may come after its time limit, and is asked for again too.
+    assert retried >= set(Fault) - CONTENT - {Fault.NONE, Fault.WEB_PAGE, Fault.SEARCH_FAILS}
     assert len({run.answer for run in crowd if run.answer}) == RUNS - len(ENDS) * RUNS // len(Fault)
     assert peak > RUNS // 2, peak
     assert images

@@ -186,6 +186,18 @@ def test_versions_are_compared_with_the_lock_file(monkeypatch: pytest.MonkeyPatc
     assert "No module named 'vllm'" in checks["engine"]["message"]
 
 
+def test_an_engine_whose_import_does_not_end_fails_its_check(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "vllm.py").write_text("import time\ntime.sleep(600)\n")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    monkeypatch.setattr(on_verl, "IMPORT_SECONDS", 1)
+    monkeypatch.setattr(on_verl, "engine", lambda: "vllm")
+    check = on_verl._engine()  # pyright: ignore[reportPrivateUsage]
+    assert check.status == "failed"
+    assert check.message == "vllm was not imported within 1 s."
+
+
 def test_another_engine_takes_the_place_of_vllm(monkeypatch: pytest.MonkeyPatch) -> None:
     def version(name: str) -> str:
         if name == "sglang":

@@ -5,11 +5,12 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-from distill_runs import ANSWER, SEARCH, crop, record_run, store_in
+from distill_runs import ANSWER, QUESTION, SEARCH, crop, record_run, store_in
 from PIL import Image
 
 from vrag.agent.actions import Crop, parse
@@ -101,6 +102,16 @@ def test_for_another_family_sizes_boxes_and_instruction_are_its_own(
     assert target.written_sides in row["messages"][0]["content"]
     again = record_run(store, SEARCH, ANSWER, profile=target)
     assert conversation_of(again, target).messages[0] == ("user", row["messages"][0]["content"])
+
+
+def test_a_question_within_the_instruction_is_told_by_a_target_with_no_place_for_it(
+    store: SampleStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asking = replace(QWEN25, name="asking", instruction="Read the pages and answer: {question}")
+    monkeypatch.setitem(PROFILES, asking.name, asking)
+    run = record_run(store, SEARCH, ANSWER, profile=asking)
+    opening = exported(store, run.id, tmp_path, QWEN3.name)["messages"][0]["content"]
+    assert opening.count(QUESTION) == 1
 
 
 def test_the_trainers_own_words_are_escaped_in_what_is_told_and_refused_in_what_is_learned(

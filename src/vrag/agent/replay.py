@@ -70,17 +70,24 @@ class RecordedPolicy:
         """The policy of a recorded run."""
         calls: dict[int, list[_Part]] = {}
         tokens = {event.step: event for event in events if isinstance(event, UsageReported)}
+        thoughts: list[str] = []
         for event in events:
-            if isinstance(event, ModelRetried):
-                calls.setdefault(event.step, []).extend(_pieces(event.partial, event.chunks))
-                calls[event.step].append(Retry(event.reason, event.seconds))
-            elif isinstance(event, ContextShortened):
-                calls.setdefault(event.step, []).append(event)
-            elif isinstance(event, ModelCalled):
-                calls.setdefault(event.step, []).extend(_pieces(event.reply, event.chunks))
-                calls[event.step].append(_reply(event, tokens.get(event.step)))
+            parts = calls.setdefault(event.step, [])
+            match event:
+                case ThoughtDelta():
+                    thoughts.append(event.text)
+                    continue
+                case ModelRetried():
+                    parts += [*_pieces(event.partial, event.chunks), Retry(event.reason, event.seconds)]
+                case ContextShortened():
+                    parts += [*_unfinished(thoughts), event]
+                case ModelCalled():
+                    parts += [*_pieces(event.reply, event.chunks), _reply(event, tokens.get(event.step))]
+                case _:
+                    continue
+            thoughts = []
         started, last = events[0], events[-1]
-        calls.setdefault(last.step, []).extend(_unfinished(events))
+        calls[last.step] += _unfinished(thoughts)
         assert isinstance(started, RunStarted)
         failure = ModelError(NO_FURTHER_REPLY)
         if isinstance(last, RunFailed):
@@ -120,14 +127,8 @@ def _pieces(text: str, lengths: Sequence[int]) -> Iterator[Delta]:
         at += length
 
 
-def _unfinished(events: Sequence[Event]) -> list[Delta]:
-    """What came of a last call that failed for good: its thought, which is all that was told of it."""
-    thoughts: list[str] = []
-    for event in events:
-        if isinstance(event, ModelRetried | ModelCalled):
-            thoughts = []
-        elif isinstance(event, ThoughtDelta):
-            thoughts.append(event.text)
+def _unfinished(thoughts: Sequence[str]) -> list[Delta]:
+    """The pieces of a call that failed: events hold nothing of it but its thought."""
     return [Delta(f"<think>{text}" if number == 0 else text) for number, text in enumerate(thoughts)]
 
 
