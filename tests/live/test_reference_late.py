@@ -10,6 +10,7 @@ from __future__ import annotations
 import importlib
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -52,8 +53,11 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for number, size in enumerate([(260, 200), (120, 90), (1000, 1400)]):
         Image.effect_noise(size, 90).convert("RGB").save(folder / f"page{number}.png")
     (folder / "asked.json").write_text(json.dumps(TEXTS))
+    (folder / "site").mkdir()
+    shutil.copy(HERE / "torchvision_stub.py", folder / "site" / "sitecustomize.py")
+    environment = os.environ | {"PYTHONPATH": str(folder / "site")}
     command = [PYTHON, HERE / "reference_late_vectors.py", Path(CLONE).resolve(), folder]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=folder)
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=folder, env=environment)
     assert done.returncode == 0, done.stderr
     return folder
 
