@@ -36,6 +36,17 @@ from vrag.index.writer import Writer
 Writer.ITEMS = Writer.DOCUMENTS = 4
 add(Collection.open(sys.argv[1]), [sys.argv[2]])
 """
+WAIT_FOR_READER = """
+flush, flushes = Writer.flush, 0
+def flush_and_wait(self):
+    global flushes
+    flush(self)
+    flushes += 1
+    if flushes % 10 == 0:
+        sys.stdin.readline()
+Writer.flush = flush_and_wait
+"""
+STATES = 4
 FILES = 150
 KILLS = 10
 
@@ -51,9 +62,12 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def start(collection: Collection, files: Path) -> subprocess.Popen[bytes]:
-    command = [sys.executable, "-c", CHILD, str(collection.directory), str(files)]
-    return subprocess.Popen(command, start_new_session=True, stderr=subprocess.PIPE)
+def start(collection: Collection, files: Path, *, wait_for_reader: bool = False) -> subprocess.Popen[bytes]:
+    """Index in a process of its own; after every tenth write it may wait for a line of its reader."""
+    imports, job = CHILD.rsplit("add(", 1)
+    code = f"{imports}{WAIT_FOR_READER if wait_for_reader else ''}add({job}"
+    command = [sys.executable, "-c", code, str(collection.directory), str(files)]
+    return subprocess.Popen(command, start_new_session=True, stdin=subprocess.PIPE, stderr=subprocess.PIPE)
 
 
 def wait_for_commits(process: subprocess.Popen[bytes], collection: Collection, commits: int) -> bool:
@@ -97,19 +111,31 @@ def test_killed_ten_times_it_equals_a_clean_build(files: Path, tmp_path: Path) -
 
 def test_is_read_by_another_process_while_it_grows(files: Path, tmp_path: Path) -> None:
     collection = Collection.create(tmp_path / "growing", OPTIONS)
-    process = start(collection, files)
+    process = start(collection, files, wait_for_reader=True)
+    assert process.stdin is not None
     engine = Engine(Collection.open(collection.directory))
     found = [0]
+    end = time.monotonic() + 300
     while process.poll() is None:
+        if time.monotonic() > end:
+            os.killpg(process.pid, signal.SIGKILL)
+            pytest.fail(f"The reader saw {found} and no more in five minutes.")
         (hits,) = engine.search([Query("apple")], 1000)
         assert len({hit.item for hit in hits}) == len(hits)
         for hit in hits[:3]:
             assert "apple" in engine.item(hit.item).text
         assert len(hits) >= found[-1], "what was found once stays found"
-        found.append(len(hits))
+        if len(hits) > found[-1]:
+            found.append(len(hits))
+            if len(found) < STATES:
+                process.stdin.write(b"\n")
+                process.stdin.flush()
+            elif len(found) == STATES:
+                process.stdin.close()
+    process.stdin = None
     _, error = process.communicate(timeout=60)
     assert process.returncode == 0, error.decode()
-    assert len(set(found)) > 2, "it was seen growing"
+    assert len(found) >= STATES, "it was seen growing"
     (hits,) = engine.search([Query("apple")], 1000)
     assert len({hit.document for hit in hits}) == FILES
 
