@@ -34,7 +34,6 @@ from vrag.index.build import add
 from vrag.index.store import Collection
 from vrag.index.writer import Writer
 Writer.ITEMS = Writer.DOCUMENTS = 4
-add(Collection.open(sys.argv[1]), [sys.argv[2]])
 """
 WAIT_FOR_READER = """
 flush, flushes = Writer.flush, 0
@@ -46,6 +45,7 @@ def flush_and_wait(self):
         sys.stdin.readline()
 Writer.flush = flush_and_wait
 """
+ADD = "add(Collection.open(sys.argv[1]), [sys.argv[2]])"
 STATES = 4
 FILES = 150
 KILLS = 10
@@ -63,9 +63,8 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def start(collection: Collection, files: Path, *, wait_for_reader: bool = False) -> subprocess.Popen[bytes]:
-    """Index in a process of its own; after every tenth write it may wait for a line of its reader."""
-    imports, job = CHILD.rsplit("add(", 1)
-    code = f"{imports}{WAIT_FOR_READER if wait_for_reader else ''}add({job}"
+    """Index in a separate process; with `wait_for_reader` it reads a line after every tenth write."""
+    code = CHILD + (WAIT_FOR_READER if wait_for_reader else "") + ADD
     command = [sys.executable, "-c", code, str(collection.directory), str(files)]
     return subprocess.Popen(command, start_new_session=True, stdin=subprocess.PIPE, stderr=subprocess.PIPE)
 
