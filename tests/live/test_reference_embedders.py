@@ -3,7 +3,7 @@
 Set `VRAG_REFERENCE` to a clone of its repository, and
 
 - `VRAG_GVE_PYTHON` to a Python with torch, torchvision, transformers 4.51.3, peft 0.15, accelerate,
-  qwen-vl-utils 0.0.14 and decord;
+  qwen-vl-utils 0.0.14, decord, faiss-cpu and tqdm;
 - `VRAG_QWEN3_VL_PYTHON` to one with transformers 4.57 in its place.
 
 The models are random, of the published architectures and laid out as published. Run with `-s` for
