@@ -6,8 +6,8 @@ import hashlib
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from vrag.index.rows import item_rows
-from vrag.index.store import Collection
+from vrag.index.collection import Collection
+from vrag.index.tables.schema import item_rows
 from vrag.types import Item, ItemKind, item_id
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from vrag.embed.base import VectorKind
+    from vrag.embed.embedder import VectorKind
 
 __all__ = ["fill", "made_collection"]
 

@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING
 
 from benchmarks.table import Comparison, compared, show
 from tests.chat_server import Asked, ChatServer, Say
+from vrag.agent.agent import Agent
 from vrag.agent.environment import Environment, EnvironmentOptions
-from vrag.agent.loop import Agent
+from vrag.agent.methods.vimrag import Vimrag
+from vrag.agent.methods.vrag import VragMethod
 from vrag.agent.policies.chat import ChatPolicy
-from vrag.agent.vimrag import Vimrag
-from vrag.agent.vrag import Vrag
 from vrag.chat import OpenAIChat
-from vrag.profiles import PROFILES
+from vrag.model_profiles import PROFILES
 from vrag.testing import tiny_corpus
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ async def _asked(agent: Agent, number: int, at_once: bool) -> float:
 def main() -> list[Comparison]:
     """Both agents, both ways, in turn."""
     rows: list[Comparison] = []
-    methods: tuple[tuple[Method, object], ...] = ((Vrag(), vrag_reply), (Vimrag(), vimrag_reply))
+    methods: tuple[tuple[Method, object], ...] = ((VragMethod(), vrag_reply), (Vimrag(), vimrag_reply))
     for method, script in methods:
         with ChatServer(script) as server:  # pyright: ignore[reportArgumentType] - a function of what is asked
             policy = ChatPolicy(OpenAIChat(server.url, "scripted"))

@@ -35,11 +35,11 @@ import tempfile
 from pathlib import Path
 import numpy as np
 from vrag.index import rabitq, screen
-from vrag.index.cache import Stored
-from vrag.index.dense import ExactDense, Vectors
-from vrag.index.rabitq import RabitqDense
-from vrag.index.screen import Screen
-from vrag.index.tiers import Tier, TierName
+from vrag.index.vectors.array_cache import Stored
+from vrag.index.vectors.dense import ExactDense, Vectors
+from vrag.index.vectors.rabitq import RabitqDense
+from vrag.index.vectors.int8_prefilter import Screen
+from vrag.index.vectors.tiers import Tier, TierName
 
 folder, tier = Path(sys.argv[1]), sys.argv[2]
 numbers, queries = np.load(folder / "vectors.npy", mmap_mode="r"), np.load(folder / "queries.npy")

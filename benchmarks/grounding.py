@@ -31,8 +31,8 @@ from vrag.geometry import Box, iou
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from vrag.agent.trajectory import Trajectory
-    from vrag.assemble import Workbench
+    from vrag.agent.runs.trajectory import Trajectory
+    from vrag.factory import Session
     from vrag.types import Case
 
 COMPACT = 0.25
@@ -144,7 +144,7 @@ def always(outcome: Outcome, box: Box) -> Outcome:
     return Outcome(outcome.case, answered=True, first=first, shown=outcome.shown)
 
 
-def outcome_of(case: Case, run: Trajectory, workbench: Workbench) -> Outcome:
+def outcome_of(case: Case, run: Trajectory, workbench: Session) -> Outcome:
     """What came of a run of the agent."""
     first = next((evidence for evidence in run.evidence if evidence.box), None)
     place = Place(first.document, first.page, Box.unit(*first.box)) if first and first.box else None
@@ -178,8 +178,8 @@ def main() -> None:
     _show(outcomes)
 
 
-def _workbench(docs: Path | None, collection: Path | None) -> Workbench:
-    from vrag.assemble import open_for_adding, open_workbench
+def _workbench(docs: Path | None, collection: Path | None) -> Session:
+    from vrag.factory import open_for_adding, open_workbench
     from vrag.index.build import add
     from vrag.settings import load_settings
 

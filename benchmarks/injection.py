@@ -23,23 +23,24 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from vrag.agent import results, vrag
+from vrag.agent.agent import Agent
 from vrag.agent.environment import Environment
 from vrag.agent.events import ActionRequested
-from vrag.agent.loop import Agent
-from vrag.agent.material import material
+from vrag.agent.memory import node_results
+from vrag.agent.methods import vrag
+from vrag.agent.methods.vimrag import Vimrag
+from vrag.agent.methods.vrag import VragMethod
 from vrag.agent.policies.extractive import ExtractivePolicy
 from vrag.agent.prompts import prompt
-from vrag.agent.trajectory import Trajectory
-from vrag.agent.vimrag import Vimrag
-from vrag.agent.vrag import Vrag
+from vrag.agent.replies.sanitize import material
+from vrag.agent.runs.trajectory import Trajectory
 from vrag.cases import read_cases
+from vrag.corpus.formats.pdf import read_layer
+from vrag.corpus.formats.pdfium import Pdf
 from vrag.corpus.options import CorpusOptions
-from vrag.corpus.pdf import read_layer
-from vrag.corpus.pdfium import Pdf
 from vrag.index.build import add
-from vrag.index.store import Collection
-from vrag.profiles import profile_named
+from vrag.index.collection import Collection
+from vrag.model_profiles import profile_named
 from vrag.samples import corpus_dir, questions_path
 from vrag.search.engine import Engine
 
@@ -50,7 +51,7 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT.parent / "shared" / "data" / "mmlongbench-dev" / "pdf"
-METHODS: tuple[Method, ...] = (Vrag(), Vimrag())
+METHODS: tuple[Method, ...] = (VragMethod(), Vimrag())
 _HIDDEN_FACT = "From June on the night boat departs at 23:59."
 REACHING = ("search file:///etc/hostname", "open /etc/hostname", "open http://127.0.0.1:9/", "tool shell id")
 
@@ -138,7 +139,9 @@ def offline(hostile: Any, folder: Path) -> None:  # noqa: ANN401
         environment = ground.environment(ground.ferries[channel.name, _HIDDEN_FACT])
         policy = ExtractivePolicy(ground.engine, environment.profile)
         answer = (
-            Agent(policy, environment, Vrag()).run("When does the night boat depart from June on?").answer
+            Agent(policy, environment, VragMethod())
+            .run("When does the night boat depart from June on?")
+            .answer
         )
         rows.append([channel.name, answer or "(abstained)"])
     table("The offline policy, asked for a false fact", ["where the fact stands", "answer"], rows)
@@ -212,7 +215,7 @@ def layers(docs: Path) -> Iterator[str]:
 def asked_offline(collection: Collection) -> list[tuple[str | None, tuple[Any, ...]]]:
     """Answers to the sample questions, with their evidence."""
     engine, profile = Engine(collection), profile_named("qwen2.5-vl")
-    agent = Agent(ExtractivePolicy(engine, profile), Environment(engine, profile), Vrag())
+    agent = Agent(ExtractivePolicy(engine, profile), Environment(engine, profile), VragMethod())
     found = [agent.run(case.query) for case in read_cases(questions_path())]
     return [(run.answer, run.evidence) for run in found]
 
@@ -224,7 +227,7 @@ def bare() -> Generator[None]:
     def unfenced(name: str, **values: str | int) -> str:
         return str(values["text"]) if name in _FENCES else prompt(name, **values)
 
-    modules: tuple[Any, ...] = (vrag, results)
+    modules: tuple[Any, ...] = (vrag, node_results)
     kept = [(module, module.material, module.prompt) for module in modules]
     for module in modules:
         module.material, module.prompt = str, unfenced

@@ -40,13 +40,13 @@ import numpy as np
 from PIL import Image, ImageDraw
 
 from vrag.corpus.options import CorpusOptions
-from vrag.embed.base import VectorKind
+from vrag.embed.embedder import VectorKind
 from vrag.index.build import add, compact, prune, verify
-from vrag.index.embedding import content_of
+from vrag.index.collection import Collection
+from vrag.index.embed_items import content_of
 from vrag.index.plan import read_manifest
-from vrag.index.rows import item_of
-from vrag.index.store import Collection
-from vrag.index.vectors import VectorOptions
+from vrag.index.tables.schema import item_of
+from vrag.index.vectors.vector_index import VectorOptions
 from vrag.search.engine import Engine
 from vrag.testing import HashEmbedder
 from vrag.types import DocumentStatus, Query

@@ -14,12 +14,12 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from vrag.agent.actions import Search
-from vrag.agent.aside import aside
+from vrag.agent.background import run_in_thread
 from vrag.agent.environment import Environment
 from vrag.agent.events import ImageShown
 from vrag.agent.policy import Reply
 from vrag.agent.question import Question
-from vrag.agent.record import Record
+from vrag.agent.runs.event_log import EventLog
 from vrag.types import Query
 
 if TYPE_CHECKING:
@@ -28,9 +28,9 @@ if TYPE_CHECKING:
     from PIL.Image import Image
 
     from vrag.agent.method import Episode
+    from vrag.agent.methods.vrag import VragMethod
     from vrag.agent.policy import Policy
-    from vrag.agent.vrag import Vrag
-    from vrag.corpus.video import Frame
+    from vrag.corpus.formats.video import VideoFrame
     from vrag.geometry import Size
     from vrag.search.engine import Searcher
     from vrag.types import Hit, Item
@@ -44,7 +44,7 @@ class Lane:
 
     question: str
     episode: Episode
-    record: Record
+    record: EventLog
     turn: Any = None
     """What its model asked for last."""
     answer: str | None = None
@@ -83,7 +83,7 @@ class LockStep:
         method: Likewise.
     """
 
-    def __init__(self, policy: Policy, environment: Environment, method: Vrag) -> None:
+    def __init__(self, policy: Policy, environment: Environment, method: VragMethod) -> None:
         self._policy, self._method = policy, method
         self._found = _Found(environment.searcher)
         self._environment = replace(environment, searcher=self._found)
@@ -97,13 +97,13 @@ class LockStep:
                 break
             more = step < self._method.steps
             await asyncio.gather(*(lane.generate(self._policy, last=not more) for lane in active))
-            await aside(lambda asking=active: self._search(asking))
-            await asyncio.gather(*(aside(lambda one=lane: one.act(more=more)) for lane in active))  # noqa: B023
+            await run_in_thread(lambda asking=active: self._search(asking))
+            await asyncio.gather(*(run_in_thread(lambda one=lane: one.act(more=more)) for lane in active))  # noqa: B023
         return lanes
 
     def _lane(self, question: str) -> Lane:
         episode = self._method.begin(self._environment, Question(question))
-        return Lane(question, episode, Record(question))
+        return Lane(question, episode, EventLog(question))
 
     def _search(self, lanes: Sequence[Lane]) -> None:
         """All searches of a turn in one call."""
@@ -142,6 +142,6 @@ class _Found:
         """Of the collection."""
         return self._searcher.image(id, least=least)
 
-    def frames(self, id: str, *, fps: float, most: int) -> list[Frame]:
+    def frames(self, id: str, *, fps: float, most: int) -> list[VideoFrame]:
         """Of the collection."""
         return self._searcher.frames(id, fps=fps, most=most)

@@ -34,9 +34,9 @@ OURS = """
 from pathlib import Path
 import numpy as np
 from vrag.index import pooled
-from vrag.index.maxsim import ExactMaxSim, Pages
-from vrag.index.pooled import Averages, PooledMaxSim
-from vrag.index.tiers import Tier, TierName
+from vrag.index.vectors.maxsim import ExactMaxSim, Pages
+from vrag.index.vectors.pooled import Averages, PooledMaxSim
+from vrag.index.vectors.tiers import Tier, TierName
 
 folder, tier = Path(sys.argv[1]), sys.argv[2]
 vectors, queries = np.load(folder / "pages.npy", mmap_mode="r"), np.load(folder / "queries.npy")

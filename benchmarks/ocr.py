@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from benchmarks.table import Comparison, compared, show
+from vrag.corpus.formats.pdf import read_layer
+from vrag.corpus.formats.pdfium import Pdf
 from vrag.corpus.ocr import read_picture
-from vrag.corpus.pdf import read_layer
-from vrag.corpus.pdfium import Pdf
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -25,7 +25,7 @@ from benchmarks.contender import Contender
 from benchmarks.maxsim import COLPALI
 from benchmarks.pages import pages, queries, source
 from benchmarks.table import Comparison, compared, show
-from vrag.embed.base import VectorKind
+from vrag.embed.embedder import VectorKind
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -37,9 +37,9 @@ DISTINCT = 100
 OURS = """
 begun = time.perf_counter()
 import numpy as np
-from vrag.index.catalog import Catalog
-from vrag.index.store import Collection
-from vrag.index.vectors import VectorOptions, open_vectors
+from vrag.index.tables.catalog import Catalog
+from vrag.index.collection import Collection
+from vrag.index.vectors.vector_index import VectorOptions, open_vectors
 
 collection = Collection.open(sys.argv[1])
 catalog = Catalog.load(collection)

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from benchmarks.pages import PATCHES, pages, queries, real_pages, source, unit
-from vrag.index.pooled import pool
+from vrag.index.vectors.pooled import pool
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from vrag.corpus.options import CorpusOptions
 from vrag.index.build import add
-from vrag.index.store import Collection
+from vrag.index.collection import Collection
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -28,7 +28,7 @@ OURS = """
 import sys
 from pathlib import Path
 from vrag.corpus.convert import convert_all
-from vrag.corpus.manifest import read_source
+from vrag.corpus.discover import read_source
 from vrag.corpus.options import CorpusOptions
 
 target, most, *files = sys.argv[1:]

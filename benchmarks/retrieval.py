@@ -7,7 +7,7 @@ have a gold page are searched over all documents together. Each row is a way to 
 
 - plain: BM25 as bm25s does it by default (lower case, words of two letters and more, English stop
   words; k1 1.5, b 0.75), what a user would take instead;
-- terms, + phrases, + document: parts of `vrag.index.lexical`;
+- terms, + phrases, + document: parts of `vrag.index.lexical.lexical_index`;
 - vrag: the engine as it is shipped, through `vrag.search.engine`;
 - embedding, fused: all-MiniLM-L6-v2 (int8) over windows of 200 word pieces every 150, a page being
   worth its best window; alone, and fused with vrag by reciprocal rank. Left out unless these are installed:
@@ -36,10 +36,10 @@ from vrag.cases import read_cases
 from vrag.corpus.options import CorpusOptions
 from vrag.evaluation.retrieval import MEASURES, RetrievalReport, evaluate_retrieval
 from vrag.index.build import add
-from vrag.index.lexical import Entry, Lexical
-from vrag.index.store import Collection
+from vrag.index.collection import Collection
+from vrag.index.lexical.lexical_index import Lexical, LexicalEntry
 from vrag.search.engine import Engine, Ranking
-from vrag.search.fuse import reciprocal_rank_fusion
+from vrag.search.fusion import reciprocal_rank_fusion
 from vrag.types import Hit
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from PIL.Image import Image
 
-    from vrag.corpus.video import Frame
+    from vrag.corpus.formats.video import VideoFrame
     from vrag.geometry import Size
     from vrag.search.engine import Searcher
     from vrag.types import Case, Item, Query
@@ -88,7 +88,7 @@ class ScoredSearcher:
         """Not needed."""
         raise NotImplementedError
 
-    def frames(self, id: str, *, fps: float, most: int) -> list[Frame]:
+    def frames(self, id: str, *, fps: float, most: int) -> list[VideoFrame]:
         """Not needed."""
         raise NotImplementedError
 
@@ -131,7 +131,9 @@ def plain(texts: Sequence[str]) -> Scores:
 
 def parts(items: Sequence[Item]) -> dict[str, Scores]:
     """Lexical search with some of its parts."""
-    lexical = Lexical.build(Entry(item.id, item.document, item.document_name, item.text) for item in items)
+    lexical = Lexical.build(
+        LexicalEntry(item.id, item.document, item.document_name, item.text) for item in items
+    )
     return {
         "terms": lambda query: lexical.scores(query, phrase=0, document=0),
         "terms + phrases": lambda query: lexical.scores(query, document=0),

@@ -32,18 +32,18 @@ import numpy as np
 from benchmarks.lockstep import LockStep
 from benchmarks.table import Comparison, compared, show
 from tests.chat_server import Asked, ChatServer, Say
+from vrag.agent.agent import Agent
 from vrag.agent.environment import Environment, EnvironmentOptions
 from vrag.agent.events import ImageShown
-from vrag.agent.loop import Agent
+from vrag.agent.methods.vrag import VragMethod
 from vrag.agent.policies.chat import ChatPolicy
-from vrag.agent.vrag import Vrag
 from vrag.chat import ChatOptions, OpenAIChat
 from vrag.corpus.options import CorpusOptions
 from vrag.index.build import add
-from vrag.index.store import Collection
-from vrag.profiles import PROFILES
-from vrag.rollouts.rollout import Attempt, roll_out
-from vrag.rollouts.searching import GatheredSearcher
+from vrag.index.collection import Collection
+from vrag.model_profiles import PROFILES
+from vrag.rollouts.batched_search import BatchedSearcher
+from vrag.rollouts.rollout import RolloutAttempt, roll_out
 from vrag.samples import corpus_dir
 from vrag.search.engine import Engine
 from vrag.types import Case
@@ -152,11 +152,11 @@ class Bench:
 
     async def ours(self, plans: list[Plan], places: int) -> tuple[float, dict[str, list[str]]]:
         """Seconds, and the pictures that each question was shown."""
-        agent = Agent(self.policy, self.environment, Vrag())
+        agent = Agent(self.policy, self.environment, VragMethod())
         cases = [
             Case(uid=p.question, query=p.question, reference_answer="", file_name="a.pdf") for p in plans
         ]
-        attempts = [Attempt(case=case, sample=0) for case in cases]
+        attempts = [RolloutAttempt(case=case, sample=0) for case in cases]
         shown: dict[str, list[str]] = {}
         begun = time.perf_counter()
         async for one in roll_out(attempts, lambda _: agent, concurrency=places, seconds=120):
@@ -169,7 +169,7 @@ class Bench:
 
     async def theirs(self, plans: list[Plan]) -> tuple[list[float], dict[str, list[str]]]:
         """Seconds until each batch of the loop was done, and the pictures."""
-        loop = LockStep(self.policy, self.environment, Vrag())
+        loop = LockStep(self.policy, self.environment, VragMethod())
         begun, done, shown = time.perf_counter(), list[float](), dict[str, list[str]]()
         for start in range(0, len(plans), BATCH):
             lanes = await loop.batch([plan.question for plan in plans[start : start + BATCH]])
@@ -194,7 +194,7 @@ def _bench(*, full: bool = False) -> Generator[Bench]:
     with tempfile.TemporaryDirectory() as folder, _server() as url:
         collection = Collection.create(Path(folder) / "collection", CorpusOptions(ocr=False))
         add(collection, [corpus_dir()])
-        searcher = GatheredSearcher(Engine(collection))
+        searcher = BatchedSearcher(Engine(collection))
         chat = OpenAIChat(url, "scripted", concurrency=4 * BATCH)
         policy = ChatPolicy(chat, ChatOptions(temperature=1.0, token_ids=True, logprobs=True))
         profile = PROFILES["qwen2.5-vl"]

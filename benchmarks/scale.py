@@ -27,7 +27,7 @@ from benchmarks.collections_of_vectors import fill, made_collection
 from benchmarks.contender import Contender
 from benchmarks.opening import size
 from benchmarks.pages import DIMENSION, PATCHES, pages, queries, source
-from vrag.embed.base import VectorKind
+from vrag.embed.embedder import VectorKind
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -38,9 +38,9 @@ QUERIES = 30
 
 SEARCH = """
 import numpy as np
-from vrag.index.catalog import Catalog
-from vrag.index.store import Collection
-from vrag.index.vectors import VectorOptions, open_vectors
+from vrag.index.tables.catalog import Catalog
+from vrag.index.collection import Collection
+from vrag.index.vectors.vector_index import VectorOptions, open_vectors
 
 collection = Collection.open(sys.argv[1])
 queries = list(np.load(sys.argv[2]))

@@ -14,16 +14,16 @@ from typing import TYPE_CHECKING
 
 from vrag.agent.actions import Answer, Crop, Search, render
 from vrag.agent.policy import Picture, Reply, Text
-from vrag.agent.toolcalls import AnswerNode, CropNode, Memorize, Note, SearchNode, render_call
+from vrag.agent.replies.tool_calls import AnswerNode, CropNode, Memorize, Note, SearchNode, render_call
 from vrag.geometry import Box, Space
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 
     from vrag.agent.policy import Message, Part
-    from vrag.agent.toolcalls import Call
+    from vrag.agent.replies.tool_calls import Call
     from vrag.geometry import View
-    from vrag.profiles import Profile
+    from vrag.model_profiles import Profile
 
 __all__ = ["GraphLooks", "Looks", "Shown"]
 

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from vrag.embed.base import Content
+    from vrag.embed.embedder import EmbedContent
 
 TOP_K = 3
 CLIENTS = (1, 8, 64)
@@ -69,14 +69,14 @@ class Precomputed:
     settings: Mapping[str, str | int] = MappingProxyType({})
 
     def __init__(self, queries: NDArray[np.float32]) -> None:
-        from vrag.embed.base import VectorKind
+        from vrag.embed.embedder import VectorKind
 
         self.kind = VectorKind.SINGLE
         self.dimension = queries.shape[1]
         self.fingerprint = f"precomputed-{queries.shape[1]}"
         self._queries = queries
 
-    def embed_items(self, contents: Sequence[Content]) -> Sequence[NDArray[np.float32]]:
+    def embed_items(self, contents: Sequence[EmbedContent]) -> Sequence[NDArray[np.float32]]:
         """Not asked for: the collection has its vectors."""
         raise NotImplementedError
 
@@ -114,8 +114,8 @@ def prepare(directory: Path, items: int, dimension: int) -> None:
 
 
 def _collect(directory: Path, vectors: NDArray[np.float32], queries: NDArray[np.float32]) -> None:
-    from vrag.index.rows import file_rows, item_rows
-    from vrag.index.store import Collection
+    from vrag.index.collection import Collection
+    from vrag.index.tables.schema import file_rows, item_rows
     from vrag.types import Document, DocumentStatus, Item, ItemKind, item_id
 
     collection = Collection.create(directory, embedder=Precomputed(queries))
@@ -149,13 +149,13 @@ def _collect(directory: Path, vectors: NDArray[np.float32], queries: NDArray[np.
 
 def serve_ours(directory: Path, tier: str) -> None:
     """Serves the collection; prints the port when it answers."""
-    from vrag.index.store import Collection
-    from vrag.index.vectors import VectorOptions
+    from vrag.index.collection import Collection
+    from vrag.index.vectors.vector_index import VectorOptions
     from vrag.search.engine import Engine, Ranking
     from vrag.server.app import create_app
-    from vrag.server.files import CollectionFiles
+    from vrag.server.http.uvicorn_server import listen, run_server
+    from vrag.server.item_files import CollectionFiles
     from vrag.server.options import ServerOptions
-    from vrag.server.running import listen, run_server
 
     collection = Collection.open(directory / "collection")
     embedder = Precomputed(np.load(directory / "queries.npy"))
@@ -172,7 +172,7 @@ def serve_theirs(directory: Path) -> None:
     """One route over a flat index, on the event loop; prints the port."""
     import uvicorn
 
-    from vrag.server.running import listen
+    from vrag.server.http.uvicorn_server import listen
 
     faiss: Any = importlib.import_module("faiss")
     faiss.omp_set_num_threads(int(os.environ["OMP_NUM_THREADS"]))

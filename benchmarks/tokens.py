@@ -34,15 +34,15 @@ from PIL import Image
 
 from benchmarks.real_documents import DATASET, collected
 from benchmarks.scripted_looks import GraphLooks, Looks
+from vrag.agent.agent import Agent
+from vrag.agent.budget import Limits
 from vrag.agent.environment import Environment, EnvironmentOptions
 from vrag.agent.events import AnswerGiven, InvalidAction, SearchReturned, UsageReported
-from vrag.agent.limits import Limits
-from vrag.agent.loop import Agent
-from vrag.agent.memory import MemoryOptions
-from vrag.agent.vimrag import Vimrag
-from vrag.agent.vrag import Vrag
+from vrag.agent.memory.energies import MemoryOptions
+from vrag.agent.methods.vimrag import Vimrag
+from vrag.agent.methods.vrag import VragMethod
 from vrag.cases import read_cases
-from vrag.profiles import PROFILES
+from vrag.model_profiles import PROFILES
 from vrag.search.engine import Engine, Ranking
 from vrag.types import ItemKind
 
@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from vrag.agent.events import Event
     from vrag.agent.method import Method
     from vrag.agent.policy import Picture
-    from vrag.profiles import Profile
+    from vrag.model_profiles import Profile
     from vrag.types import Case
 
 SEARCHES = (*range(2, 13), *range(3, 12))
@@ -188,7 +188,7 @@ def cost(engine: Engine, profile: Profile, number: int, queries: Sequence[str]) 
     method = Vimrag(memory=MemoryOptions(crop_nodes=crops > 0))
     run = _run(graph, environment, method)
     plain = Looks(queries, profile, number)
-    _run(plain, Environment(engine, profile), Vrag())
+    _run(plain, Environment(engine, profile), VragMethod())
     memory = [counter.shown(call.memory) for call in graph.calls]
     fresh = [counter.shown(call.others) for call in graph.calls]
     _agree(run, memory, fresh)

@@ -31,18 +31,18 @@ from benchmarks.real_documents import PDFS, collected, pages_of
 from benchmarks.reference_turns import MOST_BYTES, VimragTurns, VragTurns
 from benchmarks.table import Comparison, compared, show
 from vrag.agent.actions import Answer, Crop, Search, render
+from vrag.agent.agent import Agent
 from vrag.agent.environment import Environment, EnvironmentOptions
 from vrag.agent.events import AnswerGiven, InvalidAction, UsageReported
-from vrag.agent.loop import Agent
+from vrag.agent.methods.vimrag import Vimrag
+from vrag.agent.methods.vrag import VragMethod
 from vrag.agent.policies.chat import ChatPolicy
-from vrag.agent.runs import RunStore
-from vrag.agent.toolcalls import AnswerNode, Memorize, Note, SearchNode, render_call
-from vrag.agent.vimrag import Vimrag
-from vrag.agent.vrag import Vrag
-from vrag.chat.base import ChatDelta, ChatOptions, ChatReply
+from vrag.agent.replies.tool_calls import AnswerNode, Memorize, Note, SearchNode, render_call
+from vrag.agent.runs.run_store import RunStore
+from vrag.chat.messages import ChatDelta, ChatOptions, ChatReply
 from vrag.chat.request import request_body
-from vrag.index.store import Collection
-from vrag.profiles import PROFILES
+from vrag.index.collection import Collection
+from vrag.model_profiles import PROFILES
 from vrag.types import Hit
 
 if TYPE_CHECKING:
@@ -51,8 +51,8 @@ if TYPE_CHECKING:
     from PIL.Image import Image
 
     from vrag.agent.events import Event
-    from vrag.chat.base import ChatMessage
-    from vrag.corpus.video import Frame
+    from vrag.chat.messages import ChatMessage
+    from vrag.corpus.formats.video import VideoFrame
     from vrag.geometry import Size
     from vrag.types import Item, Query
 
@@ -193,7 +193,7 @@ class Ours:
         searcher = _Fixed(self._collection, found)
         options = EnvironmentOptions(hits=HITS[name])
         environment = Environment(searcher, PROFILES["qwen2.5-vl"], options)
-        return Agent(ChatPolicy(model), environment, Vrag() if name == "vrag" else Vimrag())
+        return Agent(ChatPolicy(model), environment, VragMethod() if name == "vrag" else Vimrag())
 
     async def _run(self, agent: Agent, meter: Meter, *, kept: bool) -> None:
         steps = len(vrag_replies() if agent.method.name == "vrag" else vimrag_replies())
@@ -258,7 +258,7 @@ class _Fixed:
         """Of the collection."""
         return self._collection.image(self._collection.item(id), least=least)
 
-    def frames(self, id: str, *, fps: float, most: int) -> list[Frame]:
+    def frames(self, id: str, *, fps: float, most: int) -> list[VideoFrame]:
         """Of the collection."""
         return self._collection.frames(self._collection.item(id), fps=fps, most=most)
 

@@ -7,14 +7,14 @@ import threading
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from vrag.assemble import open_workbench
 from vrag.errors import VragError
+from vrag.factory import open_workbench
+from vrag.render.run_page.page import render
 from vrag.search.client import SearchClient
-from vrag.view.page import render
 
 if TYPE_CHECKING:
     from vrag.agent.events import Event
-    from vrag.agent.runs import Recording
+    from vrag.agent.runs.run_store import Recording
     from vrag.settings import Settings
 
 __all__ = ["Running"]

@@ -13,18 +13,18 @@ import streamlit as st
 from marks import marked
 
 from vrag.agent.events import ImageShown, MemoryUpdated, SearchReturned, StopReason
-from vrag.view.answer import pictured
-from vrag.view.boxes import placed
-from vrag.view.graph_file import graph_svg
-from vrag.view.making import Making
-from vrag.view.outcome import outcome
-from vrag.view.pictures import Album
-from vrag.view.plates import Plates, described
-from vrag.view.report import Part
-from vrag.view.sources import extent
-from vrag.view.steps import one_line, step_line
-from vrag.view.story import Chapter, Story
-from vrag.view.wording import count
+from vrag.render.citation_numbers import extent
+from vrag.render.drawing.boxes import placed
+from vrag.render.drawing.graph_file import graph_svg
+from vrag.render.outcome import outcome
+from vrag.render.progress_lines import one_line, step_line
+from vrag.render.report import ReportPart
+from vrag.render.run_facts import RunCost
+from vrag.render.run_page.answer import pictured
+from vrag.render.run_page.figures import Figures, described
+from vrag.render.run_page.image_store import ImageStore
+from vrag.render.run_page.run_view import RunView, StepView
+from vrag.render.text_format import count
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -46,7 +46,7 @@ BOXES = {"fair": st.warning, "bad": st.error}
 
 def draw_run(run: Running) -> None:
     """A run as far as it has come: what was said and done at the left, where it was seen at the right."""
-    story = Story.of(run.events)
+    story = RunView.of(run.events)
     seen = _seen(story, run)
     if seen is None:
         _told(story, run)
@@ -58,7 +58,7 @@ def draw_run(run: Running) -> None:
         seen()
 
 
-def _told(story: Story, run: Running) -> None:
+def _told(story: RunView, run: Running) -> None:
     """The answer, the graph, where there is one, and the steps so far."""
     if run.over:
         _end(story, run)
@@ -73,7 +73,7 @@ def _told(story: Story, run: Running) -> None:
         _figures(story)
 
 
-def _end(story: Story, run: Running) -> None:
+def _end(story: RunView, run: Running) -> None:
     """The answer, or why there is none; what it took."""
     ended = outcome(story)
     with st.container(border=True):
@@ -98,7 +98,7 @@ def _end(story: Story, run: Running) -> None:
         )
 
 
-def _seen(story: Story, run: Running) -> Callable[[], None] | None:
+def _seen(story: RunView, run: Running) -> Callable[[], None] | None:
     """What draws the evidence, or meanwhile what is looked at; None where there is neither."""
     if run.over:
         return partial(_evidence, story, run) if story.answer and story.answer.evidence else None
@@ -106,28 +106,28 @@ def _seen(story: Story, run: Running) -> Callable[[], None] | None:
     return partial(_looking, looked[-1], story, run) if looked else None
 
 
-def _looking(shown: ImageShown, story: Story, run: Running) -> None:
+def _looking(shown: ImageShown, story: RunView, run: Running) -> None:
     st.subheader("In view")
     with st.container(border=True):
         _shown(shown, story, run)
 
 
-def _evidence(story: Story, run: Running) -> None:
+def _evidence(story: RunView, run: Running) -> None:
     """The places that the answer rests on: parts of pages large, whole pages after them, smaller."""
-    part = Part(1, story)
+    part = ReportPart(1, story)
     st.subheader("Evidence" if part.answered else "Where the agent looked")
     _rows([partial(_place, one, story, run) for one in part.closeups], 1)
     _rows([partial(_place, one, story, run) for one in part.pages], PAGES if len(part.figures) > 1 else 1)
 
 
-def _figures(story: Story) -> None:
-    figures = Making.of([story]).figures
+def _figures(story: RunView) -> None:
+    figures = RunCost.of([story]).figures
     with st.container(key="figures"):
         for column, (name, value) in zip(st.columns(len(figures)), figures.items(), strict=True):
             column.metric(name.capitalize(), value)
 
 
-def _step(chapter: Chapter, story: Story, run: Running) -> None:
+def _step(chapter: StepView, story: RunView, run: Running) -> None:
     st.markdown(f"**Step {chapter.number}**")
     if chapter.thought:
         st.text(chapter.thought)
@@ -159,16 +159,16 @@ def _rows(cells: Sequence[Callable[[], None]], abreast: int) -> None:
                 draw()
 
 
-def _shown(shown: ImageShown, story: Story, run: Running) -> None:
+def _shown(shown: ImageShown, story: RunView, run: Running) -> None:
     """A picture that the model was shown; of a part also the page, with the part marked."""
-    source = Plates(story, Album({}, {})).source_of(shown) if shown.crop else None
+    source = Figures(story, ImageStore({}, {})).source_of(shown) if shown.crop else None
     if source is not None:
         _picture(run, source, shown.box)
     _picture(run, shown)
     st.text(described(shown))
 
 
-def _place(evidence: Evidence, story: Story, run: Running) -> None:
+def _place(evidence: Evidence, story: RunView, run: Running) -> None:
     """A place that the answer rests on."""
     page, closer = pictured(evidence, story)
     if page is not None:

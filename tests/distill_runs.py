@@ -6,19 +6,19 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from vrag.agent.actions import Answer, Crop, Search
+from vrag.agent.agent import Agent
 from vrag.agent.environment import Environment, EnvironmentOptions
-from vrag.agent.loop import Agent
-from vrag.agent.vrag import Vrag
-from vrag.distill.plan import written
-from vrag.distill.samples import Outcome, Sample, SampleStore
-from vrag.profiles import PROFILES
+from vrag.agent.methods.vrag import VragMethod
+from vrag.distill.planner_reply import written
+from vrag.distill.sample_store import Sample, SampleOutcome, SampleStore
+from vrag.model_profiles import PROFILES
 from vrag.testing import ScriptedPolicy, tiny_corpus
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from vrag.agent.runs import StoredRun
-    from vrag.profiles import Profile
+    from vrag.agent.runs.run_store import StoredRun
+    from vrag.model_profiles import Profile
 
 QWEN25 = PROFILES["qwen2.5-vl"]
 QUESTION = "How many passengers?"
@@ -37,7 +37,7 @@ def record_run(
 ) -> StoredRun:
     """A run with these replies, recorded."""
     environment = Environment(tiny_corpus(), profile, EnvironmentOptions())
-    agent = Agent(ScriptedPolicy(replies), environment, Vrag())
+    agent = Agent(ScriptedPolicy(replies), environment, VragMethod())
 
     async def run() -> str:
         with store.runs.record() as recording:
@@ -57,7 +57,7 @@ def record_sample(
         uid=uid,
         query=QUESTION,
         reference_answer="48,200",
-        outcome=Outcome.SCORED,
+        outcome=SampleOutcome.SCORED,
         run=run.id,
         score=score,
         why="So.",

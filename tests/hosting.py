@@ -7,15 +7,15 @@ import threading
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from vrag.agent.agent import Agent
 from vrag.agent.environment import Environment, EnvironmentOptions
-from vrag.agent.loop import Agent
+from vrag.agent.methods.vimrag import Vimrag
+from vrag.agent.methods.vrag import VragMethod
 from vrag.agent.policy import Delta, Reply
-from vrag.agent.runs import RunStore
-from vrag.agent.vimrag import Vimrag
-from vrag.agent.vrag import Vrag
+from vrag.agent.runs.run_store import RunStore
 from vrag.errors import SettingsError
-from vrag.profiles import PROFILES
-from vrag.server.runs.wire import AgentChoice, Defaults, ModelChoice, Offer, OfferLimits
+from vrag.model_profiles import PROFILES
+from vrag.server.runs.schema import AgentChoice, Capabilities, CapabilityLimits, Defaults, ModelChoice
 from vrag.testing import tiny_corpus
 
 if TYPE_CHECKING:
@@ -24,12 +24,12 @@ if TYPE_CHECKING:
 
     from vrag.agent.policy import Message
     from vrag.search.engine import Searcher
-    from vrag.server.library.holdings import Holding
-    from vrag.server.runs.desk import Choice
+    from vrag.server.collections.registry import OpenCollection
+    from vrag.server.runs.agent_provider import AgentSelection
 
 SEARCH = "<think>Where is it?</think><search>ferry passengers</search>"
 ANSWER = "<think>There.</think><answer>48,200</answer>"
-OFFER = Offer(
+OFFER = Capabilities(
     agents=(
         AgentChoice(name="vrag", title="VRAG", steps=10, hits=10),
         AgentChoice(name="vimrag", title="VimRAG", steps=20, hits=3),
@@ -37,7 +37,7 @@ OFFER = Offer(
     models=(ModelChoice(name="", title="Offline"), ModelChoice(name="scripted", title="scripted")),
     collections=(),
     defaults=Defaults(agent="vrag", model="scripted"),
-    limits=OfferLimits(upload_bytes=1000, upload_types=(".pdf",)),
+    limits=CapabilityLimits(upload_bytes=1000, upload_types=(".pdf",)),
     examples=("How many passengers?",),
     version="0",
 )
@@ -78,9 +78,9 @@ class Nothing:
     """`Holdings` of a server without collections of its own."""
 
     absent: str = "There are no collections here."
-    holdings: tuple[Holding, ...] = ()
+    holdings: tuple[OpenCollection, ...] = ()
 
-    def create(self, name: str) -> Holding:
+    def create(self, name: str) -> OpenCollection:
         raise SettingsError(self.absent)
 
     def drop(self, name: str) -> None:
@@ -94,17 +94,17 @@ class Scripted:
     directory: Path
     policy: PacedPolicy = field(default_factory=PacedPolicy)
     searcher: Searcher = field(default_factory=tiny_corpus)
-    offer: Offer = OFFER
-    choices: list[Choice] = field(default_factory=list["Choice"])
+    offer: Capabilities = OFFER
+    choices: list[AgentSelection] = field(default_factory=list["AgentSelection"])
 
     @property
     def store(self) -> RunStore:
         return RunStore(self.directory)
 
-    def agent(self, choice: Choice) -> Agent:
+    def agent(self, choice: AgentSelection) -> Agent:
         self.choices.append(choice)
         if choice.model not in {None, "", "scripted"}:
             raise SettingsError(f"There is no model {choice.model!r} here.", "There is: scripted.")
         options = EnvironmentOptions(documents=choice.documents)
         environment = Environment(self.searcher, PROFILES["qwen2.5-vl"], options)
-        return Agent(self.policy, environment, Vimrag() if choice.agent == "vimrag" else Vrag())
+        return Agent(self.policy, environment, Vimrag() if choice.agent == "vimrag" else VragMethod())

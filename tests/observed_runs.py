@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from vrag.agent.agent import Agent
 from vrag.agent.environment import Environment
-from vrag.agent.loop import Agent
+from vrag.agent.methods.vrag import VragMethod
 from vrag.agent.policy import Delta, FinishReason, Reply, Retry, Tokens
-from vrag.agent.vrag import Vrag
-from vrag.profiles import PROFILES
+from vrag.model_profiles import PROFILES
 from vrag.testing import MemorySearcher, ScriptedPolicy, page
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Sequence
 
+    from vrag.agent.budget import Limits
     from vrag.agent.events import Event
-    from vrag.agent.limits import Limits
     from vrag.agent.policy import Message, Policy
 
 SECRET = "Xylophone"
@@ -53,7 +53,7 @@ class Telling:
 def run(
     policy: Policy | None = None, environment: Environment = ENVIRONMENT, limits: Limits | None = None
 ) -> list[Event]:
-    agent = Agent(policy or Telling(), environment, Vrag(), limits)
+    agent = Agent(policy or Telling(), environment, VragMethod(), limits)
     return list(agent.stream(f"How many {SECRET}?"))
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from PIL import Image
 
-from vrag.embed.base import Content
+from vrag.embed.embedder import EmbedContent
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from vrag.embed.base import Embedder
+    from vrag.embed.embedder import Embedder
 
 MODEL = "Alibaba-NLP/GVE-3B"
 STEM = "Alibaba_NLP_GVE_3B"
@@ -82,4 +82,4 @@ def draw(path: Path, number: int) -> Path:
 
 def embed(embedder: Embedder, *paths: Path) -> list[NDArray[np.float32]]:
     """The vectors of pictures."""
-    return list(embedder.embed_items([Content(image=Image.open(path).convert("RGB")) for path in paths]))
+    return list(embedder.embed_items([EmbedContent(image=Image.open(path).convert("RGB")) for path in paths]))

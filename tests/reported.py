@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 from PIL import Image
 
+from vrag.agent.agent import Agent
 from vrag.agent.environment import Environment
-from vrag.agent.loop import Agent
-from vrag.agent.runs import RunStore
-from vrag.agent.vrag import Vrag
-from vrag.evaluation.record import Outcome, Place, Record, Subject
-from vrag.profiles import PROFILES
+from vrag.agent.methods.vrag import VragMethod
+from vrag.agent.runs.run_store import RunStore
+from vrag.evaluation.record import CaseOutcome, CaseRecord, EvidencePlace, Subject
+from vrag.model_profiles import PROFILES
 from vrag.testing import MemorySearcher, ScriptedPolicy, page
 
 if TYPE_CHECKING:
@@ -34,15 +34,15 @@ def subject(uid: str, question: str = "How many passengers?", **given: object) -
             "references": ("48,200",),
             "answerable": True,
             "document": FERRY,
-            "gold": (Place(document=FERRY, page=1, box=GOLD),),
+            "gold": (EvidencePlace(document=FERRY, page=1, box=GOLD),),
         }
         | given
     )
 
 
-def record(uid: str, outcome: Outcome = Outcome.RIGHT, **given: object) -> Record:
+def record(uid: str, outcome: CaseOutcome = CaseOutcome.RIGHT, **given: object) -> CaseRecord:
     """A record; fields of its subject are given as `subject`."""
-    return Record.model_validate(
+    return CaseRecord.model_validate(
         {
             "subject": subject(uid),
             "outcome": outcome,
@@ -50,23 +50,23 @@ def record(uid: str, outcome: Outcome = Outcome.RIGHT, **given: object) -> Recor
             "judge": "rules",
             "answer": "48,200",
             "stop": "answered",
-            "evidence": (Place(document=FERRY, page=1, box=FOUND),),
+            "evidence": (EvidencePlace(document=FERRY, page=1, box=FOUND),),
             "measures": {"f1": 0.5, "seconds": 12.0},
         }
         | given
     )
 
 
-def records() -> list[Record]:
+def records() -> list[CaseRecord]:
     """One of each outcome; the wrong one is about another document, of another type."""
     other = subject("c2", "When does it leave?", document=TIMES, document_type="Plan", source_type=("Table",))
     return [
         record("c1", measures={"f1": 1.0, "seconds": 30.0}),
-        record("c2", Outcome.WRONG, subject=other, answer="At noon"),
-        record("c3", Outcome.ABSTAINED, answer=None, stop="abstained", evidence=()),
-        record("c4", Outcome.UNJUDGED, why="The judge could not be reached."),
+        record("c2", CaseOutcome.WRONG, subject=other, answer="At noon"),
+        record("c3", CaseOutcome.ABSTAINED, answer=None, stop="abstained", evidence=()),
+        record("c4", CaseOutcome.UNJUDGED, why="The judge could not be reached."),
         record(
-            "c5", Outcome.FAILED, answer=None, stop="model_error", why="refused", evidence=(), measures={}
+            "c5", CaseOutcome.FAILED, answer=None, stop="model_error", why="refused", evidence=(), measures={}
         ),
     ]
 
@@ -78,7 +78,7 @@ def store_with_run(place: Path, answer: str = "48,200") -> tuple[RunStore, str]:
         f"<think>{THOUGHT}</think><search>{QUERY}</search>",
         f"<think>Seen.</think><answer>{answer}</answer>",
     )
-    agent = Agent(ScriptedPolicy(script), Environment(corpus, PROFILES["qwen2.5-vl"]), Vrag())
+    agent = Agent(ScriptedPolicy(script), Environment(corpus, PROFILES["qwen2.5-vl"]), VragMethod())
     store = RunStore(place)
     with store.record() as recording:
         for event in agent.stream("How many passengers?", run_id=recording.id, save=recording.save):

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 import httpx
 
 from vrag.server.app import create_app
+from vrag.server.http.uvicorn_server import listen, make_server
 from vrag.server.options import ServerOptions
-from vrag.server.running import listen, make_server
 from vrag.testing import tiny_corpus
 
 if TYPE_CHECKING:
@@ -22,10 +22,10 @@ if TYPE_CHECKING:
     from fastapi import FastAPI
     from PIL.Image import Image
 
-    from vrag.corpus.video import Frame
+    from vrag.corpus.formats.video import VideoFrame
     from vrag.geometry import Size
     from vrag.search.engine import Searcher
-    from vrag.server.stopping import Stopping
+    from vrag.server.http.graceful_shutdown import Stopping
     from vrag.types import Hit, Item, Query
 
 
@@ -62,7 +62,7 @@ class PacedSearcher:
     def image(self, id: str, *, least: Size | None = None) -> Image:
         return self.inner.image(id, least=least)
 
-    def frames(self, id: str, *, fps: float, most: int) -> list[Frame]:
+    def frames(self, id: str, *, fps: float, most: int) -> list[VideoFrame]:
         return self.inner.frames(id, fps=fps, most=most)
 
 

@@ -10,13 +10,18 @@ from typing import TYPE_CHECKING
 import pytest
 from pydantic import SecretStr
 
+from vrag.agent.budget import Limits, Prices
 from vrag.agent.environment import EnvironmentOptions
-from vrag.agent.limits import Limits, Prices
-from vrag.agent.memory import MemoryOptions, Propagation
+from vrag.agent.memory.energies import MemoryOptions, Propagation
 from vrag.agent.policies.chat import ChatPolicy
 from vrag.agent.policies.extractive import ExtractivePolicy
 from vrag.agent.policies.extractive_graph import ExtractiveGraphPolicy
-from vrag.assemble import (
+from vrag.chat import ChatOptions
+from vrag.corpus.options import CorpusOptions
+from vrag.embed import registry
+from vrag.embed.embedder import VectorKind
+from vrag.errors import EmbedError, FingerprintMismatch, SettingsError, VragError
+from vrag.factory import (
     USUAL_PROFILE,
     chat_options,
     corpus_options,
@@ -34,15 +39,10 @@ from vrag.assemble import (
     open_workbench,
     vector_options,
 )
-from vrag.chat import ChatOptions
-from vrag.corpus.options import CorpusOptions
-from vrag.embed import registry
-from vrag.embed.base import VectorKind
-from vrag.errors import EmbedError, FingerprintMismatch, SettingsError, VragError
 from vrag.index.build import add
-from vrag.profiles import profile_named
+from vrag.model_profiles import profile_named
 from vrag.reward import CompositeReward, OutcomeReward, Weights
-from vrag.reward.judges.cached import CachedJudge
+from vrag.reward.judges.cached_judge import CachedJudge
 from vrag.reward.judges.rules import RulesJudge
 from vrag.settings import load_settings
 from vrag.testing import HashEmbedder, tiny_corpus
@@ -366,7 +366,7 @@ class TestTraining:
                 seen.append(asked)
                 return open_chat(asked)
 
-            patch.setattr("vrag.assemble.training.open_chat", noted)
+            patch.setattr("vrag.factory.training.open_chat", noted)
             judge = open_judge(settings)
         assert isinstance(judge, CachedJudge)
         (asked,) = seen

@@ -13,9 +13,9 @@ from old_indexes import draw, embed, write_faiss, write_node
 from PIL import Image
 
 from vrag.compat import SearchEngine
-from vrag.embed.base import VectorKind
+from vrag.embed.embedder import VectorKind
 from vrag.errors import CollectionError, CorpusError, EmbedError, FingerprintMismatch, SearchError
-from vrag.index.store import Collection
+from vrag.index.collection import Collection
 from vrag.testing import HashEmbedder
 
 if TYPE_CHECKING:

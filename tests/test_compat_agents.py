@@ -15,20 +15,20 @@ import pytest
 from chat_server import Asked, ChatServer, Refuse, Say
 from PIL import Image
 
-from vrag.assemble.instructions import Wording
 from vrag.compat import VRAG, VimRAG
 from vrag.errors import ModelError, SearchError, SettingsError
+from vrag.factory.instructions import Instruction
 from vrag.search.client import SearchClient
 from vrag.server.app import create_app
+from vrag.server.http.uvicorn_server import listen, make_server
 from vrag.server.options import ServerOptions
-from vrag.server.running import listen, make_server
 from vrag.testing import tiny_corpus
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Sequence
     from pathlib import Path
 
-    from vrag.search.wire import SearchResult
+    from vrag.search.schema import SearchResult
     from vrag.types import Query
 
 SEARCH = "<think>Look.</think><search>ferry passengers</search>"
@@ -124,7 +124,7 @@ class TestVrag:
         self, search_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """The question in its place, then pictures alone, at the end the words of the file."""
-        own = Wording(instruction="Be brief. Question: {question}\n", answer_now="Answer, please.")
+        own = Instruction(instruction="Be brief. Question: {question}\n", answer_now="Answer, please.")
         file = tmp_path / "own.toml"
         file.write_text(own.as_toml())
         monkeypatch.setenv("VRAG_INSTRUCTION", str(file))

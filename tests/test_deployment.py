@@ -241,9 +241,9 @@ def test_the_page_lists_every_limit_with_its_default() -> None:
 
 
 def test_the_metrics_of_the_page_are_counted() -> None:
-    from vrag.server.metrics import Metrics
+    from vrag.server.metrics import ServerMetrics
 
-    told = set(re.findall(r"^# HELP (vrag_\w+)", Metrics().render().decode(), re.MULTILINE))
+    told = set(re.findall(r"^# HELP (vrag_\w+)", ServerMetrics().render().decode(), re.MULTILINE))
     counted = {name for name in told if not name.endswith("_created")}
     table = page().partition("| metric | tells |")[2].partition("\n\n")[0]
     assert set(re.findall(r"`(vrag_\w+)`", table)) == counted

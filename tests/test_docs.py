@@ -22,7 +22,7 @@ from typer.main import get_command
 from typer.testing import CliRunner
 
 from vrag.cli import app
-from vrag.embed.base import VectorKind
+from vrag.embed.embedder import VectorKind
 from vrag.samples import corpus_dir, questions_path
 from vrag.settings import Settings
 from vrag.testing import HashEmbedder
@@ -169,7 +169,7 @@ class TestComingFromTheReference:
     PLUGIN = """
 import numpy as np
 
-from vrag.embed.base import MatchMap, VectorKind
+from vrag.embed.embedder import MatchMap, VectorKind
 from vrag.testing import HashEmbedder
 
 class Embedder(HashEmbedder):

@@ -17,14 +17,14 @@ from grounding.seeing_server import Seeing
 from model_servers import JsonServer, llama_cpp, lm_studio, ollama, open_router, vllm
 
 from vrag.agent.events import ImageShown, RunStarted
-from vrag.assemble import FamilySource, ModelFamily, families, open_agent, open_family
-from vrag.assemble.families import forget_families
 from vrag.errors import SettingsError
+from vrag.factory import FamilySource, ModelFamily, model_families, open_agent, open_family
+from vrag.factory.model_families import forget_families
 from vrag.geometry import Space
 from vrag.grounding import probe
 from vrag.grounding.conventions import CONVENTIONS, Convention
 from vrag.grounding.probe import MAX_AGE_SECONDS, MAX_QUESTIONS, MIN_QUESTIONS, ProbeCache
-from vrag.profiles import PROFILES
+from vrag.model_profiles import PROFILES
 from vrag.settings import load_settings
 from vrag.testing import ScriptedPolicy, tiny_corpus
 
@@ -261,7 +261,7 @@ class TestDoubt:
             entered.set()
             assert release.wait(30)
 
-        monkeypatch.setattr(families, "IDENTITY_SECONDS", 60.0)
+        monkeypatch.setattr(model_families, "IDENTITY_SECONDS", 60.0)
         slow = ollama({"eyes": ("qwen3vl", True)})
         with (
             JsonServer({**slow, "GET /v1/models": hang}) as hanging,

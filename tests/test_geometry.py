@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from vrag.geometry import Box, Size, Space, View, draw_view, iou, smart_resize
-from vrag.profiles import PROFILES
+from vrag.model_profiles import PROFILES
 
 SPACES = st.sampled_from([Space.SHOWN, Space.UNIT, Space.MILLE, Space.ITEM])
 sizes = st.builds(Size, st.integers(64, 6000), st.integers(64, 6000))

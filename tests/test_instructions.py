@@ -15,11 +15,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
-from vrag.assemble import instructions, open_method, open_profile
-from vrag.assemble.instructions import PUBLISHED, Wording, fetch_wording, read_wording
-from vrag.cli.program import app, run
+from vrag.cli.root import app, run
 from vrag.errors import DownloadError, SettingsError
-from vrag.profiles import PROFILES
+from vrag.factory import instructions, open_method, open_profile
+from vrag.factory.instructions import PUBLISHED, Instruction, fetch_wording, read_wording
+from vrag.model_profiles import PROFILES
 from vrag.settings import Settings
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Generator[str]:
 
 class TestFetching:
     def test_the_constants_are_read_and_nothing_is_executed(self, host: str) -> None:
-        assert fetch_wording("vrag-rl", host) == Wording(
+        assert fetch_wording("vrag-rl", host) == Instruction(
             instruction="Answer it.\nQuestion: {question}\n", answer_now="answer now"
         )
 
@@ -121,11 +121,11 @@ class TestReading:
     def test_plain_text_is_the_instruction(self, tmp_path: Path) -> None:
         file = tmp_path / "own.txt"
         file.write_text("Be brief.\n")
-        assert read_wording(str(file)) == Wording(instruction="Be brief.")
+        assert read_wording(str(file)) == Instruction(instruction="Be brief.")
 
     @given(
         st.builds(
-            Wording,
+            Instruction,
             instruction=st.text(st.characters(codec="utf-8", exclude_categories=["Cc"]), min_size=1).filter(
                 str.strip
             ),
@@ -133,7 +133,7 @@ class TestReading:
         )
     )
     def test_what_is_written_is_read(
-        self, tmp_path_factory: pytest.TempPathFactory, wording: Wording
+        self, tmp_path_factory: pytest.TempPathFactory, wording: Instruction
     ) -> None:
         file = tmp_path_factory.mktemp("wording") / "own.toml"
         file.write_text(wording.as_toml(), encoding="utf-8")

@@ -16,9 +16,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from vrag.atomic_io import Journal, one_writer, read_lines, replace_directory, write_lines, write_whole
 from vrag.errors import RunError
-from vrag.journal import Journal, one_writer, read_lines, replace_directory, write_lines, write_whole
-from vrag.provenance import bind
+from vrag.run_config import bind
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -61,7 +61,7 @@ def test_whatever_the_torn_end_is_every_whole_line_stays(
     path = tmp_path_factory.mktemp("torn") / "lines"
     path.write_bytes(b"".join(line + b"\n" for line in lines) + torn.replace(b"\n", b""))
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr("vrag.journal._BLOCK", block)
+        patched.setattr("vrag.atomic_io._BLOCK", block)
         filled(path, b"new")
     assert read_lines(path) == [*lines, b"new"]
     assert path.read_bytes().endswith(b"\n")
@@ -259,7 +259,7 @@ def test_what_cannot_be_taken_out_at_once_is_taken_out_before_the_next_entry(tmp
 CHILD = """
 import sys
 from pathlib import Path
-from vrag.journal import replace_directory, Journal, read_lines
+from vrag.atomic_io import replace_directory, Journal, read_lines
 path = Path(sys.argv[1])
 with Journal(path) as journal:
     for number in range(len(read_lines(path)), 100_000):

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vrag.model_names import ModelKind, read_model_name, same_model
-from vrag.profiles import PROFILES, profile_of
+from vrag.model_profiles import PROFILES, profile_of
 
 PAGE = Path(__file__).parent.parent / "docs" / "models.md"
 ROW = re.compile(r"^\| `([^`]+)` \| [^|`]+ \| ([^|`]+) \|$", re.MULTILINE)

@@ -36,7 +36,7 @@ def test_importing_the_package_is_light() -> None:
 
 
 def test_the_command_line_starts_without_models_or_index_engine() -> None:
-    loaded = fresh_modules("import vrag.cli.program")
+    loaded = fresh_modules("import vrag.cli.root")
     assert not loaded.intersection({"torch", "transformers", "lancedb", "pyarrow", "onnxruntime", "cv2"})
 
 
@@ -45,7 +45,7 @@ def test_the_package_opens_no_connection_when_imported() -> None:
         "import socket\n"
         "def refuse(*args): raise AssertionError('a connection')\n"
         "socket.socket.connect = refuse\n"
-        "import vrag, vrag.assemble, vrag.cli\n"
+        "import vrag, vrag.factory, vrag.cli\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
 

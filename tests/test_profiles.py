@@ -10,7 +10,7 @@ import pytest
 
 from vrag.errors import SettingsError
 from vrag.geometry import Size
-from vrag.profiles import PROFILE_FILE, PROFILES, Profile, profile_named, read_profile, write_profile
+from vrag.model_profiles import PROFILE_FILE, PROFILES, Profile, profile_named, read_profile, write_profile
 
 if TYPE_CHECKING:
     from pathlib import Path

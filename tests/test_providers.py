@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from vrag.assemble import open_chat, open_judge
 from vrag.chat import ThinkingSwitch
-from vrag.distill.roster import read_experts
+from vrag.distill.config import read_experts
 from vrag.errors import SettingsError
+from vrag.factory import open_chat, open_judge
 from vrag.providers import PROVIDERS, Provider, split_model
 from vrag.settings import load_settings
 

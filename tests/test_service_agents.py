@@ -9,17 +9,17 @@ import pytest
 from test_shelf import collection
 
 from vrag.agent.events import StopReason
+from vrag.agent.methods.vimrag import Vimrag
 from vrag.agent.policies.chat import ChatPolicy
 from vrag.agent.policies.extractive import ExtractivePolicy
 from vrag.agent.policies.extractive_graph import ExtractiveGraphPolicy
-from vrag.agent.vimrag import Vimrag
-from vrag.assemble import Agents, Shelf
 from vrag.corpus.options import CorpusOptions
 from vrag.errors import RunError, SettingsError
+from vrag.factory import Agents, CollectionRegistry
 from vrag.index.build import add
-from vrag.server.runs.desk import Choice
+from vrag.render.run_facts import METHODS
+from vrag.server.runs.agent_provider import AgentSelection
 from vrag.settings import AgentName, Settings
-from vrag.view.making import METHODS
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -33,23 +33,23 @@ def place(tmp_path: Path) -> Path:
 
 def agents(*places: Path, **settings: Any) -> Agents:  # noqa: ANN401
     read = Settings(collections=tuple(map(str, places)), workers=1, **settings)
-    return Agents(read, Shelf.open(read))
+    return Agents(read, CollectionRegistry.open(read))
 
 
-def corpora(agents: Agents, choice: Choice) -> str | None:
+def corpora(agents: Agents, choice: AgentSelection) -> str | None:
     return agents.agent(choice).environment.options.collection
 
 
 def test_a_choice_without_wishes_is_what_the_settings_say(place: Path) -> None:
     served = agents(place, agent="vimrag", max_steps=7, hits=2)
-    agent = served.agent(Choice())
+    agent = served.agent(AgentSelection())
     assert isinstance(agent.policy, ExtractiveGraphPolicy)
     assert (agent.bounds.steps, agent.environment.options.hits) == (7, 2)
     assert (served.offer.defaults.max_steps, served.offer.defaults.top_k) == (7, 2)
 
 
 def test_a_choice_changes_what_it_names_alone(place: Path) -> None:
-    agent = agents(place, max_steps=7).agent(Choice(agent="vimrag", top_k=4))
+    agent = agents(place, max_steps=7).agent(AgentSelection(agent="vimrag", top_k=4))
     assert isinstance(agent.method, Vimrag)
     assert (agent.bounds.steps, agent.environment.options.hits) == (7, 4)
 
@@ -58,7 +58,7 @@ def test_every_agent_is_offered_with_the_steps_and_hits_that_it_then_has(place: 
     served = agents(place)
     assert [one.name for one in served.offer.agents] == list(get_args(AgentName))
     for offered in served.offer.agents:
-        agent = served.agent(Choice(agent=offered.name))
+        agent = served.agent(AgentSelection(agent=offered.name))
         assert agent.method.name == offered.name
         assert (agent.bounds.steps, agent.environment.options.hits) == (offered.steps, offered.hits)
 
@@ -67,7 +67,7 @@ def test_every_agent_is_offered_with_the_steps_and_hits_that_it_then_has(place: 
 def test_every_agent_answers_without_a_model_and_never_breaks_its_grammar(
     place: Path, name: AgentName
 ) -> None:
-    agent = agents(place, crop_nodes=True).agent(Choice(agent=name))
+    agent = agents(place, crop_nodes=True).agent(AgentSelection(agent=name))
     run = agent.run("What sings?")
     assert run.stop_reason in {StopReason.ANSWERED, StopReason.ABSTAINED}
     assert not [step.invalid for step in run.steps if step.invalid]
@@ -83,10 +83,10 @@ def test_people_are_told_every_agent_by_its_name() -> None:
 def test_the_offline_policy_can_be_asked_beside_a_model_and_a_model_beside_it(place: Path) -> None:
     served = agents(place, model="qwen3-vl", base_url="http://127.0.0.1:9/v1", models=("other",))
     assert [model.name for model in served.offer.models] == ["", "qwen3-vl", "other"]
-    assert isinstance(served.agent(Choice(model="")).policy, ExtractivePolicy)
+    assert isinstance(served.agent(AgentSelection(model="")).policy, ExtractivePolicy)
     for name in (None, "qwen3-vl", "other"):
-        assert isinstance(served.agent(Choice(model=name)).policy, ChatPolicy)
-    assert served.agent(Choice(model="other")).policy.name == "chat:other"
+        assert isinstance(served.agent(AgentSelection(model=name)).policy, ChatPolicy)
+    assert served.agent(AgentSelection(model="other")).policy.name == "chat:other"
 
 
 def test_a_checkpoint_is_offered_by_its_name_and_not_by_its_path(place: Path, tmp_path: Path) -> None:
@@ -98,12 +98,14 @@ def test_a_checkpoint_is_offered_by_its_name_and_not_by_its_path(place: Path, tm
 @pytest.mark.parametrize(
     ("choice", "words"),
     [
-        (Choice(model="local:/etc"), "There is no model 'local:/etc' here."),
-        (Choice(collection="third"), "There is no collection 'third'."),
-        (Choice(collection=""), "There is no collection ''."),
+        (AgentSelection(model="local:/etc"), "There is no model 'local:/etc' here."),
+        (AgentSelection(collection="third"), "There is no collection 'third'."),
+        (AgentSelection(collection=""), "There is no collection ''."),
     ],
 )
-def test_what_is_not_offered_is_refused_with_what_there_is(place: Path, choice: Choice, words: str) -> None:
+def test_what_is_not_offered_is_refused_with_what_there_is(
+    place: Path, choice: AgentSelection, words: str
+) -> None:
     with pytest.raises(SettingsError, match="There is no") as refused:
         agents(place).agent(choice)
     assert refused.value.message == words
@@ -112,30 +114,32 @@ def test_what_is_not_offered_is_refused_with_what_there_is(place: Path, choice: 
 
 def test_who_asks_alike_shares_an_agent(place: Path) -> None:
     served = agents(place)
-    assert served.agent(Choice(top_k=3)) is served.agent(Choice(top_k=3))
-    assert served.agent(Choice(top_k=3)) is not served.agent(Choice(top_k=4))
+    assert served.agent(AgentSelection(top_k=3)) is served.agent(AgentSelection(top_k=3))
+    assert served.agent(AgentSelection(top_k=3)) is not served.agent(AgentSelection(top_k=4))
 
 
 def test_one_of_several_collections_is_searched_alone_also_when_it_was_the_only_one_before(
     place: Path,
 ) -> None:
     served = agents(place)
-    chosen = Choice(collection="first")
+    chosen = AgentSelection(collection="first")
     assert corpora(served, chosen) is None, "so that its runs can be replayed wherever it is moved to"
-    served.shelf.create("second")
+    served.registry.create("second")
     assert corpora(served, chosen) == "first"
-    assert corpora(served, Choice()) is None
-    served.shelf.drop("second")
+    assert corpora(served, AgentSelection()) is None
+    served.registry.drop("second")
     with pytest.raises(SettingsError, match="second"):
-        served.agent(Choice(collection="second"))
+        served.agent(AgentSelection(collection="second"))
 
 
 def test_documents_have_to_be_there(place: Path) -> None:
     served = agents(place)
-    [known] = served.shelf.collection.documents()
-    assert served.agent(Choice(documents=frozenset({known.id}))).environment.options.documents == {known.id}
+    [known] = served.registry.collection.documents()
+    assert served.agent(AgentSelection(documents=frozenset({known.id}))).environment.options.documents == {
+        known.id
+    }
     with pytest.raises(SettingsError, match="1 of the 2 documents are not there"):
-        served.agent(Choice(documents=frozenset({known.id, "'); DROP TABLE files; --"})))
+        served.agent(AgentSelection(documents=frozenset({known.id, "'); DROP TABLE files; --"})))
 
 
 def test_what_is_offered_counts_what_can_be_found_once(place: Path) -> None:
@@ -144,7 +148,7 @@ def test_what_is_offered_counts_what_can_be_found_once(place: Path) -> None:
     source.mkdir()
     (source / "copy.md").write_text("whales sing", encoding="utf-8")
     (source / "torn.pdf").write_bytes(b"%PDF-1.7 and nothing more")
-    add(served.shelf.collection, [source], CorpusOptions(dpi=100.0, workers=1))
+    add(served.registry.collection, [source], CorpusOptions(dpi=100.0, workers=1))
     [offered] = served.offer.collections
     assert (offered.documents, offered.items, offered.writable) == (1, 1, True)
 

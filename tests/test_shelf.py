@@ -11,19 +11,19 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hosting import ANSWER, SEARCH, PacedPolicy
 
+from vrag.agent.agent import Agent
 from vrag.agent.environment import Environment, EnvironmentOptions
-from vrag.agent.loop import Agent
-from vrag.agent.trajectory import Trajectory
-from vrag.agent.vrag import Vrag
-from vrag.assemble.beside import MARK
-from vrag.assemble.shelf import Shelf
+from vrag.agent.methods.vrag import VragMethod
+from vrag.agent.runs.trajectory import Trajectory
 from vrag.corpus.options import CorpusOptions
 from vrag.errors import CollectionBusy, CollectionError, SearchError, SettingsError
+from vrag.factory.collection_registry import CollectionRegistry
+from vrag.factory.managed_collections import MARK
 from vrag.index.build import add
-from vrag.index.embedding import local
-from vrag.index.store import Collection
-from vrag.profiles import PROFILES
-from vrag.server.library.holdings import Holdings
+from vrag.index.collection import Collection
+from vrag.index.embed_items import local
+from vrag.model_profiles import PROFILES
+from vrag.server.collections.registry import CollectionSet
 from vrag.settings import Settings
 from vrag.testing import HashEmbedder
 from vrag.types import Query
@@ -49,8 +49,10 @@ def collection(place: Path, *texts: str, embedder: HashEmbedder | None = None) -
     return made
 
 
-def opened(*places: Path, embedder: HashEmbedder | None = None, **settings: Any) -> Shelf:  # noqa: ANN401
-    return Shelf.open(Settings(collections=tuple(map(str, places)), workers=1, **settings), embedder)
+def opened(*places: Path, embedder: HashEmbedder | None = None, **settings: Any) -> CollectionRegistry:  # noqa: ANN401
+    return CollectionRegistry.open(
+        Settings(collections=tuple(map(str, places)), workers=1, **settings), embedder
+    )
 
 
 def names(searcher: Searcher, corpora: frozenset[str] | None = None) -> list[str]:
@@ -96,7 +98,7 @@ class TestOpening:
             opened(tmp_path / "none")
 
     def test_of_a_search_server_has_no_collections(self) -> None:
-        shelf = Shelf.open(Settings(search_url="http://127.0.0.1:9/search"))
+        shelf = CollectionRegistry.open(Settings(search_url="http://127.0.0.1:9/search"))
         assert (shelf.names, shelf.holdings) == ((), ())
         assert shelf.absent
         for change in (lambda: shelf.create("a"), lambda: shelf.drop("a"), lambda: shelf.collection):
@@ -104,7 +106,7 @@ class TestOpening:
                 change()
 
     def test_gives_a_server_what_it_asks_for(self, first: Path) -> None:
-        holdings: Holdings = opened(first)
+        holdings: CollectionSet = opened(first)
         assert [holding.writable for holding in holdings.holdings] == [True]
 
 
@@ -287,7 +289,7 @@ class TestARunOverACollectionThatIsDropped:
         assert "first-0.md" in {hit.document_name for step in run.steps for hit in step.hits}
 
 
-def searching(first: Path, where: str | None) -> tuple[Shelf, Agent]:
+def searching(first: Path, where: str | None) -> tuple[CollectionRegistry, Agent]:
     """An agent that searches twice for whales in a collection made beside the first one, or in both."""
     shelf = opened(first)
     made = shelf.create("notes")
@@ -298,7 +300,7 @@ def searching(first: Path, where: str | None) -> tuple[Shelf, Agent]:
     policy = PacedPolicy([search, ANSWER])
     policy.go.set()
     environment = Environment(shelf, PROFILES["qwen2.5-vl"], EnvironmentOptions(collection=where))
-    return shelf, Agent(policy, environment, Vrag())
+    return shelf, Agent(policy, environment, VragMethod())
 
 
 def told(agent: Agent, when: str, act: Callable[[], None]) -> Trajectory:

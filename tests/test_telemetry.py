@@ -16,6 +16,8 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.trace import SpanKind, StatusCode
 
+from vrag.agent.agent import Agent
+from vrag.agent.budget import Limits
 from vrag.agent.environment import Environment
 from vrag.agent.events import (
     ActionRequested,
@@ -30,14 +32,12 @@ from vrag.agent.events import (
     StopReason,
     UsageReported,
 )
-from vrag.agent.limits import Limits
-from vrag.agent.loop import Agent
-from vrag.agent.rag import Rag
-from vrag.agent.vrag import Vrag
+from vrag.agent.methods.rag import Rag
+from vrag.agent.methods.vrag import VragMethod
 from vrag.errors import ModelError, SearchError
-from vrag.profiles import PROFILES
-from vrag.telemetry.names import Error, GenAi
-from vrag.telemetry.names import Vrag as Ours
+from vrag.model_profiles import PROFILES
+from vrag.telemetry.attributes import Error, GenAi
+from vrag.telemetry.attributes import VragAttributes as Ours
 from vrag.telemetry.spans import Spans
 from vrag.testing import MemorySearcher, ScriptedPolicy
 
@@ -230,7 +230,7 @@ def test_a_limit_is_an_attribute_and_no_error(limits: Limits, reason: str) -> No
 def test_a_cancelled_run_ends_the_call_that_was_under_way() -> None:
     async def cancelled() -> list[Event]:
         cancel, seen = asyncio.Event(), list[Event]()
-        async for event in Agent(Telling(), ENVIRONMENT, Vrag()).astream("?", cancel=cancel):
+        async for event in Agent(Telling(), ENVIRONMENT, VragMethod()).astream("?", cancel=cancel):
             seen.append(event)
             if event.type == "model_called":
                 cancel.set()

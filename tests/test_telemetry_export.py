@@ -15,7 +15,7 @@ from observed_runs import RUNS, SECRET, ns, run
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from vrag.telemetry import observer_from_environment
-from vrag.telemetry.names import Vrag as Ours
+from vrag.telemetry.attributes import VragAttributes as Ours
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Sequence

@@ -19,7 +19,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from vrag.cli.display import complain
+from vrag.cli.terminal.console import complain
 from vrag.errors import SettingsError
 from vrag.settings import load_settings
 

@@ -12,8 +12,8 @@ from pathlib import Path
 
 from PIL import Image, ImageDraw, ImageFont
 
-from vrag.agent.trajectory import Trajectory
-from vrag.assemble import Workbench, open_for_adding, open_workbench
+from vrag.agent.runs.trajectory import Trajectory
+from vrag.factory import Session, open_for_adding, open_workbench
 from vrag.index.build import add
 from vrag.samples import corpus_dir
 from vrag.settings import load_settings
@@ -36,7 +36,7 @@ def main() -> None:
     picture.quantize(128).save(TARGET, optimize=True)
 
 
-def draw(bench: Workbench, run: Trajectory) -> Image.Image:
+def draw(bench: Session, run: Trajectory) -> Image.Image:
     """The page with its rectangle to the left; question, crop, answer to the right."""
     canvas = Image.new("RGB", SIZE, PAPER)
     evidence = run.evidence[0]

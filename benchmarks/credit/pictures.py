@@ -6,16 +6,23 @@ from typing import TYPE_CHECKING
 
 from benchmarks.credit.statistics import kaplan_meier, mean
 from vrag.rl.metrics import series
-from vrag.rl.panels import Curve, Group, Panel, Sheet, sheet_svg
-from vrag.rl.plots import Training, measure_of, measures_of, running_mean, shows, window_of
+from vrag.rl.plotting.svg_charts import Curve, CurveGroup, Panel, PanelSheet, sheet_svg
+from vrag.rl.plotting.training_plots import (
+    PlottedTraining,
+    measure_of,
+    measures_of,
+    running_mean,
+    shows,
+    window_of,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from benchmarks.credit.results import Results
     from benchmarks.credit.statistics import Wait
-    from vrag.rl.metrics import Metrics
-    from vrag.rl.plots import Measure
+    from vrag.rl.metrics import TrainingMetrics
+    from vrag.rl.plotting.training_plots import Measure
 
 __all__ = ["study_svg"]
 
@@ -23,7 +30,7 @@ __all__ = ["study_svg"]
 def study_svg(results: Results) -> str:
     """The picture as an SVG file: the measure of the study first, marked at the threshold."""
     setting = results.setting
-    lines = [Training(run.job.name, run.records) for run in results.runs if run.records]
+    lines = [PlottedTraining(run.job.name, run.records) for run in results.runs if run.records]
     window = window_of(lines)
     apart = {setting.measure, "seconds"}
     others = [one for one in measures_of(lines) if one.name not in apart and shows(one, lines)]
@@ -35,16 +42,16 @@ def study_svg(results: Results) -> str:
     smooth = f" What is measured at each step: mean of the last {window}." if window > 1 else ""
     arms = (f"{arm.name}: {arm.reached} of {len(arm.waits)} runs reached it" for arm in results.arms)
     return sheet_svg(
-        Sheet(
+        PanelSheet(
             title="Credit by the graph, or for the whole trajectory",
             told=f"{runs}{told}{smooth}",
             description=f"{goal.title}, threshold {setting.threshold:g}. {'; '.join(arms)}.",
             groups=[
-                Group(
+                CurveGroup(
                     "What is compared",
                     [_panel(goal, results, window, goal=setting.threshold), _reached(results), *first],
                 ),
-                Group("How they got there", rest),
+                CurveGroup("How they got there", rest),
             ],
             legend=[arm.name for arm in results.arms],
         )
@@ -88,7 +95,9 @@ def _stairs(waits: Sequence[Wait], budget: int) -> list[tuple[float, float]]:
     return [*points, (end, share)]
 
 
-def _curve(name: str, shade: int, runs: Sequence[Sequence[Metrics]], measure: Measure, window: int) -> Curve:
+def _curve(
+    name: str, shade: int, runs: Sequence[Sequence[TrainingMetrics]], measure: Measure, window: int
+) -> Curve:
     """The mean over the seeds, as far as every one of them is that has begun."""
     smooth = window if measure.smooth else 1
     lines = [dict(running_mean(series(records, measure.name), smooth)) for records in runs]

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from benchmarks.credit.setting import Job, Setting
     from benchmarks.credit.statistics import Wait
-    from vrag.rl.metrics import Metrics
+    from vrag.rl.metrics import TrainingMetrics
 
 __all__ = ["Arm", "Contrast", "Difference", "Results", "Run", "results_of"]
 
@@ -35,7 +35,7 @@ class Run:
     """One run, as far as it is."""
 
     job: Job
-    records: tuple[Metrics, ...]
+    records: tuple[TrainingMetrics, ...]
     wait: Wait
     """To the threshold."""
     final: float | None

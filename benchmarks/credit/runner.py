@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from typing import IO, TYPE_CHECKING
 
 from benchmarks.credit.setting import freeze
-from vrag.journal import write_whole
+from vrag.atomic_io import write_whole
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator

@@ -10,8 +10,8 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from vrag.atomic_io import write_whole
 from vrag.errors import SettingsError
-from vrag.journal import write_whole
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from vrag.agent.extension import Found
+from vrag.agent.tool_plugins import ToolResult
 from vrag.errors import SearchError
 from vrag.types import item_id
 
 if TYPE_CHECKING:
-    from vrag.agent.extension import Scene
+    from vrag.agent.tool_plugins import ToolContext
 
 
 class NextPage:
@@ -19,7 +19,7 @@ class NextPage:
     name = "next_page"
     usage = "Shows the page after the one shown last: write last, or the number of another of its pages."
 
-    def run(self, text: str, scene: Scene) -> Found:
+    def run(self, text: str, scene: ToolContext) -> ToolResult:
         """The page that follows.
 
         Args:
@@ -32,6 +32,6 @@ class NextPage:
         number = re.search(r"[0-9]{1,6}", text)
         following = item_id(shown.document, 1 + (int(number[0]) if number else shown.ordinal))
         try:
-            return Found(items=(scene.searcher.item(following).id,))
+            return ToolResult(items=(scene.searcher.item(following).id,))
         except SearchError:
             raise ValueError(f"{shown.document_name} has no page after that one") from None

@@ -11,8 +11,8 @@ import numpy as np
 from PIL import Image, ImageDraw
 
 from vrag.agent.policy import Delta, Reply
-from vrag.corpus.video import Frame
-from vrag.embed.base import Modality, VectorKind
+from vrag.corpus.formats.video import VideoFrame
+from vrag.embed.embedder import Modality, VectorKind
 from vrag.errors import ModelError, SearchError
 from vrag.geometry import Box, Size
 from vrag.types import Clip, Hit, Item, ItemKind, TextSource, Word, item_id
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from vrag.agent.policy import Message
-    from vrag.embed.base import Content
+    from vrag.embed.embedder import EmbedContent
     from vrag.types import Query
 
 __all__ = ["HashEmbedder", "MemorySearcher", "ScriptedPolicy", "clip", "page", "passage", "tiny_corpus"]
@@ -95,7 +95,7 @@ class HashEmbedder:
         """Differs by kind, dimension and seed."""
         return hashlib.sha256(self.name.encode()).hexdigest()[:16]
 
-    def embed_items(self, contents: Sequence[Content]) -> Sequence[NDArray[np.float32]]:
+    def embed_items(self, contents: Sequence[EmbedContent]) -> Sequence[NDArray[np.float32]]:
         """The vectors of contents."""
         return [self._vector(_words(content)) for content in contents]
 
@@ -116,7 +116,7 @@ class HashEmbedder:
         return (drawn / np.linalg.norm(drawn)).astype(np.float32)
 
 
-def _words(content: Content) -> list[str]:
+def _words(content: EmbedContent) -> list[str]:
     words = content.text.casefold().split()
     if content.image is not None:
         thumbnail = content.image.resize((4, 4)).convert("RGB").tobytes()
@@ -163,7 +163,7 @@ class MemorySearcher:
         steps = [step for step in (8, 4, 2) if least and _covers(image, step, least)]
         return image.reduce(steps[0]) if steps else image
 
-    def frames(self, id: str, *, fps: float, most: int) -> list[Frame]:
+    def frames(self, id: str, *, fps: float, most: int) -> list[VideoFrame]:
         """Frames of a clip that has ten a second; each shows its time in the video."""
         item = self.item(id)
         if item.clip is None:
@@ -172,7 +172,7 @@ class MemorySearcher:
         asked = max(1, math.ceil(seconds * fps))
         step = 1 / fps if asked <= most else (seconds - 0.1) / max(1, most - 1)
         times = [round(item.clip.start + number * step, 6) for number in range(min(asked, most))]
-        return [Frame(_dated(self._drawn(id), time), time) for time in times]
+        return [VideoFrame(_dated(self._drawn(id), time), time) for time in times]
 
     def _drawn(self, id: str) -> Image.Image:
         item = self.item(id)

@@ -7,12 +7,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from vrag.agent.agent import Agent
 from vrag.agent.environment import Environment, EnvironmentOptions
-from vrag.agent.loop import Agent
+from vrag.agent.methods.vimrag import Vimrag
+from vrag.agent.methods.vrag import VragMethod
 from vrag.agent.policy import Picture
-from vrag.agent.vimrag import Vimrag
-from vrag.agent.vrag import Vrag
-from vrag.profiles import PROFILES
+from vrag.model_profiles import PROFILES
 from vrag.testing import MemorySearcher, ScriptedPolicy, clip, tiny_corpus
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from vrag.agent.events import Event
     from vrag.agent.method import Method
     from vrag.agent.policy import Delta, Message, Reply
-    from vrag.profiles import Profile
+    from vrag.model_profiles import Profile
     from vrag.search.engine import Searcher
 
 PROFILE = PROFILES["qwen2.5-vl"]
@@ -78,7 +78,7 @@ class Way:
 
 
 VRAG = Way(
-    Vrag(),
+    VragMethod(),
     lambda query: f"<think>Look.</think><search>{query}</search>",
     lambda text: f"<think>Seen.</think><answer>{text}</answer>",
     lambda name, text: f"<think>So.</think><{name}>{text}</{name}>",

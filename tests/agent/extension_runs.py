@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import pytest
 from agent_scripts import WAYS, Watching, Way, of, way_name
 
+from vrag.agent.agent import Agent
 from vrag.agent.events import ImageShown
-from vrag.agent.loop import Agent
 
 if TYPE_CHECKING:
     from vrag.agent.environment import Environment

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from hypothesis import strategies as st
 
-from vrag.agent.graph import ROOT, Graph, Memo, NodeKind
+from vrag.agent.memory.memory_graph import ROOT, Graph, NodeKind, RememberedItem
 
 
 @dataclass(frozen=True)
@@ -15,7 +15,7 @@ class Growing:
 
     graph: Graph
 
-    def grow(self, name: str, *parents: str, memory: tuple[Memo, ...] = ()) -> Growing:
+    def grow(self, name: str, *parents: str, memory: tuple[RememberedItem, ...] = ()) -> Growing:
         added = self.graph.add(
             id=name, kind=NodeKind.SEARCH, parents=parents or (ROOT,), query=f"query of {name}"
         )
@@ -26,22 +26,24 @@ def root() -> Growing:
     return Growing(Graph.of("?"))
 
 
-def picture(number: int, *, priority: int = 3) -> Memo:
+def picture(number: int, *, priority: int = 3) -> RememberedItem:
     """Item p<number>, as the result of that number."""
-    return Memo(label=f"Picture {number}", item=f"p{number}", position=number - 1, priority=priority)
+    return RememberedItem(
+        label=f"Picture {number}", item=f"p{number}", position=number - 1, priority=priority
+    )
 
 
-def video(number: int, seconds: tuple[float, ...], *, priority: int = 3) -> Memo:
+def video(number: int, seconds: tuple[float, ...], *, priority: int = 3) -> RememberedItem:
     """Item v<number>."""
-    return Memo(
+    return RememberedItem(
         label=f"Video {number}", item=f"v{number}", position=number - 1, priority=priority, seconds=seconds
     )
 
 
 @st.composite
-def memories(draw: st.DrawFn) -> tuple[Memo, ...]:
+def memories(draw: st.DrawFn) -> tuple[RememberedItem, ...]:
     """Up to four results among few items, so that nodes share some."""
-    found: list[Memo] = []
+    found: list[RememberedItem] = []
     for position in range(draw(st.integers(0, 4))):
         useful = draw(st.booleans())
         number = draw(st.integers(1, 6))
@@ -51,7 +53,7 @@ def memories(draw: st.DrawFn) -> tuple[Memo, ...]:
             tuple(sorted(draw(st.sets(st.integers(0, 40), min_size=1, max_size=12)))) if is_video else ()
         )
         found.append(
-            Memo(
+            RememberedItem(
                 label=f"{'Video' if is_video else 'Picture'} {position + 1}",
                 item=f"{'v' if is_video else 'p'}{number}",
                 position=position,

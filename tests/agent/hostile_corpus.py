@@ -20,8 +20,8 @@ from PIL.PngImagePlugin import PngInfo
 from vrag.agent.environment import Environment, EnvironmentOptions
 from vrag.corpus.options import CorpusOptions
 from vrag.index.build import add
-from vrag.index.store import Collection
-from vrag.profiles import profile_named
+from vrag.index.collection import Collection
+from vrag.model_profiles import profile_named
 from vrag.search.engine import Engine
 
 if TYPE_CHECKING:

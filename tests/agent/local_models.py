@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from PIL import Image
 
-from vrag.agent.policy import Delta, Enclosed, Message, Picture, Reply, Role, Text
+from vrag.agent.policy import Delta, EnclosedImage, Message, Picture, Reply, Role, Text
 from vrag.geometry import Size, View
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ def picture(seed: int, columns: int, rows: int, *, factor: int = 28, number: int
     return Picture(number, "a:1", View.whole(size, size), file.getvalue(), digest, crop=False)
 
 
-def user(*parts: str | Picture | Enclosed) -> Message:
+def user(*parts: str | Picture | EnclosedImage) -> Message:
     return Message(Role.USER, tuple(Text(part) if isinstance(part, str) else part for part in parts))
 
 
@@ -60,7 +60,7 @@ async def all_of(policy: LocalPolicy, history: Sequence[Message]) -> tuple[list[
     raise AssertionError("no reply came")
 
 
-def ask(policy: LocalPolicy, *parts: str | Picture | Enclosed) -> Reply:
+def ask(policy: LocalPolicy, *parts: str | Picture | EnclosedImage) -> Reply:
     return asyncio.run(all_of(policy, [user(*parts)]))[1]
 
 

@@ -8,18 +8,18 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from vrag.agent.policies.checkpoint import as_model_error, family_of, open_checkpoint, within_memory
+from vrag.agent.policies.local_model import as_model_error, family_of, open_checkpoint, within_memory
 from vrag.agent.policy import Message, Role, Text
 from vrag.embed.device import open_device
 from vrag.embed.options import EmbedOptions
 from vrag.errors import EmbedError, ModelError
-from vrag.profiles import PROFILE_FILE, PROFILES, write_profile
+from vrag.model_profiles import PROFILE_FILE, PROFILES, write_profile
 from vrag.rl.tiny import TinyOptions, make_tiny
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from vrag.agent.policies.checkpoint import Checkpoint
+    from vrag.agent.policies.local_model import Checkpoint
 
 for library in ("torch", "transformers"):
     pytest.importorskip(library, reason="the extra `models` is not installed")

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vrag.agent.citing import citations, is_whole
+from vrag.agent.citations import citations, is_whole
 from vrag.agent.events import RunSettings
 from vrag.agent.evidence import BoxSides, Evidence
 from vrag.types import ItemKind

@@ -9,16 +9,16 @@ import pytest
 from agent_scripts import answers, environment, memorizes, note, of, searches
 from vimrag_runs import end_of
 
+from vrag.agent.agent import Agent
+from vrag.agent.budget import Limits
 from vrag.agent.events import AnswerGiven, ContextShortened, ImageShown, MemoryUpdated, RunFailed, StopReason
-from vrag.agent.limits import Limits
-from vrag.agent.loop import Agent
-from vrag.agent.memory import MemoryOptions
-from vrag.agent.policy import Delta, Enclosed, Picture, Reply
+from vrag.agent.memory.energies import MemoryOptions
+from vrag.agent.methods.vimrag import Vimrag
+from vrag.agent.methods.vrag import VragMethod
+from vrag.agent.policy import Delta, EnclosedImage, Picture, Reply
 from vrag.agent.prompts import prompt
-from vrag.agent.replay import differences, replay
-from vrag.agent.runs import RunStore
-from vrag.agent.vimrag import Vimrag
-from vrag.agent.vrag import Vrag
+from vrag.agent.runs.replay import differences, replay
+from vrag.agent.runs.run_store import RunStore
 from vrag.errors import ContextTooLong
 from vrag.testing import MemorySearcher, page
 
@@ -61,7 +61,7 @@ class Narrow:
 
     def pictures(self, call: int) -> int:
         parts = [part for message in self.told[call] for part in message.parts]
-        return sum(isinstance(part, Picture | Enclosed) for part in parts)
+        return sum(isinstance(part, Picture | EnclosedImage) for part in parts)
 
     def text(self, call: int) -> str:
         return "\n".join(message.text for message in self.told[call])
@@ -84,7 +84,7 @@ ANSWER = "<think>So.</think><answer>48,200</answer>"
 class TestVrag:
     def test_the_older_half_goes_and_the_run_goes_on(self) -> None:
         policy = Narrow((*LOOKS, ANSWER), most=3)
-        events = ran(Vrag(), policy)
+        events = ran(VragMethod(), policy)
         assert end_of(events).text == "48,200"
         first, *_ = of(ContextShortened, events)
         assert (first.dropped, first.reason, first.step) == (("Image 1", "Image 2"), REASON, 5)
@@ -95,29 +95,29 @@ class TestVrag:
 
     def test_nothing_is_taken_out_that_fits(self) -> None:
         policy = Narrow((*LOOKS, ANSWER), most=5)
-        assert not of(ContextShortened, ran(Vrag(), policy))
+        assert not of(ContextShortened, ran(VragMethod(), policy))
 
     def test_it_is_asked_for_an_answer_when_that_happens_for_the_third_time(self) -> None:
         policy = Narrow((*LOOKS[:4], "It is 48,200."), most=1)
-        events = ran(Vrag(), policy)
+        events = ran(VragMethod(), policy)
         assert [event.step for event in of(ContextShortened, events)] == [3, 4, 5]
         assert prompt("answer_now.md") in policy.told[-1][-1].text
         assert (end_of(events).text, end_of(events).stop_reason) == ("It is 48,200.", StopReason.ANSWERED)
 
     def test_a_crop_of_a_picture_that_is_out_of_sight_works(self) -> None:
         crop = '<think>So.</think><bbox image="1">[0, 0, 200, 200]</bbox>'
-        events = ran(Vrag(), Narrow((*LOOKS[:2], crop, ANSWER), most=1))
+        events = ran(VragMethod(), Narrow((*LOOKS[:2], crop, ANSWER), most=1))
         assert [event.crop for event in of(ImageShown, events)] == [False, False, True]
 
     def test_where_even_the_words_are_too_long_it_fails_with_what_to_do(self) -> None:
         policy = Narrow((*LOOKS[:2], ANSWER), most=-1)
-        (failed,) = of(RunFailed, ran(Vrag(), policy))
+        (failed,) = of(RunFailed, ran(VragMethod(), policy))
         assert failed.stop_reason is StopReason.OUT_OF_TOKENS
         assert failed.message == f"{REASON} It is too long even without pictures. Give it a longer one."
         assert len(policy.told) == 1
 
     def test_without_repairs_the_run_ends_as_before(self) -> None:
-        (failed,) = of(RunFailed, ran(Vrag(repair=False), Narrow((*LOOKS, ANSWER), most=3)))
+        (failed,) = of(RunFailed, ran(VragMethod(repair=False), Narrow((*LOOKS, ANSWER), most=3)))
         assert failed.message == f"{REASON} Give it a longer one."
 
 
@@ -149,9 +149,9 @@ class TestVimrag:
 @pytest.mark.parametrize(
     ("method", "replies", "most"),
     [
-        (Vrag(), (*LOOKS, ANSWER), 3),
-        (Vrag(), (*LOOKS[:4], "It is 48,200."), 1),
-        (Vrag(), LOOKS[:2], -1),
+        (VragMethod(), (*LOOKS, ANSWER), 3),
+        (VragMethod(), (*LOOKS[:4], "It is 48,200."), 1),
+        (VragMethod(), LOOKS[:2], -1),
         (Vimrag(), (searches("report", "ferry w1"), answers("report")), 1),
         (Vimrag(), (DAMAGED, answers("A b")), 1),
     ],
@@ -173,7 +173,7 @@ def test_a_replay_gives_two_reductions_within_a_step_and_the_words_before_them(t
     """The limit shrinks while the conversation goes on, so that one reduction is not enough."""
     store, searcher = RunStore(tmp_path), pages(8)
     policy = Narrow((*LOOKS[:4], ANSWER), most=3, begun="<think>Begun")
-    agent = Agent(policy, environment(searcher), Vrag(), Limits(steps=10))
+    agent = Agent(policy, environment(searcher), VragMethod(), Limits(steps=10))
     with store.record() as recording:
         for event in agent.stream("How many?", run_id=recording.id, save=recording.save):
             recording.write(event)
@@ -190,7 +190,7 @@ def test_a_run_that_says_nothing_of_repairs_is_replayed_without(tmp_path: Path) 
     agent = Agent(
         Narrow(("<bbox image='1'>[[0, 0, 9, 9]]</bbox>", "48,200"), 9),
         environment(searcher),
-        Vrag(repair=False),
+        VragMethod(repair=False),
         Limits(steps=2),
     )
     with store.record() as recording:

@@ -20,10 +20,10 @@ import pytest
 from agent_scripts import PROFILE, VRAG, WAYS, Way, answers, memorizes, note, of, searches, way_name
 from chat_server import Asked, ChatServer, Cut, Hang, Raw, Refuse, Reply, Say
 
+from vrag.agent.agent import Agent
+from vrag.agent.budget import Limits
 from vrag.agent.environment import Environment, EnvironmentOptions
 from vrag.agent.events import AnswerGiven, Event, ImageShown, ModelRetried, RunFailed, StopReason
-from vrag.agent.limits import Limits
-from vrag.agent.loop import Agent
 from vrag.agent.policies.chat import ChatPolicy
 from vrag.chat import ChatRetries, ChatTimeouts, OpenAIChat
 from vrag.errors import CollectionError, SearchError

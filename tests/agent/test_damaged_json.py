@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vrag.agent.json_repairs import MOST_CHARACTERS, MOST_MARKS, read_damaged_json
+from vrag.agent.replies.json_repairs import MAX_CHARACTERS, MAX_MARKS, read_damaged_json
 
 scalars = (
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text()
@@ -61,8 +61,8 @@ def test_brackets_that_are_missing_at_the_end_are_added(value: dict[str, Any], m
         '"a text"',
         "",
         "[" * 400 + '"a"' + "]" * 399,
-        "{'a': '" + "x" * MOST_CHARACTERS + "'}",
-        "[" + "'a'," * MOST_MARKS + "]",
+        "{'a': '" + "x" * MAX_CHARACTERS + "'}",
+        "[" + "'a'," * MAX_MARKS + "]",
     ],
 )
 def test_what_is_not_clear_is_refused(text: str) -> None:
@@ -75,7 +75,7 @@ def test_a_hostile_text_takes_no_time_with_the_square_of_its_length(piece: str) 
     start = time.process_time()
     with pytest.raises(ValueError, match=r"\w"):
         read_damaged_json(piece * 100_000 + "z")
-    fitting = min((MOST_CHARACTERS - 1) // len(piece), MOST_MARKS // 4)
+    fitting = min((MAX_CHARACTERS - 1) // len(piece), MAX_MARKS // 4)
     with suppress(ValueError):
         read_damaged_json(piece * fitting + "}")
     assert time.process_time() - start < 5  # a tenth of a second; unbounded, minutes
@@ -84,7 +84,7 @@ def test_a_hostile_text_takes_no_time_with_the_square_of_its_length(piece: str) 
 def test_zeros_take_no_time_with_the_square_of_their_number() -> None:
     start = time.process_time()
     with pytest.raises(ValueError, match="no place"):  # more digits than a float holds
-        read_damaged_json("[1." + "0" * (MOST_CHARACTERS - 10) + "1,]")
+        read_damaged_json("[1." + "0" * (MAX_CHARACTERS - 10) + "1,]")
     assert time.process_time() - start < 1  # a hundredth of a second; with the square, 2 seconds
 
 

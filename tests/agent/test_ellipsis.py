@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vrag.agent.reading import completed
-from vrag.agent.reading.asks import Ask, ask_of
+from vrag.agent.extractive import completed
+from vrag.agent.extractive.answer_type import AnswerType, ask_of
 
 BEFORE = "How many passengers travelled on the line from Orla to Saltby in 2024?"
 
@@ -77,7 +77,7 @@ def test_a_question_that_stands_alone_is_left_as_it_is(question: str) -> None:
 
 def test_words_from_before_do_not_change_what_is_asked_for() -> None:
     whole = completed("Who signed it?", ["What is the date of the contract with Tern Sound Ferries?"])
-    assert ask_of(whole) is Ask.NAME
+    assert ask_of(whole) is AnswerType.NAME
     assert "contract" in whole
     assert "date" not in whole
 

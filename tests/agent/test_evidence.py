@@ -22,20 +22,20 @@ from agent_scripts import (
 )
 from PIL import Image
 
+from vrag.agent.agent import Agent
 from vrag.agent.environment import Environment
 from vrag.agent.events import AnswerGiven, ImageShown, MemoryUpdated, UsageReported
 from vrag.agent.evidence import (
     QUOTE_LENGTH,
     Evidence,
-    Seen,
+    EvidenceCandidate,
     checked,
     passage_seen,
     picture_seen,
     words_inside,
 )
-from vrag.agent.loop import Agent
-from vrag.agent.memory import MemoryOptions
-from vrag.agent.vimrag import Vimrag
+from vrag.agent.memory.energies import MemoryOptions
+from vrag.agent.methods.vimrag import Vimrag
 from vrag.errors import CollectionError, SearchError
 from vrag.geometry import Box, Size, Space, View
 from vrag.testing import MemorySearcher, ScriptedPolicy, page, passage, tiny_corpus
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from vrag.agent.events import Event
-    from vrag.corpus.video import Frame
+    from vrag.corpus.formats.video import VideoFrame
 
 both = pytest.mark.parametrize("way", WAYS, ids=way_name)
 CORPUS = tiny_corpus()
@@ -53,21 +53,21 @@ PAGE, TEXT = CORPUS.items[1], CORPUS.items[3]
 WHERE = environment(CORPUS)
 
 
-def whole_page() -> Seen:
+def whole_page() -> EvidenceCandidate:
     return picture_seen(WHERE.whole(PAGE, number=1), PAGE, "Image 1")
 
 
-def cropped(region: tuple[float, float, float, float]) -> Seen:
+def cropped(region: tuple[float, float, float, float]) -> EvidenceCandidate:
     view = View.whole(Size(1000, 1400), Size(532, 728))
     picture = WHERE.closer(PAGE.id, view, Box(*region, Space.ITEM), number=2)
     return picture_seen(picture, PAGE, "Image 2")
 
 
-def text_seen() -> Seen:
+def text_seen() -> EvidenceCandidate:
     return passage_seen(TEXT, "Passage 1")
 
 
-def changed(seen: Seen, **values: object) -> Seen:
+def changed(seen: EvidenceCandidate, **values: object) -> EvidenceCandidate:
     return replace(seen, evidence=seen.evidence.model_copy(update=values))
 
 
@@ -285,7 +285,7 @@ class Film(MemorySearcher):
     now: list[str] = field(default_factory=list[str])
     opened: list[str] = field(default_factory=list[str])
 
-    def frames(self, id: str, *, fps: float, most: int) -> list[Frame]:
+    def frames(self, id: str, *, fps: float, most: int) -> list[VideoFrame]:
         self.opened.append(id)
         found = MemorySearcher.frames(self, id, fps=fps, most=most)
         if "inverted" in self.now:

@@ -12,6 +12,7 @@ import pytest
 from agent_scripts import PROFILE, VRAG, WAYS, Way, call, of
 from extension_runs import both, run, shown
 
+from vrag.agent.agent import Agent
 from vrag.agent.environment import Environment, EnvironmentOptions
 from vrag.agent.events import (
     ActionRequested,
@@ -22,11 +23,10 @@ from vrag.agent.events import (
     RunStarted,
     StopReason,
 )
-from vrag.agent.extension import installed_extensions, load_extensions
-from vrag.agent.graph import NodeKind
-from vrag.agent.loop import Agent
-from vrag.agent.replay import differences, replay
-from vrag.agent.runs import RunStore
+from vrag.agent.memory.memory_graph import NodeKind
+from vrag.agent.runs.replay import differences, replay
+from vrag.agent.runs.run_store import RunStore
+from vrag.agent.tool_plugins import installed_extensions, load_extensions
 from vrag.errors import ActionError
 from vrag.testing import MemorySearcher, ScriptedPolicy, tiny_corpus
 

@@ -12,9 +12,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
-from vrag.agent.fitting import Fitted, fit
+from vrag.agent.memory.image_fit import FittedImage, fit
 from vrag.geometry import Box, Size, Space, View, draw_view
-from vrag.profiles import Profile, profile_named
+from vrag.model_profiles import Profile, profile_named
 
 QWEN25, QWEN3 = profile_named("qwen2.5-vl"), profile_named("qwen3-vl")
 profiles = st.sampled_from([QWEN25, QWEN3])
@@ -28,25 +28,25 @@ natives = st.builds(
     ("native", "tokens", "profile", "fitted"),
     [
         # 448² is 256 tokens of 28²: a square of exactly that share.
-        (Size(1000, 1000), 256, QWEN25, Fitted(Size(448, 448), Size(0, 0))),
+        (Size(1000, 1000), 256, QWEN25, FittedImage(Size(448, 448), Size(0, 0))),
         # √(256·1700/2200) = 14.06 and √(256·2200/1700) = 18.2 tokens.
-        (Size(1700, 2200), 256, QWEN25, Fitted(Size(14 * 28, 18 * 28), Size(0, 0))),
+        (Size(1700, 2200), 256, QWEN25, FittedImage(Size(14 * 28, 18 * 28), Size(0, 0))),
         # It needs less than its share: its own size, rounded down.
-        (Size(500, 510), 1000, QWEN25, Fitted(Size(476, 504), Size(0, 0))),
+        (Size(500, 510), 1000, QWEN25, FittedImage(Size(476, 504), Size(0, 0))),
         # Smaller than 256 tokens: as it is, on 16 × 16 tokens.
-        (Size(300, 200), 256, QWEN25, Fitted(Size(300, 200), Size(148, 248))),
-        (Size(1, 1), 256, QWEN3, Fitted(Size(1, 1), Size(511, 511))),
+        (Size(300, 200), 256, QWEN25, FittedImage(Size(300, 200), Size(148, 248))),
+        (Size(1, 1), 256, QWEN3, FittedImage(Size(1, 1), Size(511, 511))),
         # Smaller, and too high for 16 tokens: 64 × 4 tokens.
-        (Size(100, 1500), 256, QWEN25, Fitted(Size(100, 1500), Size(12, 292))),
+        (Size(100, 1500), 256, QWEN25, FittedImage(Size(100, 1500), Size(12, 292))),
         # 36 × 8 tokens would be too many: 36 × 7, which shows 98 % of it.
-        (Size(200, 1000), 256, QWEN25, Fitted(Size(196, 980), Size(0, 28))),
-        (Size(1, 200), 256, QWEN25, Fitted(Size(1, 200), Size(447, 248))),
+        (Size(200, 1000), 256, QWEN25, FittedImage(Size(196, 980), Size(0, 28))),
+        (Size(1, 200), 256, QWEN25, FittedImage(Size(1, 200), Size(447, 248))),
         # A strip: on one row of tokens it could be 200 tokens wide, on two rows 256.
-        (Size(20_000, 12), 512, QWEN25, Fitted(Size(7168, 4), Size(0, 52))),
-        (Size(40_000, 40_000), 1, QWEN3, Fitted(Size(32, 32), Size(0, 0))),
+        (Size(20_000, 12), 512, QWEN25, FittedImage(Size(7168, 4), Size(0, 52))),
+        (Size(40_000, 40_000), 1, QWEN3, FittedImage(Size(32, 32), Size(0, 0))),
     ],
 )
-def test_sizes_worked_out_by_hand(native: Size, tokens: int, profile: Profile, fitted: Fitted) -> None:
+def test_sizes_worked_out_by_hand(native: Size, tokens: int, profile: Profile, fitted: FittedImage) -> None:
     assert fit(native, tokens * profile.factor**2, profile) == fitted
 
 

@@ -11,14 +11,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import TypeAdapter, ValidationError
 
-from vrag.agent.graph import ROOT, Graph, Memo, Node, NodeKind
-from vrag.agent.toolcalls import AnswerNode, Call, CropNode, Memorize, Note, SearchNode, ToolNode
+from vrag.agent.memory.memory_graph import ROOT, Graph, Node, NodeKind, RememberedItem
+from vrag.agent.replies.tool_calls import AnswerNode, Call, CropNode, Memorize, Note, SearchNode, ToolNode
 
-PICTURE = Memo(label="Picture 1", item="p1", position=1)
-USELESS = Memo(label="Picture 2", item="p2", position=2, useful=False, priority=0)
+PICTURE = RememberedItem(label="Picture 1", item="p1", position=1)
+USELESS = RememberedItem(label="Picture 2", item="p2", position=2, useful=False, priority=0)
 
 
-def searched(graph: Graph, name: str, *parents: str, memory: tuple[Memo, ...] = ()) -> Graph:
+def searched(graph: Graph, name: str, *parents: str, memory: tuple[RememberedItem, ...] = ()) -> Graph:
     """With a search that is summarised."""
     query = f"query of {name}"
     return graph.add(id=name, kind=NodeKind.SEARCH, parents=parents or (ROOT,), query=query).complete(

@@ -23,7 +23,8 @@ from PIL import Image
 
 import vrag
 from vrag.agent.actions import Invalid
-from vrag.agent.callrepair import read_call
+from vrag.agent.agent import Agent
+from vrag.agent.budget import Limits
 from vrag.agent.environment import Environment, encode_jpeg
 from vrag.agent.events import (
     ActionRequested,
@@ -35,26 +36,25 @@ from vrag.agent.events import (
     SearchRequested,
     StopReason,
 )
-from vrag.agent.extension import Found
-from vrag.agent.limits import Limits
-from vrag.agent.loop import Agent
-from vrag.agent.memory import MemoryOptions
+from vrag.agent.memory.energies import MemoryOptions
+from vrag.agent.methods.react import React
+from vrag.agent.methods.vimrag import Vimrag
+from vrag.agent.methods.vrag import VragMethod
 from vrag.agent.policy import Delta, Message, Picture, Reply, Role, Text
-from vrag.agent.react import React
-from vrag.agent.tagrepair import read_tags
-from vrag.agent.toolcalls import KnownNodes, ToolNode, render_call
-from vrag.agent.vimrag import Vimrag
-from vrag.agent.vrag import Vrag
+from vrag.agent.replies.call_repair import read_call
+from vrag.agent.replies.tag_repair import read_tags
+from vrag.agent.replies.tool_calls import KnownNodes, ToolNode, render_call
+from vrag.agent.tool_plugins import ToolResult
 from vrag.geometry import Box, View
-from vrag.profiles import profile_named
+from vrag.model_profiles import profile_named
 from vrag.testing import MemorySearcher, passage
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Generator, Sequence
 
     from vrag.agent.events import Event
-    from vrag.agent.extension import Scene
     from vrag.agent.method import Method
+    from vrag.agent.tool_plugins import ToolContext
 
 HAS_VIDEO = importlib.util.find_spec("av") is not None
 USABLE = tuple(channel for channel in CHANNELS if HAS_VIDEO or not channel.needs_video)
@@ -62,7 +62,7 @@ NAMES = [channel.name for channel in USABLE]
 VISIBLE = {"page, visible", "picture, visible", "video, visible"}
 PASSAGES = {name for name in NAMES if "passage" in name}
 METHODS: dict[str, Method] = {
-    "vrag": Vrag(),
+    "vrag": VragMethod(),
     "vimrag": Vimrag(),
     "react": React(),
     "vimrag with crops": Vimrag(memory=MemoryOptions(crop_nodes=True)),
@@ -243,7 +243,7 @@ class TestTheAnswer:
         self, ground: Ground, channel: str
     ) -> None:
         """No defence of ours: what is written on a page is on the page. It is measured and said."""
-        ran = run(ground, ground.ferries[channel, ORDER], Vrag())
+        ran = run(ground, ground.ferries[channel, ORDER], VragMethod())
         assert (ran.end.text == CAPTURED) == (channel in VISIBLE | PASSAGES)
 
     @every_method
@@ -464,8 +464,8 @@ class Told:
     name: str = "lookup"
     usage: str = "Looks something up."
 
-    def run(self, text: str, scene: Scene) -> Found:
-        return Found(texts=(self.text,))
+    def run(self, text: str, scene: ToolContext) -> ToolResult:
+        return ToolResult(texts=(self.text,))
 
 
 @every_method

@@ -23,11 +23,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
+from vrag.agent.agent import Agent
+from vrag.agent.budget import Limits, Prices, Spending
 from vrag.agent.events import AnswerGiven, ModelCalled, StopReason, UsageReported
-from vrag.agent.limits import Limits, Prices, Spent
-from vrag.agent.loop import Agent
 from vrag.agent.policy import Delta, Reply, Tokens
-from vrag.agent.trajectory import Trajectory
+from vrag.agent.runs.trajectory import Trajectory
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Sequence
@@ -89,7 +89,7 @@ def test_limits_that_let_nothing_through_are_refused(wrong: dict[str, float]) ->
 def test_visual_tokens_never_exceed_their_limit_and_others_by_one_call_at_most(
     calls: list[tuple[int, int]], most: int, most_visual: int
 ) -> None:
-    limits, spent = Limits(tokens=most, visual_tokens=most_visual), Spent()
+    limits, spent = Limits(tokens=most, visual_tokens=most_visual), Spending()
     for tokens, visual in calls:
         if spent.allows(limits, visual):
             assert spent.tokens < most

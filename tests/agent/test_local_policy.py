@@ -12,9 +12,9 @@ import pytest
 from local_models import FAMILIES, Bare, all_of, ask, picture, user
 
 from vrag.agent.policies.local import LocalOptions, LocalPolicy, open_local
-from vrag.agent.policy import Enclosed, FinishReason, Message, Picture, Role, Text
+from vrag.agent.policy import EnclosedImage, FinishReason, Message, Picture, Role, Text
 from vrag.errors import ContextTooLong, ModelError, SettingsError
-from vrag.profiles import PROFILES
+from vrag.model_profiles import PROFILES
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -121,7 +121,7 @@ class TestPictures:
 
     def test_one_that_came_with_the_question_is_seen_as_a_page_is(self, policy: LocalPolicy) -> None:
         page = picture(0, 4, 4)
-        own = Enclosed("of the file that came", page.canvas, page.jpeg, page.sha256)
+        own = EnclosedImage("of the file that came", page.canvas, page.jpeg, page.sha256)
         replies = [ask(policy, "These:", shown, "Which?") for shown in (page, own)]
         assert replies[0] == replies[1]
 

@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from local_models import ask, picture
 
+from vrag.agent.policies.decoding import TextDecoder
 from vrag.agent.policies.local import LocalOptions, open_local
-from vrag.agent.policies.writing import Writing
 from vrag.errors import ModelError
 
 if TYPE_CHECKING:
@@ -91,7 +91,7 @@ def written(tokens: Sequence[bytes], stop: Sequence[str]) -> tuple[list[str], st
     def decode(ids: Sequence[int]) -> str:
         return b"".join(tokens[token] for token in ids).decode(errors="replace")
 
-    writing = Writing(decode, stop, pieces.append)
+    writing = TextDecoder(decode, stop, pieces.append)
     for token in range(len(tokens)):
         if not writing.stopped:
             writing.add(token)

@@ -12,17 +12,17 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from local_models import Bare, all_of, ask, picture, user
 
+from vrag.agent.agent import Agent
+from vrag.agent.budget import Limits
 from vrag.agent.environment import Environment
 from vrag.agent.events import AnswerGiven, ModelCalled, RunFailed, StopReason, UsageReported
-from vrag.agent.limits import Limits
-from vrag.agent.loop import Agent
+from vrag.agent.methods.rag import Rag
+from vrag.agent.methods.react import React
+from vrag.agent.methods.vimrag import Vimrag
+from vrag.agent.methods.vrag import VragMethod
+from vrag.agent.policies.decoding import TextDecoder
 from vrag.agent.policies.local import LocalOptions, LocalPolicy, open_local
-from vrag.agent.policies.writing import Writing
 from vrag.agent.policy import Delta, Reply
-from vrag.agent.rag import Rag
-from vrag.agent.react import React
-from vrag.agent.vimrag import Vimrag
-from vrag.agent.vrag import Vrag
 from vrag.testing import tiny_corpus
 
 if TYPE_CHECKING:
@@ -74,7 +74,9 @@ class TestManyRuns:
 
 
 class TestWithTheAgents:
-    @pytest.mark.parametrize("method", [Vrag(), Vimrag(), Rag(), React()], ids=lambda method: method.name)
+    @pytest.mark.parametrize(
+        "method", [VragMethod(), Vimrag(), Rag(), React()], ids=lambda method: method.name
+    )
     def test_nonsense_ends_in_order_and_is_accounted_for(self, checkpoints: Path, method: Method) -> None:
         policy = open_local(str(checkpoints / "qwen2_5_vl"), options=LocalOptions(max_tokens=30))
         agent = Agent(policy, Environment(tiny_corpus(), policy.profile), method, Limits(steps=2))
@@ -91,7 +93,7 @@ class TestWithTheAgents:
 
     def test_a_question_beyond_the_context_ends_out_of_tokens(self, checkpoints: Path) -> None:
         policy = open_local(str(checkpoints / "qwen2_5_vl"))
-        agent = Agent(policy, Environment(tiny_corpus(), policy.profile), Vrag())
+        agent = Agent(policy, Environment(tiny_corpus(), policy.profile), VragMethod())
         end = list(agent.stream("x" * 5000))[-1]
         assert isinstance(end, RunFailed)
         assert end.stop_reason is StopReason.OUT_OF_TOKENS
@@ -115,15 +117,15 @@ class TestCancelling:
         ask(policy, "loads")
         network: Any = vars(policy)["_shared"].network
         network._model.generation_config.eos_token_id = None  # it would end its turn before long
-        add = Writing.add
+        add = TextDecoder.add
         self.begun: set[int] = set()
 
-        def slowly(writing: Writing, token: int) -> None:
+        def slowly(writing: TextDecoder, token: int) -> None:
             self.begun.add(id(writing))
             time.sleep(0.02)
             add(writing, token)
 
-        monkeypatch.setattr(Writing, "add", slowly)
+        monkeypatch.setattr(TextDecoder, "add", slowly)
         return policy
 
     def test_closing_ends_generation_and_its_thread(self, endless: LocalPolicy) -> None:

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from vrag.agent.actions import parse
-from vrag.agent.incoming import Incoming
-from vrag.agent.toolcalls import parse_call
-from vrag.server.completions.reply import plain_answer
+from vrag.agent.replies.reply_stream import ReplyStream
+from vrag.agent.replies.tool_calls import parse_call
+from vrag.server.openai.reply import plain_answer
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -100,7 +100,7 @@ class TestAReply:
             parse_call(before + filling * LENGTH + after)
 
     def test_that_comes_piece_by_piece(self, filling: str) -> None:
-        incoming = Incoming()
+        incoming = ReplyStream()
         with seconds(30):
             for _ in range(200):
                 incoming.add(filling * (LENGTH // 1000))

@@ -26,6 +26,8 @@ from agent_scripts import (
     way_name,
 )
 
+from vrag.agent.agent import Agent
+from vrag.agent.budget import Limits
 from vrag.agent.events import (
     AnswerGiven,
     Event,
@@ -42,11 +44,9 @@ from vrag.agent.events import (
     UsageReported,
     event_from_json,
 )
-from vrag.agent.limits import Limits
-from vrag.agent.loop import Agent
 from vrag.agent.policy import Delta, FinishReason, Reply, Retry
-from vrag.agent.replay import differences
-from vrag.agent.trajectory import Trajectory
+from vrag.agent.runs.replay import differences
+from vrag.agent.runs.trajectory import Trajectory
 from vrag.errors import CollectionError, ContextTooLong, CorpusError, MissingExtra, ModelError, SearchError
 from vrag.testing import MemorySearcher, ScriptedPolicy, tiny_corpus
 

@@ -12,11 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from vrag.agent.graph import ROOT, Graph, Memo, NodeKind
-from vrag.agent.memory import MemoryOptions, Propagation, energies, select
+from vrag.agent.memory.energies import MemoryOptions, Propagation, energies, select
+from vrag.agent.memory.memory_graph import ROOT, Graph, NodeKind, RememberedItem
 
 if TYPE_CHECKING:
-    from vrag.agent.memory import Remembered
+    from vrag.agent.memory.energies import Remembered
 
 PLAIN = MemoryOptions(decay=0.0, feedback=0.5)
 """No ageing, and half of what children are worth: sums that can be done in the head."""
@@ -76,14 +76,14 @@ def test_two_nodes_of_text_between_pictures_weaken_what_passes_and_the_reference
 
 
 def test_what_is_not_useful_has_no_energy_and_does_not_weigh_on_the_mean() -> None:
-    useless = Memo(label="Picture 9", item="x", position=8, useful=False, priority=0)
+    useless = RememberedItem(label="Picture 9", item="x", position=8, useful=False, priority=0)
     graph = root().grow("a", memory=(picture(1, priority=5),))
     graph = graph.grow("b", "a", memory=(picture(2, priority=2), useless))
     assert totals(graph.graph, PLAIN) == pytest.approx({"b Picture 2": 0.4, "a Picture 1": 2.2})
 
 
 def test_a_node_with_nothing_useful_passes_on_like_one_without_pictures() -> None:
-    useless = Memo(label="Picture 9", item="x", position=8, useful=False, priority=0)
+    useless = RememberedItem(label="Picture 9", item="x", position=8, useful=False, priority=0)
     graph = root().grow("a", memory=(picture(1, priority=5),)).grow("t", "a", memory=(useless,))
     graph = graph.grow("w", "t", memory=(picture(2, priority=5),))
     assert totals(graph.graph, PLAIN)["a Picture 1"] == pytest.approx(2.25)

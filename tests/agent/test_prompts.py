@@ -7,13 +7,13 @@ from dataclasses import replace
 import pytest
 from agent_scripts import PROFILE, VRAG, answers, environment, events_of
 
-from vrag.agent.memory import MemoryOptions
+from vrag.agent.memory.energies import MemoryOptions
+from vrag.agent.methods.vimrag import Vimrag
+from vrag.agent.methods.vrag import VragMethod
 from vrag.agent.prompts import box_words, prompt, worded
-from vrag.agent.toolschemas import schemas
-from vrag.agent.vimrag import Vimrag
-from vrag.agent.vrag import Vrag
+from vrag.agent.replies.tool_schemas import schemas
 from vrag.geometry import Space
-from vrag.profiles import PROFILES, Profile
+from vrag.model_profiles import PROFILES, Profile
 
 PIXELS = "[x1, y1, x2, y2], left, top, right and bottom, in pixels of the picture as it is shown"
 SAID = {
@@ -31,7 +31,7 @@ names = pytest.mark.parametrize("name", PROFILES)
 @pytest.mark.parametrize("name", SAID)
 def test_a_model_is_told_the_order_and_the_unit_of_its_boxes(name: str) -> None:
     where = environment(profile=PROFILES[name])
-    _, policy = events_of(Vrag(), "nonsense", VRAG.answer("1"), where=where)
+    _, policy = events_of(VragMethod(), "nonsense", VRAG.answer("1"), where=where)
     first, refusal = policy.told[0][0].text, policy.told[1][-1].text
     assert SAID[name] in first
     assert SAID[name] in refusal
@@ -56,7 +56,7 @@ def test_no_other_order_is_named_anywhere(name: str) -> None:
     other = "[x1, y1, x2, y2]" if profile.y_first else "[y1, x1, y2, x2]"
     method = Vimrag(memory=MemoryOptions(crop_nodes=True))
     for told in (
-        events_of(Vrag(), "x", VRAG.answer("1"), where=environment(profile=profile))[1],
+        events_of(VragMethod(), "x", VRAG.answer("1"), where=environment(profile=profile))[1],
         events_of(method, "x", answers("root"), where=environment(profile=profile))[1],
     ):
         assert other not in told.text(1)

@@ -15,18 +15,18 @@ from hypothesis import strategies as st
 from PIL import Image, ImageDraw
 
 from vrag.agent.question import (
-    MOST_CHARACTERS,
-    MOST_EXCHANGES,
-    MOST_HISTORY,
-    MOST_PIXELS,
-    Attached,
-    Exchange,
+    MAX_CHARACTERS,
+    MAX_EXCHANGES,
+    MAX_HISTORY,
+    MAX_PIXELS,
+    PreviousTurn,
     Question,
+    QuestionImage,
     bounded,
 )
 from vrag.errors import CorpusError, TooLarge, UnsupportedFormat, VragError
 from vrag.geometry import MAX_ASPECT
-from vrag.profiles import PROFILES
+from vrag.model_profiles import PROFILES
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -47,7 +47,7 @@ def file_of(image: Image.Image, format: str, **options: Any) -> bytes:  # noqa: 
     return buffer.getvalue()
 
 
-def opened(attached: Attached) -> Image.Image:
+def opened(attached: QuestionImage) -> Image.Image:
     return Image.open(io.BytesIO(attached.jpeg))
 
 
@@ -68,7 +68,7 @@ def png_header(width: int, height: int) -> bytes:
 
 @pytest.mark.parametrize("format", ["JPEG", "PNG", "WEBP"])
 def test_a_picture_becomes_a_jpeg_file_whose_hash_and_size_are_told(format: str) -> None:
-    attached = Attached.of(file_of(halves(), format))
+    attached = QuestionImage.of(file_of(halves(), format))
     image = opened(attached)
     assert (image.format, image.mode, image.size) == ("JPEG", "RGB", (64, 48))
     assert attached.size == (64, 48)
@@ -81,18 +81,18 @@ def test_a_picture_becomes_a_jpeg_file_whose_hash_and_size_are_told(format: str)
 def test_every_kind_of_png_becomes_rgb(mode: str) -> None:
     grey = mode in {"I;16", "LA"}
     image = Image.new(mode, (40, 40)) if grey else halves(40, 40, mode)
-    assert opened(Attached.of(file_of(image, "PNG"))).mode == "RGB"
+    assert opened(QuestionImage.of(file_of(image, "PNG"))).mode == "RGB"
 
 
 def test_a_jpeg_in_printers_colours_becomes_rgb() -> None:
-    assert opened(Attached.of(file_of(halves(mode="CMYK"), "JPEG"))).mode == "RGB"
+    assert opened(QuestionImage.of(file_of(halves(mode="CMYK"), "JPEG"))).mode == "RGB"
 
 
 def test_a_photograph_is_turned_upright_and_keeps_nothing_that_its_camera_wrote() -> None:
     exif = Image.Exif()
     exif[0x0112] = 6  # turned by 90 degrees
     exif[0x010F] = "a camera that tells where it was"
-    attached = Attached.of(file_of(halves(), "JPEG", exif=exif.tobytes()))
+    attached = QuestionImage.of(file_of(halves(), "JPEG", exif=exif.tobytes()))
     assert attached.size == (48, 64)
     assert near(opened(attached).getpixel((20, 10)), RED)
     assert near(opened(attached).getpixel((20, 50)), BLUE)
@@ -103,7 +103,7 @@ def test_a_photograph_is_turned_upright_and_keeps_nothing_that_its_camera_wrote(
 def test_what_is_transparent_becomes_white() -> None:
     image = Image.new("RGBA", (40, 40), (*RED, 0))
     image.paste((*BLUE, 255), (20, 0, 40, 40))
-    shown = opened(Attached.of(file_of(image, "PNG")))
+    shown = opened(QuestionImage.of(file_of(image, "PNG")))
     assert near(shown.getpixel((5, 20)), WHITE)
     assert near(shown.getpixel((35, 20)), BLUE)
 
@@ -111,12 +111,12 @@ def test_what_is_transparent_becomes_white() -> None:
 def test_of_a_moving_picture_the_first_frame_is_taken() -> None:
     frames = [Image.new("RGB", (40, 40), colour) for colour in (RED, BLUE)]
     data = file_of(frames[0], "WEBP", save_all=True, append_images=frames[1:])
-    assert near(opened(Attached.of(data)).getpixel((20, 20)), RED)
+    assert near(opened(QuestionImage.of(data)).getpixel((20, 20)), RED)
 
 
 def test_colours_are_kept_at_full_resolution() -> None:
     """4:4:4 at quality 90, like every picture that a model is shown."""
-    jpeg = Attached.of(file_of(halves(), "PNG")).jpeg
+    jpeg = QuestionImage.of(file_of(halves(), "PNG")).jpeg
     at = jpeg.index(b"\xff\xc0")
     components = [jpeg[at + 10 + 3 * n : at + 13 + 3 * n] for n in range(3)]
     assert [component[1] for component in components] == [0x11, 0x11, 0x11]
@@ -125,7 +125,7 @@ def test_colours_are_kept_at_full_resolution() -> None:
 @pytest.mark.parametrize("format", ["GIF", "TIFF", "BMP"])
 def test_other_formats_are_refused_with_what_to_do(format: str) -> None:
     with pytest.raises(UnsupportedFormat, match=format) as refused:
-        Attached.of(file_of(halves(), format))
+        QuestionImage.of(file_of(halves(), format))
     assert "JPEG, PNG or WebP" in refused.value.hint
 
 
@@ -136,30 +136,30 @@ def test_other_formats_are_refused_with_what_to_do(format: str) -> None:
 )
 def test_what_is_no_picture_is_refused(data: bytes) -> None:
     with pytest.raises(CorpusError):
-        Attached.of(data)
+        QuestionImage.of(data)
 
 
 def test_a_picture_that_ends_early_is_refused() -> None:
     whole = file_of(halves(400, 300), "PNG")
     with pytest.raises(CorpusError):
-        Attached.of(whole[: len(whole) // 2])
+        QuestionImage.of(whole[: len(whole) // 2])
 
 
 def test_a_decompression_bomb_is_refused_by_its_header() -> None:
     with pytest.raises(TooLarge, match="50,000,000"):
-        Attached.of(png_header(60_000, 60_000))
+        QuestionImage.of(png_header(60_000, 60_000))
 
 
 @pytest.mark.parametrize("size", [(4000, 10), (7, 100)])
 def test_shapes_that_no_model_accepts_are_refused(size: tuple[int, int]) -> None:
     with pytest.raises(CorpusError, match="pixels"):
-        Attached.of(file_of(Image.new("RGB", size), "PNG"))
+        QuestionImage.of(file_of(Image.new("RGB", size), "PNG"))
 
 
 @pytest.mark.parametrize("size", [(4000, 3000), (29_999, 150), (150, 29_999), (2049, 2048)])
 def test_large_pictures_are_made_smaller_in_their_proportions(size: tuple[int, int]) -> None:
-    attached = Attached.of(file_of(Image.new("RGB", size, BLUE), "PNG"))
-    assert MOST_PIXELS * 0.95 < attached.size.area <= MOST_PIXELS
+    attached = QuestionImage.of(file_of(Image.new("RGB", size, BLUE), "PNG"))
+    assert MAX_PIXELS * 0.95 < attached.size.area <= MAX_PIXELS
     assert attached.width / attached.height == pytest.approx(size[0] / size[1], rel=0.02)
     assert max(attached.size) <= MAX_ASPECT * min(attached.size)
     for profile in PROFILES.values():
@@ -168,7 +168,7 @@ def test_large_pictures_are_made_smaller_in_their_proportions(size: tuple[int, i
 
 def test_the_same_file_gives_the_same_picture() -> None:
     data = file_of(halves(3000, 2000), "JPEG")
-    assert Attached.of(data) == Attached.of(data)
+    assert QuestionImage.of(data) == QuestionImage.of(data)
 
 
 JPEG, PNG, WEBP = file_of(halves(), "JPEG"), file_of(halves(), "PNG"), file_of(halves(), "WEBP")
@@ -187,12 +187,12 @@ def test_damaged_files_are_refused_and_nothing_else_happens(
     for at, value in changes:
         damaged[at % len(damaged)] = value
     with suppress(CorpusError):
-        assert opened(Attached.of(bytes(damaged[: max(end, 20)]))).mode == "RGB"
+        assert opened(QuestionImage.of(bytes(damaged[: max(end, 20)]))).mode == "RGB"
 
 
 def test_every_refusal_is_an_error_that_people_can_act_on() -> None:
     with pytest.raises(VragError) as refused:
-        Attached.of(b"?")
+        QuestionImage.of(b"?")
     assert str(refused.value).endswith(".")
 
 
@@ -208,25 +208,25 @@ def test_an_empty_question_is_refused(empty: str | Question) -> None:
 
 
 def test_what_no_file_can_carry_is_replaced() -> None:
-    asked = Question.of(Question("\ud800?", (Exchange("\udfff", "\ud83d"),)))
-    assert asked == Question("??", (Exchange("?", "?"),))
+    asked = Question.of(Question("\ud800?", (PreviousTurn("\udfff", "\ud83d"),)))
+    assert asked == Question("??", (PreviousTurn("?", "?"),))
 
 
 exchanges = st.builds(
-    Exchange,
+    PreviousTurn,
     st.text(max_size=30) | st.text(min_size=990, max_size=1400),
     st.none() | st.text(max_size=30) | st.text("xy \n", min_size=990, max_size=4000),
 )
 
 
 @given(st.lists(exchanges, max_size=14).map(tuple))
-def test_a_history_is_the_end_of_what_was_said_within_its_limits(history: tuple[Exchange, ...]) -> None:
+def test_a_history_is_the_end_of_what_was_said_within_its_limits(history: tuple[PreviousTurn, ...]) -> None:
     told = bounded(history)
     assert bounded(told) == told
-    assert len(told) <= MOST_EXCHANGES
+    assert len(told) <= MAX_EXCHANGES
     lengths = [(len(one.question), len(one.answer or "")) for one in told]
-    assert all(max(pair) <= MOST_CHARACTERS for pair in lengths)
-    assert sum(map(sum, lengths)) <= MOST_HISTORY
+    assert all(max(pair) <= MAX_CHARACTERS for pair in lengths)
+    assert sum(map(sum, lengths)) <= MAX_HISTORY
     said = [one for one in history if one.question.strip() or (one.answer or "").strip()]
     for short, long in zip(reversed(told), reversed(said), strict=False):
         begun = short.question.removesuffix("…").encode("utf-8", "replace").decode()
@@ -235,12 +235,12 @@ def test_a_history_is_the_end_of_what_was_said_within_its_limits(history: tuple[
 
 
 def test_of_a_long_history_the_newest_is_kept() -> None:
-    history = tuple(Exchange(f"Question {number}?", "a" * 5000) for number in range(100))
+    history = tuple(PreviousTurn(f"Question {number}?", "a" * 5000) for number in range(100))
     told = bounded(history)
     assert [one.question for one in told] == [f"Question {number}?" for number in range(93, 100)]
     assert all(one.answer and one.answer.endswith("a…") for one in told)
 
 
 def test_short_exchanges_are_bounded_by_their_number() -> None:
-    told = bounded(tuple(Exchange(f"{number}?", None) for number in range(30)))
+    told = bounded(tuple(PreviousTurn(f"{number}?", None) for number in range(30)))
     assert [one.question for one in told] == [f"{number}?" for number in range(20, 30)]

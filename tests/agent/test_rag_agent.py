@@ -13,7 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from vrag.agent.actions import Invalid
-from vrag.agent.citing import citations
+from vrag.agent.agent import Agent
+from vrag.agent.budget import Limits, Prices
+from vrag.agent.citations import citations
 from vrag.agent.events import (
     AnswerGiven,
     ImageShown,
@@ -26,22 +28,20 @@ from vrag.agent.events import (
     StopReason,
     UsageReported,
 )
-from vrag.agent.limits import Limits, Prices
-from vrag.agent.loop import Agent
-from vrag.agent.material import material
+from vrag.agent.methods.rag import Rag
 from vrag.agent.policies.chat import ChatPolicy
 from vrag.agent.policies.extractive import ExtractiveReader
 from vrag.agent.policy import Picture, Role, Text
 from vrag.agent.prompts import prompt
-from vrag.agent.question import Exchange, Question
-from vrag.agent.rag import Rag
-from vrag.agent.record import Record
-from vrag.agent.replay import differences, replay
-from vrag.agent.runs import RunStore
-from vrag.agent.trajectory import Trajectory
+from vrag.agent.question import PreviousTurn, Question
+from vrag.agent.replies.sanitize import material
+from vrag.agent.runs.event_log import EventLog
+from vrag.agent.runs.replay import differences, replay
+from vrag.agent.runs.run_store import RunStore
+from vrag.agent.runs.trajectory import Trajectory
 from vrag.chat import ChatOptions, ChatRetries, OpenAIChat
 from vrag.errors import SearchError
-from vrag.profiles import PROFILES
+from vrag.model_profiles import PROFILES
 from vrag.testing import MemorySearcher, page, passage, tiny_corpus
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from vrag.agent.environment import Environment
     from vrag.agent.events import Event
     from vrag.agent.policy import Policy
-    from vrag.agent.runs import StoredRun
+    from vrag.agent.runs.run_store import StoredRun
     from vrag.types import Hit, Item, Query
 
 ANSWER = "<think>Page two says it.</think><answer>48,200</answer>"
@@ -136,7 +136,7 @@ class TestTheOneCall:
 
     def test_searches_for_a_follow_up_word_for_word_and_is_told_what_was_before(self) -> None:
         searcher = tiny_corpus()
-        question = Question("And in January?", (Exchange("Does the ferry run in May?", "Yes"),))
+        question = Question("And in January?", (PreviousTurn("Does the ferry run in May?", "Yes"),))
         _, policy = ran(ANSWER, question=question, where=environment(searcher))
         assert [query.text for query in searcher.queries] == ["And in January?"]
         assert "Does the ferry run in May?" in policy.text(0)
@@ -246,7 +246,7 @@ class TestFaults:
 
     def test_another_action_than_an_answer_is_never_parsed(self) -> None:
         episode = Rag().begin(environment(), QUESTION)
-        episode.prepare(Record("run"))
+        episode.prepare(EventLog("run"))
         for reply in ("<search>x</search>", "<bbox>[1,2,3,4]</bbox>", "<evidence>1</evidence>"):
             assert isinstance(episode.parse(reply).action, Invalid)
 
@@ -347,7 +347,7 @@ class TestOffline:
         assert end.stop_reason is StopReason.ABSTAINED
 
     def test_it_says_what_a_follow_up_means(self) -> None:
-        question = Question("And in January?", (Exchange("Does the ferry run in May?", "Yes"),))
+        question = Question("And in January?", (PreviousTurn("Does the ferry run in May?", "Yes"),))
         events = list(Agent(self.policy(), environment(), Rag()).stream(question))
         (called,) = of(ModelCalled, events)
         assert called.reply.startswith("<think>As it follows on the question before, it means: ")

@@ -12,6 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vrag.agent.actions import Answer, Crop, Extend, Invalid, Search
+from vrag.agent.agent import Agent
+from vrag.agent.budget import Limits
 from vrag.agent.events import (
     AnswerGiven,
     CropRequested,
@@ -21,16 +23,14 @@ from vrag.agent.events import (
     StopReason,
     UsageReported,
 )
-from vrag.agent.extension import Found
-from vrag.agent.limits import Limits
-from vrag.agent.loop import Agent
+from vrag.agent.methods.react import React
+from vrag.agent.methods.vrag import VragMethod
 from vrag.agent.policies.chat import ChatPolicy
 from vrag.agent.policies.extractive import ExtractivePolicy
 from vrag.agent.prompts import prompt
-from vrag.agent.react import React
-from vrag.agent.replay import differences, replay
-from vrag.agent.runs import RunStore
-from vrag.agent.vrag import Vrag
+from vrag.agent.runs.replay import differences, replay
+from vrag.agent.runs.run_store import RunStore
+from vrag.agent.tool_plugins import ToolResult
 from vrag.chat import OpenAIChat
 from vrag.testing import tiny_corpus
 
@@ -39,9 +39,9 @@ if TYPE_CHECKING:
 
     from vrag.agent.environment import Environment
     from vrag.agent.events import Event
-    from vrag.agent.extension import Scene
     from vrag.agent.policy import Policy
-    from vrag.agent.runs import StoredRun
+    from vrag.agent.runs.run_store import StoredRun
+    from vrag.agent.tool_plugins import ToolContext
 
 SEARCH, AGAIN = VRAG.search("ferry passengers"), VRAG.search("return ticket")
 ANSWER = VRAG.answer("48,200")
@@ -52,7 +52,7 @@ BOX = "<think>Closer.</think><bbox>[0, 0, 400, 60]</bbox>"
 
 
 def ran(
-    *replies: str, where: Environment | None = None, steps: int = 10, method: React | Vrag = METHOD
+    *replies: str, where: Environment | None = None, steps: int = 10, method: React | VragMethod = METHOD
 ) -> tuple[list[Event], Watching]:
     policy = Watching(replies)
     agent = Agent(policy, where or environment(), method, Limits(steps=steps))
@@ -74,18 +74,18 @@ def told_apart(events: list[Event]) -> list[dict[str, object]]:
 class TestTheLoop:
     def test_without_boxes_is_that_of_vrag(self) -> None:
         script = (SEARCH, "no action", SEARCH, AGAIN, ANSWER)
-        ours, theirs = (ran(*script, method=method)[0] for method in (React(), Vrag()))
+        ours, theirs = (ran(*script, method=method)[0] for method in (React(), VragMethod()))
         assert told_apart(ours) == told_apart(theirs)
 
     def test_ends_as_that_of_vrag(self) -> None:
         for script in ((SEARCH,) * 3, ("<answer>Not answerable</answer>",), (SEARCH, SEARCH, "x")):
-            ours, theirs = (end_of(ran(*script, method=one, steps=3)[0]) for one in (React(), Vrag()))
+            ours, theirs = (end_of(ran(*script, method=one, steps=3)[0]) for one in (React(), VragMethod()))
             assert (ours.stop_reason, ours.text, ours.evidence) == (
                 theirs.stop_reason, theirs.text, theirs.evidence,
             )  # fmt: skip
 
     def test_has_as_many_steps_as_vrag(self) -> None:
-        assert React().steps == Vrag().steps
+        assert React().steps == VragMethod().steps
 
     def test_says_nothing_of_boxes(self) -> None:
         _, policy = ran("nonsense", SEARCH, SEARCH, SEARCH, SEARCH, SEARCH, ANSWER)
@@ -147,8 +147,8 @@ class Neighbour:
     name = "neighbour"
     usage = "Shows another page."
 
-    def run(self, text: str, scene: Scene) -> Found:
-        return Found((next(item.id for item in tiny_corpus().items if str(item.ordinal) == text),))
+    def run(self, text: str, scene: ToolContext) -> ToolResult:
+        return ToolResult((next(item.id for item in tiny_corpus().items if str(item.ordinal) == text),))
 
 
 def test_actions_of_others_may_be_taken() -> None:

@@ -6,11 +6,11 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from vrag.agent.reading import Quote, best_quote, search_query
-from vrag.agent.reading.asks import Ask, ask_of
-from vrag.agent.reading.layout import layout
-from vrag.agent.reading.question import Pointer, parse
-from vrag.agent.reading.terms import one_edit_apart, stem, tokens
+from vrag.agent.extractive import SelectedAnswer, best_quote, search_query
+from vrag.agent.extractive.answer_type import AnswerType, ask_of
+from vrag.agent.extractive.query_analysis import Pointer, parse
+from vrag.agent.extractive.text_layout import layout
+from vrag.agent.extractive.tokens import one_edit_apart, stem, tokens
 from vrag.geometry import Box, Size
 from vrag.types import Item, ItemKind, Word
 
@@ -41,7 +41,7 @@ def passage(text: str, heading: str = "") -> Item:
     )  # fmt: skip
 
 
-def quote(question: str, *items: Item) -> Quote:
+def quote(question: str, *items: Item) -> SelectedAnswer:
     found = best_quote(question, items)
     assert found is not None
     return found
@@ -329,17 +329,17 @@ def test_numbered_things_are_pointers(question: str, pointers: tuple[Pointer, ..
 @pytest.mark.parametrize(
     ("question", "ask"),
     [
-        ("What colour is the roof?", Ask.COLOR),
-        ("What is the sum of both?", Ask.COMPUTE),
-        ("How many pages contain tables?", Ask.COUNT),
-        ("How many square miles does it cover?", Ask.NUMBER),
-        ("When was it built?", Ask.DATE),
-        ("Whose letter is it?", Ask.NAME),
-        ("Which dog barks?", Ask.TEXT),
-        ("营业收入是多少？", Ask.NUMBER),
+        ("What colour is the roof?", AnswerType.COLOR),
+        ("What is the sum of both?", AnswerType.COMPUTE),
+        ("How many pages contain tables?", AnswerType.COUNT),
+        ("How many square miles does it cover?", AnswerType.NUMBER),
+        ("When was it built?", AnswerType.DATE),
+        ("Whose letter is it?", AnswerType.NAME),
+        ("Which dog barks?", AnswerType.TEXT),
+        ("营业收入是多少？", AnswerType.NUMBER),
     ],
 )
-def test_the_words_of_asking_tell_what_is_wanted(question: str, ask: Ask) -> None:
+def test_the_words_of_asking_tell_what_is_wanted(question: str, ask: AnswerType) -> None:
     assert ask_of(question) is ask
 
 

@@ -17,7 +17,7 @@ from server_harness import serving
 from vrag.agent.events import AnswerGiven, ImageShown, PassageShown, RunFailed, SearchReturned, StopReason
 from vrag.errors import CollectionError
 from vrag.search.client import SearchClient
-from vrag.search.wire import ItemInfo
+from vrag.search.schema import ItemInfo
 from vrag.testing import MemorySearcher, tiny_corpus
 
 if TYPE_CHECKING:

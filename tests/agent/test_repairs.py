@@ -13,14 +13,16 @@ from hypothesis import strategies as st
 from vimrag_runs import METHOD, SEARCH, end_of, graph_of
 
 from vrag.agent.actions import Answer, Crop, Flag, Invalid, Search, Turn, parse, render
-from vrag.agent.answer_extraction import plain_answer
-from vrag.agent.callrepair import read_call
+from vrag.agent.agent import Agent
+from vrag.agent.budget import Limits
 from vrag.agent.events import InvalidAction, ModelCalled, StopReason
-from vrag.agent.limits import Limits
-from vrag.agent.loop import Agent
-from vrag.agent.reply_text import unquoted
-from vrag.agent.tagrepair import read_tags
-from vrag.agent.toolcalls import (
+from vrag.agent.methods.vimrag import Vimrag
+from vrag.agent.methods.vrag import VragMethod
+from vrag.agent.replies.answer_extraction import plain_answer
+from vrag.agent.replies.call_repair import read_call
+from vrag.agent.replies.reply_text import unquoted
+from vrag.agent.replies.tag_repair import read_tags
+from vrag.agent.replies.tool_calls import (
     AnswerNode,
     CropNode,
     KnownNodes,
@@ -29,9 +31,7 @@ from vrag.agent.toolcalls import (
     parse_call,
     render_call,
 )
-from vrag.agent.trajectory import Trajectory
-from vrag.agent.vimrag import Vimrag
-from vrag.agent.vrag import Vrag
+from vrag.agent.runs.trajectory import Trajectory
 from vrag.testing import ScriptedPolicy
 
 KNOWN = KnownNodes(("root", "a"), ())
@@ -307,7 +307,7 @@ def test_unknown_parents_and_ids_given_twice_are_named_also_where_they_are_title
     ]
 
 
-@pytest.mark.parametrize("method", [Vrag(), Vimrag()], ids=["vrag", "vimrag"])
+@pytest.mark.parametrize("method", [VragMethod(), Vimrag()], ids=["vrag", "vimrag"])
 def test_on_the_last_step_a_readable_answer_counts_and_before_it_does_not(method: Any) -> None:  # noqa: ANN401
     agent = Agent(ScriptedPolicy(("48,200",) * 3), environment(), method, Limits(steps=2))
     events = list(agent.stream("How many?"))

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from vrag.agent.actions import Flag, Invalid, parse, render
-from vrag.agent.callrepair import read_call
-from vrag.agent.graph import Graph, NodeKind
-from vrag.agent.tagrepair import read_tags
-from vrag.agent.toolcalls import KnownNodes, Memorize, parse_call, render_call
+from vrag.agent.memory.memory_graph import Graph, NodeKind
+from vrag.agent.replies.call_repair import read_call
+from vrag.agent.replies.tag_repair import read_tags
+from vrag.agent.replies.tool_calls import KnownNodes, Memorize, parse_call, render_call
 
 if TYPE_CHECKING:
     from vrag.agent.actions import Turn

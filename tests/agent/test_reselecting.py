@@ -20,6 +20,8 @@ from agent_scripts import (
     way_name,
 )
 
+from vrag.agent.agent import Agent
+from vrag.agent.budget import Limits
 from vrag.agent.events import (
     AnswerGiven,
     GraphChanged,
@@ -29,14 +31,12 @@ from vrag.agent.events import (
     StopReason,
     UsageReported,
 )
-from vrag.agent.limits import Limits
-from vrag.agent.loop import Agent
+from vrag.agent.methods.vimrag import Vimrag
+from vrag.agent.methods.vrag import VragMethod
 from vrag.agent.policy import Delta, FinishReason, Reply, Tokens
-from vrag.agent.record import Record
-from vrag.agent.replay import differences, replay
-from vrag.agent.runs import RunStore
-from vrag.agent.vimrag import Vimrag
-from vrag.agent.vrag import Vrag
+from vrag.agent.runs.event_log import EventLog
+from vrag.agent.runs.replay import differences, replay
+from vrag.agent.runs.run_store import RunStore
 from vrag.errors import ContextTooLong, ModelError
 from vrag.testing import tiny_corpus
 
@@ -98,7 +98,7 @@ def script(way: Way) -> tuple[str, ...]:
 
 
 def agent(way: Way, policy: Asked, **limits: Any) -> Agent:  # noqa: ANN401
-    method = Vimrag(reselect=True) if isinstance(way.method, Vimrag) else Vrag(reselect=True)
+    method = Vimrag(reselect=True) if isinstance(way.method, Vimrag) else VragMethod(reselect=True)
     return Agent(policy, environment(), method, Limits(**limits))
 
 
@@ -209,7 +209,7 @@ def test_an_answer_with_a_fault_in_place_of_evidence_is_refused_and_the_first_on
 def test_an_answer_that_was_given_at_the_last_moment_is_not_given_twice() -> None:
     """The thread of a step that is cut off may have come to its end."""
     episode = Vimrag(reselect=True).begin(environment(), "?")
-    record = Record("run")
+    record = EventLog("run")
     for reply in (*script(WAYS[1]), "<evidence>1</evidence>"):
         episode.step(episode.parse(reply), record, more=True)
     assert episode.graph.answered
@@ -285,7 +285,7 @@ def test_a_reply_without_an_action_after_searching_on_is_refused_and_ends_nothin
 
 
 def told_last(way: Way, policy: Watching, steps: int) -> list[str]:
-    method = Vimrag(reselect=True) if isinstance(way.method, Vimrag) else Vrag(reselect=True)
+    method = Vimrag(reselect=True) if isinstance(way.method, Vimrag) else VragMethod(reselect=True)
     list(Agent(policy, environment(), method, Limits(steps=steps)).stream("?"))
     return [told[-1].text for told in policy.told]
 

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vrag.agent.graph import Memo
-from vrag.agent.review import Result, nearest_frames, reviewed, unreviewed
-from vrag.agent.toolcalls import Memorize, Note
+from vrag.agent.memory.memorize import Result, nearest_frames, reviewed, unreviewed
+from vrag.agent.memory.memory_graph import RememberedItem
+from vrag.agent.replies.tool_calls import Memorize, Note
 
 RESULTS = (
     Result(label="Text 1", item="t"),
@@ -29,8 +29,10 @@ def test_pictures_and_videos_are_remembered_in_place_and_texts_are_not() -> None
         RESULTS,
     )
     assert review.memory == (
-        Memo(label="Picture 1", item="p", position=1, useful=False, priority=0, region=(0, 0, 5, 5)),
-        Memo(label="Video 1", item="v", position=2, priority=2, seconds=(10.0, 12.0)),
+        RememberedItem(
+            label="Picture 1", item="p", position=1, useful=False, priority=0, region=(0, 0, 5, 5)
+        ),
+        RememberedItem(label="Video 1", item="v", position=2, priority=2, seconds=(10.0, 12.0)),
     )
     assert review.reports == ()
 
@@ -56,8 +58,10 @@ def test_times_of_a_picture_mean_nothing() -> None:
 
 def test_what_nobody_reviewed_is_all_kept_in_the_middle_and_marked() -> None:
     assert unreviewed(RESULTS) == (
-        Memo(label="Picture 1", item="p", position=1, priority=3, region=(0, 0, 5, 5), reviewed=False),
-        Memo(
+        RememberedItem(
+            label="Picture 1", item="p", position=1, priority=3, region=(0, 0, 5, 5), reviewed=False
+        ),
+        RememberedItem(
             label="Video 1",
             item="v",
             position=2,

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 import pytest
 from agent_scripts import WAYS, Way, environment, of, searches, way_name
 
+from vrag.agent.agent import Agent
+from vrag.agent.budget import Limits
 from vrag.agent.events import AnswerGiven, RunFailed, StopReason, UsageReported
-from vrag.agent.limits import Limits
-from vrag.agent.loop import Agent
+from vrag.agent.methods.vrag import VragMethod
 from vrag.agent.policy import Delta, FinishReason, Reply, Tokens
-from vrag.agent.vrag import Vrag
 from vrag.errors import SearchError, SettingsError
 from vrag.testing import MemorySearcher, ScriptedPolicy, tiny_corpus
 
@@ -158,7 +158,7 @@ class Telling:
 
 def test_a_limit_to_what_a_run_costs_needs_prices() -> None:
     with pytest.raises(SettingsError, match="VRAG_PRICE_PROMPT"):
-        Agent(ScriptedPolicy(()), environment(), Vrag(), Limits(cost=1.0))
+        Agent(ScriptedPolicy(()), environment(), VragMethod(), Limits(cost=1.0))
 
 
 @both

@@ -24,6 +24,8 @@ from agent_scripts import (
     way_name,
 )
 
+from vrag.agent.agent import Agent
+from vrag.agent.budget import Limits, Prices
 from vrag.agent.environment import Environment
 from vrag.agent.events import (
     Event,
@@ -35,18 +37,16 @@ from vrag.agent.events import (
     ThoughtDelta,
     UsageReported,
 )
-from vrag.agent.limits import Limits, Prices
-from vrag.agent.loop import Agent
-from vrag.agent.memory import MemoryOptions
+from vrag.agent.memory.energies import MemoryOptions
+from vrag.agent.methods.vimrag import Vimrag
+from vrag.agent.methods.vrag import VragMethod
 from vrag.agent.policies.extractive import ExtractivePolicy
 from vrag.agent.policies.extractive_graph import ExtractiveGraphPolicy
 from vrag.agent.policy import Delta, FinishReason, Reply, Retry, Sampled, Tokens
-from vrag.agent.replay import differences, method_of, replay
-from vrag.agent.runs import RunState, RunStore, StoredRun
-from vrag.agent.vimrag import Vimrag
-from vrag.agent.vrag import Vrag
+from vrag.agent.runs.replay import differences, method_of, replay
+from vrag.agent.runs.run_store import RunState, RunStore, StoredRun
 from vrag.errors import ContextTooLong, ModelError, RunError
-from vrag.profiles import PROFILES
+from vrag.model_profiles import PROFILES
 from vrag.testing import MemorySearcher, ScriptedPolicy, page, tiny_corpus
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ def kept(store: RunStore, agent: Agent, question: str = "How many?") -> StoredRu
 
 def record(store: RunStore, *replies: str | Exception, searcher: MemorySearcher | None = None) -> StoredRun:
     return kept(
-        store, Agent(ScriptedPolicy(replies), Environment(searcher or tiny_corpus(), PROFILE), Vrag())
+        store, Agent(ScriptedPolicy(replies), Environment(searcher or tiny_corpus(), PROFILE), VragMethod())
     )
 
 
@@ -97,7 +97,7 @@ def test_a_run_of_a_released_checkpoint_is_replayed(tmp_path: Path) -> None:
     """With its own observations, its selections and its words of the last turn."""
     profile = replace(PROFILES["unidoc-rl"], answer_now="Answer, please.")
     script = ("<search>ferry</search>", "<select>1</select>", "<answer>48,200</answer>")
-    agent = Agent(ScriptedPolicy(script), Environment(tiny_corpus(), profile), Vrag(), Limits(steps=3))
+    agent = Agent(ScriptedPolicy(script), Environment(tiny_corpus(), profile), VragMethod(), Limits(steps=3))
     run = kept(RunStore(tmp_path), agent)
     assert changed(run, tiny_corpus()) == []
 
@@ -145,14 +145,14 @@ class Rich:
 
 
 RICH = [
-    pytest.param(Vrag(reselect=True), (*SCRIPT, "<evidence>2</evidence>"), id="vrag"),
+    pytest.param(VragMethod(reselect=True), (*SCRIPT, "<evidence>2</evidence>"), id="vrag"),
     pytest.param(GRAPH, GRAPH_SCRIPT, id="vimrag"),
 ]
 
 
 @pytest.mark.parametrize(("method", "script"), RICH)
 def test_a_replay_of_either_agent_gives_the_same_events(
-    tmp_path: Path, method: Vrag | Vimrag, script: Sequence[str]
+    tmp_path: Path, method: VragMethod | Vimrag, script: Sequence[str]
 ) -> None:
     prices = Prices(prompt=2.0, completion=8.0, cached=0.5)
     limits = Limits(steps=12, seconds=600)
@@ -186,8 +186,8 @@ def test_pieces_and_failed_attempts_are_replayed_in_their_places(tmp_path: Path,
 @pytest.mark.parametrize("method", ["vrag", "vimrag"])
 def test_the_offline_policy_is_replayed_too(tmp_path: Path, method: str) -> None:
     searcher = tiny_corpus()
-    policies: dict[str, tuple[Policy, Vrag | Vimrag]] = {
-        "vrag": (ExtractivePolicy(searcher, PROFILE), Vrag()),
+    policies: dict[str, tuple[Policy, VragMethod | Vimrag]] = {
+        "vrag": (ExtractivePolicy(searcher, PROFILE), VragMethod()),
         "vimrag": (ExtractiveGraphPolicy(searcher, PROFILE, crops=True), GRAPH),
     }
     policy, how = policies[method]
@@ -269,7 +269,7 @@ def test_a_run_that_was_cancelled_or_ran_out_of_time_cannot_be_replayed(tmp_path
 
 def test_all_settings_of_a_run_are_taken_up_again(tmp_path: Path) -> None:
     methods = (
-        Vrag(instruction="Be brief.", reselect=True),
+        VragMethod(instruction="Be brief.", reselect=True),
         Vimrag(instruction="Be brief.", reselect=True, memory=MemoryOptions(tokens=700, decay=0.5)),
     )
     for method in methods:
@@ -279,7 +279,7 @@ def test_all_settings_of_a_run_are_taken_up_again(tmp_path: Path) -> None:
 
 
 def test_a_method_of_a_newer_version_is_named() -> None:
-    (started,) = of(RunStarted, Agent(ScriptedPolicy(("x",)), environment(), Vrag()).stream("?"))
+    (started,) = of(RunStarted, Agent(ScriptedPolicy(("x",)), environment(), VragMethod()).stream("?"))
     with pytest.raises(RunError, match="no agent 'later'"):
         method_of(started.settings.model_copy(update={"agent": "later"}))
 
@@ -395,14 +395,14 @@ def test_a_directory_that_cannot_be_written_is_an_error_with_a_way_out(tmp_path:
 
 def test_a_run_with_a_profile_of_ones_own_is_replayed_with_that_profile(tmp_path: Path) -> None:
     own = replace(PROFILE, name="mine", max_tokens=300)
-    run = kept(RunStore(tmp_path), Agent(ScriptedPolicy(SCRIPT), environment(profile=own), Vrag()))
+    run = kept(RunStore(tmp_path), Agent(ScriptedPolicy(SCRIPT), environment(profile=own), VragMethod()))
     assert run.started.settings.own_profile == own
     assert differences(run.events, list(replay(run, tiny_corpus()))) == []
 
 
 def test_a_run_whose_profile_is_not_known_says_how_it_can_be_replayed(tmp_path: Path) -> None:
     own = replace(PROFILE, name="mine", max_tokens=300)
-    run = kept(RunStore(tmp_path), Agent(ScriptedPolicy(SCRIPT), environment(profile=own), Vrag()))
+    run = kept(RunStore(tmp_path), Agent(ScriptedPolicy(SCRIPT), environment(profile=own), VragMethod()))
     settings = run.started.settings.model_copy(update={"own_profile": None})
     bare = replace(run, events=(run.started.model_copy(update={"settings": settings}), *run.events[1:]))
     with pytest.raises(RunError, match=r"'mine', which is not built in.*replay\(run, searcher, profile\)"):

@@ -10,11 +10,11 @@ from graph_material import graphs, picture, root, video
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vrag.agent.graph import Graph
-from vrag.agent.memory import MemoryOptions, Remembered
-from vrag.agent.sharing import Allotment, Visual, allot, fit_fresh, recall, share, spread
+from vrag.agent.memory.energies import MemoryOptions, Remembered
+from vrag.agent.memory.memory_graph import Graph
+from vrag.agent.memory.pixel_budget import Allotment, Visual, allot, fit_fresh, recall, share, spread
 from vrag.geometry import Size
-from vrag.profiles import Profile, profile_named
+from vrag.model_profiles import Profile, profile_named
 
 QWEN3 = profile_named("qwen3-vl")
 """A visual token is 32 × 32 pixels: 1,024. The least is 256 tokens, a picture at most 980, a frame 392."""

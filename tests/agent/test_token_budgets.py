@@ -19,16 +19,16 @@ import pytest
 from agent_scripts import QUESTION, answers, enlarges, memorizes, note, of, searches
 from PIL import Image
 
+from vrag.agent.agent import Agent
+from vrag.agent.budget import Limits
 from vrag.agent.environment import Environment, EnvironmentOptions
 from vrag.agent.events import AnswerGiven, CropRequested, InvalidAction, UsageReported
-from vrag.agent.limits import Limits
-from vrag.agent.loop import Agent
-from vrag.agent.memory import MemoryOptions
+from vrag.agent.memory.energies import MemoryOptions
+from vrag.agent.methods.vimrag import Vimrag
+from vrag.agent.methods.vrag import VragMethod
 from vrag.agent.policy import Picture, Reply, Text
-from vrag.agent.vimrag import Vimrag
-from vrag.agent.vrag import Vrag
 from vrag.geometry import Size
-from vrag.profiles import PROFILES
+from vrag.model_profiles import PROFILES
 from vrag.testing import MemorySearcher, clip, page
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
     from vrag.agent.events import Event
     from vrag.agent.policy import Message
-    from vrag.profiles import Profile
+    from vrag.model_profiles import Profile
 
 SEARCHES = 12
 STEPS = 26
@@ -193,7 +193,7 @@ def test_pictures_of_vrag_are_within_the_limits_of_the_profile(name: str) -> Non
             pass
 
     environment = Environment(corpus(), profile)
-    list(Agent(Watching(), environment, Vrag(), Limits(steps=STEPS)).stream(QUESTION))
+    list(Agent(Watching(), environment, VragMethod(), Limits(steps=STEPS)).stream(QUESTION))
     assert len(shown) > len(SIZES)
     for picture in shown:
         assert counted(name, [picture]) <= profile.max_tokens

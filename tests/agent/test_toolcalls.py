@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vrag.agent.actions import Flag, Invalid, Turn
-from vrag.agent.toolcalls import (
+from vrag.agent.replies.tool_calls import (
     TOOLS,
     AnswerNode,
     Call,
@@ -24,7 +24,7 @@ from vrag.agent.toolcalls import (
     parse_call,
     render_call,
 )
-from vrag.agent.toolschemas import schemas
+from vrag.agent.replies.tool_schemas import schemas
 
 PIECES = [
     "<think>", "</think>", "<tool_call>", "</tool_call>", "<TOOL_CALL >", "{", "}", "[", "]", '"', ":", ",",

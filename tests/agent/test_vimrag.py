@@ -12,11 +12,11 @@ from vimrag_runs import CROPPING, KEEP, METHOD, SEARCH, end_of, graph_of, said
 
 from vrag.agent.actions import Flag
 from vrag.agent.events import ImageShown, InvalidAction, MemoryUpdated, ModelCalled, PassageShown
-from vrag.agent.memory import MemoryOptions
+from vrag.agent.memory.energies import MemoryOptions
+from vrag.agent.methods.vimrag import Vimrag
 from vrag.agent.policy import Picture, Role, Text
 from vrag.agent.prompts import prompt
-from vrag.agent.record import Record
-from vrag.agent.vimrag import Vimrag
+from vrag.agent.runs.event_log import EventLog
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -222,7 +222,7 @@ def test_a_refused_call_changes_neither_graph_nor_memory() -> None:
 @given(st.text(max_size=40), st.lists(st.integers(-9, 9), max_size=3))
 def test_no_reply_ends_the_run(text: str, numbers: list[int]) -> None:
     """Whatever a model writes, at the beginning or over fresh results, is carried out or refused."""
-    episode, record = METHOD.begin(environment(), "?"), Record("run")
+    episode, record = METHOD.begin(environment(), "?"), EventLog("run")
     replies = (
         text,
         f"<tool_call>{text}</tool_call>",

@@ -19,17 +19,18 @@ from agent_scripts import (
 )
 from vimrag_runs import CROPPING, KEEP, METHOD, SEARCH, end_of, graph_of, said
 
-from vrag.agent import results, vimrag
+from vrag.agent.agent import Agent
+from vrag.agent.budget import Limits
 from vrag.agent.environment import Environment, EnvironmentOptions
 from vrag.agent.events import ImageShown, MemoryUpdated, ModelCalled, PassageShown, SearchReturned, StopReason
-from vrag.agent.graph import NodeKind
-from vrag.agent.limits import Limits
-from vrag.agent.loop import Agent
-from vrag.agent.memory import MemoryOptions
+from vrag.agent.memory import node_results
+from vrag.agent.memory.energies import MemoryOptions
+from vrag.agent.memory.memory_graph import NodeKind
+from vrag.agent.methods import vimrag
+from vrag.agent.methods.vimrag import Vimrag
+from vrag.agent.methods.vrag import VragMethod
 from vrag.agent.policies.extractive_graph import ExtractiveGraphPolicy
 from vrag.agent.prompts import box_words, prompt
-from vrag.agent.vimrag import Vimrag
-from vrag.agent.vrag import Vrag
 from vrag.errors import CollectionError
 from vrag.testing import MemorySearcher, ScriptedPolicy, page, passage, tiny_corpus
 
@@ -291,13 +292,13 @@ def test_the_offline_policy_does_not_go_by_the_wording_of_our_prompts(
         return run.answer, run.evidence[0].node, run.evidence[0].quote
 
     before = answered()
-    monkeypatch.setattr(results, "prompt", other)
+    monkeypatch.setattr(node_results, "prompt", other)
     monkeypatch.setattr(vimrag, "prompt", other)
     assert answered() == before
     assert before[1] == "closer"
 
 
-@pytest.mark.parametrize("method", [Vrag, Vimrag])
+@pytest.mark.parametrize("method", [VragMethod, Vimrag])
 @pytest.mark.parametrize("constant", [{"name": "x"}, {"steps": 3}])
 def test_what_a_method_is_called_and_how_long_it_takes_is_no_option(
     method: Callable[..., object], constant: dict[str, object]

@@ -21,13 +21,13 @@ from agent_scripts import (
 from vimrag_runs import CROPPING, KEEP, METHOD, SEARCH, end_of, graph_of, said
 
 from vrag.agent.events import ImageShown, InvalidAction, MemoryUpdated, SearchReturned, UsageReported
-from vrag.agent.graph import NodeKind
-from vrag.agent.memory import MemoryOptions
+from vrag.agent.memory.energies import MemoryOptions
+from vrag.agent.memory.memory_graph import NodeKind
+from vrag.agent.methods.vimrag import Vimrag
 from vrag.agent.policy import Picture, Text
-from vrag.agent.record import Record
-from vrag.agent.toolcalls import parse_call
-from vrag.agent.vimrag import Vimrag
-from vrag.profiles import PROFILES
+from vrag.agent.replies.tool_calls import parse_call
+from vrag.agent.runs.event_log import EventLog
+from vrag.model_profiles import PROFILES
 
 if TYPE_CHECKING:
     from vrag.agent.events import Event
@@ -185,7 +185,7 @@ def test_no_call_is_shown_more_than_its_budgets(memory: int, fresh: int, family:
     profile = PROFILES[family]
     method = Vimrag(memory=MemoryOptions(tokens=memory, fresh_tokens=fresh, frames=5))
     episode = method.begin(environment(film_corpus(), profile=profile), "?")
-    record = Record("run")
+    record = EventLog("run")
     for reply in (FILM, None, searches("more", "ferry passengers"), None):
         labels = episode.results.labels
         keep = memorizes(*(note(label, 3) for label in labels))

@@ -13,6 +13,8 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from vrag.agent.actions import Crop, Search, Turn, parse, render
+from vrag.agent.agent import Agent
+from vrag.agent.budget import Limits
 from vrag.agent.environment import Environment, EnvironmentOptions, encode_jpeg
 from vrag.agent.events import (
     ActionRequested,
@@ -25,17 +27,15 @@ from vrag.agent.events import (
     SearchReturned,
     StopReason,
 )
-from vrag.agent.limits import Limits
-from vrag.agent.loop import Agent
+from vrag.agent.methods.vrag import VragMethod
 from vrag.agent.policies.extractive import ExtractivePolicy
 from vrag.agent.policy import Picture, Role, Text
 from vrag.agent.prompts import box_words, prompt
-from vrag.agent.question import Exchange, Question
-from vrag.agent.record import Record
-from vrag.agent.vrag import Vrag
+from vrag.agent.question import PreviousTurn, Question
+from vrag.agent.runs.event_log import EventLog
 from vrag.errors import CollectionError
 from vrag.geometry import Box, Size, Space, View, draw_view
-from vrag.profiles import PROFILES
+from vrag.model_profiles import PROFILES
 from vrag.testing import MemorySearcher, ScriptedPolicy, page, passage, tiny_corpus
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
 SEARCH = VRAG.search("ferry passengers")
 ANSWER = VRAG.answer("48,200")
-METHOD = Vrag()
+METHOD = VragMethod()
 
 
 def agent(*replies: str | Exception, steps: int = 10, **options: int) -> Agent:
@@ -191,7 +191,7 @@ def test_every_picture_has_the_size_that_the_model_sees(size: tuple[int, int], f
     profile = PROFILES[family]
     searcher = MemorySearcher((page("a.pdf", 1, "ferry passengers", size=Size(*size)),))
     episode = METHOD.begin(Environment(searcher, profile), "?")
-    episode.step(turn(Search("ferry")), Record("run"), more=True)
+    episode.step(turn(Search("ferry")), EventLog("run"), more=True)
     (picture,) = episode.pictures
     width, height = picture.view.shown
     assert width % profile.factor == height % profile.factor == 0
@@ -293,7 +293,7 @@ def turn(action: Search | Crop) -> Turn[Search | Crop]:
 def test_no_box_that_a_model_can_write_ends_the_run(
     box: tuple[float, float, float, float], family: str
 ) -> None:
-    episode, record = METHOD.begin(Environment(tiny_corpus(), PROFILES[family]), "?"), Record("run")
+    episode, record = METHOD.begin(Environment(tiny_corpus(), PROFILES[family]), "?"), EventLog("run")
     episode.step(turn(Search("ferry passengers")), record, more=True)
     record.take()
     outcome = episode.step(parse(render(Crop(box))), record, more=True)
@@ -362,7 +362,7 @@ def test_a_damaged_picture_is_named_and_the_next_best_shown() -> None:
 
 
 def opening(own: str | None) -> str:
-    _, policy = events_of(Vrag(instruction=own), ANSWER)
+    _, policy = events_of(VragMethod(instruction=own), ANSWER)
     return policy.told[0][0].text
 
 
@@ -371,9 +371,9 @@ def test_an_instruction_has_the_question_where_it_says_so() -> None:
 
 
 def test_such_an_instruction_comes_after_what_was_asked_before() -> None:
-    question = Question("And now?", history=(Exchange("How many?", "48,200"),))
+    question = Question("And now?", history=(PreviousTurn("How many?", "48,200"),))
     watching = Watching((ANSWER,))
-    method = Vrag(instruction="Question: {question}")
+    method = VragMethod(instruction="Question: {question}")
     Agent(watching, Environment(tiny_corpus(), PROFILE), method).run(question)
     ((message,),) = watching.told
     first, last = message.parts
@@ -426,7 +426,7 @@ def test_the_instruction_can_be_the_users_own() -> None:
     assert opening(None).startswith(prompt("vrag.md", actions="", **box_words(PROFILE)))
 
 
-RESELECTING = Vrag(reselect=True)
+RESELECTING = VragMethod(reselect=True)
 
 
 def selected(*replies: str, steps: int = 10) -> tuple[AnswerGiven, Watching]:

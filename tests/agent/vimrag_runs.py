@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING
 from agent_scripts import events_of, memorizes, note, of, searches
 
 from vrag.agent.events import AnswerGiven, GraphChanged
-from vrag.agent.memory import MemoryOptions
-from vrag.agent.vimrag import Vimrag
+from vrag.agent.memory.energies import MemoryOptions
+from vrag.agent.methods.vimrag import Vimrag
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from vrag.agent.environment import Environment
     from vrag.agent.events import Event
-    from vrag.agent.graph import Graph
+    from vrag.agent.memory.memory_graph import Graph
 
 METHOD = Vimrag()
 CROPPING = Vimrag(memory=MemoryOptions(crop_nodes=True))

@@ -17,10 +17,10 @@ from hosting import PacedPolicy
 from playwright.sync_api import expect
 from server_harness import serving
 
-from vrag.agent.loop import Agent
-from vrag.assemble import Agents, Shelf, corpus_options
+from vrag.agent.agent import Agent
+from vrag.factory import Agents, CollectionRegistry, corpus_options
 from vrag.index.build import add
-from vrag.index.store import Collection
+from vrag.index.collection import Collection
 from vrag.server.app import Service
 from vrag.server.options import ServerOptions
 from vrag.settings import Settings
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from vrag.agent.evidence import BoxSides
     from vrag.agent.policy import Delta, Message, Reply
-    from vrag.server.runs.desk import Choice
+    from vrag.server.runs.agent_provider import AgentSelection
 
 KAYAK = "What is the single fare for a kayak?"
 PASSENGERS = "How many passengers travelled on the line from Orla to Saltby in 2024?"
@@ -77,7 +77,7 @@ class Answers(Agents):
     def policy(self) -> Steps:
         return Steps()
 
-    def agent(self, choice: Choice) -> Agent:
+    def agent(self, choice: AgentSelection) -> Agent:
         if choice.model != "scripted":
             return super().agent(choice)
         agent = super().agent(replace(choice, model=""))
@@ -114,7 +114,7 @@ class Desk:
 def served(place: Path, options: ServerOptions | None = None, *, port: int = 0) -> Generator[Desk]:
     """A server of one collection, and the policy whose pace the test decides."""
     settings = Settings(collection=str(place), models=("scripted",))
-    shelf = Shelf.open(settings)
+    shelf = CollectionRegistry.open(settings)
     options = options or ServerOptions(drain_seconds=2)
     answers = Answers(settings, shelf, examples=(KAYAK,), upload_bytes=options.upload_bytes)
     service = Service(answers, shelf)

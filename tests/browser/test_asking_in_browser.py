@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     import pytest
     from browsing import Desk, Opener
 
-    from vrag.agent.loop import Agent
-    from vrag.server.runs.desk import Choice
+    from vrag.agent.agent import Agent
+    from vrag.server.runs.agent_provider import AgentSelection
 
 
 def test_a_question_is_answered_on_the_page(desk: Desk, visit: Opener) -> None:
@@ -35,7 +35,7 @@ def test_what_is_not_known_about_a_model_stands_under_the_question(
     notice = "The family of <b>the model</b> is not known: crops may show the wrong place."
     known = Answers.agent
 
-    def agent(answers: Answers, choice: Choice) -> Agent:
+    def agent(answers: Answers, choice: AgentSelection) -> Agent:
         return replace(known(answers, choice), notices=(notice,))
 
     monkeypatch.setattr(Answers, "agent", agent)

@@ -11,10 +11,10 @@ from playwright.sync_api import expect
 from reported import FERRY, FOUND, GOLD, QUERY, page_image, record, records, store_with_run, subject
 from test_accessibility_in_browser import check_axe
 
-from vrag.evaluation.comparison import compare
-from vrag.evaluation.record import Outcome
+from vrag.evaluation.record import CaseOutcome
 from vrag.evaluation.report import comparison_page, report_page
-from vrag.evaluation.summary import summarise
+from vrag.evaluation.statistics.comparison import compare
+from vrag.evaluation.statistics.summary import summarise
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from browsing import Opener
     from playwright.sync_api import Page
 
-    from vrag.evaluation.record import Record
+    from vrag.evaluation.record import CaseRecord
 
 UGLY = "<img src=x onerror=alert(1)><script>alert(2)</script> \u202eevil {{1}} " + "w" * 300
 _BOXES = """() => {
@@ -36,7 +36,7 @@ _BOXES = """() => {
 }"""
 
 
-def written(place: Path, told: Sequence[Record]) -> str:
+def written(place: Path, told: Sequence[CaseRecord]) -> str:
     """The address of a report of these, with the steps of a run for the first."""
     store, run = store_with_run(place / "runs")
     first, *others = told
@@ -159,8 +159,12 @@ def test_without_a_script_the_summary_is_read(tmp_path: Path, visit: Opener) -> 
 
 
 def test_cells_of_a_comparison_are_filters(tmp_path: Path, visit: Opener) -> None:
-    a = [record("c1"), record("c2"), record("c3", Outcome.WRONG, answer="no")]
-    b = [record("c1"), record("c2", Outcome.WRONG, answer="no"), record("c3", Outcome.WRONG, answer="none")]
+    a = [record("c1"), record("c2"), record("c3", CaseOutcome.WRONG, answer="no")]
+    b = [
+        record("c1"),
+        record("c2", CaseOutcome.WRONG, answer="no"),
+        record("c3", CaseOutcome.WRONG, answer="none"),
+    ]
     made = compare(a, b, names=(UGLY, "two"), resamples=50).as_dict()
     html = comparison_page(made, a, b, page_image=page_image).html
     page = visit(_at(tmp_path, html), viewport=NARROW).page

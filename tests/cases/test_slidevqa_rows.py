@@ -10,7 +10,7 @@ import pytest
 from published_rows import SLIDEVQA, read
 
 from vrag.cases import open_cases
-from vrag.cases.rows import read_rows
+from vrag.cases.row_files import read_rows
 from vrag.errors import CaseError
 from vrag.types import Case
 

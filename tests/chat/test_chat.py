@@ -26,8 +26,8 @@ from vrag.chat import (
     ThinkingSwitch,
     ToolCall,
 )
-from vrag.chat.draft import Draft
-from vrag.chat.gate import Gate
+from vrag.chat.concurrency_limit import ConcurrencyLimit
+from vrag.chat.reply_builder import ReplyBuilder
 from vrag.chat.request import request_body
 from vrag.errors import ModelError
 
@@ -56,7 +56,7 @@ def test_thoughts_are_found_in_the_field_of_each_server(field: str) -> None:
 
 def test_a_server_that_sends_a_thought_under_both_names_is_heard_once() -> None:
     chunk = {"choices": [{"delta": {"reasoning": "hm", "reasoning_content": "hm"}, "finish_reason": "stop"}]}
-    draft = Draft(100)
+    draft = ReplyBuilder(100)
     assert draft.take(json.dumps(chunk).encode()) == [ChatDelta("hm", thought=True)]
 
 
@@ -376,7 +376,7 @@ def test_a_server_killed_in_mid_reply_is_a_model_error() -> None:
 
 def test_a_gate_hands_places_on_in_order() -> None:
     async def order() -> list[int]:
-        gate, entered = Gate(1), list[int]()
+        gate, entered = ConcurrencyLimit(1), list[int]()
 
         async def enter(number: int) -> None:
             async with gate.place():
@@ -391,7 +391,7 @@ def test_a_gate_hands_places_on_in_order() -> None:
 
 def test_a_gate_loses_no_place_to_one_who_leaves_as_it_is_handed_over() -> None:
     async def leave_late() -> None:
-        gate = Gate(1)
+        gate = ConcurrencyLimit(1)
 
         async def enter() -> None:
             async with gate.place():

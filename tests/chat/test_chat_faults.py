@@ -22,8 +22,8 @@ from vrag.chat import (
     ChatTimeouts,
     OpenAIChat,
 )
-from vrag.chat.faults import Complaint, failure_of, seconds_asked
-from vrag.doctor import Status
+from vrag.chat.errors import ServerComplaint, failure_of, seconds_asked
+from vrag.doctor import CheckStatus
 from vrag.doctor.endpoint import check_address
 from vrag.errors import ContextTooLong, ModelError, ServerError, SettingsError
 from vrag.search.connection import Connection
@@ -346,7 +346,7 @@ def test_a_conversation_that_does_not_fit_is_told_apart(message: str) -> None:
     ],
 )
 def test_the_words_of_other_servers_for_it_are_known(message: str) -> None:
-    failure = failure_of(Complaint(400, message), "http://x/v1")
+    failure = failure_of(ServerComplaint(400, message), "http://x/v1")
     assert isinstance(failure, ContextTooLong)
     assert "longer than the model" in failure.message
 
@@ -361,7 +361,7 @@ def test_the_words_of_other_servers_for_it_are_known(message: str) -> None:
     ],
 )
 def test_too_many_pictures_are_told_apart_with_what_to_do(message: str) -> None:
-    failure = failure_of(Complaint(400, message), "http://x/v1")
+    failure = failure_of(ServerComplaint(400, message), "http://x/v1")
     assert isinstance(failure, ContextTooLong)
     assert "so many pictures" in failure.message
 
@@ -376,7 +376,7 @@ def test_too_many_pictures_are_told_apart_with_what_to_do(message: str) -> None:
     ],
 )
 def test_other_complaints_are_no_matter_of_length(message: str) -> None:
-    assert not isinstance(failure_of(Complaint(400, message), "http://x/v1"), ContextTooLong)
+    assert not isinstance(failure_of(ServerComplaint(400, message), "http://x/v1"), ContextTooLong)
 
 
 @pytest.mark.parametrize(
@@ -476,7 +476,7 @@ def test_a_reply_that_does_not_end_is_cut_off(thought: bool) -> None:
 
 
 def test_a_line_that_does_not_end_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("vrag.chat.call._LINE_BYTES", 10_000)
+    monkeypatch.setattr("vrag.chat.completion._LINE_BYTES", 10_000)
     with ChatServer([Raw((b"data: " + b"x" * 9_000, b"y" * 9_000))]) as server:
         assert "10,000 bytes" in error_of(client(server)).message
 
@@ -544,6 +544,6 @@ def test_the_same_is_said_of_a_search_server_and_by_the_doctor(plain: str) -> No
         connection.ask("GET", "/search", 100)
     assert f"write {plain.removesuffix('/v1').replace('https:', 'http:')}" in told.value.hint
     check = check_address(plain, 5)
-    assert check.status is Status.FAILED
+    assert check.status is CheckStatus.FAILED
     assert f"write {plain.replace('https:', 'http:')}" in check.hint
-    assert check_address(plain.replace("https:", "http:"), 5).status is Status.OK
+    assert check_address(plain.replace("https:", "http:"), 5).status is CheckStatus.OK

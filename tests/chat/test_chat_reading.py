@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from vrag.chat import (
     ToolCall,
 )
-from vrag.chat.draft import Draft, MalformedChunk, ReplyTooLong, StreamedError
-from vrag.chat.events import EventReader, LineTooLong
-from vrag.chat.faults import Complaint, Passing, failure_of
+from vrag.chat.errors import RetryableError, ServerComplaint, failure_of
+from vrag.chat.reply_builder import MalformedChunk, ReplyBuilder, ReplyTooLong, StreamedError
+from vrag.chat.sse import EventReader, LineTooLong
 
 KEY = "sk-a-key-that-must-not-be-seen"
 
@@ -70,7 +70,7 @@ chunks: st.SearchStrategy[Any] = st.fixed_dictionaries(
 
 @given(st.lists(chunks | json_values, max_size=5))
 def test_any_json_becomes_a_reply_of_the_right_types(sent: list[Any]) -> None:
-    draft, told = Draft(10_000), ""
+    draft, told = ReplyBuilder(10_000), ""
     for chunk in sent:
         try:
             told += "".join(
@@ -91,7 +91,7 @@ def test_any_json_becomes_a_reply_of_the_right_types(sent: list[Any]) -> None:
 @given(st.binary(max_size=60))
 def test_any_bytes_are_an_object_or_malformed(data: bytes) -> None:
     with suppress(MalformedChunk, StreamedError, ReplyTooLong):
-        Draft(100).take(data)
+        ReplyBuilder(100).take(data)
 
 
 @pytest.mark.parametrize(
@@ -99,17 +99,17 @@ def test_any_bytes_are_an_object_or_malformed(data: bytes) -> None:
 )
 def test_json_that_is_made_to_break_readers_does_not_break_this_one(data: bytes) -> None:
     with suppress(MalformedChunk):
-        Draft(100).take(data)
+        ReplyBuilder(100).take(data)
 
 
 def test_half_a_surrogate_pair_becomes_text_that_can_be_written_down() -> None:
-    draft = Draft(100)
+    draft = ReplyBuilder(100)
     draft.take(rb'{"choices": [{"delta": {"content": "a\ud83d", "reasoning": "\ude00\u00e9"}}]}')
     assert (draft.reply().text, draft.reply().thought) == ("a?", "?é")
 
 
 def test_ids_of_which_one_is_none_are_given_up_as_a_whole() -> None:
-    draft = Draft(100)
+    draft = ReplyBuilder(100)
     for ids in ([1, 2], [3, "4"], [5]):
         draft.take(json.dumps({"choices": [{"delta": {"content": "a"}, "token_ids": ids}]}).encode())
     assert draft.reply().ids == ()
@@ -117,7 +117,7 @@ def test_ids_of_which_one_is_none_are_given_up_as_a_whole() -> None:
 
 def test_log_probabilities_that_do_not_match_the_ids_are_given_up() -> None:
     choice = {"delta": {"content": "a"}, "token_ids": [1, 2], "logprobs": {"content": [{"logprob": -1.0}]}}
-    draft = Draft(100)
+    draft = ReplyBuilder(100)
     draft.take(json.dumps({"choices": [choice]}).encode())
     assert (draft.reply().ids, draft.reply().logprobs) == ((1, 2), ())
 
@@ -128,7 +128,7 @@ def test_tool_calls_are_put_together_from_pieces_numbered_or_not() -> None:
         {"function": {"arguments": " 1}"}},
         {"id": "b", "function": {"name": "crop", "arguments": {"box": [1]}}},
     ]
-    draft = Draft(1000)
+    draft = ReplyBuilder(1000)
     for piece in pieces:
         draft.take(json.dumps({"choices": [{"delta": {"tool_calls": [piece]}}]}).encode())
     assert draft.reply().tool_calls == (
@@ -140,7 +140,7 @@ def test_tool_calls_are_put_together_from_pieces_numbered_or_not() -> None:
 def test_tool_calls_without_end_are_cut_off() -> None:
     pieces = [{"index": index, "function": {"name": "f"}} for index in range(1000)]
     with pytest.raises(ReplyTooLong):
-        Draft(10_000).take(json.dumps({"choices": [{"delta": {"tool_calls": pieces}}]}).encode())
+        ReplyBuilder(10_000).take(json.dumps({"choices": [{"delta": {"tool_calls": pieces}}]}).encode())
 
 
 @given(
@@ -176,8 +176,8 @@ def test_a_long_line_is_refused_however_it_comes() -> None:
 
 @given(st.binary(max_size=200), st.integers(0, 999))
 def test_any_answer_is_an_error_with_a_printable_message(body: bytes, status: int) -> None:
-    failure = failure_of(Complaint.of(status, body, KEY), "the server")
-    message = str(failure.error if isinstance(failure, Passing) else failure)
+    failure = failure_of(ServerComplaint.of(status, body, KEY), "the server")
+    message = str(failure.error if isinstance(failure, RetryableError) else failure)
     assert message.isprintable()
     assert len(message) < 900
 
@@ -194,4 +194,4 @@ def test_any_answer_is_an_error_with_a_printable_message(body: bytes, status: in
 )
 def test_errors_are_read_in_the_shape_of_each_server(body: object, said: str) -> None:
     data = body.encode() if isinstance(body, str) else json.dumps(body).encode()
-    assert Complaint.of(400, data, None).message == said
+    assert ServerComplaint.of(400, data, None).message == said

@@ -16,7 +16,7 @@ ANSWER = "<think>Seen.</think><answer>48,200</answer>"
 def lay_out(folder: Path, references: Sequence[str]) -> Path:
     """Makes `notes`, a collection, and `questions.json`, one question for each reference; the folder."""
     from vrag.index.build import add
-    from vrag.index.store import Collection
+    from vrag.index.collection import Collection
 
     (folder / "note.md").write_text("The ferry carried 48,200 passengers in 2024.\n")
     add(Collection.create(folder / "notes"), [folder / "note.md"])

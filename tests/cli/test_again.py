@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from vrag.cli.again import again
+from vrag.cli.terminal.hints import again
 from vrag.settings import Settings, load_settings
 
 

@@ -10,12 +10,12 @@ from PIL import Image
 from reported import record, store_with_run, subject
 from typer.testing import CliRunner
 
-from vrag.assemble import open_for_adding, open_workbench
-from vrag.cli.evaluate import app
+from vrag.cli.eval.commands import app
 from vrag.errors import CaseError, RunError
-from vrag.evaluation.preparing import Part
-from vrag.evaluation.record import Outcome, Place
-from vrag.evaluation.running import Conditions, write_evaluation
+from vrag.evaluation.prepare import PreparedPart
+from vrag.evaluation.record import CaseOutcome, EvidencePlace
+from vrag.evaluation.result_store import Conditions, write_evaluation
+from vrag.factory import open_for_adding, open_workbench
 from vrag.index.build import add
 from vrag.settings import load_settings
 
@@ -24,17 +24,17 @@ if TYPE_CHECKING:
 
     from typer.testing import Result
 
-    from vrag.evaluation.record import Record
+    from vrag.evaluation.record import CaseRecord
 
 
 def invoked(*words: object) -> Result:
     return CliRunner().invoke(app, list(map(str, words)))
 
 
-def evaluation(folder: Path, records: list[Record], **given: Any) -> Path:  # noqa: ANN401
+def evaluation(folder: Path, records: list[CaseRecord], **given: Any) -> Path:  # noqa: ANN401
     parts = tuple(
-        Part(name=name, title=name.title(), licence="CC0", source="/", split=None, cases=1, documents=1,
-             measures=("slidevqa/f1", "cited_f1", "recall@1"), notes=(f"{name} was mended.",))
+        PreparedPart(name=name, title=name.title(), licence="CC0", source="/", split=None, cases=1,
+             documents=1, measures=("slidevqa/f1", "cited_f1", "recall@1"), notes=(f"{name} was mended.",))
         for name in dict.fromkeys(one.subject.benchmark for one in records)
     )  # fmt: skip
     usual: dict[str, Any] = {
@@ -48,15 +48,18 @@ def evaluation(folder: Path, records: list[Record], **given: Any) -> Path:  # no
     return folder
 
 
-def asked(uid: str, outcome: Outcome, **measures: float) -> Record:
+def asked(uid: str, outcome: CaseOutcome, **measures: float) -> CaseRecord:
     name = uid.partition("-")[0]
     about = subject(uid, benchmark=name, query_type="Single-Hop")
     return record(uid, outcome, subject=about, measures=measures, evidence=())
 
 
-SLIDES = [asked("slidevqa-1", Outcome.RIGHT, **{"slidevqa/f1": 1.0}), asked("slidevqa-2", Outcome.WRONG)]
-DECKS = [asked("vidoseek-1", Outcome.RIGHT), asked("vidoseek-2", Outcome.RIGHT)]
-PAGES = [asked("mmlongbench-1", Outcome.WRONG)]
+SLIDES = [
+    asked("slidevqa-1", CaseOutcome.RIGHT, **{"slidevqa/f1": 1.0}),
+    asked("slidevqa-2", CaseOutcome.WRONG),
+]
+DECKS = [asked("vidoseek-1", CaseOutcome.RIGHT), asked("vidoseek-2", CaseOutcome.RIGHT)]
+PAGES = [asked("mmlongbench-1", CaseOutcome.WRONG)]
 
 
 def test_a_report_of_several_benchmarks(tmp_path: Path) -> None:
@@ -173,9 +176,9 @@ def test_a_comparison_shows_gold_pages_that_no_run_looked_at_and_links_to_runs(t
     opened, options, model = open_for_adding(settings)
     add(opened, [slide], options, embedder=model)
     version = open_workbench(settings.settings).searcher.version
-    gold = (Place(document=slide.name, page=1, box=None),)
+    gold = (EvidencePlace(document=slide.name, page=1, box=None),)
     about = subject("slides-1", gold=gold, document=slide.name)
-    unseen = [record("slides-1", Outcome.WRONG, subject=about, evidence=())]
+    unseen = [record("slides-1", CaseOutcome.WRONG, subject=about, evidence=())]
     given: dict[str, Any] = {"places": (str(collection),), "made_with": {"collection": version}}
     one, other = (evaluation(tmp_path / name, unseen, **given) for name in ("one", "other"))
     (other / "runs").mkdir()
@@ -191,7 +194,8 @@ def test_a_comparison_shows_gold_pages_that_no_run_looked_at_and_links_to_runs(t
 def test_what_its_authors_report_of_answers_and_evidence_is_compared(tmp_path: Path) -> None:
     told = {"slidevqa/f1": 1.0, "cited_f1": 0.5, "cited_em": 0.0, "recall@1": 1.0}
     one, other = (
-        evaluation(tmp_path / name, [asked("slidevqa-1", Outcome.RIGHT, **told)]) for name in ("one", "other")
+        evaluation(tmp_path / name, [asked("slidevqa-1", CaseOutcome.RIGHT, **told)])
+        for name in ("one", "other")
     )
     found = json.loads(invoked("compare", one, other, "--json").stdout)
     assert list(found["measures"]) == ["accuracy", "slidevqa/f1", "cited_f1"]
@@ -200,7 +204,7 @@ def test_what_its_authors_report_of_answers_and_evidence_is_compared(tmp_path: P
 def test_a_small_p_is_never_0(tmp_path: Path) -> None:
     one, other = (
         evaluation(tmp_path / outcome, [asked(f"slidevqa-{at}", outcome) for at in range(20)])
-        for outcome in (Outcome.WRONG, Outcome.RIGHT)
+        for outcome in (CaseOutcome.WRONG, CaseOutcome.RIGHT)
     )
     done = invoked("compare", one, other)
     assert "< 0.001" in done.stdout

@@ -13,8 +13,8 @@ import pytest
 
 from vrag.cli.demo import samples_place
 from vrag.corpus.options import CorpusOptions
-from vrag.index.header import FILE_NAME
-from vrag.index.store import Collection
+from vrag.index.collection import Collection
+from vrag.index.collection_json import FILE_NAME
 
 
 @pytest.fixture

@@ -10,9 +10,9 @@ import pytest
 from typer.testing import CliRunner
 
 from vrag.cases import ParquetOptions, read_cases, write_cases, write_parquet
-from vrag.cli.data import app
+from vrag.cli.data.commands import app
 from vrag.errors import CaseError, RunError
-from vrag.rollouts.campaign import read_entries, stored_rollouts
+from vrag.rollouts.rollout_store import read_entries, stored_rollouts
 from vrag.synthesis import SynthesisOptions, synthesize, write
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 def desk(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A corpus of emblems, indexed."""
     from vrag.index.build import add
-    from vrag.index.store import Collection
+    from vrag.index.collection import Collection
 
     folder = tmp_path_factory.mktemp("desk")
     templates = ("emblem", "emblem_pair")

@@ -14,9 +14,9 @@ from ferry_desk import ANSWER, SEARCH, lay_out
 from typer.testing import CliRunner
 
 from vrag.chat import OpenAIChat
-from vrag.cli.evaluate import app
+from vrag.cli.eval.commands import app
 from vrag.errors import CaseError, RunError, SettingsError
-from vrag.rollouts.campaign import read_entries
+from vrag.rollouts.rollout_store import read_entries
 
 if TYPE_CHECKING:
     from typer.testing import Result

@@ -10,18 +10,18 @@ import pytest
 from PIL import Image
 from typer.testing import CliRunner
 
-from vrag.agent.question import Exchange
-from vrag.agent.runs import RunStore
+from vrag.agent.question import PreviousTurn
+from vrag.agent.runs.run_store import RunStore
 from vrag.cli import app
 from vrag.errors import RunError
-from vrag.index.store import Collection
+from vrag.index.collection import Collection
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from typer.testing import Result
 
-    from vrag.agent.runs import StoredRun
+    from vrag.agent.runs.run_store import StoredRun
 
 FERRY = "# The Lantern Ferry\n\nThe ferry carried 48,200 passengers in 2024.\n\nIt carried 45,100 in 2023.\n"
 TRAIN = "# The Lantern Train\n\nThe train carried 99,000 passengers in 2023.\n"
@@ -72,8 +72,8 @@ def test_a_question_follows_on_the_last_one(home: Path) -> None:
     started = stored(home, third["run"]).started
     assert started.session == first["run"]
     assert started.history == (
-        Exchange(FIRST, first["answer"]),
-        Exchange("And in 2023?", second["answer"]),
+        PreviousTurn(FIRST, first["answer"]),
+        PreviousTurn("And in 2023?", second["answer"]),
     )
 
 

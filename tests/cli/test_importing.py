@@ -12,9 +12,9 @@ from old_indexes import draw, embed, write_faiss, write_node
 from typer.testing import CliRunner
 
 from vrag.cli import app
-from vrag.embed.base import VectorKind
+from vrag.embed.embedder import VectorKind
 from vrag.errors import CollectionError, FingerprintMismatch, VragError
-from vrag.index.store import Collection
+from vrag.index.collection import Collection
 from vrag.testing import HashEmbedder
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ def settings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[str]:
         opened.append(spec)
         return SINGLE
 
-    monkeypatch.setattr("vrag.assemble.load_embedder", load)
+    monkeypatch.setattr("vrag.factory.load_embedder", load)
     return opened
 
 

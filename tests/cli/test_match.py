@@ -101,7 +101,7 @@ def test_an_item_is_matched_by_the_model_of_its_collection_alone(
 ) -> None:
     from vrag.embed.registry import open_embedder
     from vrag.index.build import add
-    from vrag.index.store import Collection
+    from vrag.index.collection import Collection
 
     embedder = open_embedder(f"sentence:{model}", device="cpu")
     options = CorpusOptions(ocr=False, workers=1)
@@ -137,6 +137,6 @@ def test_an_embedder_of_one_vector_is_refused(page: Path, monkeypatch: pytest.Mo
     def opened(*_: object, **__: object) -> HashEmbedder:
         return HashEmbedder()
 
-    monkeypatch.setattr("vrag.assemble.load_embedder", opened)
+    monkeypatch.setattr("vrag.factory.load_embedder", opened)
     with pytest.raises(EmbedError, match="cannot say where"):
         run(page, "red", "--embedder", "hash")

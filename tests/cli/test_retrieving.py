@@ -12,10 +12,10 @@ import pytest
 from corpus.pdf_files import PdfPage, pdf_bytes, text_at
 from typer.testing import CliRunner
 
-from vrag.cli.evaluate import app
-from vrag.cli.retrieving import By
+from vrag.cli.eval.commands import app
+from vrag.cli.eval.retrieval import By
 from vrag.errors import CaseError, CorpusError, EmbedError
-from vrag.evaluation.groups import GROUPS
+from vrag.evaluation.statistics.groups import GROUPS
 
 if TYPE_CHECKING:
     from typer.testing import Result

@@ -17,8 +17,8 @@ from chat_server import Asked, ChatServer, Hang, Refuse, Reply, Say
 from ferry_desk import ANSWER, SEARCH, lay_out
 from typer.testing import CliRunner
 
-from vrag.cli.rolling import rollout
-from vrag.rollouts.campaign import read_entries
+from vrag.cli.train.rollout import rollout
+from vrag.rollouts.rollout_store import read_entries
 
 if TYPE_CHECKING:
     from typer.testing import Result

@@ -9,8 +9,8 @@ from typing import NoReturn
 
 import pytest
 
-from vrag.cli import saving
-from vrag.cli.saving import write_file
+from vrag.cli.terminal import output
+from vrag.cli.terminal.output import write_file
 from vrag.errors import RunError
 
 
@@ -51,12 +51,12 @@ def test_what_breaks_off_leaves_the_old_file_and_no_part(
 
 @pytest.mark.parametrize("name", ["report.html", "[or]*.html"])
 def test_what_a_kill_left_is_taken_away_and_nothing_else(name: str, tmp_path: Path) -> None:
-    killed = f".{name}.0123abcd{saving.UNFINISHED}"
-    others = {f".{name}.20261122", f".other.html.0123abcd{saving.UNFINISHED}", f"{name}.part"}
-    young = f".{name}.89abcdef{saving.UNFINISHED}"
+    killed = f".{name}.0123abcd{output.UNFINISHED}"
+    others = {f".{name}.20261122", f".other.html.0123abcd{output.UNFINISHED}", f"{name}.part"}
+    young = f".{name}.89abcdef{output.UNFINISHED}"
     for rest in (killed, young, *others):
         (tmp_path / rest).write_bytes(b"half")
-    before = time.time() - 2 * saving.REST_SECONDS
+    before = time.time() - 2 * output.REST_SECONDS
     for rest in (killed, *others):
         os.utime(tmp_path / rest, (before, before))
     write_file(str(tmp_path / name), b"whole")

@@ -187,7 +187,7 @@ def test_a_missing_collection_is_said_so(tmp_path: Path) -> None:
 
 
 def test_the_page_names_every_route_and_field() -> None:
-    from vrag.search.wire import SearchRequest
+    from vrag.search.schema import SearchRequest
     from vrag.server.app import create_app
     from vrag.testing import tiny_corpus
 

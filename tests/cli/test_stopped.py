@@ -16,7 +16,7 @@ import pytest
 from chat_server import ChatServer, Hang
 from typer.testing import CliRunner
 
-from vrag.agent.runs import RunStore
+from vrag.agent.runs.run_store import RunStore
 from vrag.cli import app
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ def test_so_does_ctrl_c_before_the_question_is_asked(monkeypatch: pytest.MonkeyP
     def pressed(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("vrag.cli.ask.open_for_asking", pressed)
+    monkeypatch.setattr("vrag.cli.ask.ask.open_for_asking", pressed)
     done = CliRunner().invoke(app, ["ask", QUESTION, "--json"])
     assert done.exit_code == 130
     assert json.loads(done.stdout).keys() == {"failure", "hint"}
@@ -126,7 +126,7 @@ def test_a_run_that_ended_with_its_process_is_called_interrupted_everywhere(
     assert "Interrupted" in (desk / "told.html").read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize("module", ["typer", "vrag.cli.ask", "vrag.settings", "vrag.cli.program"])
+@pytest.mark.parametrize("module", ["typer", "vrag.cli.ask.ask", "vrag.settings", "vrag.cli.root"])
 def test_ctrl_c_while_the_program_loads_ends_it_quietly(module: str) -> None:
     code = (
         "import sys\n"
@@ -142,7 +142,7 @@ def test_ctrl_c_while_the_program_loads_ends_it_quietly(module: str) -> None:
 
 
 def test_loading_all_commands_loads_no_models_and_no_index_engine() -> None:
-    code = "import vrag.cli.program, sys; print(' '.join(sys.modules))"
+    code = "import vrag.cli.root, sys; print(' '.join(sys.modules))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     heavy = {"torch", "transformers", "lancedb", "pyarrow", "onnxruntime", "cv2", "fastapi"}
     assert not heavy.intersection(done.stdout.split())

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from rich.console import Console
 
+from vrag.agent.budget import Limits
 from vrag.agent.events import (
     AnswerGiven,
     GraphChanged,
@@ -26,15 +27,14 @@ from vrag.agent.events import (
     ThoughtGiven,
     UsageReported,
 )
-from vrag.agent.graph import Graph, Node, NodeKind
-from vrag.agent.limits import Limits
+from vrag.agent.memory.memory_graph import Graph, Node, NodeKind
 from vrag.agent.policy import FinishReason
-from vrag.agent.runs import RunState, RunStore, StoredRun
-from vrag.assemble import open_agent
-from vrag.cli import display
-from vrag.cli.display import model_writes
-from vrag.cli.graph_tree import graph_tree
-from vrag.cli.telling import Teller, as_json, tell_end
+from vrag.agent.runs.run_store import RunState, RunStore, StoredRun
+from vrag.cli.ask.graph_tree import graph_tree
+from vrag.cli.ask.run_printer import RunPrinter, as_json, tell_end
+from vrag.cli.terminal import console as display
+from vrag.cli.terminal.console import model_writes
+from vrag.factory import open_agent
 from vrag.settings import load_settings
 from vrag.testing import tiny_corpus
 
@@ -74,7 +74,7 @@ def used() -> UsageReported:
 
 
 def told(capsys: pytest.CaptureFixture[str], *events: Event) -> str:
-    teller = Teller()
+    teller = RunPrinter()
     for event in events:
         teller.tell(event)
     return capsys.readouterr().out

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from typer.testing import CliRunner
 
-from vrag.cli.program import app
+from vrag.cli.root import app
 from vrag.errors import SettingsError, TrainingError, VragError
 from vrag.reward.judges.rules import RulesJudge
 

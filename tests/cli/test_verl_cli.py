@@ -17,12 +17,12 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from vrag.cli.verl import check_gpus, doctor, run_to_its_end, verl
+from vrag.cli.train.verl import check_gpus, doctor, run_to_its_end, verl
 from vrag.doctor import Check
 from vrag.doctor import verl as on_verl
 from vrag.doctor.verl_dry_run import DryRun, dry_run
 from vrag.errors import MissingExtra, SettingsError, TrainingError
-from vrag.rl.trainers.verl import needs
+from vrag.rl.trainers.verl import preflight
 from vrag.rl.trainers.verl.launch import prepare_launch
 
 SCRIPT = Path(__file__).parents[2] / "train_grpo_qwen2_5_vl_7b.sh"
@@ -100,7 +100,7 @@ except KeyboardInterrupt:
     time.sleep(0.6)  # longer than `subprocess.run` would wait before it kills
     print("ended", flush=True)
 """
-OUTER = "import sys; from vrag.cli.verl import run_to_its_end; sys.exit(run_to_its_end(sys.argv[1:]))"
+OUTER = "import sys; from vrag.cli.train.verl import run_to_its_end; sys.exit(run_to_its_end(sys.argv[1:]))"
 
 
 def test_ctrl_c_leaves_verl_the_time_to_end() -> None:
@@ -132,7 +132,7 @@ def test_with_verl_data_is_looked_at_first(
     done = CliRunner().invoke(APP, ["verl"])
     assert isinstance(done.exception, TrainingError)
     assert "vLLM" in str(done.exception)
-    monkeypatch.setattr(needs, "engine", lambda: "vllm")
+    monkeypatch.setattr(preflight, "engine", lambda: "vllm")
     done = CliRunner().invoke(APP, ["verl", "--data", str(tmp_path / "none.parquet")])
     assert "vrag data convert" in str(done.exception)
     poor = tmp_path / "poor.parquet"
@@ -165,14 +165,14 @@ def test_the_doctor_says_what_to_install(data: Path, monkeypatch: pytest.MonkeyP
 
 
 def test_versions_are_compared_with_the_lock_file(monkeypatch: pytest.MonkeyPatch) -> None:
-    versions = {**needs.PINS, "torch": "2.11.0+cu130", "transformers": "5.10.4", "ray": ""}
+    versions = {**preflight.PINS, "torch": "2.11.0+cu130", "transformers": "5.10.4", "ray": ""}
 
     def version(name: str) -> str:
         if not versions.get(name):
             raise PackageNotFoundError(name)
         return versions[name]
 
-    monkeypatch.setattr(needs, "version", version)
+    monkeypatch.setattr(preflight, "version", version)
     checks = checks_of()
     assert [checks[name]["status"] for name in ("vllm", "torch", "transformers", "ray")] == [
         "ok",
@@ -204,7 +204,7 @@ def test_another_engine_takes_the_place_of_vllm(monkeypatch: pytest.MonkeyPatch)
             return "0.5.12"
         raise PackageNotFoundError(name)
 
-    monkeypatch.setattr(needs, "version", version)
+    monkeypatch.setattr(preflight, "version", version)
     checks = checks_of()
     assert (checks["vllm"]["status"], checks["torch"]["status"]) == ("skipped", "failed")
     assert checks["vllm"]["message"] == "Not installed: sglang serves the rollouts."

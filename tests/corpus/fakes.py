@@ -8,13 +8,13 @@ import os
 import time
 from typing import TYPE_CHECKING, Self
 
-from vrag.corpus.pictures import store_png
+from vrag.corpus.image_store import store_png
 from vrag.errors import CorpusError
 from vrag.geometry import Size
 from vrag.types import Item, ItemKind, item_id
 
 if TYPE_CHECKING:
-    from vrag.corpus.base import Desk, Source
+    from vrag.corpus.converter import ConversionContext, SourceFile
 
 
 class ScriptedFile:
@@ -26,9 +26,9 @@ class ScriptedFile:
     The words `crash!` and `hang!` do so on opening.
     """
 
-    def __init__(self, source: Source, desk: Desk) -> None:
+    def __init__(self, source: SourceFile, context: ConversionContext) -> None:
         self._source = source
-        self._desk = desk
+        self._context = context
         self._words = source.path.read_text().split()
         self.count = len(self._words)
         for word in self._words:
@@ -42,7 +42,7 @@ class ScriptedFile:
         if word == "picture":
             from PIL import Image
 
-            image = store_png(Image.new("RGB", (9, 9)), self._desk, self._source, ordinal)
+            image = store_png(Image.new("RGB", (9, 9)), self._context, self._source, ordinal)
         return Item(
             id=item_id(self._source.document, ordinal),
             document=self._source.document,

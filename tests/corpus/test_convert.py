@@ -13,22 +13,22 @@ import pytest
 
 from corpus.fakes import ScriptedFile
 from corpus.pdf_files import PdfPage, pdf_bytes, text_at
-from vrag.corpus.convert import Converted, Counted, Failed, Finished, convert_all
-from vrag.corpus.manifest import read_source
+from vrag.corpus.convert import Converted, Failed, Finished, ItemCount, convert_all
+from vrag.corpus.discover import read_source
 from vrag.corpus.options import CorpusOptions
 from vrag.errors import CollectionError, VragError
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
-    from vrag.corpus.base import Conversion, Source
+    from vrag.corpus.converter import Conversion, SourceFile
 
 SCRIPTED = {".script": ScriptedFile}
 linux = pytest.mark.skipif(not Path("/proc").is_dir(), reason="looks at processes through /proc")
 
 
-def scripts(tmp_path: Path, *contents: str) -> list[Source]:
-    sources: list[Source] = []
+def scripts(tmp_path: Path, *contents: str) -> list[SourceFile]:
+    sources: list[SourceFile] = []
     for number, content in enumerate(contents):
         path = tmp_path / f"{number}.script"
         path.write_text(content)
@@ -69,7 +69,7 @@ def test_counted_is_first_and_finished_last_of_each_file(tmp_path: Path) -> None
     conversions = run(tmp_path, "ok " * 30, "ok bad ok", "odd")
     for number, count in enumerate([30, 3, 1]):
         own = [c for c in conversions if c.source.name == f"{number}.script"]
-        assert isinstance(own[0], Counted)
+        assert isinstance(own[0], ItemCount)
         assert own[0].items == count
         assert isinstance(own[-1], Finished)
         assert Counter(type(c) for c in own)[Finished] == 1
@@ -94,13 +94,13 @@ def test_a_crash_costs_the_item_it_happened_on(tmp_path: Path) -> None:
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is blocked is given up after twice the limit of processor time."""
-    monkeypatch.setattr("vrag.corpus.crew.WALL_FACTOR", 2.0)
+    monkeypatch.setattr("vrag.corpus.worker_pool.WALL_FACTOR", 2.0)
 
 
 @pytest.fixture
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
     """However busy the machine is, nothing is taken for blocked."""
-    monkeypatch.setattr("vrag.corpus.crew.WALL_FACTOR", 1000.0)
+    monkeypatch.setattr("vrag.corpus.worker_pool.WALL_FACTOR", 1000.0)
 
 
 @pytest.mark.usefixtures("impatient")
@@ -150,20 +150,20 @@ def test_a_reader_who_pauses_longer_than_the_time_limit_costs_nothing(tmp_path: 
 
 
 def test_items_at_hand_are_not_made_again(tmp_path: Path) -> None:
-    def have(_: Source) -> Collection[int]:
+    def have(_: SourceFile) -> Collection[int]:
         return {1, 3, 4}
 
     sources = scripts(tmp_path, "crash ok crash crash ok")
     results = list(convert_all(sources, tmp_path, CorpusOptions(workers=1), have, converters=SCRIPTED))
     assert made(results) == [2, 5]
     assert not failures(results)
-    assert next(c.items for c in results if isinstance(c, Counted)) == 5
+    assert next(c.items for c in results if isinstance(c, ItemCount)) == 5
 
 
 def test_sources_are_taken_as_they_are_needed(tmp_path: Path) -> None:
     taken = 0
 
-    def sources() -> Iterator[Source]:
+    def sources() -> Iterator[SourceFile]:
         nonlocal taken
         for source in scripts(tmp_path, *["ok slow slow slow"] * 40):
             taken += 1
@@ -203,7 +203,7 @@ import sys
 from pathlib import Path
 from corpus.fakes import ScriptedFile
 from vrag.corpus.convert import Converted, convert_all
-from vrag.corpus.manifest import read_source
+from vrag.corpus.discover import read_source
 from vrag.corpus.options import CorpusOptions
 
 source = read_source(Path(sys.argv[1]))

@@ -8,7 +8,7 @@ from PIL import Image
 from corpus.pdf_files import PdfPage, pdf_bytes, text_at
 from corpus.test_video import numbers
 from corpus.video_files import Film, film_bytes
-from vrag.corpus.export import Exported, Problem, export_clips, export_pages
+from vrag.corpus.export import Exported, ExportProblem, export_clips, export_pages
 from vrag.corpus.options import CorpusOptions
 from vrag.errors import CollectionError
 
@@ -23,7 +23,7 @@ def pdf(count: int, words: str = "words of page") -> bytes:
     return pdf_bytes(*(PdfPage(text_at(72, 700, f"{words} {n}")) for n in range(count)))
 
 
-def split(events: Iterator[Exported | Problem]) -> tuple[list[Exported], dict[str, str]]:
+def split(events: Iterator[Exported | ExportProblem]) -> tuple[list[Exported], dict[str, str]]:
     """What was written, and the reasons of what was not by file name."""
     written: list[Exported] = []
     reasons: dict[str, str] = {}

@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from corpus.image_files import png_bomb
-from vrag.corpus.base import Desk
-from vrag.corpus.html import HtmlFile
-from vrag.corpus.manifest import read_source
-from vrag.corpus.markup import html_page
+from vrag.corpus.converter import ConversionContext
+from vrag.corpus.discover import read_source
+from vrag.corpus.formats.html import HtmlFile
+from vrag.corpus.formats.sections import html_page
 from vrag.corpus.options import CorpusOptions
-from vrag.corpus.worker import Bench, Refused, Task, run
+from vrag.corpus.worker import OpenFileCache, Task, TaskRejected, run
 from vrag.errors import CorpusError
 from vrag.types import Item, ItemKind, TextSource
 
@@ -39,9 +39,9 @@ def outcomes(folder: Path, html: str, name: str = "page.html") -> list[Outcome]:
     """What comes of each item of an HTML file, in order."""
     path = folder / name
     path.write_text(html, encoding="utf-8")
-    desk = Desk(folder.parent / "items", CorpusOptions(ocr=False))
+    context = ConversionContext(folder.parent / "items", CorpusOptions(ocr=False))
     results: list[Outcome] = []
-    with HtmlFile(read_source(path), desk) as file:
+    with HtmlFile(read_source(path), context) as file:
         for ordinal in range(1, file.count + 1):
             try:
                 results.append(file.item(ordinal))
@@ -112,10 +112,10 @@ def test_a_picture_shown_twice_is_one_item(site: Path) -> None:
 def test_text_in_the_picture_stands_before_its_description(
     site: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("vrag.corpus.image.read_picture", _seen)
+    monkeypatch.setattr("vrag.corpus.formats.image.read_picture", _seen)
     path = site / "a.html"
     path.write_text('<img src="red.png" alt="described">')
-    with HtmlFile(read_source(path), Desk(site, CorpusOptions())) as file:
+    with HtmlFile(read_source(path), ConversionContext(site, CorpusOptions())) as file:
         item = file.item(2)
     assert (item.text, item.text_source) == ("seen words", TextSource.OCR)
 
@@ -259,6 +259,6 @@ def test_references_of_any_kind_never_raise(tmp_path_factory: pytest.TempPathFac
     quoted = reference.replace("&", "&amp;").replace('"', "&quot;").encode("utf-8", "replace").decode()
     path = folder / "a.html"
     path.write_text(f'<p>{"Words " * 800}</p><img src="{quoted}"><img src="data:{quoted}">', encoding="utf-8")
-    task = Task(HtmlFile, read_source(path), Desk(folder, CorpusOptions(ocr=False)), None)
-    for message in run(task, Bench()):
-        assert not isinstance(message, Refused) or message.ordinal
+    task = Task(HtmlFile, read_source(path), ConversionContext(folder, CorpusOptions(ocr=False)), None)
+    for message in run(task, OpenFileCache()):
+        assert not isinstance(message, TaskRejected) or message.ordinal

@@ -7,9 +7,9 @@ import pytest
 from PIL import Image
 
 from corpus.image_files import png_bomb
-from vrag.corpus.base import Desk
-from vrag.corpus.image import ImageFile
-from vrag.corpus.manifest import read_source
+from vrag.corpus.converter import ConversionContext
+from vrag.corpus.discover import read_source
+from vrag.corpus.formats.image import ImageFile
 from vrag.corpus.options import CorpusOptions
 from vrag.errors import CorpusError, TooLarge
 from vrag.types import ItemKind, TextSource
@@ -23,7 +23,7 @@ OPTIONS = CorpusOptions(ocr=False)
 
 
 def items_of(path: Path, options: CorpusOptions = OPTIONS) -> list[Item]:
-    with ImageFile(read_source(path), Desk(path.parent / "items", options)) as file:
+    with ImageFile(read_source(path), ConversionContext(path.parent / "items", options)) as file:
         return [file.item(ordinal) for ordinal in range(1, file.count + 1)]
 
 

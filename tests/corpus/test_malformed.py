@@ -24,14 +24,14 @@ from corpus.image_files import bmp_bomb, gif_bomb, png_bomb
 from corpus.office_files import archive, compound, encrypted_odt, odt, rtf, zip_bomb
 from corpus.pdf_files import PdfPage, asking_for_password, assemble, pdf_bytes, text_at
 from corpus.video_files import Film, film_bytes
-from vrag.corpus.convert import Converted, Counted, Failed, Finished, convert_all
-from vrag.corpus.manifest import Skipped, find, read_source
+from vrag.corpus.convert import Converted, Failed, Finished, ItemCount, convert_all
+from vrag.corpus.discover import Skipped, find, read_source
 from vrag.corpus.options import CorpusOptions
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from vrag.corpus.base import Source
+    from vrag.corpus.converter import SourceFile
 
 Case = tuple[str, str, bytes]
 """Class, file name, content."""
@@ -344,7 +344,7 @@ def test_malformed_inputs_give_items_or_reasons_and_never_a_crash(tmp_path: Path
     finished: Counter[Path] = Counter()
     counted: dict[Path, int] = {}
 
-    def sources() -> Iterator[Source]:
+    def sources() -> Iterator[SourceFile]:
         for found in find([tmp_path / "in"]):
             if isinstance(found, Skipped):
                 reasons[found.path].append(found.reason)
@@ -362,7 +362,7 @@ def test_malformed_inputs_give_items_or_reasons_and_never_a_crash(tmp_path: Path
                 assert all(0 <= side <= 1 for w in item.words for side in w.box.as_tuple())
             case Failed(reason=reason):
                 reasons[path].append(reason)
-            case Counted(items=count):
+            case ItemCount(items=count):
                 counted[path] = count
             case Finished():
                 finished[path] += 1

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from vrag.corpus.manifest import Skipped, find, read_source
+from vrag.corpus.discover import Skipped, find, read_source
 
 posix = pytest.mark.skipif(os.name != "posix", reason="needs POSIX files")
 

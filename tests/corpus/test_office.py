@@ -27,11 +27,11 @@ from corpus.office_files import (
     zip_bomb,
 )
 from corpus.test_convert import alive, await_end
-from vrag.corpus.base import Desk
-from vrag.corpus.convert import Converted, Counted, Failed, Finished, convert_all
-from vrag.corpus.libreoffice import find_soffice
-from vrag.corpus.manifest import read_source
-from vrag.corpus.office import SUFFIXES, OfficeFile
+from vrag.corpus.convert import Converted, Failed, Finished, ItemCount, convert_all
+from vrag.corpus.converter import ConversionContext
+from vrag.corpus.discover import read_source
+from vrag.corpus.formats.libreoffice import find_soffice
+from vrag.corpus.formats.office import SUFFIXES, OfficeFile
 from vrag.corpus.options import CorpusOptions
 from vrag.errors import CorpusError, EncryptedFile, TooLarge, TooSlow, UnsupportedFormat
 from vrag.types import TextSource
@@ -39,7 +39,7 @@ from vrag.types import TextSource
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from vrag.corpus.base import Conversion
+    from vrag.corpus.converter import Conversion
     from vrag.types import Item
 
 posix = pytest.mark.skipif(os.name != "posix", reason="the stand-in for LibreOffice is a script")
@@ -54,8 +54,8 @@ def write(path: Path, data: bytes) -> Path:
 
 
 def items_of(path: Path, **options: float) -> list[Item]:
-    desk = Desk(path.parent / "items", CorpusOptions(ocr=False, **options))  # type: ignore[arg-type]
-    with OfficeFile(read_source(path), desk) as file:
+    context = ConversionContext(path.parent / "items", CorpusOptions(ocr=False, **options))  # type: ignore[arg-type]
+    with OfficeFile(read_source(path), context) as file:
         return [file.item(ordinal) for ordinal in range(1, file.count + 1)]
 
 
@@ -238,7 +238,7 @@ def test_without_libreoffice_a_document_fails_and_says_what_to_install(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.setattr("vrag.corpus.libreoffice.PLACES", (f"{tmp_path}/opt/libreoffice*/soffice",))
+    monkeypatch.setattr("vrag.corpus.formats.libreoffice.PLACES", (f"{tmp_path}/opt/libreoffice*/soffice",))
     with pytest.raises(UnsupportedFormat, match=r"apt install libreoffice.*--retry-failed"):
         items_of(write(tmp_path / "a.odt", odt("words")))
 
@@ -250,7 +250,9 @@ def test_libreoffice_is_found_where_installers_put_it(
         (tmp_path / f"libreoffice{version}").mkdir()
         stand_in(tmp_path / f"libreoffice{version}", "")
     monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.setattr("vrag.corpus.libreoffice.PLACES", ("/nowhere", f"{tmp_path}/libreoffice*/soffice"))
+    monkeypatch.setattr(
+        "vrag.corpus.formats.libreoffice.PLACES", ("/nowhere", f"{tmp_path}/libreoffice*/soffice")
+    )
     assert Path(find_soffice()).parent.parent == tmp_path
 
 
@@ -306,7 +308,7 @@ RUN = """
 import sys
 from pathlib import Path
 from vrag.corpus.convert import convert_all
-from vrag.corpus.manifest import read_source
+from vrag.corpus.discover import read_source
 from vrag.corpus.options import CorpusOptions
 
 source = read_source(Path(sys.argv[1]))
@@ -352,7 +354,7 @@ def test_a_crash_of_libreoffice_costs_its_document(tmp_path: Path, program: Path
     good = write(tmp_path / "b.txt", b"Words of a text.")
     conversions = convert([bad, good])
     assert "crashed LibreOffice" in reasons(conversions)["a.odt"]
-    assert sum(isinstance(c, Counted) for c in conversions) == 1
+    assert sum(isinstance(c, ItemCount) for c in conversions) == 1
 
 
 @posix

@@ -7,10 +7,10 @@ import pytest
 from PIL import Image
 
 from corpus.pdf_files import PdfPage, asking_for_password, pdf_bytes, text_at
-from vrag.corpus.base import Desk
-from vrag.corpus.manifest import read_source
+from vrag.corpus.converter import ConversionContext
+from vrag.corpus.discover import read_source
+from vrag.corpus.formats.pdf import PdfFile
 from vrag.corpus.options import CorpusOptions
-from vrag.corpus.pdf import PdfFile
 from vrag.errors import CorpusError, EncryptedFile
 from vrag.types import TextSource
 
@@ -26,7 +26,7 @@ LONG = "Mostly harmless planet Earth"
 def items_of(tmp_path: Path, data: bytes, options: CorpusOptions = OPTIONS) -> list[Item]:
     path = tmp_path / "file.pdf"
     path.write_bytes(data)
-    with PdfFile(read_source(path), Desk(tmp_path / "items", options)) as file:
+    with PdfFile(read_source(path), ConversionContext(tmp_path / "items", options)) as file:
         return [file.item(ordinal) for ordinal in range(1, file.count + 1)]
 
 
@@ -88,7 +88,7 @@ def test_a_huge_page_is_drawn_smaller(tmp_path: Path) -> None:
 def test_a_page_of_an_impossible_shape_fails_alone(tmp_path: Path) -> None:
     path = tmp_path / "file.pdf"
     path.write_bytes(pdf_bytes(PdfPage(entries="/MediaBox [0 0 14000 10]"), PdfPage(text_at(72, 700, LONG))))
-    with PdfFile(read_source(path), Desk(tmp_path / "items", OPTIONS)) as file:
+    with PdfFile(read_source(path), ConversionContext(tmp_path / "items", OPTIONS)) as file:
         assert file.count == 2
         with pytest.raises(CorpusError, match="200 times"):
             file.item(1)

@@ -7,13 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vrag.corpus.base import Desk
 from vrag.corpus.convert import CONVERTERS
-from vrag.corpus.decode import decode
-from vrag.corpus.manifest import read_source
-from vrag.corpus.markup import html_sections, json_sections, markdown_sections
+from vrag.corpus.converter import ConversionContext
+from vrag.corpus.discover import read_source
+from vrag.corpus.encoding import decode
+from vrag.corpus.formats.sections import html_sections, json_sections, markdown_sections
+from vrag.corpus.formats.text import TextFile, cut
 from vrag.corpus.options import CorpusOptions
-from vrag.corpus.text import TextFile, cut
 from vrag.errors import CorpusError
 
 if TYPE_CHECKING:
@@ -30,7 +30,9 @@ GERMAN = "Größere Übungen für Schüler: Äpfel, Öl und Straßen. Die Prüfu
 def items_of(path: Path, data: str | bytes, size: int = 1200) -> list[Item]:
     path.write_bytes(data if isinstance(data, bytes) else data.encode())
     source = read_source(path)
-    with CONVERTERS[path.suffix](source, Desk(path.parent, CorpusOptions(passage_chars=size))) as file:
+    with CONVERTERS[path.suffix](
+        source, ConversionContext(path.parent, CorpusOptions(passage_chars=size))
+    ) as file:
         return [file.item(ordinal) for ordinal in range(1, file.count + 1)]
 
 
@@ -207,7 +209,7 @@ def test_json_lines_end_at_line_breaks_alone(tmp_path: Path) -> None:
 def test_a_bad_line_costs_itself_and_is_named(tmp_path: Path) -> None:
     lines = ['{"a": 1}', "", "{oops", '{"a": 3}', "[" * 100_000, '{"a": 5']
     (tmp_path / "a.jsonl").write_text("\n".join(lines))
-    file = TextFile(read_source(tmp_path / "a.jsonl"), Desk(tmp_path, CorpusOptions()))
+    file = TextFile(read_source(tmp_path / "a.jsonl"), ConversionContext(tmp_path, CorpusOptions()))
     assert file.count == 2
     assert file.item(1).text == "[0].a: 1\n\n[2].a: 3"
     with pytest.raises(CorpusError, match=r"^Line 3 is not valid JSON: .* Nor are 2 more of 5 lines\.$"):

@@ -14,12 +14,12 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from corpus.video_files import HEIGHT, WIDTH, Film, film_bytes, number_of, sound_bytes, subtitled, turned
-from vrag.corpus.base import Desk
-from vrag.corpus.film import Timeline, decode, scan
-from vrag.corpus.manifest import read_source
+from vrag.corpus.converter import ConversionContext
+from vrag.corpus.discover import read_source
+from vrag.corpus.formats.clip_cut import code_stretch, copy_stretch
+from vrag.corpus.formats.pyav import Timeline, decode, scan
+from vrag.corpus.formats.video import VideoFile, cut_points, sample_evenly, sample_frames
 from vrag.corpus.options import CorpusOptions
-from vrag.corpus.stretch import code_stretch, copy_stretch
-from vrag.corpus.video import VideoFile, cut_points, sample_evenly, sample_frames
 from vrag.errors import CorpusError, TooLarge, UnsupportedFormat
 from vrag.types import Clip, Item, ItemKind, TextSource
 
@@ -67,8 +67,8 @@ def write(tmp_path: Path, name: str, data: bytes) -> Path:
 
 
 def clips_of(path: Path, seconds: float = 3, items: str = "items") -> list[Item]:
-    desk = Desk(path.parent / items, CorpusOptions(clip_seconds=seconds, ocr=False))
-    with VideoFile(read_source(path), desk) as video:
+    context = ConversionContext(path.parent / items, CorpusOptions(clip_seconds=seconds, ocr=False))
+    with VideoFile(read_source(path), context) as video:
         return [video.item(ordinal) for ordinal in range(1, video.count + 1)]
 
 
@@ -204,9 +204,9 @@ def test_subtitles_become_the_text_of_the_clip_in_which_they_begin(tmp_path: Pat
 
 
 def test_without_subtitles_the_picture_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("vrag.corpus.video.read_picture", _seen)
+    monkeypatch.setattr("vrag.corpus.formats.video.read_picture", _seen)
     path = write(tmp_path, "a.mp4", film_bytes(Film()))
-    with VideoFile(read_source(path), Desk(tmp_path, CorpusOptions())) as video:
+    with VideoFile(read_source(path), ConversionContext(tmp_path, CorpusOptions())) as video:
         item = video.item(1)
     assert (item.text, item.text_source) == ("seen words", TextSource.OCR)
 
@@ -232,7 +232,7 @@ def test_what_is_no_video_is_refused_with_its_reason(
 ) -> None:
     path = write(tmp_path, name, data)
     with pytest.raises(CorpusError, match=reason):
-        VideoFile(read_source(path), Desk(tmp_path, CorpusOptions()))
+        VideoFile(read_source(path), ConversionContext(tmp_path, CorpusOptions()))
 
 
 def test_a_video_of_one_frame_or_of_too_many_pixels(tmp_path: Path) -> None:
@@ -240,7 +240,7 @@ def test_a_video_of_one_frame_or_of_too_many_pixels(tmp_path: Path) -> None:
     assert 0 < clip(item).end < 0.2
     path = write(tmp_path, "large.mp4", film_bytes(Film()))
     with pytest.raises(TooLarge, match="144 × 64 pixels"):
-        VideoFile(read_source(path), Desk(tmp_path, CorpusOptions(max_pixels=5000)))
+        VideoFile(read_source(path), ConversionContext(tmp_path, CorpusOptions(max_pixels=5000)))
 
 
 @pytest.mark.parametrize(("kind", "name"), [("matroska", "a.mkv"), ("avi", "a.avi")])
@@ -249,7 +249,9 @@ def test_a_video_that_was_cut_short_gives_what_is_there_and_says_so(
 ) -> None:
     data = film_bytes(Film(kind=kind, codec="mpeg4", sound="aac" if kind == "matroska" else ""))
     path = write(tmp_path, name, data[: len(data) * 2 // 3] if kind == "matroska" else data[: len(data) // 4])
-    with VideoFile(read_source(path), Desk(tmp_path / "items", CorpusOptions(clip_seconds=3))) as video:
+    with VideoFile(
+        read_source(path), ConversionContext(tmp_path / "items", CorpusOptions(clip_seconds=3))
+    ) as video:
         assert video.count >= 2
         assert clip(video.item(1)).start == 0
         with pytest.raises(CorpusError, match=r"12\.0 seconds|cut short"):
@@ -260,9 +262,9 @@ def test_without_the_extra_a_video_fails_and_says_what_to_install(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = write(tmp_path, "a.mp4", film_bytes(Film()))
-    monkeypatch.setattr("vrag.corpus.film.importlib.import_module", _missing)
+    monkeypatch.setattr("vrag.corpus.formats.pyav.importlib.import_module", _missing)
     with pytest.raises(UnsupportedFormat, match=r"pip install 'vrag-agent\[video\]'.*--retry-failed"):
-        VideoFile(read_source(path), Desk(tmp_path, CorpusOptions()))
+        VideoFile(read_source(path), ConversionContext(tmp_path, CorpusOptions()))
 
 
 def _missing(name: str) -> object:

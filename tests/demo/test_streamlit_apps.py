@@ -18,8 +18,8 @@ from chat_server import Asked, ChatServer, Hang, Refuse, Say
 from PIL import Image
 
 from vrag.server.app import create_app
+from vrag.server.http.uvicorn_server import listen, make_server
 from vrag.server.options import ServerOptions
-from vrag.server.running import listen, make_server
 from vrag.testing import MemorySearcher, page, tiny_corpus
 
 pytest.importorskip("streamlit")

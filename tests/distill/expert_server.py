@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING
 
 from chat_server import Hang, Refuse, Say
 
-from vrag.agent.limits import Prices
+from vrag.agent.budget import Prices
 from vrag.chat import ChatRetries, ChatTimeouts, OpenAIChat
 from vrag.distill.expert import Expert, Experts
-from vrag.profiles import PROFILES
+from vrag.model_profiles import PROFILES
 from vrag.types import Case
 
 if TYPE_CHECKING:

@@ -8,22 +8,22 @@ from pathlib import Path
 
 from expert_server import cases, experts
 
-from vrag.distill.sample import Sampling, sample_cases
-from vrag.distill.samples import SampleStore
-from vrag.profiles import PROFILES
+from vrag.distill.sample_store import SampleStore
+from vrag.distill.sampler import ExpertSampling, sample_cases
+from vrag.model_profiles import PROFILES
 from vrag.testing import tiny_corpus
 
 
 def main(directory: str, url: str, count: str, concurrency: str = "4") -> None:
-    sampling = Sampling(
+    sampling = ExpertSampling(
         searcher=tiny_corpus(),
         experts=experts(url),
         learner=PROFILES["qwen2.5-vl"],
         concurrency=int(concurrency),
         attempts=2,
     )
-    with SampleStore(Path(directory)).desk(sampling.made_with) as desk:
-        asyncio.run(sample_cases(cases(int(count)), sampling, desk))
+    with SampleStore(Path(directory)).writer(sampling.made_with) as writer:
+        asyncio.run(sample_cases(cases(int(count)), sampling, writer))
 
 
 if __name__ == "__main__":

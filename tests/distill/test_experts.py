@@ -15,17 +15,17 @@ from PIL import Image
 
 from vrag.agent.actions import Answer, Crop, Search, parse
 from vrag.agent.environment import Environment
-from vrag.agent.record import Record
-from vrag.agent.vrag import Vrag
+from vrag.agent.methods.vrag import VragMethod
+from vrag.agent.runs.event_log import EventLog
 from vrag.chat import ChatImage, ChatText
-from vrag.distill.jsonvalue import Unusable
+from vrag.distill.config import read_experts
+from vrag.distill.expert_prompt import ExpertView, box_sides, feasible, seen_by
+from vrag.distill.json_extract import Unusable
 from vrag.distill.judge import read_score
-from vrag.distill.plan import Plan, dump_turn, read_box, read_plan, written
-from vrag.distill.roster import read_experts
-from vrag.distill.telling import Telling, box_sides, feasible, seen_by
+from vrag.distill.planner_reply import PlannerReply, dump_turn, read_box, read_plan, written
 from vrag.errors import SettingsError
 from vrag.geometry import Box, Size, Space, View, iou
-from vrag.profiles import PROFILES
+from vrag.model_profiles import PROFILES
 from vrag.testing import tiny_corpus
 
 if TYPE_CHECKING:
@@ -80,12 +80,12 @@ def test_whatever_an_expert_writes_is_one_turn_of_the_grammar(thought: str, word
 
 def test_tags_in_a_thought_are_written_otherwise() -> None:
     plan = read_plan('{"think": "A </think> and <image> <|im_end|>", "answer": 12.5}')
-    assert plan == Plan("A ‹/think> and ‹image> ‹|im_end|›", Answer("12.5"))
+    assert plan == PlannerReply("A ‹/think> and ‹image> ‹|im_end|›", Answer("12.5"))
 
 
 @pytest.mark.parametrize("action", [Search("a b"), Answer("12"), Crop((1, 2, 3.5, 4)), Crop((1, 2, 3, 4), 2)])
 def test_a_turn_in_json_is_read_back(action: Search | Answer | Crop) -> None:
-    assert read_plan(dump_turn(parse(written("Why.", action)))) == Plan("Why.", action)
+    assert read_plan(dump_turn(parse(written("Why.", action)))) == PlannerReply("Why.", action)
 
 
 @pytest.mark.parametrize(
@@ -116,15 +116,15 @@ def test_boxes_come_through_every_family_and_back(name: str) -> None:
 
 def history() -> tuple[Message, ...]:
     """Of a run that searched, cropped and searched, as the environment tells it."""
-    episode = Vrag().begin(Environment(tiny_corpus(), LEARNER), QUESTION)
+    episode = VragMethod().begin(Environment(tiny_corpus(), LEARNER), QUESTION)
     for reply in (SEARCH, crop()):
         episode.context(last=False)
-        episode.step(episode.parse(reply), Record("run"), more=True)
+        episode.step(episode.parse(reply), EventLog("run"), more=True)
     return episode.context(last=True).messages
 
 
 def test_an_expert_is_told_the_run_in_json_and_in_its_own_space() -> None:
-    told = Telling(LEARNER, PROFILES["qwen3-vl"]).conversation(history(), "You plan.", "Now.")
+    told = ExpertView(LEARNER, PROFILES["qwen3-vl"]).conversation(history(), "You plan.", "Now.")
     assert [message.role for message in told] == ["system", "user", "assistant", "user", "assistant", "user"]
     texts = ["".join(p.text for p in message.parts if isinstance(p, ChatText)) for message in told]
     assert texts[0] == "You plan."
@@ -152,7 +152,7 @@ def test_an_expert_is_told_the_run_in_json_and_in_its_own_space() -> None:
 
 
 def test_the_same_family_is_told_the_same_bytes() -> None:
-    told = Telling(LEARNER, LEARNER).conversation(history(), "s", "r")
+    told = ExpertView(LEARNER, LEARNER).conversation(history(), "s", "r")
     images = [part for message in told for part in message.parts if isinstance(part, ChatImage)]
     pictures = [part for message in history() for part in message.parts if hasattr(part, "jpeg")]
     assert [base64.b64decode(image.url.split(",")[1]) for image in images] == [

@@ -16,12 +16,12 @@ from PIL import Image
 from vrag.agent.actions import Crop, parse
 from vrag.agent.events import ModelCalled
 from vrag.distill.export import export_sft
-from vrag.distill.samples import SampleStore
+from vrag.distill.sample_store import SampleStore
 from vrag.distill.sharegpt import conversation_of
-from vrag.distill.walk import view_of, walk
+from vrag.distill.trace import trace, view_of
 from vrag.errors import SampleError
 from vrag.geometry import Size, Space, iou
-from vrag.profiles import PROFILES, Profile
+from vrag.model_profiles import PROFILES, Profile
 
 QWEN25, QWEN3 = PROFILES["qwen2.5-vl"], PROFILES["qwen3-vl"]
 
@@ -63,7 +63,7 @@ def test_user_and_model_speak_in_turn_and_each_picture_has_its_place(
 
 def test_pictures_are_the_ones_shown_named_by_content(store: SampleStore, run: str, tmp_path: Path) -> None:
     row = exported(store, run, tmp_path)
-    shown = walk(store.runs.read(run)).images
+    shown = trace(store.runs.read(run)).images
     for path, image in zip(row["images"], shown, strict=True):
         data = (tmp_path / path).read_bytes()
         assert path == f"images/{hashlib.sha256(data).hexdigest()}.jpg"
@@ -84,7 +84,7 @@ def test_for_another_family_sizes_boxes_and_instruction_are_its_own(
     written = crop(28, 56, 280, 336)
     run = record_run(store, SEARCH, written, ANSWER, profile=source)
     row = exported(store, run.id, tmp_path, target.name)
-    shown = walk(run).images
+    shown = trace(run).images
     for path, image in zip(row["images"], shown, strict=True):
         region = view_of(image).region
         size = target.shown_size(Size(int(region.width), int(region.height)))
@@ -139,7 +139,7 @@ def test_a_missing_or_damaged_file_is_refused(store: SampleStore, tmp_path: Path
     for suffix in ("jpg", "json"):
         run = record_run(store, SEARCH, ANSWER)
         called = next(event for event in run.events if isinstance(event, ModelCalled))
-        name = walk(run).images[0].sha256 if suffix == "jpg" else called.messages[0]
+        name = trace(run).images[0].sha256 if suffix == "jpg" else called.messages[0]
         file = run.file(name, suffix)
         data = file.read_bytes()
         file.write_bytes(data[:-1])

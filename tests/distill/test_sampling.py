@@ -14,14 +14,14 @@ from expert_server import FAILING, RIGHT_BOX, ExpertScript, cases, experts
 from vrag.agent.actions import Crop, parse
 from vrag.agent.environment import Environment
 from vrag.agent.events import ImageShown, ModelCalled, ModelRetried, SearchReturned
-from vrag.agent.replay import replay
-from vrag.distill.oracle import OracleSearcher
-from vrag.distill.sample import Sampling, sample_cases
-from vrag.distill.samples import Outcome, SampleStore
-from vrag.distill.walk import view_of, walk
+from vrag.agent.runs.replay import replay
+from vrag.distill.oracle_search import OracleSearcher
+from vrag.distill.sample_store import SampleOutcome, SampleStore
+from vrag.distill.sampler import ExpertSampling, sample_cases
+from vrag.distill.trace import trace, view_of
 from vrag.errors import CollectionError, SampleError
 from vrag.geometry import Box, Space, iou
-from vrag.profiles import PROFILES
+from vrag.model_profiles import PROFILES
 from vrag.testing import MemorySearcher, tiny_corpus
 from vrag.types import Query
 
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 
     from PIL.Image import Image
 
-    from vrag.distill.sample import Progress
-    from vrag.distill.samples import Sample
+    from vrag.distill.sample_store import Sample
+    from vrag.distill.sampler import SamplingProgress
     from vrag.geometry import Size
 
 LEARNER = PROFILES["qwen2.5-vl"]
@@ -45,19 +45,21 @@ def run_cases(
     afresh: bool = False,
     grounder: bool = True,
     **changes: Any,  # noqa: ANN401
-) -> tuple[SampleStore, Progress]:
+) -> tuple[SampleStore, SamplingProgress]:
     store = SampleStore(directory)
     who = experts(url, grounder=grounder)
-    sampling = Sampling(searcher=tiny_corpus(), experts=who, learner=LEARNER, attempts=2, **changes)
-    with store.desk(sampling.made_with) as desk:
+    sampling = ExpertSampling(searcher=tiny_corpus(), experts=who, learner=LEARNER, attempts=2, **changes)
+    with store.writer(sampling.made_with) as writer:
         if afresh:
-            desk.afresh([uid for uid, record in desk.records.items() if record.outcome is Outcome.FAILED])
-        done = asyncio.run(sample_cases(cases(count), sampling, desk))
+            writer.afresh(
+                [uid for uid, record in writer.records.items() if record.outcome is SampleOutcome.FAILED]
+            )
+        done = asyncio.run(sample_cases(cases(count), sampling, writer))
     return store, done
 
 
 @pytest.fixture(scope="module")
-def sampled(tmp_path_factory: pytest.TempPathFactory) -> tuple[SampleStore, Progress]:
+def sampled(tmp_path_factory: pytest.TempPathFactory) -> tuple[SampleStore, SamplingProgress]:
     with ChatServer(ExpertScript(), models=None) as server:
         return run_cases(tmp_path_factory.mktemp("samples"), server.url)
 
@@ -66,11 +68,13 @@ def by_uid(store: SampleStore) -> dict[str, Sample]:
     return {record.uid: record for record in store.samples.read()}
 
 
-def test_every_case_has_one_record_and_every_failure_a_reason(sampled: tuple[SampleStore, Progress]) -> None:
+def test_every_case_has_one_record_and_every_failure_a_reason(
+    sampled: tuple[SampleStore, SamplingProgress],
+) -> None:
     store, done = sampled
     records = store.samples.read()
     assert sorted(record.uid for record in records) == sorted(case.uid for case in cases(8))
-    assert {r.uid for r in records if r.outcome is Outcome.FAILED} == {f"case-{n}" for n in FAILING}
+    assert {r.uid for r in records if r.outcome is SampleOutcome.FAILED} == {f"case-{n}" for n in FAILING}
     found = by_uid(store)
     assert "no JSON object" in found["case-2"].why
     assert "grounder" in found["case-6"].why
@@ -88,7 +92,7 @@ def test_an_expert_that_never_says_json_is_asked_a_bounded_number_of_times(tmp_p
     assert by_uid(store)["case-0"].experts["planner"].faults == 6
 
 
-def test_faults_stand_in_the_events_of_the_run(sampled: tuple[SampleStore, Progress]) -> None:
+def test_faults_stand_in_the_events_of_the_run(sampled: tuple[SampleStore, SamplingProgress]) -> None:
     store, _ = sampled
 
     def retries(number: int) -> list[str]:
@@ -108,7 +112,7 @@ def test_faults_stand_in_the_events_of_the_run(sampled: tuple[SampleStore, Progr
 
 
 def test_the_grounders_box_replaces_the_planners_whatever_their_spaces(
-    sampled: tuple[SampleStore, Progress],
+    sampled: tuple[SampleStore, SamplingProgress],
 ) -> None:
     store, _ = sampled
     run = store.runs.read(by_uid(store)["case-0"].run or "")
@@ -127,12 +131,12 @@ def test_the_grounders_box_replaces_the_planners_whatever_their_spaces(
 def test_without_a_grounder_the_planners_box_stands(tmp_path: Path) -> None:
     with ChatServer(ExpertScript(faults=False), models=None) as server:
         store, done = run_cases(tmp_path, server.url, 1, grounder=False)
-    steps = walk(store.runs.read(by_uid(store)["case-0"].run or ""))
+    steps = trace(store.runs.read(by_uid(store)["case-0"].run or ""))
     assert steps.images[1].region == (0, 0, 1000, 1400)
     assert "grounder" not in done.experts
 
 
-def test_a_sample_is_an_ordinary_run_that_replays(sampled: tuple[SampleStore, Progress]) -> None:
+def test_a_sample_is_an_ordinary_run_that_replays(sampled: tuple[SampleStore, SamplingProgress]) -> None:
     store, _ = sampled
     run = store.runs.read(by_uid(store)["case-0"].run or "")
     assert run.started.settings.agent == "vrag"
@@ -190,7 +194,7 @@ def test_without_the_oracle_a_run_sees_what_the_search_ranks_first(tmp_path: Pat
         assert [len(e.hits) for e in run.events if isinstance(e, SearchReturned)] == [4]
 
 
-def test_tokens_and_cost_are_told_per_expert(sampled: tuple[SampleStore, Progress]) -> None:
+def test_tokens_and_cost_are_told_per_expert(sampled: tuple[SampleStore, SamplingProgress]) -> None:
     store, done = sampled
     usage = by_uid(store)["case-1"].experts
     assert (usage["planner"].calls, usage["planner"].faults) == (5, 2)
@@ -203,7 +207,7 @@ def test_tokens_and_cost_are_told_per_expert(sampled: tuple[SampleStore, Progres
 
 
 def test_what_is_over_is_not_asked_again_and_failed_cases_only_when_told(
-    sampled: tuple[SampleStore, Progress], tmp_path: Path
+    sampled: tuple[SampleStore, SamplingProgress], tmp_path: Path
 ) -> None:
     shutil.copytree(sampled[0].directory, tmp_path, dirs_exist_ok=True)
     before = by_uid(sampled[0])
@@ -230,7 +234,7 @@ def test_a_run_that_came_to_its_end_is_judged_and_not_made_again(tmp_path: Path)
     with ChatServer(no_judge, models=None) as server:  # type: ignore[arg-type]
         store, _ = run_cases(tmp_path, server.url, 1)
     failed = by_uid(store)["case-0"]
-    assert failed.outcome is Outcome.FAILED
+    assert failed.outcome is SampleOutcome.FAILED
     assert "judge" in failed.why
     with ChatServer(ExpertScript(faults=False), models=None) as server:
         store, _ = run_cases(tmp_path, server.url, 1, afresh=True)
@@ -243,7 +247,7 @@ def test_a_planner_that_does_not_answer_at_its_last_turn_fails(tmp_path: Path) -
         store, _ = run_cases(tmp_path, server.url, 1, steps=3)
         asked = len(server.requests)
     record = by_uid(store)["case-0"]
-    assert record.outcome is Outcome.FAILED
+    assert record.outcome is SampleOutcome.FAILED
     assert "last turn" in record.why
     assert asked == 2 * (2 + 3)
 
@@ -260,8 +264,8 @@ def test_sampling_gives_up_when_case_after_case_fails(tmp_path: Path) -> None:
 def test_another_process_and_another_question_are_refused(tmp_path: Path) -> None:
     with ChatServer(ExpertScript(faults=False), models=None) as server:
         store, _ = run_cases(tmp_path, server.url, 1)
-        desk = SampleStore(tmp_path / "held").desk
-        with desk({}), pytest.raises(SampleError, match="Another process"), desk({}):
+        writer = SampleStore(tmp_path / "held").writer
+        with writer({}), pytest.raises(SampleError, match="Another process"), writer({}):
             pass
         record = by_uid(store)["case-0"].model_copy(update={"query": "Other?"})
         store.samples.rewrite([record])
@@ -304,9 +308,11 @@ def test_samples_that_do_not_say_what_they_were_made_with_are_left_alone(tmp_pat
 def test_a_case_without_a_reference_answer_costs_nothing(tmp_path: Path) -> None:
     asked = [replace(case, reference_answer=" ") for case in cases(3)]
     with ChatServer(ExpertScript(faults=False), models=None) as server:
-        sampling = Sampling(searcher=tiny_corpus(), experts=experts(server.url), learner=LEARNER, give_up=2)
-        with SampleStore(tmp_path).desk(sampling.made_with) as desk:
-            done = asyncio.run(sample_cases(asked, sampling, desk))
+        sampling = ExpertSampling(
+            searcher=tiny_corpus(), experts=experts(server.url), learner=LEARNER, give_up=2
+        )
+        with SampleStore(tmp_path).writer(sampling.made_with) as writer:
+            done = asyncio.run(sample_cases(asked, sampling, writer))
         assert not server.requests
     assert done.outcomes == {"scored": 0, "failed": 3}
     assert "no reference answer" in by_uid(SampleStore(tmp_path))["case-0"].why
@@ -314,7 +320,7 @@ def test_a_case_without_a_reference_answer_costs_nothing(tmp_path: Path) -> None
 
 def test_a_disk_that_refuses_is_told(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    with pytest.raises(SampleError, match="cannot be written"), SampleStore(tmp_path / "file").desk({}):
+    with pytest.raises(SampleError, match="cannot be written"), SampleStore(tmp_path / "file").writer({}):
         pass
     (tmp_path / "samples.jsonl").mkdir()
     with pytest.raises(SampleError, match="cannot be read"):
@@ -333,9 +339,9 @@ def test_concurrency_is_limited(tmp_path: Path) -> None:
         assert server.peak == 2
 
 
-def test_the_environment_is_the_one_of_serving(sampled: tuple[SampleStore, Progress]) -> None:
+def test_the_environment_is_the_one_of_serving(sampled: tuple[SampleStore, SamplingProgress]) -> None:
     store, _ = sampled
     run = store.runs.read(by_uid(store)["case-0"].run or "")
     environment = Environment(tiny_corpus(), LEARNER)
-    item = environment.item(walk(run).images[0].item)
-    assert environment.whole(item).sha256 == walk(run).images[0].sha256
+    item = environment.item(trace(run).images[0].item)
+    assert environment.whole(item).sha256 == trace(run).images[0].sha256

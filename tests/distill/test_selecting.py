@@ -10,13 +10,19 @@ from pathlib import Path
 import pytest
 from distill_runs import ANSWER, OTHER, SEARCH, add_record, crop, record_sample, store_in
 
-from vrag.distill.samples import Attempt, Outcome, Sample, SampleStore
-from vrag.distill.select import Selecting, Selection, read_selected, select_samples, write_selection
+from vrag.distill.sample_store import Sample, SampleAttempt, SampleOutcome, SampleStore
+from vrag.distill.select import (
+    SampleSelection,
+    SelectionOptions,
+    read_selected,
+    select_samples,
+    write_selection,
+)
 from vrag.errors import SampleError
-from vrag.profiles import PROFILES
+from vrag.model_profiles import PROFILES
 
 
-def reasons(selection: Selection) -> dict[str, str]:
+def reasons(selection: SampleSelection) -> dict[str, str]:
     return {one.uid: one.reason for one in selection.dropped}
 
 
@@ -36,14 +42,14 @@ def mixed(tmp_path_factory: pytest.TempPathFactory) -> SampleStore:
     record_sample(store, "mille", SEARCH, crop(0, 0, 1000, 1000), ANSWER, profile=PROFILES["qwen3-vl"])
     gone = record_sample(store, "gone", SEARCH, ANSWER)
     shutil.rmtree(store.runs.directory / (gone.run or "?"))
-    broken = Attempt(run="20260101-0", reason="The planner: no answer.")
+    broken = SampleAttempt(run="20260101-0", reason="The planner: no answer.")
     add_record(
         store,
         Sample(
             uid="failed",
             query="q",
             reference_answer="a",
-            outcome=Outcome.FAILED,
+            outcome=SampleOutcome.FAILED,
             run=broken.run,
             why=broken.reason,
             attempts=(broken,),
@@ -53,7 +59,7 @@ def mixed(tmp_path_factory: pytest.TempPathFactory) -> SampleStore:
 
 
 def test_every_dropped_sample_says_why(mixed: SampleStore) -> None:
-    selection = select_samples(mixed, Selecting())
+    selection = select_samples(mixed, SelectionOptions())
     assert {one.uid for one in selection.kept} == {"good", "closer", "mille"}
     found = reasons(selection)
     assert found.keys() | {"good", "closer", "mille"} == {s.uid for s in mixed.samples.read()}
@@ -69,7 +75,7 @@ def test_every_dropped_sample_says_why(mixed: SampleStore) -> None:
 
 
 def test_what_is_kept_says_what_it_is(mixed: SampleStore) -> None:
-    kept = {one.uid: one for one in select_samples(mixed, Selecting()).kept}
+    kept = {one.uid: one for one in select_samples(mixed, SelectionOptions()).kept}
     assert (kept["closer"].steps, kept["closer"].searches, kept["closer"].crops) == (3, 1, 1)
     assert kept["closer"].images == 2
     assert kept["good"].kind == "2 steps, without a crop"
@@ -78,7 +84,7 @@ def test_what_is_kept_says_what_it_is(mixed: SampleStore) -> None:
 def test_the_choice_is_written_beside_the_samples(mixed: SampleStore) -> None:
     with pytest.raises(SampleError, match="Nothing was selected"):
         read_selected(mixed)
-    selection = select_samples(mixed, Selecting())
+    selection = select_samples(mixed, SelectionOptions())
     write_selection(mixed, selection)
     assert read_selected(mixed) == [one.run for one in selection.kept]
     dropped = (mixed.directory / "dropped.jsonl").read_text().splitlines()
@@ -110,13 +116,13 @@ def many(tmp_path_factory: pytest.TempPathFactory) -> SampleStore:
     return store
 
 
-def kinds(store: SampleStore, selecting: Selecting) -> Counter[str]:
+def kinds(store: SampleStore, selecting: SelectionOptions) -> Counter[str]:
     return Counter(one.uid.split("-")[0] for one in select_samples(store, selecting).kept)
 
 
 def test_no_kind_has_more_than_the_median_kind(many: SampleStore) -> None:
-    assert kinds(many, Selecting()) == {"short": 4, "long": 4, "crop": 2}
-    dropped = select_samples(many, Selecting()).dropped
+    assert kinds(many, SelectionOptions()) == {"short": 4, "long": 4, "crop": 2}
+    dropped = select_samples(many, SelectionOptions()).dropped
     assert len(dropped) == 8
     assert dropped[0].reason == "Of 12 samples of 2 steps, without a crop, 4 are kept for balance."
 
@@ -127,7 +133,7 @@ def test_no_kind_has_more_than_the_median_kind(many: SampleStore) -> None:
 def test_a_number_of_samples_is_shared_evenly(
     many: SampleStore, most: int, short: int, long: int, crop: int
 ) -> None:
-    assert kinds(many, Selecting(most=most)) == {"short": short, "long": long, "crop": crop}
+    assert kinds(many, SelectionOptions(most=most)) == {"short": short, "long": long, "crop": crop}
 
 
 def test_the_choice_goes_by_the_seed_and_not_by_the_order_of_records(
@@ -138,7 +144,7 @@ def test_the_choice_goes_by_the_seed_and_not_by_the_order_of_records(
     turned.samples.rewrite(list(reversed(many.samples.read())))
 
     def chosen(store: SampleStore, seed: int) -> set[str]:
-        return {one.uid for one in select_samples(store, Selecting(seed=seed)).kept}
+        return {one.uid for one in select_samples(store, SelectionOptions(seed=seed)).kept}
 
     assert chosen(many, 1) == chosen(turned, 1)
     assert any(chosen(many, seed) != chosen(many, 1) for seed in range(2, 6))

@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from server_harness import serving
 
-from vrag.doctor import Check, Order, Status, examine_all
+from vrag.doctor import Check, CheckStatus, DoctorOptions, examine_all
 from vrag.doctor import environment as env
-from vrag.doctor.examine import examine
-from vrag.doctor.rounds import Step, examine_steps
+from vrag.doctor.check import examine
+from vrag.doctor.runner import CheckStep, examine_steps
 from vrag.errors import CollectionError, SettingsError
 from vrag.index.build import add
-from vrag.index.store import Collection
+from vrag.index.collection import Collection
 from vrag.samples import corpus_dir
 from vrag.settings import load_settings
 from vrag.testing import MemorySearcher, tiny_corpus
@@ -38,10 +38,10 @@ ROOT = Path(__file__).parents[2]
 
 
 def looked_at(**flags: Any) -> dict[str, Check]:  # noqa: ANN401
-    return {check.name: check for check in examine_all(load_settings(**flags), Order())}
+    return {check.name: check for check in examine_all(load_settings(**flags), DoctorOptions())}
 
 
-def found(status: Status, message: str = "it is so") -> Callable[[], Check]:
+def found(status: CheckStatus, message: str = "it is so") -> Callable[[], Check]:
     return lambda: Check("", status, message)
 
 
@@ -67,19 +67,19 @@ def filled(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_an_error_of_ours_is_a_failed_check_with_its_hint() -> None:
     check = examine("disk", raises(CollectionError("It is gone.", "Make one.")), 5)
     assert (check.name, check.status, check.message, check.hint) == (
-        "disk", Status.FAILED, "It is gone.", "Make one."
+        "disk", CheckStatus.FAILED, "It is gone.", "Make one."
     )  # fmt: skip
 
 
 def test_an_error_without_a_hint_gets_that_of_the_check() -> None:
     assert examine("disk", raises(CollectionError("It is gone.")), 5, "Look there.").hint == "Look there."
-    assert examine("disk", found(Status.OK), 5, "Look there.").hint == ""
+    assert examine("disk", found(CheckStatus.OK), 5, "Look there.").hint == ""
 
 
 @pytest.mark.parametrize("error", [ZeroDivisionError("by zero"), RuntimeError(), MemoryError("much")])
 def test_a_check_that_breaks_is_a_failed_check(error: Exception) -> None:
     check = examine("disk", raises(error), 5)
-    assert check.status is Status.FAILED
+    assert check.status is CheckStatus.FAILED
     assert type(error).__name__ in check.message
     assert "--json" in check.hint
 
@@ -89,25 +89,25 @@ def test_a_check_that_hangs_is_left_behind() -> None:
 
     def probe() -> Check:
         done.wait(30)
-        return Check("", Status.OK, "at last")
+        return Check("", CheckStatus.OK, "at last")
 
     start = time.monotonic()
     check = examine("disk", probe, 0.2)
     done.set()
     assert time.monotonic() - start < 5
-    assert (check.status, check.message) == (Status.FAILED, "Nothing was found out within 0.2 s.")
+    assert (check.status, check.message) == (CheckStatus.FAILED, "Nothing was found out within 0.2 s.")
     assert check.seconds >= 0.2
 
 
 def test_what_stands_on_a_failed_check_is_skipped_and_nothing_else() -> None:
     steps = [
-        Step("a", raises(ValueError("x"))),
-        Step("b", found(Status.OK), "a"),
-        Step("c", found(Status.OK), "b"),
-        Step("d", found(Status.WARNING)),
-        Step("e", found(Status.OK), "d"),
-        Step("f", found(Status.SKIPPED)),
-        Step("g", found(Status.OK), "f"),
+        CheckStep("a", raises(ValueError("x"))),
+        CheckStep("b", found(CheckStatus.OK), "a"),
+        CheckStep("c", found(CheckStatus.OK), "b"),
+        CheckStep("d", found(CheckStatus.WARNING)),
+        CheckStep("e", found(CheckStatus.OK), "d"),
+        CheckStep("f", found(CheckStatus.SKIPPED)),
+        CheckStep("g", found(CheckStatus.OK), "f"),
     ]
     assert {check.name: check.status.value for check in examine_steps(steps, 5)} == {
         "a": "failed", "b": "skipped", "c": "skipped", "d": "warning", "e": "ok", "f": "skipped", "g": "ok"
@@ -116,8 +116,8 @@ def test_what_stands_on_a_failed_check_is_skipped_and_nothing_else() -> None:
 
 def test_a_model_that_cannot_be_opened_hides_no_other_check(tmp_path: Path) -> None:
     checks = looked_at(model=f"local:{tmp_path / 'nothing'}", collection=str(tmp_path / "none"))
-    assert {checks[name].status for name in ("model", "collection")} == {Status.FAILED}
-    assert checks["python"].status is Status.OK
+    assert {checks[name].status for name in ("model", "collection")} == {CheckStatus.FAILED}
+    assert checks["python"].status is CheckStatus.OK
 
 
 def test_every_failure_and_warning_says_what_to_do(tmp_path: Path) -> None:
@@ -129,17 +129,21 @@ def test_every_failure_and_warning_says_what_to_do(tmp_path: Path) -> None:
         device="cuda:7",
         embedder="bge-m3",
     )
-    bad = {name: check for name, check in checks.items() if check.status in {Status.FAILED, Status.WARNING}}
+    bad = {
+        name: check
+        for name, check in checks.items()
+        if check.status in {CheckStatus.FAILED, CheckStatus.WARNING}
+    }
     assert {"endpoint", "collection", "accelerator", "search server"} <= bad.keys()
     assert all(check.hint for check in bad.values())
 
 
 def test_settings_that_cannot_be_used_fail_and_the_environment_is_looked_at_still() -> None:
     error = SettingsError("The setting 'dpi' (environment) cannot be used.")
-    checks = {check.name: check for check in examine_all(error, Order())}
-    assert (checks["settings"].status, checks["settings"].message) == (Status.FAILED, error.message)
+    checks = {check.name: check for check in examine_all(error, DoctorOptions())}
+    assert (checks["settings"].status, checks["settings"].message) == (CheckStatus.FAILED, error.message)
     assert checks["settings"].hint
-    assert checks["python"].status is Status.OK
+    assert checks["python"].status is CheckStatus.OK
     assert "collection" not in checks
 
 
@@ -156,14 +160,14 @@ def test_every_extra_of_the_package_is_looked_at() -> None:
 
 def test_an_absent_extra_is_skipped_with_what_it_means_and_how_to_get_it() -> None:
     check = env.check_extra(env.Extra("video", {"no_such_module": "no-such"}, "videos cannot be read"))
-    assert (check.status, check.message) == (Status.SKIPPED, "Not installed: videos cannot be read.")
+    assert (check.status, check.message) == (CheckStatus.SKIPPED, "Not installed: videos cannot be read.")
     assert "pip install 'vrag-agent[video]'" in check.hint
 
 
 @pytest.mark.parametrize("module", ["no_such_parent.part", "json.no_such_part", "json.no_such_part.deeper"])
 def test_an_extra_of_which_the_parent_package_is_absent_is_skipped(module: str) -> None:
     """fastapi brings `opentelemetry-api` and with it the parent of the exporters, but not the exporters."""
-    assert env.check_extra(env.Extra("otel", {module: "no-such"}, "no traces")).status is Status.SKIPPED
+    assert env.check_extra(env.Extra("otel", {module: "no-such"}, "no traces")).status is CheckStatus.SKIPPED
 
 
 def test_a_missing_package_fails(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -174,28 +178,28 @@ def test_a_missing_package_fails(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(env, "requires", requires)
     check = env.check_packages()
-    assert (check.status, check.message) == (Status.FAILED, "Missing: no-such-package.")
+    assert (check.status, check.message) == (CheckStatus.FAILED, "Missing: no-such-package.")
 
 
 def test_an_old_python_fails(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(env, "LEAST_PYTHON", (99, 1))
+    monkeypatch.setattr(env, "MIN_PYTHON", (99, 1))
     check = env.check_python()
-    assert (check.status, check.hint) == (Status.FAILED, "Install Python 99.1 or newer.")
+    assert (check.status, check.hint) == (CheckStatus.FAILED, "Install Python 99.1 or newer.")
 
 
 def test_without_libreoffice_a_warning_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "")
-    monkeypatch.setattr("vrag.corpus.libreoffice.PLACES", ())
+    monkeypatch.setattr("vrag.corpus.formats.libreoffice.PLACES", ())
     check = env.check_office()
-    assert check.status is Status.WARNING
+    assert check.status is CheckStatus.WARNING
     assert "apt install libreoffice" in check.hint
 
 
 def test_missing_models_of_ocr_fail(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert env.check_ocr().status is Status.OK
+    assert env.check_ocr().status is CheckStatus.OK
     monkeypatch.setattr("vrag.corpus.ocr.MODELS", {"Det.model_path": "gone.onnx"})
     check = env.check_ocr()
-    assert (check.status, "gone.onnx" in check.message) == (Status.FAILED, True)
+    assert (check.status, "gone.onnx" in check.message) == (CheckStatus.FAILED, True)
 
 
 @pytest.mark.parametrize(("free", "status"), [(1e8, "failed"), (1e9, "warning"), (1e10, "ok")])
@@ -235,7 +239,7 @@ def test_settings_are_told_with_their_origin_and_without_keys(monkeypatch: pytes
     monkeypatch.setenv("VRAG_DPI", "96")
     monkeypatch.setenv("VRAG_MODEL_KEY", "sk-secret")
     check = looked_at(padding=4.0)["settings"]
-    assert check.status is Status.OK
+    assert check.status is CheckStatus.OK
     assert check.details["dpi"] == {"value": 96.0, "origin": "environment"}
     assert check.details["padding"] == {"value": 4.0, "origin": "flag"}
     assert "sk-secret" not in json.dumps(check.details) + check.message
@@ -243,7 +247,7 @@ def test_settings_are_told_with_their_origin_and_without_keys(monkeypatch: pytes
 
 def test_a_password_in_an_address_is_not_told() -> None:
     checks = looked_at(search_url="http://user:geheim@localhost:1/search")
-    assert checks["search server"].status is Status.FAILED
+    assert checks["search server"].status is CheckStatus.FAILED
     assert "geheim" not in " ".join(map(str, checks.values()))
 
 
@@ -256,56 +260,56 @@ def test_a_search_server_that_a_folder_names_is_not_sent_the_users_key(
     checks = looked_at()
     assert checks["settings"].details["search_key"]["origin"].endswith("vrag.toml names the address")
     check = checks["search server"]
-    assert (check.status, "VRAG_SEARCH_URL" in check.hint) == (Status.FAILED, True)
+    assert (check.status, "VRAG_SEARCH_URL" in check.hint) == (CheckStatus.FAILED, True)
 
 
 def test_a_variable_that_is_no_setting_is_warned_of(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("VRAG_MODLE", "x")
     check = looked_at()["settings"]
-    assert check.status is Status.WARNING
+    assert check.status is CheckStatus.WARNING
     assert "VRAG_MODLE (is VRAG_MODEL meant?)" in check.message
 
 
 def test_no_collection_yet_is_a_warning_and_a_named_one_that_is_missing_a_failure(tmp_path: Path) -> None:
     fresh, named = looked_at()["collection"], looked_at(collection=str(tmp_path / "none"))["collection"]
-    assert (fresh.status, fresh.hint) == (Status.WARNING, "Make one: vrag index add PATH")
-    assert named.status == Status.FAILED
+    assert (fresh.status, fresh.hint) == (CheckStatus.WARNING, "Make one: vrag index add PATH")
+    assert named.status == CheckStatus.FAILED
     assert named.hint.startswith("Make one: vrag index add PATH --collection /")
 
 
 def test_a_good_collection_passes(filled: Path) -> None:
     checks = looked_at(collection=str(filled))
-    assert checks["collection"].status is Status.OK
+    assert checks["collection"].status is CheckStatus.OK
     assert checks["collection"].details["documents"] == 1
     assert checks["collection"].details["items"] > 0
-    assert (checks["embedder"].status, checks["disk"].status) == (Status.SKIPPED, Status.OK)
+    assert (checks["embedder"].status, checks["disk"].status) == (CheckStatus.SKIPPED, CheckStatus.OK)
 
 
 def test_several_collections_are_looked_at_one_by_one(filled: Path, tmp_path: Path) -> None:
     Collection.create(tmp_path / "empty")
     checks = looked_at(collections=(str(filled), str(tmp_path / "empty"), str(tmp_path / "none")))
     assert [checks[f"collection {n}"].status.value for n in (1, 2, 3)] == ["ok", "warning", "failed"]
-    assert checks["embedder 3"].status is Status.SKIPPED
+    assert checks["embedder 3"].status is CheckStatus.SKIPPED
 
 
 def test_a_damaged_picture_fails(filled: Path) -> None:
     for picture in (filled / "items").rglob("*.jpg"):
         picture.write_bytes(b"no picture")
     check = looked_at(collection=str(filled))["collection"]
-    assert (check.status, "cannot be opened" in check.message) == (Status.FAILED, True)
+    assert (check.status, "cannot be opened" in check.message) == (CheckStatus.FAILED, True)
 
 
 def test_a_damaged_header_fails(tmp_path: Path) -> None:
     Collection.create(tmp_path / "collection")
     (tmp_path / "collection" / "collection.json").write_text("{")
     check = looked_at(collection=str(tmp_path / "collection"))["collection"]
-    assert (check.status, "damaged" in check.message) == (Status.FAILED, True)
+    assert (check.status, "damaged" in check.message) == (CheckStatus.FAILED, True)
 
 
 def test_a_search_server_is_asked_and_no_collection_is_wanted_beside_it() -> None:
     with serving() as url:
         checks = looked_at(search_url=url)
-    assert checks["search server"].status is Status.OK, checks["search server"]
+    assert checks["search server"].status is CheckStatus.OK, checks["search server"]
     assert checks["search server"].details["hits"] > 1
     assert "collection" not in checks
 
@@ -314,7 +318,7 @@ def test_a_search_server_that_finds_nothing_passes_and_says_so(monkeypatch: pyte
     monkeypatch.setattr("vrag.doctor.collection.COMMON_WORDS", "xyzzy")
     with serving() as url:
         check = looked_at(search_url=url)["search server"]
-    assert check.status is Status.OK
+    assert check.status is CheckStatus.OK
     assert "does not find even common words" in check.message
 
 
@@ -325,18 +329,18 @@ def test_a_search_server_whose_pictures_cannot_be_had_fails() -> None:
 
     with serving(Blind(tiny_corpus().items)) as url:
         check = looked_at(search_url=url)["search server"]
-    assert check.status is Status.FAILED
+    assert check.status is CheckStatus.FAILED
     assert check.hint
 
 
 def test_a_search_server_that_is_gone_fails_with_how_to_start_it() -> None:
     check = looked_at(search_url="http://127.0.0.1:1")["search server"]
-    assert (check.status, "vrag serve" in check.hint) == (Status.FAILED, True)
+    assert (check.status, "vrag serve" in check.hint) == (CheckStatus.FAILED, True)
 
 
 def test_an_action_that_is_not_installed_fails() -> None:
     check = looked_at(actions=("no-such-action",))["actions"]
-    assert check.status is Status.FAILED
+    assert check.status is CheckStatus.FAILED
     assert "no-such-action" in check.message
     assert "Install the package" in check.hint
     assert "actions" not in looked_at()

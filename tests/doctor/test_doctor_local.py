@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from vrag.doctor import Order, Status, examine_all
+from vrag.doctor import CheckStatus, DoctorOptions, examine_all
 from vrag.settings import load_settings
 
 for library in ("torch", "transformers"):
@@ -32,14 +32,14 @@ def test_a_network_that_knows_nothing_sees_pictures_and_is_undecided(
     family: str, profile: str, factor: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     importlib.import_module("torch").set_num_threads(1)
-    monkeypatch.setattr("vrag.doctor.rounds.REPLY_TOKENS", 8)
+    monkeypatch.setattr("vrag.doctor.runner.REPLY_TOKENS", 8)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # saving warns of what loading does not use
         tiny_models().chat(tmp_path / "model", family)
     report = load_settings(model=f"local:{tmp_path / 'model'}", max_steps=2, device="cpu")
-    checks = {check.name: check for check in examine_all(report, Order(coords=True))}
+    checks = {check.name: check for check in examine_all(report, DoctorOptions(coords=True))}
     told = [checks[name].status for name in ("accelerator", "profile", "pictures", "picture cost")]
-    assert told == [Status.OK, Status.OK, Status.WARNING, Status.OK], checks
+    assert told == [CheckStatus.OK, CheckStatus.OK, CheckStatus.WARNING, CheckStatus.OK], checks
     assert "may not see" in checks["pictures"].hint
     assert checks["profile"].message.endswith("by its checkpoint.")
     assert (checks["profile"].details["profile"], checks["picture cost"].details["factor"]) == (

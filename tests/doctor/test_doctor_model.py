@@ -10,9 +10,9 @@ import pytest
 from chat_server import Asked, ChatServer, Cut, Hang, Refuse, Reply, Say
 from grounding.seeing_server import Seeing
 
-from vrag.doctor import CONVENTIONS, Check, Convention, Order, Status, examine_all
+from vrag.doctor import CONVENTIONS, Check, CheckStatus, Convention, DoctorOptions, examine_all
 from vrag.geometry import Space
-from vrag.profiles import PROFILES
+from vrag.model_profiles import PROFILES
 from vrag.settings import load_settings
 
 if TYPE_CHECKING:
@@ -31,18 +31,18 @@ MODEL_CHECKS = [
 ]
 
 
-def looked_at(order: Order | None = None, **flags: Any) -> dict[str, Check]:  # noqa: ANN401
-    return {check.name: check for check in examine_all(load_settings(**flags), order or Order())}
+def looked_at(order: DoctorOptions | None = None, **flags: Any) -> dict[str, Check]:  # noqa: ANN401
+    return {check.name: check for check in examine_all(load_settings(**flags), order or DoctorOptions())}
 
 
-def examined(model: Seeing, order: Order | None = None, **flags: Any) -> dict[str, Check]:  # noqa: ANN401
+def examined(model: Seeing, order: DoctorOptions | None = None, **flags: Any) -> dict[str, Check]:  # noqa: ANN401
     """What the doctor says of a served model."""
     with ChatServer(model) as server:
         return looked_at(order, **{"model": "scripted", "base_url": server.url, **flags})
 
 
 def coordinates(model: Seeing, **flags: Any) -> Check:  # noqa: ANN401
-    return examined(model, Order(coords=True), **flags)["coordinates"]
+    return examined(model, DoctorOptions(coords=True), **flags)["coordinates"]
 
 
 def statuses(checks: dict[str, Check], names: Iterable[str] = MODEL_CHECKS) -> dict[str, str]:
@@ -61,10 +61,10 @@ def test_each_convention_is_told_over_http_with_noise_and_missing_boxes(conventi
     ]
     assert sorted(found.details["profiles"]) == sorted(fitting)
     if "qwen2.5-vl" in fitting:
-        assert (found.status, found.hint) == (Status.OK, "")
+        assert (found.status, found.hint) == (CheckStatus.OK, "")
         assert "VRAG_PROFILE=qwen2.5-vl fits" in found.message
     else:
-        assert found.status is Status.WARNING
+        assert found.status is CheckStatus.WARNING
         assert (
             f"VRAG_PROFILE={found.details['profiles'][0]}" if fitting else "No profile fits"
         ) in found.hint
@@ -73,7 +73,7 @@ def test_each_convention_is_told_over_http_with_noise_and_missing_boxes(conventi
 @pytest.mark.parametrize("seed", range(4))
 def test_a_server_that_answers_at_random_is_undecided(seed: int) -> None:
     found = coordinates(Seeing(None, seed=seed))
-    assert (found.status, found.details["convention"]) == (Status.WARNING, None)
+    assert (found.status, found.details["convention"]) == (CheckStatus.WARNING, None)
     assert found.message.startswith("Undecided. 24 of 24 answers hold a box.")
     assert "VRAG_PROFILE" not in found.message + found.hint
 
@@ -96,7 +96,7 @@ def test_what_pictures_cost_chooses_among_profiles_that_fit(factor: int, profile
 @pytest.mark.parametrize("form", ["<box>({},{}),({},{})</box>", '{{"bbox_2d": [{}, {}, {}, {}]}}'])
 def test_other_ways_to_write_a_box_are_read(form: str) -> None:
     found = coordinates(Seeing(Convention(Space.MILLE), form=form), profile="qwen3-vl")
-    assert (found.status, found.details["answered"]) == (Status.OK, 24)
+    assert (found.status, found.details["answered"]) == (CheckStatus.OK, 24)
 
 
 def test_a_model_that_writes_no_boxes_is_undecided_and_quoted() -> None:
@@ -123,7 +123,7 @@ def test_all_questions_failing_is_a_failure_that_says_why() -> None:
         return Refuse(500, "the engine died") if "box" in asked.question else None
 
     found = coordinates(Seeing(CONVENTIONS[0], spoil=spoil))
-    assert found.status is Status.FAILED
+    assert found.status is CheckStatus.FAILED
     assert "None of 24 questions was answered" in found.message
     assert "the engine died" in found.message
 
@@ -131,7 +131,7 @@ def test_all_questions_failing_is_a_failure_that_says_why() -> None:
 def test_a_healthy_server_passes() -> None:
     with ChatServer(Seeing(Convention(Space.MILLE), factor=32), models=("qwen3-vl-plus",), key="k") as server:
         checks = looked_at(
-            Order(coords=True), model="qwen3-vl-plus", base_url=server.url, model_key="k", max_steps=4
+            DoctorOptions(coords=True), model="qwen3-vl-plus", base_url=server.url, model_key="k", max_steps=4
         )
     expected = dict.fromkeys(MODEL_CHECKS, "ok")
     expected |= {"model": "warning", "token ids": "skipped"}  # 4,096 tokens of context; no ids are told
@@ -146,13 +146,13 @@ def test_a_healthy_server_passes() -> None:
 
 def test_without_a_model_nothing_is_asked_and_nothing_fails() -> None:
     checks = looked_at()
-    assert checks["model"].status is Status.SKIPPED
+    assert checks["model"].status is CheckStatus.SKIPPED
     assert "endpoint" not in checks
 
 
 def test_a_name_that_nobody_knows_fails_and_the_rest_is_skipped() -> None:
     checks = looked_at(model="m", base_url="http://no-such-host.invalid/v1")
-    assert checks["endpoint"].status is Status.FAILED
+    assert checks["endpoint"].status is CheckStatus.FAILED
     assert "not known" in checks["endpoint"].message
     assert set(statuses(checks, ["model", "reply", "pictures"]).values()) == {"skipped"}
     assert checks["reply"].message == "Not looked at, since this failed: model."
@@ -162,24 +162,24 @@ def test_a_port_where_nobody_listens_fails() -> None:
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     check = looked_at(model="m", base_url=f"http://127.0.0.1:{port}/v1")["endpoint"]
-    assert check.status is Status.FAILED
+    assert check.status is CheckStatus.FAILED
     assert f"127.0.0.1:{port}" in check.message
     assert "Start the server" in check.hint
 
 
 def test_an_address_that_is_none_fails() -> None:
     check = looked_at(model="m", base_url="localhost:8002")["model"]
-    assert check.status is Status.FAILED
+    assert check.status is CheckStatus.FAILED
     assert check.hint
 
 
 def test_a_wrong_key_fails_and_is_not_repeated() -> None:
     with ChatServer(Seeing(), key="right") as server:
         checks = looked_at(model="scripted", base_url=server.url, model_key="wrong-key")
-    assert checks["model"].status is Status.FAILED
+    assert checks["model"].status is CheckStatus.FAILED
     assert "VRAG_MODEL_KEY" in checks["model"].hint
     assert "wrong-key" not in str(checks)
-    assert checks["reply"].status is Status.SKIPPED
+    assert checks["reply"].status is CheckStatus.SKIPPED
 
 
 def test_a_key_that_is_not_accepted_is_named_by_the_variable_that_held_it(
@@ -197,9 +197,9 @@ def test_a_model_that_is_not_served_is_answered_with_those_that_are() -> None:
     with ChatServer(Seeing(), models=("qwen2.5-vl-7b", "other")) as server:
         check = looked_at(model="qwen2.5-vl", base_url=server.url)["model"]
         unnamed = looked_at(base_url=server.url)["model"]
-    assert (check.status, check.message) == (Status.FAILED, "The server does not list 'qwen2.5-vl'.")
+    assert (check.status, check.message) == (CheckStatus.FAILED, "The server does not list 'qwen2.5-vl'.")
     assert check.hint.endswith("--model qwen2.5-vl-7b")
-    assert (unnamed.status, unnamed.message) == (Status.FAILED, "No model is named.")
+    assert (unnamed.status, unnamed.message) == (CheckStatus.FAILED, "No model is named.")
     assert "other" in unnamed.hint
 
 
@@ -242,13 +242,13 @@ def test_each_fault_of_a_server_is_told(reply: Reply, when: str, name: str, stat
     check = examined(answering(reply, when), max_steps=3)[name]
     assert check.status == status
     assert said in check.message
-    assert check.status is Status.OK or check.hint
+    assert check.status is CheckStatus.OK or check.hint
 
 
 def test_a_server_that_hangs_is_given_up() -> None:
     start = time.monotonic()
-    check = examined(answering(Hang(), "count"), Order(seconds=1))["reply"]
-    assert check.status is Status.FAILED
+    check = examined(answering(Hang(), "count"), DoctorOptions(seconds=1))["reply"]
+    assert check.status is CheckStatus.FAILED
     assert "--seconds" in check.hint
     assert "VRAG_" not in check.hint
     assert time.monotonic() - start < 30
@@ -256,18 +256,21 @@ def test_a_server_that_hangs_is_given_up() -> None:
 
 def test_a_picture_cost_of_another_family_names_it() -> None:
     check = examined(Seeing(CONVENTIONS[0], factor=32))["picture cost"]
-    assert (check.status, check.details["factor"]) == (Status.WARNING, 32)
+    assert (check.status, check.details["factor"]) == (CheckStatus.WARNING, 32)
     assert "qwen3-vl" in check.hint
 
 
 def test_whoever_measures_coordinates_is_not_told_to() -> None:
-    checks = examined(Seeing(CONVENTIONS[0], factor=32), Order(coords=True))
-    assert (checks["profile"].status, checks["picture cost"].status) == (Status.WARNING, Status.WARNING)
+    checks = examined(Seeing(CONVENTIONS[0], factor=32), DoctorOptions(coords=True))
+    assert (checks["profile"].status, checks["picture cost"].status) == (
+        CheckStatus.WARNING,
+        CheckStatus.WARNING,
+    )
     assert not any("--coords" in check.message + check.hint for check in checks.values())
 
 
 def test_a_profile_against_the_name_of_the_model_is_warned_of() -> None:
     with ChatServer(Seeing(), models=("qwen3-vl-plus",)) as server:
         check = looked_at(model="qwen3-vl-plus", base_url=server.url, profile="qwen2.5-vl")["profile"]
-    assert check.status is Status.WARNING
+    assert check.status is CheckStatus.WARNING
     assert "VRAG_PROFILE=qwen3-vl" in check.hint

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from model_servers import JsonServer, lm_studio, ollama, vllm
 
-from vrag.doctor import Status
+from vrag.doctor import CheckStatus
 from vrag.doctor.local_servers import LOCAL_SERVERS, LocalServer, check_local_servers
 
 CLOSED = LocalServer("SGLang", "http://127.0.0.1:9/v1")
@@ -15,7 +15,7 @@ def test_each_server_is_found_with_the_models_that_see() -> None:
     with JsonServer(ollama(models)) as first, JsonServer(vllm("eyes", "Qwen/Qwen3-VL-8B-Instruct")) as second:
         servers = (LocalServer("Ollama", first.url, "ollama"), CLOSED, LocalServer("vLLM", second.url))
         found = check_local_servers(servers)
-    assert found.status is Status.OK
+    assert found.status is CheckStatus.OK
     assert f"Ollama at {first.url} has 2 models; vLLM at {second.url} has 1 model" in found.message
     assert found.message.endswith("qwen3-vl:8b sees.")
     assert found.hint == 'vrag ask PATH "QUESTION" --model ollama:qwen3-vl:8b'
@@ -35,7 +35,7 @@ def test_an_address_without_a_word_is_spelled_out() -> None:
 def test_without_a_model_that_sees_there_is_a_warning() -> None:
     with JsonServer(ollama({"qwen3:8b": ("qwen3", False)})) as server:
         found = check_local_servers((LocalServer("Ollama", server.url, "ollama"),))
-    assert found.status is Status.WARNING
+    assert found.status is CheckStatus.WARNING
     assert "none of them sees" in found.message
 
 
@@ -49,11 +49,11 @@ def test_a_server_of_vrag_itself_is_none() -> None:
     routes = {"GET /v1/models": {"data": [{"id": "vrag", "owned_by": "vrag"}]}}
     with JsonServer(routes) as server:
         found = check_local_servers((LocalServer("vLLM", server.url, "vllm"),))
-    assert (found.status, found.details["models"]) == (Status.SKIPPED, [])
+    assert (found.status, found.details["models"]) == (CheckStatus.SKIPPED, [])
 
 
 def test_nothing_at_any_port_is_no_failure() -> None:
-    assert check_local_servers((CLOSED,) * 6).status is Status.SKIPPED
+    assert check_local_servers((CLOSED,) * 6).status is CheckStatus.SKIPPED
 
 
 def test_only_this_machine_is_asked() -> None:

@@ -10,10 +10,10 @@ pytest.importorskip("torch", reason="the extra `models` is not installed")
 
 import torch
 
-from vrag.embed.base import Content
 from vrag.embed.batches import Batches, is_out_of_memory, refusal
+from vrag.embed.embedder import EmbedContent
+from vrag.embed.models.sentence import SentenceEmbedder
 from vrag.embed.options import EmbedOptions
-from vrag.embed.sentence import SentenceEmbedder
 from vrag.errors import EmbedderGone, EmbedError
 
 if TYPE_CHECKING:
@@ -90,13 +90,13 @@ def test_a_device_that_fails_is_told_from_a_content_that_cannot_be_taken(
 
     monkeypatch.setattr(network, "forward", fails)
     with pytest.raises(EmbedderGone, match=r"device that sentence:.* failed: (CUDA|cuDNN) error"):
-        embedder.embed_items([Content(text="a")])
+        embedder.embed_items([EmbedContent(text="a")])
     assert not isinstance(refusal("x", RuntimeError("shapes differ; see CUDA errors")), EmbedderGone)
 
 
 def test_a_model_that_runs_out_of_memory_gives_the_same_vectors(models: Path) -> None:
     embedder = SentenceEmbedder(str(models / "text"), EmbedOptions(batch=8))
-    texts = [Content(text=f"page {number}") for number in range(11)]
+    texts = [EmbedContent(text=f"page {number}") for number in range(11)]
     right = embedder.embed_items(texts)
     network: Any = embedder._model[0].model  # pyright: ignore[reportPrivateUsage] - what a network does is replaced
     seen: list[int] = []

@@ -8,10 +8,10 @@ import pytest
 
 pytest.importorskip("safetensors", reason="the extra `models` is not installed")
 
-from vrag.embed import checkpoint
-from vrag.embed.checkpoint import checkpoint_digest, find_checkpoint
-from vrag.embed.layout import read_layout
-from vrag.embed.sentence import SentenceEmbedder
+from vrag.embed import model_files
+from vrag.embed.model_files import checkpoint_digest, find_checkpoint
+from vrag.embed.model_kind import read_layout
+from vrag.embed.models.sentence import SentenceEmbedder
 from vrag.errors import EmbedError
 
 if TYPE_CHECKING:
@@ -118,7 +118,7 @@ class TestTheDigest:
 class TestLargeWeightsAreSampled:
     @pytest.fixture(autouse=True)
     def small_means_large(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(checkpoint, "_WHOLE", 0)
+        monkeypatch.setattr(model_files, "_WHOLE", 0)
 
     def test_a_change_of_any_whole_tensor_shows(self, models: Path, tmp_path: Path) -> None:
         import tiny_models as tiny

@@ -13,8 +13,8 @@ pytest.importorskip("transformers", reason="the extra `models` is not installed"
 import reference
 from PIL import Image as Images
 
-from vrag.embed.base import Content, Modality, VectorKind
-from vrag.embed.gve import GveEmbedder
+from vrag.embed.embedder import EmbedContent, Modality, VectorKind
+from vrag.embed.models.gve import GveEmbedder
 from vrag.embed.options import EmbedOptions, kept_settings
 from vrag.embed.registry import open_embedder
 from vrag.errors import CorpusError, EmbedError
@@ -63,7 +63,7 @@ def clip(film: list[Image], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
         assert (asked, fps, most, least) == (path, 1.0, 32, 4)
         return [Frame(image, float(number)) for number, image in enumerate(film)]
 
-    monkeypatch.setattr("vrag.corpus.video.sample_frames", sample)
+    monkeypatch.setattr("vrag.corpus.formats.video.sample_frames", sample)
     return path
 
 
@@ -84,13 +84,13 @@ def worst(made: Sequence[np.ndarray], right: Sequence[np.ndarray]) -> float:
 
 class TestSameVectorsAsAnIndependentImplementation:
     def test_texts_pictures_and_both(self, embedder: GveEmbedder, models: Path, pages: list[Image]) -> None:
-        contents = [Content(text=TEXTS[1]), *(Content(image=page) for page in pages)]
-        contents.append(Content(text=TEXTS[0], image=pages[1]))
+        contents = [EmbedContent(text=TEXTS[1]), *(EmbedContent(image=page) for page in pages)]
+        contents.append(EmbedContent(text=TEXTS[0], image=pages[1]))
         right = [reference.gve(models / "gve", one.text, one.image) for one in contents]
         assert worst(embedder.embed_items(contents), right) < 1e-5
 
     def test_videos(self, embedder: GveEmbedder, models: Path, film: list[Image], clip: Path) -> None:
-        made = embedder.embed_items([Content(video=clip), Content(video=clip, text=TEXTS[0])])
+        made = embedder.embed_items([EmbedContent(video=clip), EmbedContent(video=clip, text=TEXTS[0])])
         right = [reference.gve(models / "gve", text, frames=film) for text in ("", TEXTS[0])]
         assert worst(made, right) < 1e-5
 
@@ -147,7 +147,7 @@ class TestSameVectorsAsAnIndependentImplementation:
         name = next(name for name in weights if "visual.blocks.0.attn.qkv.weight" in name)
         weights[name][2, 3] += 5.0
         store.save_file(weights, folder / "model.safetensors", {"format": "pt"})
-        other = GveEmbedder(str(folder)).embed_items([Content(image=pages[0])])
+        other = GveEmbedder(str(folder)).embed_items([EmbedContent(image=pages[0])])
         assert worst(other, [reference.gve(models / "gve", image=pages[0])]) > 1e-4
 
 
@@ -155,14 +155,25 @@ class TestAVectorDependsOnItsOwnContentAlone:
     def test_not_on_batch_padding_or_order(
         self, embedder: GveEmbedder, pages: list[Image], clip: Path
     ) -> None:
-        contents = [Content(text=TEXTS[0]), Content(video=clip), Content(image=pages[0], text="a")]
-        contents += [Content(text=TEXTS[1]), Content(image=pages[2]), Content(video=clip, image=pages[1])]
+        contents = [
+            EmbedContent(text=TEXTS[0]),
+            EmbedContent(video=clip),
+            EmbedContent(image=pages[0], text="a"),
+        ]
+        contents += [
+            EmbedContent(text=TEXTS[1]),
+            EmbedContent(image=pages[2]),
+            EmbedContent(video=clip, image=pages[1]),
+        ]
         together = embedder.embed_items(contents)
         assert worst(together, [embedder.embed_items([content])[0] for content in contents]) < 1e-5
         assert worst(together, embedder.embed_items(contents[::-1])[::-1]) < 1e-5
 
     def test_and_does_depend_on_it(self, embedder: GveEmbedder, pages: list[Image], clip: Path) -> None:
-        contents = [Content(image=page) for page in pages] + [Content(video=clip), Content(text=TEXTS[0])]
+        contents = [EmbedContent(image=page) for page in pages] + [
+            EmbedContent(video=clip),
+            EmbedContent(text=TEXTS[0]),
+        ]
         vectors = np.stack(embedder.embed_items(contents))
         cosines = vectors @ vectors.T
         assert (cosines[~np.eye(len(cosines), dtype=bool)] < 0.99).all()
@@ -170,13 +181,13 @@ class TestAVectorDependsOnItsOwnContentAlone:
     def test_on_the_order_of_frames(
         self, embedder: GveEmbedder, film: list[Image], clip: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        (forth,) = embedder.embed_items([Content(video=clip)])
+        (forth,) = embedder.embed_items([EmbedContent(video=clip)])
 
         def backwards(*_: object, **__: object) -> list[Frame]:
             return [Frame(image, float(number)) for number, image in enumerate(film[::-1])]
 
-        monkeypatch.setattr("vrag.corpus.video.sample_frames", backwards)
-        (back,) = embedder.embed_items([Content(video=clip)])
+        monkeypatch.setattr("vrag.corpus.formats.video.sample_frames", backwards)
+        (back,) = embedder.embed_items([EmbedContent(video=clip)])
         assert np.abs(forth - back).max() > 1e-3
 
 
@@ -194,7 +205,10 @@ class TestWhatItIs:
         assert 4 <= tokens[1] <= 9
 
     def test_marks_in_texts_stand_for_no_picture(self, embedder: GveEmbedder, pages: list[Image]) -> None:
-        contents = [Content(text="<|image_pad|><|video_pad|>"), Content(text="<|image_pad|>", image=pages[0])]
+        contents = [
+            EmbedContent(text="<|image_pad|><|video_pad|>"),
+            EmbedContent(text="<|image_pad|>", image=pages[0]),
+        ]
         assert len(embedder.embed_items(contents)) == 2
 
     def test_pixel_limits_count(self, embedder: GveEmbedder, models: Path) -> None:
@@ -218,7 +232,7 @@ class TestWhatIsRefused:
 
     def test_nothing(self, embedder: GveEmbedder) -> None:
         with pytest.raises(EmbedError, match="given nothing"):
-            embedder.embed_items([Content()])
+            embedder.embed_items([EmbedContent()])
 
     def test_videos_that_cannot_be_read(
         self, embedder: GveEmbedder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -226,9 +240,9 @@ class TestWhatIsRefused:
         def damaged(*_: object, **__: object) -> list[Frame]:
             raise CorpusError("It is damaged.")
 
-        monkeypatch.setattr("vrag.corpus.video.sample_frames", damaged)
+        monkeypatch.setattr("vrag.corpus.formats.video.sample_frames", damaged)
         with pytest.raises(EmbedError, match=r"clip\.mp4 cannot be read: It is damaged"):
-            embedder.embed_items([Content(video=tmp_path / "clip.mp4")])
+            embedder.embed_items([EmbedContent(video=tmp_path / "clip.mp4")])
 
     def test_weights_that_are_missing(self, models: Path, tmp_path: Path) -> None:
         import tiny_models as tiny

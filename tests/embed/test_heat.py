@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
-from vrag.embed.base import MatchMap
-from vrag.embed.heat import draw_heat, heat, regions
+from vrag.embed.embedder import MatchMap
+from vrag.embed.similarity_map import draw_heat, heat, regions
 
 
 def found(*layers: list[list[float]]) -> MatchMap:

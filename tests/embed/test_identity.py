@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from vrag.embed.base import VectorKind
-from vrag.embed.identity import check_same
+from vrag.embed.embedder import VectorKind
+from vrag.embed.fingerprint import check_same
 from vrag.errors import FingerprintMismatch
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ import pytest
 
 pytest.importorskip("transformers", reason="the extra `models` is not installed")
 
-from vrag.embed.layout import Role, Route, read_layout
-from vrag.embed.sentence import SentenceEmbedder
+from vrag.embed.model_kind import EmbedderRole, Route, read_layout
+from vrag.embed.models.sentence import SentenceEmbedder
 from vrag.errors import EmbedError
 
 if TYPE_CHECKING:
@@ -21,16 +21,16 @@ if TYPE_CHECKING:
 @pytest.mark.parametrize(
     ("name", "role", "route"),
     [
-        ("colqwen2", Role.MULTI, Route.NATIVE),
-        ("colqwen2-modules", Role.MULTI, Route.MODULES),
-        ("qwen3-vl-embedding", Role.SINGLE, Route.MODULES),
-        ("qwen3-vl-reranker", Role.RERANK, Route.MODULES),
-        ("text", Role.SINGLE, Route.MODULES),
-        ("cross-encoder", Role.RERANK, Route.NATIVE),
+        ("colqwen2", EmbedderRole.MULTI, Route.NATIVE),
+        ("colqwen2-modules", EmbedderRole.MULTI, Route.MODULES),
+        ("qwen3-vl-embedding", EmbedderRole.SINGLE, Route.MODULES),
+        ("qwen3-vl-reranker", EmbedderRole.RERANK, Route.MODULES),
+        ("text", EmbedderRole.SINGLE, Route.MODULES),
+        ("cross-encoder", EmbedderRole.RERANK, Route.NATIVE),
     ],
 )
 def test_the_kind_is_read_from_the_files(
-    models: Path, tmp_path: Path, name: str, role: Role, route: Route
+    models: Path, tmp_path: Path, name: str, role: EmbedderRole, route: Route
 ) -> None:
     renamed = shutil.copytree(models / name, tmp_path / "bert-gve-colpali-reranker")
     layout = read_layout(renamed)

@@ -18,12 +18,12 @@ import published_models as published
 import reference
 import tiny_models as tiny
 
-from vrag.embed import processors
-from vrag.embed.base import Content
-from vrag.embed.identity import check_same
+from vrag.embed.embedder import EmbedContent
+from vrag.embed.fingerprint import check_same
+from vrag.embed.models import processors
+from vrag.embed.models.sentence import SentenceEmbedder
 from vrag.embed.options import EmbedOptions, kept_settings
 from vrag.embed.registry import open_embedder
-from vrag.embed.sentence import SentenceEmbedder
 from vrag.errors import EmbedError, FingerprintMismatch
 
 if TYPE_CHECKING:
@@ -55,8 +55,8 @@ def embedders(folder: Path) -> dict[str, SentenceEmbedder]:
     return {name: SentenceEmbedder(str(folder / name)) for name in NAMES}
 
 
-def show(pages: Sequence[Image.Image]) -> list[Content]:
-    return [Content(image=page) for page in pages]
+def show(pages: Sequence[Image.Image]) -> list[EmbedContent]:
+    return [EmbedContent(image=page) for page in pages]
 
 
 def difference(made: Sequence[NDArray[np.float32]], right: Sequence[NDArray[np.float32]]) -> float:
@@ -151,7 +151,7 @@ class TestOpening:
         embedder = embedders[name]
         alone = [embedder.embed_queries([text])[0] for text in TEXTS]
         assert difference(embedder.embed_queries(TEXTS), alone) < 1e-5
-        contents = [*show(pages), *(Content(text=text) for text in TEXTS)]
+        contents = [*show(pages), *(EmbedContent(text=text) for text in TEXTS)]
         apart = [embedder.embed_items([content])[0] for content in contents]
         assert difference(embedder.embed_items(contents), apart) < 1e-5
 
@@ -175,7 +175,7 @@ class TestOpening:
         def torchvision(_: object) -> str:
             return "torchvision"
 
-        monkeypatch.setattr("vrag.embed.sentence.image_backend", torchvision)
+        monkeypatch.setattr("vrag.embed.models.sentence.image_backend", torchvision)
         assert SentenceEmbedder(str(folder / name)).fingerprint != embedders[name].fingerprint
 
 

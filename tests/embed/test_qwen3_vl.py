@@ -12,12 +12,12 @@ pytest.importorskip("transformers", reason="the extra `models` is not installed"
 import reference
 from PIL import Image as Images
 
-from vrag.embed.base import Content, Modality, VectorKind
-from vrag.embed.layout import QWEN3_INSTRUCTION, is_qwen3_vl_embedding
+from vrag.embed.embedder import EmbedContent, Modality, VectorKind
+from vrag.embed.model_kind import QWEN3_INSTRUCTION, is_qwen3_vl_embedding
+from vrag.embed.models.qwen3_vl import Qwen3VLEmbedder
+from vrag.embed.models.sentence import SentenceEmbedder
 from vrag.embed.options import EmbedOptions, kept_settings
-from vrag.embed.qwen3_vl import Qwen3VLEmbedder
 from vrag.embed.registry import open_embedder
-from vrag.embed.sentence import SentenceEmbedder
 from vrag.errors import EmbedError
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ def clip(film: list[tuple[float, Image]], tmp_path: Path, monkeypatch: pytest.Mo
         assert (asked, fps, most, least) == (path, 1.0, 8, 4)
         return [Frame(image, seconds) for seconds, image in film], 0.9
 
-    monkeypatch.setattr("vrag.corpus.video.sample_evenly", sample)
+    monkeypatch.setattr("vrag.corpus.formats.video.sample_evenly", sample)
     return path
 
 
@@ -86,15 +86,15 @@ class TestSameVectorsAsAnIndependentImplementation:
     def test_texts_pictures_and_both(
         self, embedder: Qwen3VLEmbedder, folder: Path, pages: list[Image]
     ) -> None:
-        contents = [Content(text=TEXTS[1]), *(Content(image=page) for page in pages)]
-        contents.append(Content(text=TEXTS[0], image=pages[1]))
+        contents = [EmbedContent(text=TEXTS[1]), *(EmbedContent(image=page) for page in pages)]
+        contents.append(EmbedContent(text=TEXTS[0], image=pages[1]))
         right = [reference.qwen3_vl(folder, QWEN3_INSTRUCTION, one.text, one.image) for one in contents]
         assert worst(embedder.embed_items(contents), right) < 1e-5
 
     def test_videos(
         self, embedder: Qwen3VLEmbedder, folder: Path, film: list[tuple[float, Image]], clip: Path
     ) -> None:
-        made = embedder.embed_items([Content(video=clip), Content(video=clip, text=TEXTS[0])])
+        made = embedder.embed_items([EmbedContent(video=clip), EmbedContent(video=clip, text=TEXTS[0])])
         right = [reference.qwen3_vl(folder, QWEN3_INSTRUCTION, text, frames=film) for text in ("", TEXTS[0])]
         assert worst(made, right) < 1e-5
 
@@ -102,14 +102,14 @@ class TestSameVectorsAsAnIndependentImplementation:
         asking = Qwen3VLEmbedder(str(folder), EmbedOptions(query_instruction=ASKED[:-1]))
         right = [reference.qwen3_vl(folder, ASKED, text) for text in TEXTS]
         assert worst(asking.embed_queries(TEXTS), right) < 1e-5
-        contents = [Content(text=text) for text in TEXTS]
+        contents = [EmbedContent(text=text) for text in TEXTS]
         assert np.array_equal(asking.embed_items(contents), embedder.embed_items(contents))
         assert asking.fingerprint == embedder.fingerprint
 
     def test_the_instruction_of_documents(self, embedder: Qwen3VLEmbedder, folder: Path) -> None:
         told = Qwen3VLEmbedder(str(folder), EmbedOptions(document_instruction=ASKED))
         right = [reference.qwen3_vl(folder, ASKED, text) for text in TEXTS]
-        assert worst(told.embed_items([Content(text=text) for text in TEXTS]), right) < 1e-5
+        assert worst(told.embed_items([EmbedContent(text=text) for text in TEXTS]), right) < 1e-5
         assert np.array_equal(told.embed_queries(TEXTS), embedder.embed_queries(TEXTS))
         assert told.fingerprint != embedder.fingerprint
         again = open_embedder(told.name, **kept_settings(told.settings))
@@ -132,7 +132,7 @@ class TestTheDefaultSentenceIsSaidOnce:
             asking.embed_queries(TEXTS),
             Qwen3VLEmbedder(str(folder), EmbedOptions(query_instruction=ASKED)).embed_queries(TEXTS),
         )
-        contents = [Content(text=text) for text in TEXTS]
+        contents = [EmbedContent(text=text) for text in TEXTS]
         assert np.array_equal(asking.embed_items(contents), embedder.embed_items(contents))
 
     def test_whatever_the_prompts_file_says(self, embedder: Qwen3VLEmbedder, models: Path) -> None:
@@ -175,8 +175,12 @@ class TestWhatItIs:
     def test_not_on_batch_padding_or_order(
         self, embedder: Qwen3VLEmbedder, pages: list[Image], clip: Path
     ) -> None:
-        contents = [Content(text=TEXTS[0]), Content(video=clip), Content(image=pages[0], text="a")]
-        contents += [Content(text=TEXTS[1]), Content(image=pages[2])]
+        contents = [
+            EmbedContent(text=TEXTS[0]),
+            EmbedContent(video=clip),
+            EmbedContent(image=pages[0], text="a"),
+        ]
+        contents += [EmbedContent(text=TEXTS[1]), EmbedContent(image=pages[2])]
         together = embedder.embed_items(contents)
         assert worst(together, [embedder.embed_items([content])[0] for content in contents]) < 1e-5
         assert worst(together, embedder.embed_items(contents[::-1])[::-1]) < 1e-5

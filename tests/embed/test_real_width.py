@@ -19,7 +19,7 @@ pytest.importorskip("peft", reason="the extra `models` is not installed")
 import published_models as published
 import tiny_models as tiny
 
-from vrag.embed.base import Content, VectorKind
+from vrag.embed.embedder import EmbedContent, VectorKind
 from vrag.embed.registry import open_embedder
 
 if TYPE_CHECKING:
@@ -119,7 +119,7 @@ def test_batches_of_pictures_and_texts_in_bfloat16(
     embedder = open_embedder(build(tmp_path), dtype="bfloat16", visual_tokens=200)
     assert embedder.dimension == dimension
     pages = [Image.effect_noise(size, 80).convert("RGB") for size in [(420, 560), (280, 140)]]
-    contents = [*(Content(image=page) for page in pages), *(Content(text=text) for text in TEXTS)]
+    contents = [*(EmbedContent(image=page) for page in pages), *(EmbedContent(text=text) for text in TEXTS)]
     vectors = [*embedder.embed_items(contents), *embedder.embed_queries(TEXTS)]
     for made in vectors:
         assert made.shape[-1:] == (dimension,)

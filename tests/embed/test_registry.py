@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from vrag.embed.base import Content
+from vrag.embed.embedder import EmbedContent
 from vrag.embed.registry import SHORT_NAMES, embedder_names, open_embedder
 from vrag.errors import EmbedError
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 PLUGIN = '''
 """Somebody's embedder: how many times each vowel occurs."""
 import numpy as np
-from vrag.embed.base import Modality, VectorKind
+from vrag.embed.embedder import Modality, VectorKind
 
 
 class Vowels:
@@ -57,7 +57,7 @@ class TestEmbeddersOfOtherPackages:
         opened = open_embedder("vowels:x", batch=3)
         assert opened.name == "vowels:x"
         assert opened.options.batch == 3  # type: ignore[attr-defined]  # pyright: ignore
-        np.testing.assert_array_equal(opened.embed_items([Content(text="a tree")])[0], [1, 2, 0, 0, 0])
+        np.testing.assert_array_equal(opened.embed_items([EmbedContent(text="a tree")])[0], [1, 2, 0, 0, 0])
 
     def test_are_listed(self) -> None:
         assert "vowels:" in embedder_names()

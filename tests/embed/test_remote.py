@@ -11,12 +11,12 @@ from fastapi import Response
 from PIL import Image
 
 from vrag.corpus.options import CorpusOptions
-from vrag.embed.base import Content, Modality, VectorKind
+from vrag.embed.embedder import EmbedContent, Modality, VectorKind
+from vrag.embed.models.remote import Address, RemoteEmbedder
 from vrag.embed.options import EmbedOptions
-from vrag.embed.remote import Address, RemoteEmbedder
 from vrag.errors import EmbedderGone, EmbedError
 from vrag.index.build import add, verify
-from vrag.index.store import Collection
+from vrag.index.collection import Collection
 from vrag.types import DocumentStatus
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ class TestVectors:
         embedder = opened(server)
         server.bodies.clear()
         texts = [f"page {number}" for number in range(10)]
-        made = embedder.embed_items([Content(text=text) for text in texts])
+        made = embedder.embed_items([EmbedContent(text=text) for text in texts])
         assert [len(body["input"]) for body in server.bodies] == [4, 4, 2]
         for text, vector in zip(texts, made, strict=True):
             np.testing.assert_array_equal(vector, server.vector(text)[0])
@@ -57,7 +57,12 @@ class TestVectors:
 
     def test_of_pictures_are_asked_for_as_chat(self, server: Served) -> None:
         embedder = opened(server)
-        contents = [Content(text="a"), Content(image=RED), Content(text="b", image=RED), Content(text="c")]
+        contents = [
+            EmbedContent(text="a"),
+            EmbedContent(image=RED),
+            EmbedContent(text="b", image=RED),
+            EmbedContent(text="c"),
+        ]
         made = embedder.embed_items(contents)
         parts = server.bodies[-1]["messages"][0]["content"]
         assert [part["type"] for part in parts] == ["image_url", "text"]
@@ -74,7 +79,9 @@ class TestVectors:
             DIMENSION,
             "pooling:",
         )
-        made = embedder.embed_items([Content(text="a"), Content(text="longer"), Content(image=RED)])
+        made = embedder.embed_items(
+            [EmbedContent(text="a"), EmbedContent(text="longer"), EmbedContent(image=RED)]
+        )
         assert len({len(vectors) for vectors in made}) > 1
         np.testing.assert_allclose(made[1], server.vector("longer", len(made[1])), rtol=1e-6)
 
@@ -95,7 +102,7 @@ class TestWhatItLooksAt:
         blind = opened(server)
         assert blind.modalities == {Modality.TEXT}
         with pytest.raises(EmbedError, match="does not look at image"):
-            blind.embed_items([Content(image=RED)])
+            blind.embed_items([EmbedContent(image=RED)])
 
     def test_is_not_taken_for_text_alone_because_the_server_fails(self, server: Served) -> None:
         def down(answer: dict[str, Any]) -> object:
@@ -107,7 +114,7 @@ class TestWhatItLooksAt:
 
     def test_is_never_nothing(self, server: Served) -> None:
         with pytest.raises(EmbedError, match="nothing"):
-            opened(server).embed_items([Content()])
+            opened(server).embed_items([EmbedContent()])
 
 
 class TestTheFingerprint:
@@ -157,7 +164,7 @@ class TestAServerThatFails:
 
         server.spoil = poisoned
         with pytest.raises(EmbedError, match=f"answered {status}") as raised:
-            embedder.embed_items([Content(text="poison")])
+            embedder.embed_items([EmbedContent(text="poison")])
         assert not isinstance(raised.value, EmbedderGone)
 
     def test_by_refusing_what_it_was_asked_is_not_asked_again(self, server: Served) -> None:

@@ -10,10 +10,10 @@ pytest.importorskip("sentence_transformers", reason="the extra `models` is not i
 
 import reference
 
-from vrag.embed.base import Content, Modality, VectorKind
+from vrag.embed.embedder import EmbedContent, Modality, VectorKind
+from vrag.embed.models.sentence import SentenceEmbedder
 from vrag.embed.options import EmbedOptions, kept_settings
 from vrag.embed.registry import open_embedder
-from vrag.embed.sentence import SentenceEmbedder
 from vrag.errors import EmbedError
 
 if TYPE_CHECKING:
@@ -48,8 +48,8 @@ def worst(made: Sequence[NDArray[np.float32]], right: Sequence[NDArray[np.float3
     return max(float(np.abs(one - other).max()) for one, other in zip(made, right, strict=True))
 
 
-def show(pages: Sequence[Image]) -> list[Content]:
-    return [Content(image=page) for page in pages]
+def show(pages: Sequence[Image]) -> list[EmbedContent]:
+    return [EmbedContent(image=page) for page in pages]
 
 
 class TestSameVectorsAsAnIndependentImplementation:
@@ -80,7 +80,7 @@ class TestSameVectorsAsAnIndependentImplementation:
         assert embedder.match_map(pages[0], "red").similarity.shape[1:] == (4, 4)
 
     def test_qwen3_vl_embedding(self, dense: SentenceEmbedder, models: Path, pages: list[Image]) -> None:
-        contents = [Content(text=TEXTS[1]), *show(pages), Content(text=TEXTS[0], image=pages[1])]
+        contents = [EmbedContent(text=TEXTS[1]), *show(pages), EmbedContent(text=TEXTS[0], image=pages[1])]
         folder, said = models / "qwen3-vl-tuned", "Represent the input."
         right = [reference.qwen3_vl(folder, said, one.text, one.image) for one in contents]
         assert worst(dense.embed_items(contents), right) < 1e-5
@@ -105,7 +105,7 @@ class TestSameVectorsAsAnIndependentImplementation:
         def leave(_: object) -> bool:
             return False
 
-        monkeypatch.setattr("vrag.embed.sentence.restore_positions", leave)
+        monkeypatch.setattr("vrag.embed.models.sentence.restore_positions", leave)
         flat = SentenceEmbedder(str(models / "colqwen2")).embed_items(show(pages))
         parts = reference.colqwen2(models / "colqwen2")
         right = [reference.colqwen2_page(parts, page) for page in pages]
@@ -119,7 +119,7 @@ class TestAVectorDependsOnItsOwnContentAlone:
         self, name: str, pages: list[Image], request: pytest.FixtureRequest
     ) -> None:
         embedder: SentenceEmbedder = request.getfixturevalue(name)
-        contents = [Content(text=TEXTS[1]), *show(pages), Content(text=TEXTS[0])]
+        contents = [EmbedContent(text=TEXTS[1]), *show(pages), EmbedContent(text=TEXTS[0])]
         together = embedder.embed_items(contents)
         alone = [embedder.embed_items([content])[0] for content in contents]
         backwards = embedder.embed_items(contents[::-1])[::-1]
@@ -162,7 +162,7 @@ class TestWhatItSaysOfItself:
     def test_a_model_of_text_looks_at_text_alone(self, models: Path, pages: list[Image]) -> None:
         embedder = SentenceEmbedder(str(models / "text"))
         assert embedder.modalities == {Modality.TEXT}
-        (vector,) = embedder.embed_items([Content(text="a")])
+        (vector,) = embedder.embed_items([EmbedContent(text="a")])
         assert np.linalg.norm(vector) == pytest.approx(1, abs=1e-5)  # cosine without a Normalize module
         with pytest.raises(EmbedError, match="looks at text only"):
             embedder.embed_items(show(pages))
@@ -206,7 +206,7 @@ class TestPictures:
         from PIL import Image as Images
 
         with pytest.raises(EmbedError, match="aspect ratio"):
-            native.embed_items([Content(image=Images.new("RGB", (3000, 2)))])
+            native.embed_items([EmbedContent(image=Images.new("RGB", (3000, 2)))])
 
     def test_grey_and_transparent_pictures_are_taken(
         self, native: SentenceEmbedder, pages: list[Image]
@@ -228,17 +228,17 @@ class TestTexts:
         monkeypatch.setattr("socket.socket.connect", opened)
         for embedder in (native, dense):
             assert embedder.embed_queries([text])[0].shape[-1] == embedder.dimension
-            assert embedder.embed_items([Content(text=text)])[0].shape[-1] == embedder.dimension
+            assert embedder.embed_items([EmbedContent(text=text)])[0].shape[-1] == embedder.dimension
 
     def test_marks_of_pictures_in_texts_stand_for_no_picture(
         self, dense: SentenceEmbedder, pages: list[Image]
     ) -> None:
         said = "see <|image_pad|> and <|video_pad|>"
-        assert dense.embed_items([Content(text=said, image=pages[0])])[0].shape == (32,)
+        assert dense.embed_items([EmbedContent(text=said, image=pages[0])])[0].shape == (32,)
         assert dense.embed_queries([said])[0].shape == (32,)
 
     def test_the_query_prompt_is_the_models(self, dense: SentenceEmbedder) -> None:
-        query, item = dense.embed_queries(["red"])[0], dense.embed_items([Content(text="red")])[0]
+        query, item = dense.embed_queries(["red"])[0], dense.embed_items([EmbedContent(text="red")])[0]
         assert float(query @ item) < 0.9999
 
     def test_no_queries_are_no_vectors(self, native: SentenceEmbedder) -> None:
@@ -249,17 +249,17 @@ class TestTexts:
 class TestWhatIsRefused:
     def test_a_video(self, dense: SentenceEmbedder, tmp_path: Path) -> None:
         with pytest.raises(EmbedError, match="was given video"):
-            dense.embed_items([Content(video=tmp_path / "a.mp4")])
+            dense.embed_items([EmbedContent(video=tmp_path / "a.mp4")])
 
     def test_nothing(self, dense: SentenceEmbedder) -> None:
         with pytest.raises(EmbedError, match="was given nothing"):
-            dense.embed_items([Content()])
+            dense.embed_items([EmbedContent()])
 
     def test_text_and_picture_together_where_the_model_has_no_such_prompt(
         self, native: SentenceEmbedder, pages: list[Image]
     ) -> None:
         with pytest.raises(EmbedError, match="cannot combine"):
-            native.embed_items([Content(text="a", image=pages[0])])
+            native.embed_items([EmbedContent(text="a", image=pages[0])])
 
     def test_a_reranker(self, models: Path) -> None:
         with pytest.raises(EmbedError, match="scores pairs"):

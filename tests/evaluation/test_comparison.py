@@ -10,29 +10,35 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from vrag.errors import CaseError
-from vrag.evaluation.comparison import compare
-from vrag.evaluation.interval import Method
-from vrag.evaluation.record import Outcome, Record, Subject
-from vrag.evaluation.significance import sign_flip
+from vrag.evaluation.record import CaseOutcome, CaseRecord, Subject
+from vrag.evaluation.statistics.comparison import compare
+from vrag.evaluation.statistics.intervals import IntervalMethod
+from vrag.evaluation.statistics.significance import sign_flip
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from numpy.typing import NDArray
 
-RIGHT, WRONG = Outcome.RIGHT, Outcome.WRONG
-WORDS = {"r": RIGHT, "w": WRONG, "a": Outcome.ABSTAINED, "u": Outcome.UNJUDGED, "f": Outcome.FAILED}
+RIGHT, WRONG = CaseOutcome.RIGHT, CaseOutcome.WRONG
+WORDS = {
+    "r": RIGHT,
+    "w": WRONG,
+    "a": CaseOutcome.ABSTAINED,
+    "u": CaseOutcome.UNJUDGED,
+    "f": CaseOutcome.FAILED,
+}
 
 
 def record(
     at: int,
-    outcome: Outcome,
+    outcome: CaseOutcome,
     measures: Mapping[str, float] | None = None,
     *,
     documents: int = 10,
     sample: int = 0,
     labels: Mapping[str, object] | None = None,
-) -> Record:
+) -> CaseRecord:
     told: dict[str, object] = {
         "benchmark": "set",
         "uid": f"{at:03}",
@@ -42,10 +48,10 @@ def record(
         "document": f"{at % documents}.pdf",
     }
     subject = Subject.model_validate(told | dict(labels or {}))
-    return Record(subject=subject, sample=sample, outcome=outcome, measures=dict(measures or {}))
+    return CaseRecord(subject=subject, sample=sample, outcome=outcome, measures=dict(measures or {}))
 
 
-def run(outcomes: str, *, documents: int = 10) -> list[Record]:
+def run(outcomes: str, *, documents: int = 10) -> list[CaseRecord]:
     """A letter for each question; `f1` is 1 for right, else 0; what one that broke off cost is not known."""
     return [
         record(
@@ -83,7 +89,7 @@ def test_a_comparison_by_hand() -> None:
     assert accuracy.adjusted is None
     assert accuracy.remark == ""
     assert accuracy.interval is not None
-    assert accuracy.interval.method is Method.BOOTSTRAP
+    assert accuracy.interval.method is IntervalMethod.BOOTSTRAP
     assert accuracy.interval.low < 0.35 < accuracy.interval.high
     assert accuracy.detectable is not None
     cells = found.cells
@@ -94,7 +100,7 @@ def test_a_comparison_by_hand() -> None:
 
 
 def test_what_is_equal_on_every_question_is_no_test_among_others() -> None:
-    def measured(told: list[Record], **more: float) -> list[Record]:
+    def measured(told: list[CaseRecord], **more: float) -> list[CaseRecord]:
         return [one.model_copy(update={"measures": one.measures | more}) for one in told]
 
     first, second = run("rrwwwwwwwwww"), run("rrrrrrrrwwww")
@@ -161,7 +167,7 @@ def test_without_any_verdict_other_measures_are_compared() -> None:
     found = compare(run("uuu"), run("uuu"))
     assert [one.measure for one in found.contrasts] == ["f1", "turns"]
     with pytest.raises(CaseError, match="no measure in common"):
-        compare([record(0, Outcome.UNJUDGED)], [record(0, WRONG)])
+        compare([record(0, CaseOutcome.UNJUDGED)], [record(0, WRONG)])
 
 
 def test_what_only_one_run_has_is_told() -> None:
@@ -182,7 +188,10 @@ def test_few_documents_do_not_decide() -> None:
     one = compare(run(first, documents=1), run(second, documents=1)).headline
     assert one.remark == "one document: says nothing about others"
     assert one.interval is not None
-    assert (one.interval.documents, one.interval.method) == (1, Method.BOOTSTRAP)  # questions were drawn
+    assert (one.interval.documents, one.interval.method) == (
+        1,
+        IntervalMethod.BOOTSTRAP,
+    )  # questions were drawn
     each = compare(run(first), run(second)).headline  # of its own
     assert (each.by_document, each.remark) == (None, "")
     assert (
@@ -203,7 +212,7 @@ def test_samples_of_a_question_keep_their_signs_together() -> None:
 
 
 def test_groups_are_told_by_each_label_and_corrected_within_their_kind() -> None:
-    def labelled(outcomes: str) -> list[Record]:
+    def labelled(outcomes: str) -> list[CaseRecord]:
         kinds = (("Table", "Chart"), ("Chart",), ())
         return [
             record(at, WORDS[letter], labels={"source_type": kinds[at % 3], "query_type": "one hop"})
@@ -225,7 +234,7 @@ def test_groups_are_told_by_each_label_and_corrected_within_their_kind() -> None
 def test_no_group_is_told_of_a_measure_that_it_lacks() -> None:
     first = [
         record(0, RIGHT, labels={"query_type": "x"}),
-        record(1, Outcome.UNJUDGED, labels={"query_type": "y"}),
+        record(1, CaseOutcome.UNJUDGED, labels={"query_type": "y"}),
     ]
     assert [group.label for group in compare(first, first).groups] == ["x"]
     assert compare(first, first, by_group=()).groups == ()
@@ -280,7 +289,9 @@ def test_all_of_it_is_json() -> None:
 # False alarms, and what is found
 
 
-def pool(chances: NDArray[np.float64], source: np.random.Generator, *, graded: bool) -> list[list[Record]]:
+def pool(
+    chances: NDArray[np.float64], source: np.random.Generator, *, graded: bool
+) -> list[list[CaseRecord]]:
     """Eight runs of one setting that answers each question rightly with a chance of its own."""
     rights = source.random((8, len(chances))) < chances
     marks = np.where(rights, np.round(source.random(rights.shape), 2), 0.0) if graded else rights * 1.0
@@ -338,7 +349,7 @@ def test_settings_that_differ_by_30_points_are_told_apart() -> None:
 
 
 def test_samples_of_a_question_make_no_interval_of_a_difference_narrower() -> None:
-    def runs(samples: int) -> list[Record]:
+    def runs(samples: int) -> list[CaseRecord]:
         return [record(at, RIGHT, sample=sample) for at in range(3) for sample in range(samples)]
 
     def sides(samples: int) -> tuple[float, float]:

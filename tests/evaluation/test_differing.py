@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 from reported import record
 
-from vrag.evaluation.differing import differences, row_differences
-from vrag.evaluation.record import Outcome
-from vrag.evaluation.running import Conditions, Evaluation
+from vrag.evaluation.record import CaseOutcome
+from vrag.evaluation.result_store import Conditions, Evaluation
+from vrag.evaluation.statistics.comparability import differences, row_differences
 
 RUN: dict[str, Any] = {
     "version": "1", "benchmarks": (), "cases": "0", "samples": 1, "judge": "qwen", "made_with": {},
@@ -50,7 +50,7 @@ def test_nothing_is_told_of_what_may_differ_or_is_the_same() -> None:
 
 def done(*uids: str, **more: object) -> Evaluation:
     return Evaluation(
-        conditions=run(**more), records=tuple(record(uid, Outcome.RIGHT) for uid in uids or ("1",))
+        conditions=run(**more), records=tuple(record(uid, CaseOutcome.RIGHT) for uid in uids or ("1",))
     )
 
 

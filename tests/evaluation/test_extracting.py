@@ -18,11 +18,11 @@ from hypothesis import strategies as st
 
 from vrag.chat import ChatOptions, ChatReply, ChatRetries, OpenAIChat
 from vrag.errors import JudgeError
-from vrag.evaluation.extracting import Extractor
+from vrag.evaluation.answer_extraction import Extractor
 from vrag.evaluation.record import Extraction
-from vrag.evaluation.rules import RULES
+from vrag.evaluation.scorers import RULES
 from vrag.reward.judge import Verdict
-from vrag.reward.judges.cached import CachedJudge
+from vrag.reward.judges.cached_judge import CachedJudge
 from vrag.types import AnswerFormat, Case
 
 if TYPE_CHECKING:
@@ -320,7 +320,7 @@ WRITER = """
 import asyncio, sys
 from pathlib import Path
 from vrag.chat import ChatReply
-from vrag.evaluation.extracting import Extractor
+from vrag.evaluation.answer_extraction import Extractor
 
 class Model:
     name = "says"

@@ -15,13 +15,13 @@ import pytest
 from hub_server import REVISION, HubServer
 from typer.testing import CliRunner
 
-from vrag.cli.evaluate import app
+from vrag.cli.eval.commands import app
 from vrag.errors import CaseError, MissingExtra
 from vrag.evaluation.benchmark import Hub
 from vrag.evaluation.benchmarks import BENCHMARKS
 from vrag.evaluation.benchmarks.dataset import DatasetJson
 from vrag.evaluation.benchmarks.squad import SQuAD
-from vrag.evaluation.fetching import fetch, hub_repository, is_on_hub
+from vrag.evaluation.download import fetch, hub_repository, is_on_hub
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -251,7 +251,7 @@ def test_the_command_fetches_what_has_no_folder_but_nothing_before_all_is_known(
         (tmp_path / "at" / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / "at" / name).write_bytes(data)
     fetching = Fetching(tmp_path / "at", [])
-    monkeypatch.setattr("vrag.evaluation.fetching.fetch", fetching)
+    monkeypatch.setattr("vrag.evaluation.download.fetch", fetching)
     monkeypatch.setattr("vrag.evaluation.benchmarks.BENCHMARKS", {**BENCHMARKS, "dataset": published()})
 
     def invoked(*words: str) -> tuple[int, str]:
@@ -300,7 +300,7 @@ def test_vidoseek_is_prepared_without_a_hand(
 PROCESS = """
 from vrag.evaluation.benchmark import Hub
 from vrag.evaluation.benchmarks.dataset import DatasetJson
-from vrag.evaluation.fetching import fetch
+from vrag.evaluation.download import fetch
 print(fetch(DatasetJson(hub=Hub(repo="somebody/questions", files=("pdf/*.md",)))))
 """
 

@@ -2,15 +2,15 @@ from __future__ import annotations
 
 import pytest
 
-from vrag.evaluation.gold import Gold, has_gold
-from vrag.evaluation.names import Names
+from vrag.evaluation.document_names import DocumentNames
+from vrag.evaluation.relevance import Gold, has_gold
 from vrag.types import Case, Document, DocumentStatus, GoldPage, ItemKind, item_id
 
 FERRY, HARBOUR = "f" * 64, "0" * 64
 
 
-def names(**files: str) -> Names:
-    return Names.of(
+def names(**files: str) -> DocumentNames:
+    return DocumentNames.of(
         Document(path=name, id=id, name=name, size=1, mtime_ns=1, status=DocumentStatus.READY, items=9)
         for name, id in files.items()
     )
@@ -60,7 +60,7 @@ def test_a_passage_or_a_clip_with_the_number_of_a_gold_page_is_not_gold() -> Non
 
 @pytest.mark.parametrize("name", ["faq.html", "Notes.MD", "log.txt", "data.json"])
 def test_a_page_of_a_document_of_text_is_met_by_any_passage_of_it(name: str) -> None:
-    gold = Gold.of(case(GoldPage(name, 1), GoldPage(name, 2, 3), GoldPage("ferry.pdf", 1)), Names())
+    gold = Gold.of(case(GoldPage(name, 1), GoldPage(name, 2, 3), GoldPage("ferry.pdf", 1)), DocumentNames())
     assert gold.grades == {(name, "text", 0): 3, ("ferry.pdf", "page", 1): 1}
     for number in (1, 7):
         assert gold.spot("a" * 16, name, number, ItemKind.PASSAGE) == (name, "text", 0)
@@ -69,7 +69,7 @@ def test_a_page_of_a_document_of_text_is_met_by_any_passage_of_it(name: str) -> 
 
 
 def test_a_picture_in_a_document_of_text_is_gold_by_its_number() -> None:
-    gold = Gold.of(case(GoldPage("faq.html", 2)), Names())
+    gold = Gold.of(case(GoldPage("faq.html", 2)), DocumentNames())
     assert gold.spot("a" * 16, "faq.html", 2, ItemKind.PAGE) in gold.grades
     assert gold.spot("a" * 16, "faq.html", 3, ItemKind.PAGE) not in gold.grades
     assert gold.spot("a" * 16, "faq.html", 2, ItemKind.CLIP) not in gold.grades

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from vrag.evaluation.interval import DIFFERENCE, Method, mean_interval, student, wilson
+from vrag.evaluation.statistics.intervals import DIFFERENCE, IntervalMethod, mean_interval, student, wilson
 
 SHARES = st.sampled_from([0.0, 0.25, 0.5, 2 / 3, 1.0])
 QUESTIONS = st.lists(st.tuples(SHARES, st.sampled_from("abcdefgh")), min_size=1, max_size=40)
@@ -69,7 +69,7 @@ def test_the_interval_of_two_documents_is_from_one_to_the_other() -> None:
     # Draws are (a, a), (a, b), (b, b); the expanded quantiles of two documents are the outermost draws.
     found = mean_interval([1, 0, 0, 0, 1, 1], ["a", "a", "a", "a", "b", "b"])
     assert found is not None
-    assert (found.low, found.high, found.method, found.documents) == (0.25, 1.0, Method.BOOTSTRAP, 2)
+    assert (found.low, found.high, found.method, found.documents) == (0.25, 1.0, IntervalMethod.BOOTSTRAP, 2)
     assert found.few
 
 
@@ -156,7 +156,7 @@ def test_one_document_has_wilsons_interval_over_its_questions() -> None:
     found = mean_interval([1, 0, 1, 1], "aaaa")
     assert found is not None
     assert (found.low, found.high) == wilson(0.75, 4)
-    assert (found.method, found.documents) == (Method.WILSON, 1)
+    assert (found.method, found.documents) == (IntervalMethod.WILSON, 1)
 
 
 def test_documents_that_are_all_alike_have_wilsons_interval() -> None:
@@ -170,7 +170,7 @@ def test_values_that_are_all_the_same_have_wilsons_interval(value: float) -> Non
     found = mean_interval([value] * 20, [at % 5 for at in range(20)])
     assert found is not None
     assert (found.low, found.high) == pytest.approx(wilson(value, 20))
-    assert found.method is Method.WILSON
+    assert found.method is IntervalMethod.WILSON
 
 
 def test_differences_that_are_all_0_may_differ_on_a_share_that_went_unseen() -> None:

@@ -3,7 +3,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vrag.evaluation.names import Names
+from vrag.evaluation.document_names import DocumentNames
 from vrag.types import Document, DocumentStatus, item_id
 
 IDS = tuple(f"{at:064x}"[::-1] for at in range(4))
@@ -16,7 +16,7 @@ def document(id: str, name: str, items: int = 3) -> Document:
     )
 
 
-NAMES = Names.of([document(IDS[0], "a.pdf"), document(IDS[0], "b.pdf"), document(IDS[1], "c.pdf")])
+NAMES = DocumentNames.of([document(IDS[0], "a.pdf"), document(IDS[0], "b.pdf"), document(IDS[1], "c.pdf")])
 
 
 def test_a_document_has_the_names_of_all_its_files() -> None:
@@ -29,11 +29,11 @@ def test_an_item_tells_its_document() -> None:
 
 def test_a_document_that_is_not_known_has_the_name_by_which_it_was_found() -> None:
     assert NAMES.called(IDS[3], "z.pdf") == {"z.pdf"}
-    assert Names().among({"z.pdf"}, IDS[3], "z.pdf") == "z.pdf"
+    assert DocumentNames().among({"z.pdf"}, IDS[3], "z.pdf") == "z.pdf"
 
 
 def test_a_document_without_items_cannot_be_found() -> None:
-    names = Names.of([document(IDS[2], "e.pdf", items=0)])
+    names = DocumentNames.of([document(IDS[2], "e.pdf", items=0)])
     assert names.among({"e.pdf"}, IDS[2], "e.pdf") is None
     assert "e.pdf" not in names.by_name
 
@@ -48,7 +48,7 @@ def test_names_of_the_same_bytes_are_one() -> None:
 def test_whatever_is_wanted_is_found_under_a_distinct_name(
     held: list[tuple[str, str]], wanted: frozenset[str]
 ) -> None:
-    names = Names.of([document(id, name) for id, name in held])
+    names = DocumentNames.of([document(id, name) for id, name in held])
     distinct = names.distinct(wanted)
     assert distinct.keys() == wanted
     for id, name in held:

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from vrag.errors import CaseError
-from vrag.evaluation.pairing import document_of, pair, value
-from vrag.evaluation.record import Outcome, Place, Record, Subject
+from vrag.evaluation.record import CaseOutcome, CaseRecord, EvidencePlace, Subject
+from vrag.evaluation.statistics.pairs import document_of, pair, value
 
 
 def subject(uid: str = "1", benchmark: str = "set", **more: object) -> Subject:
@@ -21,22 +21,22 @@ def subject(uid: str = "1", benchmark: str = "set", **more: object) -> Subject:
     return Subject.model_validate(told | more)
 
 
-def record(uid: str = "1", outcome: Outcome = Outcome.RIGHT, **more: object) -> Record:
+def record(uid: str = "1", outcome: CaseOutcome = CaseOutcome.RIGHT, **more: object) -> CaseRecord:
     told: dict[str, object] = {"subject": subject(uid), "outcome": outcome, "measures": {}}
     told |= {"judge": "rules", "answer": "yes"}
-    return Record.model_validate(told | more)
+    return CaseRecord.model_validate(told | more)
 
 
 # Which belong together
 
 
 def test_questions_are_paired_by_benchmark_uid_and_sample_in_any_order() -> None:
-    other = Record(subject=subject("1", "other"), outcome=Outcome.WRONG, measures={})
+    other = CaseRecord(subject=subject("1", "other"), outcome=CaseOutcome.WRONG, measures={})
     first = [record("1"), record("2"), record("2", sample=1), other]
-    second = [other, record("2", Outcome.WRONG, sample=1), record("1"), record("3")]
+    second = [other, record("2", CaseOutcome.WRONG, sample=1), record("1"), record("3")]
     found = pair(first, second)
     assert [one.key for one in found.pairs] == [("other", "1", 0), ("set", "1", 0), ("set", "2", 1)]
-    assert [one.b.outcome for one in found.pairs] == [Outcome.WRONG, Outcome.RIGHT, Outcome.WRONG]
+    assert [one.b.outcome for one in found.pairs] == [CaseOutcome.WRONG, CaseOutcome.RIGHT, CaseOutcome.WRONG]
     assert found.pairs[2].question == ("set", "2")
     assert found.only_a == (("set", "2", 0),)
     assert found.only_b == (("set", "3", 0),)
@@ -44,8 +44,8 @@ def test_questions_are_paired_by_benchmark_uid_and_sample_in_any_order() -> None
 
 
 def test_pairs_without_a_verdict_in_either_run_are_told() -> None:
-    first = [record("1", Outcome.UNJUDGED), record("2"), record("3"), record("4", Outcome.FAILED)]
-    second = [record("1"), record("2", Outcome.UNJUDGED), record("3"), record("4", Outcome.ABSTAINED)]
+    first = [record("1", CaseOutcome.UNJUDGED), record("2"), record("3"), record("4", CaseOutcome.FAILED)]
+    second = [record("1"), record("2", CaseOutcome.UNJUDGED), record("3"), record("4", CaseOutcome.ABSTAINED)]
     assert [one.key[1] for one in pair(first, second).unjudged] == ["1", "2"]
 
 
@@ -59,7 +59,7 @@ def test_pairs_without_a_verdict_in_either_run_are_told() -> None:
         ("references", ("no",)),
         ("answerable", False),
         ("document", "b.pdf"),
-        ("gold", (Place(document="a.pdf", page=1, box=None),)),
+        ("gold", (EvidencePlace(document="a.pdf", page=1, box=None),)),
     ],
 )
 def test_one_key_for_two_questions_is_refused(field: str, other: object) -> None:
@@ -89,7 +89,7 @@ def test_a_key_that_comes_twice_is_refused() -> None:
     [("qwen", "gpt", "by qwen in the first run and by gpt"), ("rules", "gpt", "by rules in the first run")],
 )
 def test_answers_that_were_judged_by_others_are_refused(first: str, second: str, said: str) -> None:
-    one, other = record(judge=first), record(outcome=Outcome.WRONG, judge=second)
+    one, other = record(judge=first), record(outcome=CaseOutcome.WRONG, judge=second)
     with pytest.raises(CaseError, match=said) as error:
         pair([one], [other])
     assert "again" in error.value.hint
@@ -98,10 +98,10 @@ def test_answers_that_were_judged_by_others_are_refused(first: str, second: str,
 @pytest.mark.parametrize(
     "more",
     [
-        {"outcome": Outcome.ABSTAINED, "judge": "rules", "answer": None},
-        {"outcome": Outcome.RIGHT, "judge": "rules", "answer": None},  # abstained, as it should
-        {"outcome": Outcome.FAILED, "judge": "", "answer": None},
-        {"outcome": Outcome.UNJUDGED, "judge": ""},
+        {"outcome": CaseOutcome.ABSTAINED, "judge": "rules", "answer": None},
+        {"outcome": CaseOutcome.RIGHT, "judge": "rules", "answer": None},  # abstained, as it should
+        {"outcome": CaseOutcome.FAILED, "judge": "", "answer": None},
+        {"outcome": CaseOutcome.UNJUDGED, "judge": ""},
     ],
 )
 def test_what_no_model_had_to_judge_does_not_tell_who_judges(more: dict[str, Any]) -> None:
@@ -119,7 +119,7 @@ def test_each_benchmark_may_have_its_own_judge_and_rules_beside_a_model() -> Non
 
 
 def test_judges_of_one_name_that_judge_otherwise_are_refused() -> None:
-    first, second = [record(judge="qwen")], [record(outcome=Outcome.WRONG, judge="qwen")]
+    first, second = [record(judge="qwen")], [record(outcome=CaseOutcome.WRONG, judge="qwen")]
     with pytest.raises(
         CaseError, match="by endpoint:qwen:1 in the first run and by endpoint:qwen:2"
     ) as error:
@@ -137,9 +137,9 @@ def test_the_same_judge_is_taken_and_one_that_was_not_kept(judges: tuple[str, st
 @pytest.mark.parametrize(
     "more",
     [
-        {"outcome": Outcome.WRONG, "judge": "", "answer": "It was answered, though there is no answer."},
-        {"outcome": Outcome.ABSTAINED, "judge": "", "answer": None},
-        {"outcome": Outcome.UNJUDGED, "judge": ""},
+        {"outcome": CaseOutcome.WRONG, "judge": "", "answer": "It was answered, though there is no answer."},
+        {"outcome": CaseOutcome.ABSTAINED, "judge": "", "answer": None},
+        {"outcome": CaseOutcome.UNJUDGED, "judge": ""},
     ],
 )
 def test_how_a_judge_judges_does_not_matter_where_nobody_judged(more: dict[str, Any]) -> None:
@@ -152,22 +152,24 @@ def test_how_a_judge_judges_does_not_matter_where_nobody_judged(more: dict[str, 
 @pytest.mark.parametrize(
     ("outcome", "counts"),
     [
-        (Outcome.RIGHT, 1.0),
-        (Outcome.WRONG, 0.0),
-        (Outcome.ABSTAINED, 0.0),
-        (Outcome.FAILED, 0.0),
-        (Outcome.UNJUDGED, None),
+        (CaseOutcome.RIGHT, 1.0),
+        (CaseOutcome.WRONG, 0.0),
+        (CaseOutcome.ABSTAINED, 0.0),
+        (CaseOutcome.FAILED, 0.0),
+        (CaseOutcome.UNJUDGED, None),
     ],
 )
-def test_accuracy_is_of_the_outcome_whatever_else_was_written(outcome: Outcome, counts: float | None) -> None:
+def test_accuracy_is_of_the_outcome_whatever_else_was_written(
+    outcome: CaseOutcome, counts: float | None
+) -> None:
     assert value(record(outcome=outcome, measures={"accuracy": 0.5}), "accuracy") == counts
 
 
 @pytest.mark.parametrize("measure", ["f1", "hotpotqa/f1", "mmlongbench", "seen_recall", "turns"])
 def test_a_run_that_broke_off_counts_where_its_question_is_measured_so(measure: str) -> None:
     """A failed question of SQuAD is none of MMLongBench-Doc's; one without gold has nothing to be seen."""
-    assert value(record(outcome=Outcome.FAILED), measure) is None
-    assert value(record(outcome=Outcome.FAILED, measures={measure: 0.0}), measure) == 0.0
+    assert value(record(outcome=CaseOutcome.FAILED), measure) is None
+    assert value(record(outcome=CaseOutcome.FAILED, measures={measure: 0.0}), measure) == 0.0
 
 
 def test_what_nothing_measures_so_is_not_measured() -> None:

@@ -15,8 +15,15 @@ import pytest
 from PIL import Image
 
 from vrag.errors import CaseError
-from vrag.evaluation.benchmark import DocumentSource, Filed, Hub, Opened, Paged, Textual
-from vrag.evaluation.preparing import prepare, read_prepared
+from vrag.evaluation.benchmark import (
+    DocumentSource,
+    FileDocument,
+    Hub,
+    OpenBenchmark,
+    PageDocument,
+    TextDocument,
+)
+from vrag.evaluation.prepare import prepare, read_prepared
 from vrag.geometry import Box
 from vrag.types import AnswerFormat, Case, GoldPage, Region
 
@@ -41,14 +48,14 @@ class Small:
     measures: tuple[str, ...] = ("em",)
     hub: Hub = field(default_factory=lambda: Hub(repo="nobody/small"))
 
-    def open(self, folder: Path, split: str | None = None) -> Opened:
+    def open(self, folder: Path, split: str | None = None) -> OpenBenchmark:
         notes: list[str] = []
 
         def documents() -> Iterator[DocumentSource]:
             yield from self.found
             notes.append("One was dropped.")
 
-        return Opened(self.found_cases, documents(), notes)
+        return OpenBenchmark(self.found_cases, documents(), notes)
 
 
 def test_cases_documents_and_notes_come_back(tmp_path: Path) -> None:
@@ -63,7 +70,12 @@ def test_cases_documents_and_notes_come_back(tmp_path: Path) -> None:
         document_type="letter",
     )
     small = Small(
-        [whole], [Textual("a.txt", "é"), Textual("b.txt", "b"), Filed("film.mp4", tmp_path / "film.mp4")]
+        [whole],
+        [
+            TextDocument("a.txt", "é"),
+            TextDocument("b.txt", "b"),
+            FileDocument("film.mp4", tmp_path / "film.mp4"),
+        ],
     )
     told: list[str] = []
     made = prepare([(small, tmp_path, None)], tmp_path / "out", tell=told.append)
@@ -81,7 +93,7 @@ def test_cases_documents_and_notes_come_back(tmp_path: Path) -> None:
 def test_pictures_of_pages_become_a_pdf(tmp_path: Path) -> None:
     saved = io.BytesIO()
     Image.new("RGB", (80, 60), "red").save(saved, "JPEG")
-    small = Small([case("1", "deck.pdf")], [Paged("deck.pdf", lambda: iter([saved.getvalue(), None]))])
+    small = Small([case("1", "deck.pdf")], [PageDocument("deck.pdf", lambda: iter([saved.getvalue(), None]))])
     made = prepare([(small, tmp_path, None)], tmp_path / "out")
     pdf = pdfium.PdfDocument(made.documents / "deck.pdf")
     assert len(pdf) == 2
@@ -90,10 +102,10 @@ def test_pictures_of_pages_become_a_pdf(tmp_path: Path) -> None:
 
 def test_two_documents_of_one_name_are_told_apart_and_cases_follow(tmp_path: Path) -> None:
     region = Region(1, Box.unit(0, 0, 1, 1), "a.txt")
-    first = Small([case("1")], [Textual("a.txt", "one")], name="first")
+    first = Small([case("1")], [TextDocument("a.txt", "one")], name="first")
     second = Small(
         [case("2", "A.txt", gold=(GoldPage("A.txt"),), regions=(region,))],
-        [Textual("A.txt", "two")],
+        [TextDocument("A.txt", "two")],
         name="second",
     )
     made = prepare([(first, tmp_path, None), (second, tmp_path, None)], tmp_path / "out")
@@ -105,14 +117,14 @@ def test_two_documents_of_one_name_are_told_apart_and_cases_follow(tmp_path: Pat
 
 
 def test_the_same_document_twice_is_there_once(tmp_path: Path) -> None:
-    parts = [Small([case(name)], [Textual("a.txt", "same")], name=name) for name in ("first", "second")]
+    parts = [Small([case(name)], [TextDocument("a.txt", "same")], name=name) for name in ("first", "second")]
     made = prepare([(part, tmp_path, None) for part in parts], tmp_path / "out")
     assert [path.name for path in made.documents.iterdir()] == ["a.txt"]
     assert [one.file_name for one in made.cases()] == ["a.txt", "a.txt"]
 
 
 def test_a_limit_takes_the_first_cases_and_all_documents(tmp_path: Path) -> None:
-    small = Small([case(str(n)) for n in range(5)], [Textual("a.txt", ""), Textual("b.txt", "")])
+    small = Small([case(str(n)) for n in range(5)], [TextDocument("a.txt", ""), TextDocument("b.txt", "")])
     made = prepare([(small, tmp_path, None)], tmp_path / "out", limit=2)
     assert [one.uid for one in made.cases()] == ["0", "1"]
     assert len(list(made.documents.iterdir())) == 2
@@ -124,7 +136,7 @@ def test_a_limit_takes_the_first_cases_and_all_documents(tmp_path: Path) -> None
 )
 def test_a_name_that_leaves_its_folder_is_refused(name: str, tmp_path: Path) -> None:
     with pytest.raises(CaseError, match="cannot be a file"):
-        prepare([(Small([case("1")], [Textual(name, "")]), tmp_path, None)], tmp_path / "out")
+        prepare([(Small([case("1")], [TextDocument(name, "")]), tmp_path, None)], tmp_path / "out")
     assert not list(tmp_path.rglob("a.txt"))
 
 
@@ -135,11 +147,18 @@ def test_what_was_not_prepared_to_its_end_is_refused_and_made_anew(tmp_path: Pat
     out = tmp_path / "out"
     with pytest.raises(CaseError, match=r"deck\.pdf cannot be made: Page 1"):
         prepare(
-            [(Small([case("1")], [Textual("z.txt", ""), Paged("deck.pdf", broken)]), tmp_path, None)], out
+            [
+                (
+                    Small([case("1")], [TextDocument("z.txt", ""), PageDocument("deck.pdf", broken)]),
+                    tmp_path,
+                    None,
+                )
+            ],
+            out,
         )
     with pytest.raises(CaseError, match="no prepared benchmark"):
         read_prepared(out)
-    prepare([(Small([case("1")], [Textual("a.txt", "")]), tmp_path, None)], out)
+    prepare([(Small([case("1")], [TextDocument("a.txt", "")]), tmp_path, None)], out)
     assert [path.name for path in read_prepared(out).documents.iterdir()] == ["a.txt"]
 
 
@@ -162,7 +181,7 @@ def test_documents_that_nobody_prepared_are_left_alone(tmp_path: Path) -> None:
 @pytest.mark.parametrize("left", [".cases.json.0123abcd.part", ".benchmark.json.0123abcd"])
 def test_what_a_kill_leaves_is_taken_away(left: str, tmp_path: Path) -> None:
     out = tmp_path / "out"
-    small = Small([case("1")], [Textual("a.txt", "")])
+    small = Small([case("1")], [TextDocument("a.txt", "")])
     prepare([(small, tmp_path, None)], out)
     (out / left).write_text("half")
     prepare([(small, tmp_path, None)], out)
@@ -181,7 +200,7 @@ def test_two_processes_do_not_prepare_one_folder(tmp_path: Path) -> None:
         with pytest.raises(CaseError, match="Another process"):
             prepare([(Small([case("2")], []), tmp_path, None)], out)
 
-    small = Small([case("1")], [Textual("a.txt", "")])
+    small = Small([case("1")], [TextDocument("a.txt", "")])
     prepare([(small, tmp_path, None)], out, tell=meanwhile)
     assert [one.uid for one in read_prepared(out).cases()] == ["1"]
 
@@ -198,10 +217,10 @@ def test_no_cases_equal_uids_and_a_benchmark_named_twice_are_refused(tmp_path: P
 
 def test_what_was_prepared_stands_until_questions_are_read(tmp_path: Path) -> None:
     out = tmp_path / "out"
-    made = prepare([(Small([case("1")], [Textual("a.txt", "a")]), tmp_path, None)], out)
+    made = prepare([(Small([case("1")], [TextDocument("a.txt", "a")]), tmp_path, None)], out)
     for cases in ([], [case("2"), case("2")]):
         with pytest.raises(CaseError):
-            prepare([(Small(cases, [Textual("b.txt", "b")]), tmp_path, None)], out)
+            prepare([(Small(cases, [TextDocument("b.txt", "b")]), tmp_path, None)], out)
     assert read_prepared(out) == made
     assert [path.name for path in made.documents.iterdir()] == ["a.txt"]
 
@@ -209,7 +228,7 @@ def test_what_was_prepared_stands_until_questions_are_read(tmp_path: Path) -> No
 @pytest.mark.parametrize("inside", [".", "documents", "documents/deep"])
 def test_what_would_be_cleared_away_is_not_read(inside: str, tmp_path: Path) -> None:
     out = tmp_path / "out"
-    small = Small([case("1")], [Textual("a.txt", "a")])
+    small = Small([case("1")], [TextDocument("a.txt", "a")])
     prepare([(small, tmp_path, None)], out)
     (tmp_path / "link").symlink_to(out)
     for folder in (out / inside, tmp_path / "link" / inside):
@@ -219,10 +238,13 @@ def test_what_would_be_cleared_away_is_not_read(inside: str, tmp_path: Path) -> 
 
 
 def test_one_benchmark_has_no_two_documents_of_one_name(tmp_path: Path) -> None:
-    twice = Small([case("1")], [Textual("a.txt", "one"), Textual("a.txt", "two")])
+    twice = Small([case("1")], [TextDocument("a.txt", "one"), TextDocument("a.txt", "two")])
     with pytest.raises(CaseError, match=r"small has two documents .* 'a\.txt'"):
         prepare([(twice, tmp_path, None)], tmp_path / "out")
-    same = Small([case("1")], [Textual("a.txt", "one"), Textual("a.txt", "one"), Textual("A.txt", "two")])
+    same = Small(
+        [case("1")],
+        [TextDocument("a.txt", "one"), TextDocument("a.txt", "one"), TextDocument("A.txt", "two")],
+    )
     made = prepare([(same, tmp_path, None)], tmp_path / "out")
     assert sorted(path.name for path in made.documents.iterdir()) == ["A--small.txt", "a.txt"]
 
@@ -230,7 +252,7 @@ def test_one_benchmark_has_no_two_documents_of_one_name(tmp_path: Path) -> None:
 def test_a_file_that_cannot_be_read_is_named_and_not_the_folder_that_is_made(tmp_path: Path) -> None:
     gone = tmp_path / "gone.pdf"
     with pytest.raises(CaseError, match=r"gone\.pdf cannot be read: No such file"):
-        prepare([(Small([case("1")], [Filed("a.pdf", gone)]), tmp_path, None)], tmp_path / "out")
+        prepare([(Small([case("1")], [FileDocument("a.pdf", gone)]), tmp_path, None)], tmp_path / "out")
     (tmp_path / "file").write_text("")
     for out in (tmp_path / "file", tmp_path / "file" / "deeper", tmp_path / ("n" * 300) / "out"):
         with pytest.raises(CaseError, match=f"{out.name} cannot be written"):
@@ -250,7 +272,7 @@ def test_a_folder_above_that_cannot_be_made_is_no_file_of_others(
 
 def test_nothing_is_made_of_files_that_are_not_as_published(tmp_path: Path) -> None:
     class Unpublished(Small):
-        def open(self, folder: Path, split: str | None = None) -> Opened:
+        def open(self, folder: Path, split: str | None = None) -> OpenBenchmark:
             raise CaseError("They are not as published.")
 
     with pytest.raises(CaseError, match="not as published"):
@@ -270,7 +292,7 @@ def test_of_a_copy_that_finds_no_room_the_folder_is_named(
     (tmp_path / "a.pdf").write_bytes(b"a")
     monkeypatch.setattr(os, "link", other_disk)
     monkeypatch.setattr(shutil, "copyfile", full)
-    small = Small([case("1")], [Filed("a.pdf", tmp_path / "a.pdf")])
+    small = Small([case("1")], [FileDocument("a.pdf", tmp_path / "a.pdf")])
     with pytest.raises(CaseError, match=r"out cannot be written: No space left on device") as told:
         prepare([(small, tmp_path, None)], tmp_path / "out")
     assert "room" in (told.value.hint or "")
@@ -279,7 +301,9 @@ def test_of_a_copy_that_finds_no_room_the_folder_is_named(
 
 def test_documents_that_were_taken_out_are_missed_and_others_are_not_minded(tmp_path: Path) -> None:
     out = tmp_path / "out"
-    made = prepare([(Small([case("1")], [Textual("a.txt", ""), Textual("b.txt", "")]), tmp_path, None)], out)
+    made = prepare(
+        [(Small([case("1")], [TextDocument("a.txt", ""), TextDocument("b.txt", "")]), tmp_path, None)], out
+    )
     for name in ("more.txt", ".DS_Store"):
         (made.documents / name).write_text("")
     assert read_prepared(out) == made

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from vrag.agent.agent import Agent
 from vrag.agent.environment import Environment, EnvironmentOptions
 from vrag.agent.events import (
     AnswerGiven,
@@ -22,17 +23,16 @@ from vrag.agent.events import (
     StopReason,
 )
 from vrag.agent.evidence import Evidence
-from vrag.agent.loop import Agent
-from vrag.agent.vimrag import Vimrag
-from vrag.agent.vrag import Vrag
+from vrag.agent.methods.vimrag import Vimrag
+from vrag.agent.methods.vrag import VragMethod
 from vrag.cases import UNANSWERABLE
-from vrag.evaluation.names import Names
-from vrag.evaluation.record import Extraction, Outcome, Record
-from vrag.evaluation.recording import needs_extraction, needs_verdict, record_of, ruling
+from vrag.evaluation.document_names import DocumentNames
+from vrag.evaluation.record import CaseOutcome, CaseRecord, Extraction
+from vrag.evaluation.record_builder import needs_extraction, needs_verdict, record_of, ruling
 from vrag.geometry import Box
-from vrag.profiles import PROFILES
+from vrag.model_profiles import PROFILES
 from vrag.reward import Reward
-from vrag.rollouts.rollout import Attempt, Rollout, roll_out
+from vrag.rollouts.rollout import Rollout, RolloutAttempt, roll_out
 from vrag.testing import ScriptedPolicy, tiny_corpus
 from vrag.types import Case, Document, DocumentStatus, GoldPage, ItemKind, Region, item_id
 
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from vrag.agent.evidence import BoxSides
 
 FERRY = "f" * 64
-NAMES = Names.of(
+NAMES = DocumentNames.of(
     Document(path=name, id=FERRY, name=name, size=1, mtime_ns=1, status=DocumentStatus.READY, items=9)
     for name in ("ferry.pdf", "copy.pdf")
 )
@@ -118,7 +118,7 @@ def rollout(
 
 def made(*events: Event, case: Case = CASE, failure: str | None = None) -> Rollout:
     return Rollout(
-        attempt=Attempt(case=case, sample=0), events=events, files={}, failure=failure, seconds=1.0
+        attempt=RolloutAttempt(case=case, sample=0), events=events, files={}, failure=failure, seconds=1.0
     )
 
 
@@ -131,45 +131,50 @@ class TestOutcomes:
     @pytest.mark.parametrize(
         ("case", "run", "reward", "outcome"),
         [
-            (CASE, rollout(), RIGHT, Outcome.RIGHT),
-            (CASE, rollout(), WRONG, Outcome.WRONG),
-            (CASE, rollout(), UNSAID, Outcome.UNJUDGED),
-            (CASE, rollout(), None, Outcome.UNJUDGED),
-            (CASE, ABSTAINED, WRONG, Outcome.ABSTAINED),
-            (CASE, ABSTAINED, RIGHT, Outcome.ABSTAINED),
-            (UNKNOWN, ABSTAINED, None, Outcome.RIGHT),
-            (UNKNOWN, ABSTAINED, WRONG, Outcome.RIGHT),
-            (UNKNOWN, rollout(), None, Outcome.UNJUDGED),
-            (UNKNOWN, rollout(), UNSAID, Outcome.UNJUDGED),
-            (UNKNOWN, rollout(), WRONG, Outcome.WRONG),
+            (CASE, rollout(), RIGHT, CaseOutcome.RIGHT),
+            (CASE, rollout(), WRONG, CaseOutcome.WRONG),
+            (CASE, rollout(), UNSAID, CaseOutcome.UNJUDGED),
+            (CASE, rollout(), None, CaseOutcome.UNJUDGED),
+            (CASE, ABSTAINED, WRONG, CaseOutcome.ABSTAINED),
+            (CASE, ABSTAINED, RIGHT, CaseOutcome.ABSTAINED),
+            (UNKNOWN, ABSTAINED, None, CaseOutcome.RIGHT),
+            (UNKNOWN, ABSTAINED, WRONG, CaseOutcome.RIGHT),
+            (UNKNOWN, rollout(), None, CaseOutcome.UNJUDGED),
+            (UNKNOWN, rollout(), UNSAID, CaseOutcome.UNJUDGED),
+            (UNKNOWN, rollout(), WRONG, CaseOutcome.WRONG),
             # the judge says that it abstains in other words
-            (UNKNOWN, rollout(answer="The document does not say."), RIGHT, Outcome.RIGHT),
+            (UNKNOWN, rollout(answer="The document does not say."), RIGHT, CaseOutcome.RIGHT),
         ],
     )
-    def test_by_the_table(self, case: Case, run: Rollout, reward: Reward | None, outcome: Outcome) -> None:
+    def test_by_the_table(
+        self, case: Case, run: Rollout, reward: Reward | None, outcome: CaseOutcome
+    ) -> None:
         assert ruling(case, run, reward).outcome is outcome
 
     @pytest.mark.parametrize("case", [CASE, UNKNOWN])
     @pytest.mark.parametrize("stop", OUT_OF)
     def test_running_out_is_wrong_and_no_abstention(self, case: Case, stop: StopReason) -> None:
-        assert ruling(case, rollout(answer=None, stop=stop), UNSAID).outcome is Outcome.WRONG
+        assert ruling(case, rollout(answer=None, stop=stop), UNSAID).outcome is CaseOutcome.WRONG
 
     def test_a_context_that_is_full_is_no_failure_though_the_run_failed(self) -> None:
         full = RunFailed(
             **common(3), boundary="ContextFull", message="Too long.", stop_reason=StopReason.OUT_OF_TOKENS
         )
-        assert ruling(CASE, rollout(full, stop=None), None).outcome is Outcome.WRONG
+        assert ruling(CASE, rollout(full, stop=None), None).outcome is CaseOutcome.WRONG
 
     @pytest.mark.parametrize("stop", [*BROKEN_OFF, None])
     @pytest.mark.parametrize("case", [CASE, UNKNOWN])
     def test_what_broke_off_failed(self, case: Case, stop: StopReason | None) -> None:
         found = ruling(case, rollout(answer=None, stop=stop), RIGHT)
-        assert found.outcome is Outcome.FAILED
+        assert found.outcome is CaseOutcome.FAILED
         assert found.why
 
     def test_a_failure_is_told_as_it_was(self) -> None:
         late = rollout(failure="Deadline: It took longer than 9 seconds.")
-        assert ruling(CASE, late, RIGHT)[:2] == (Outcome.FAILED, "Deadline: It took longer than 9 seconds.")
+        assert ruling(CASE, late, RIGHT)[:2] == (
+            CaseOutcome.FAILED,
+            "Deadline: It took longer than 9 seconds.",
+        )
 
     def test_no_verdict_is_told_with_its_reason(self) -> None:
         assert ruling(CASE, rollout(), UNSAID).why == "JudgeError: The judge cannot be reached."
@@ -196,7 +201,7 @@ def entirely_right(case: Case, answer: str | None) -> Mapping[str, float]:
     return {"em": 1.0, "hotpotqa/precision": 1.0, "hotpotqa/recall": 1.0}
 
 
-def record(run: Rollout, reward: Reward | None = RIGHT, case: Case = CASE) -> Record:
+def record(run: Rollout, reward: Reward | None = RIGHT, case: Case = CASE) -> CaseRecord:
     return record_of(
         case, 0, run, reward, NAMES, judge="a-model", rule=told, retrieval={"ndcg@5": 0.25, "mrr": 0.2}
     )
@@ -207,7 +212,7 @@ class TestRecords:
         found = record(rollout(shown(1), shown(3), cites=(cited((0.0, 0.0, 0.5, 1.0)),)))
         assert found.subject.uid == "c"
         assert (found.run, found.sample, found.stop, found.answer) == ("r1", 0, "answered", "nine")
-        assert (found.outcome, found.judge) == (Outcome.RIGHT, "a-model")
+        assert (found.outcome, found.judge) == (CaseOutcome.RIGHT, "a-model")
         assert found.measures == {
             "ndcg@5": 0.25,
             "mrr": 0.2,
@@ -229,7 +234,7 @@ class TestRecords:
 
     def test_comes_back_from_a_line(self) -> None:
         found = record(rollout(shown(3), cites=(cited((0.1, 0.1, 0.2, 0.2)),)))
-        assert Record.model_validate_json(found.model_dump_json()) == found
+        assert CaseRecord.model_validate_json(found.model_dump_json()) == found
 
     def test_evidence_has_the_name_that_the_gold_has(self) -> None:
         found = record(rollout(cites=(cited((0.1, 0.1, 0.2, 0.2)),)))
@@ -258,7 +263,7 @@ class TestRecords:
 
     def test_a_run_that_never_began_has_no_id_and_looked_at_nothing(self) -> None:
         found = record(made(failure="ChatError: nobody there"), None)
-        assert (found.run, found.outcome) == (None, Outcome.FAILED)
+        assert (found.run, found.outcome) == (None, CaseOutcome.FAILED)
         assert found.why == "ChatError: nobody there"
         assert found.measures["seen_recall"] == found.measures["answered"] == 0
 
@@ -285,7 +290,7 @@ EXTRACTED = Extraction(answer="nine", form="integer")
 UNEXTRACTED = Extraction(answer=None, why="The judge a-model gave no short answer.")
 
 
-def with_extraction(extraction: Extraction | None, answer: str = "There are nine of them.") -> Record:
+def with_extraction(extraction: Extraction | None, answer: str = "There are nine of them.") -> CaseRecord:
     return record_of(CASE, 0, rollout(answer=answer), RIGHT, NAMES, rule=told, extraction=extraction)
 
 
@@ -294,18 +299,18 @@ class TestShortAnswers:
         found = with_extraction(EXTRACTED)
         assert (found.answer, found.extracted) == ("There are nine of them.", EXTRACTED)
         assert found.measures["em"] == 1.0
-        assert Record.model_validate_json(found.model_dump_json()) == found
+        assert CaseRecord.model_validate_json(found.model_dump_json()) == found
 
     def test_that_could_not_be_had_leave_out_what_rules_measure_and_nothing_else(self) -> None:
         found, given = with_extraction(UNEXTRACTED), with_extraction(None, "nine")
         assert found.extracted == UNEXTRACTED
         assert given.measures.keys() - found.measures.keys() == {"em"}
-        assert found.outcome is Outcome.RIGHT
+        assert found.outcome is CaseOutcome.RIGHT
 
     def test_are_not_in_records_of_before(self) -> None:
         line = with_extraction(None, "nine").model_dump(mode="json")
         del line["extracted"]
-        assert Record.model_validate(line) == with_extraction(None, "nine")
+        assert CaseRecord.model_validate(line) == with_extraction(None, "nine")
 
     @pytest.mark.parametrize("case", [CASE, UNKNOWN])
     def test_can_be_made_of_an_answer_to_whatever_question(self, case: Case) -> None:
@@ -341,19 +346,23 @@ def test_what_broke_off_earns_nothing_by_a_rule_whatever_it_had_said() -> None:
 def test_what_failed_before_it_began_has_earned_nothing_of_all_that_its_question_is_measured_by() -> None:
     """Comparisons and tables rely on it: what is not in a record is not measured of its question."""
     nothing = Rollout(
-        attempt=Attempt(case=CASE, sample=0), events=(), files={}, failure="ModelError: away", seconds=0.0
+        attempt=RolloutAttempt(case=CASE, sample=0),
+        events=(),
+        files={},
+        failure="ModelError: away",
+        seconds=0.0,
     )
     earned = {"em": 0.0, "seen_recall": 0.0, "seen_ndcg": 0.0, "answered": 0.0, "abstained": 0.0}
     assert record(nothing, None).measures == {"ndcg@5": 0.25, "mrr": 0.2, **earned}
 
 
-def rolled(method: Vrag | Vimrag, *replies: str, case: Case) -> Rollout:
+def rolled(method: VragMethod | Vimrag, *replies: str, case: Case) -> Rollout:
     """What an agent does with these replies on the tiny corpus."""
     where = Environment(tiny_corpus(), PROFILES["qwen2.5-vl"], EnvironmentOptions(hits=3))
     agent = Agent(ScriptedPolicy(replies), where, method)
 
     async def only() -> Rollout:
-        rollouts = [one async for one in roll_out([Attempt(case=case, sample=0)], lambda _: agent)]
+        rollouts = [one async for one in roll_out([RolloutAttempt(case=case, sample=0)], lambda _: agent)]
         return rollouts[0]
 
     return asyncio.run(only())
@@ -373,10 +382,10 @@ class TestOfTheAgents:
 
     def test_vrag_looks_and_answers(self) -> None:
         found = record(
-            rolled(Vrag(), self.SEARCH, self.SEARCH, self.ANSWER, case=self.NUMBERS), case=self.NUMBERS
+            rolled(VragMethod(), self.SEARCH, self.SEARCH, self.ANSWER, case=self.NUMBERS), case=self.NUMBERS
         )
         measures = found.measures
-        assert (found.outcome, found.answer, found.stop) == (Outcome.RIGHT, "nine", "answered")
+        assert (found.outcome, found.answer, found.stop) == (CaseOutcome.RIGHT, "nine", "answered")
         assert (measures["turns"], measures["searches"], measures["invalid"]) == (3, 2, 0)
         assert (measures["seen_recall"], measures["seen_ndcg"]) == (1, 1)
         assert measures["visual_tokens"] > 0
@@ -384,7 +393,7 @@ class TestOfTheAgents:
         assert measures["centre"] == 1  # the whole page covers it
 
     def test_vrag_is_not_understood(self) -> None:
-        found = record(rolled(Vrag(), "Nine, I think.", self.SEARCH, self.ANSWER, case=self.NUMBERS))
+        found = record(rolled(VragMethod(), "Nine, I think.", self.SEARCH, self.ANSWER, case=self.NUMBERS))
         assert found.measures["invalid"] == pytest.approx(1 / 3)
 
     def test_vimrag_abstains_and_is_shown_a_passage(self) -> None:
@@ -394,6 +403,6 @@ class TestOfTheAgents:
             call("add_answer_node", parent_ids=["root"], answer="Not answerable"),
         )
         found = record(rolled(Vimrag(), *replies, case=asked), None, asked)
-        assert (found.outcome, found.stop, found.answer) == (Outcome.RIGHT, "abstained", None)
+        assert (found.outcome, found.stop, found.answer) == (CaseOutcome.RIGHT, "abstained", None)
         assert found.measures["seen_recall"] == 1
         assert found.measures["em"] == 0.5

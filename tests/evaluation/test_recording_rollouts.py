@@ -11,21 +11,21 @@ from chat_server import Asked, ChatServer, Refuse, Reply, Say
 from vrag.agent.events import AnswerGiven, RunSettings, RunStarted, StopReason
 from vrag.cases import UNANSWERABLE
 from vrag.chat import OpenAIChat
-from vrag.evaluation.extracting import Extractor
-from vrag.evaluation.names import Names
-from vrag.evaluation.record import Extraction, Outcome, Record
-from vrag.evaluation.recording import record_of
-from vrag.evaluation.rules import RULES
-from vrag.evaluation.running import record_rollouts
+from vrag.evaluation.answer_extraction import Extractor
+from vrag.evaluation.document_names import DocumentNames
+from vrag.evaluation.record import CaseOutcome, CaseRecord, Extraction
+from vrag.evaluation.record_builder import record_of
+from vrag.evaluation.result_store import record_rollouts
+from vrag.evaluation.scorers import RULES
 from vrag.reward import Reward
-from vrag.rollouts.rollout import Attempt, Rollout
+from vrag.rollouts.rollout import Rollout, RolloutAttempt
 from vrag.types import AnswerFormat, Case
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
     from pathlib import Path
 
-    from vrag.agent.trajectory import Trajectory
+    from vrag.agent.runs.trajectory import Trajectory
 
 CASE = Case(
     uid="nine", query="How many?", reference_answer="9", file_name="a.pdf", answer_format=AnswerFormat.INTEGER
@@ -46,7 +46,9 @@ def rollout(uid: str, answer: str | None, stop: StopReason = StopReason.ANSWERED
         RunStarted(**common, question=case.query, settings=settings, collection="1"),
         AnswerGiven(**common, text=answer, evidence=(), stop_reason=stop),
     )
-    return Rollout(attempt=Attempt(case=case, sample=0), events=events, files={}, failure=None, seconds=1.0)
+    return Rollout(
+        attempt=RolloutAttempt(case=case, sample=0), events=events, files={}, failure=None, seconds=1.0
+    )
 
 
 RUNS = (
@@ -71,19 +73,26 @@ class Right:
         return Reward(total=1.0, correct=True)
 
 
-def kept(made: Rollout, reward: Reward | None, extraction: Extraction | None = None) -> Record:
+def kept(made: Rollout, reward: Reward | None, extraction: Extraction | None = None) -> CaseRecord:
     case = made.attempt.case
     return record_of(
-        case, 0, made, reward, Names.of([]), judge="a", rule=RULES["mmlongbench"], extraction=extraction
+        case,
+        0,
+        made,
+        reward,
+        DocumentNames.of([]),
+        judge="a",
+        rule=RULES["mmlongbench"],
+        extraction=extraction,
     )
 
 
-def recorded(url: str | None, path: Path) -> dict[str, Record]:
+def recorded(url: str | None, path: Path) -> dict[str, CaseRecord]:
     async def runs() -> AsyncGenerator[Rollout, None]:
         for one in RUNS:
             yield one
 
-    async def work() -> dict[tuple[str, int], Record]:
+    async def work() -> dict[tuple[str, int], CaseRecord]:
         extractor = None if url is None else Extractor(OpenAIChat(url, "scripted"), path, attempts=2)
         try:
             return await record_rollouts(runs(), Right(), kept, extractor=extractor)
@@ -94,7 +103,7 @@ def recorded(url: str | None, path: Path) -> dict[str, Record]:
     return {uid: record for (uid, _), record in asyncio.run(work()).items()}
 
 
-def marks(records: dict[str, Record]) -> dict[str, float | None]:
+def marks(records: dict[str, CaseRecord]) -> dict[str, float | None]:
     return {uid: record.measures.get("mmlongbench") for uid, record in records.items()}
 
 
@@ -133,7 +142,7 @@ def test_what_is_judged_does_not_depend_on_it(tmp_path: Path) -> None:
     assert {uid: one.outcome for uid, one in with_it.items()} == {
         uid: one.outcome for uid, one in without.items()
     }
-    assert with_it["unknown"].outcome is Outcome.RIGHT
+    assert with_it["unknown"].outcome is CaseOutcome.RIGHT
     assert with_it["unknown"].declined
     assert marks(without) == dict.fromkeys(marks(without), 0.0)
     assert all(record.extracted is None for record in without.values())

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from PIL.Image import Image
 
-    from vrag.corpus.video import Frame
+    from vrag.corpus.formats.video import VideoFrame
     from vrag.geometry import Size
     from vrag.types import Query
 
@@ -45,7 +45,7 @@ class TableSearcher:
     def image(self, id: str, *, least: Size | None = None) -> Image:
         raise NotImplementedError
 
-    def frames(self, id: str, *, fps: float, most: int) -> list[Frame]:
+    def frames(self, id: str, *, fps: float, most: int) -> list[VideoFrame]:
         raise NotImplementedError
 
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from vrag.errors import RunError
-from vrag.evaluation.record import Outcome, Record, Subject
-from vrag.evaluation.running import Conditions, read_evaluation, write_evaluation
+from vrag.evaluation.record import CaseOutcome, CaseRecord, Subject
+from vrag.evaluation.result_store import Conditions, read_evaluation, write_evaluation
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 CONDITIONS = Conditions(version="1", benchmarks=(), cases="0", samples=1, judge="rules", made_with={})
 
 
-def record(uid: str) -> Record:
+def record(uid: str) -> CaseRecord:
     subject = Subject(
         benchmark="b", uid=uid, question="Why\u2028?", references=("a",), answerable=True, document="a.pdf"
     )
-    return Record(subject=subject, outcome=Outcome.RIGHT, measures={"em": 1.0})
+    return CaseRecord(subject=subject, outcome=CaseOutcome.RIGHT, measures={"em": 1.0})
 
 
 @pytest.fixture

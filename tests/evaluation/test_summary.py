@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vrag.evaluation.record import Outcome, Record, Subject
-from vrag.evaluation.summary import Figures, percentiles, summarise
+from vrag.evaluation.record import CaseOutcome, CaseRecord, Subject
+from vrag.evaluation.statistics.summary import MeasureValues, percentiles, summarise
 
 FEW = 40
 """Draws of an interval: enough for tests of other things."""
@@ -18,7 +18,7 @@ FEW = 40
 
 def record(
     uid: str,
-    outcome: Outcome = Outcome.RIGHT,
+    outcome: CaseOutcome = CaseOutcome.RIGHT,
     *,
     answerable: bool = True,
     stop: str | None = "answered",
@@ -27,8 +27,8 @@ def record(
     sources: tuple[str, ...] = (),
     query_type: str = "",
     **measures: float,
-) -> Record:
-    return Record(
+) -> CaseRecord:
+    return CaseRecord(
         subject=Subject(
             benchmark=benchmark,
             uid=uid,
@@ -45,16 +45,16 @@ def record(
     )
 
 
-def figures(*records: Record) -> Figures:
+def figures(*records: CaseRecord) -> MeasureValues:
     return summarise(records, resamples=FEW).overall
 
 
-def means(*records: Record) -> dict[str, tuple[float, int]]:
+def means(*records: CaseRecord) -> dict[str, tuple[float, int]]:
     return {name: (one.mean, one.n) for name, one in figures(*records).measures.items()}
 
 
 def test_samples_of_a_question_make_no_interval_narrower() -> None:
-    once = [record("1", Outcome.RIGHT, em=1.0), record("2", Outcome.WRONG, em=1.0)]
+    once = [record("1", CaseOutcome.RIGHT, em=1.0), record("2", CaseOutcome.WRONG, em=1.0)]
     often = [one.model_copy(update={"sample": sample}) for one in once for sample in range(9)]
     for name in ("accuracy", "em"):
         one, many = figures(*once).measures[name], figures(*often).measures[name]
@@ -63,15 +63,15 @@ def test_samples_of_a_question_make_no_interval_narrower() -> None:
 
 
 def test_what_is_unjudged_is_not_wrong_and_what_failed_is() -> None:
-    found = figures(*(record(outcome.value, outcome) for outcome in Outcome))
+    found = figures(*(record(outcome.value, outcome) for outcome in CaseOutcome))
     assert found.measures["accuracy"].mean == 1 / 4
     assert found.measures["accuracy"].n == 4
-    assert found.outcomes == dict.fromkeys(Outcome, 1)
+    assert found.outcomes == dict.fromkeys(CaseOutcome, 1)
     assert found.records == found.questions == 5
 
 
 def test_without_a_verdict_there_is_no_accuracy() -> None:
-    assert "accuracy" not in means(record("a", Outcome.UNJUDGED))
+    assert "accuracy" not in means(record("a", CaseOutcome.UNJUDGED))
 
 
 def test_means_are_over_those_that_have_the_measure() -> None:
@@ -89,9 +89,9 @@ def test_abstention() -> None:
     """4 answerable, 1 abstained; 3 not, 2 abstained, 1 answered."""
     records = [
         *(record(f"a{at}") for at in range(3)),
-        record("a3", Outcome.ABSTAINED, stop="abstained"),
+        record("a3", CaseOutcome.ABSTAINED, stop="abstained"),
         *(record(f"u{at}", stop="abstained", answerable=False) for at in range(2)),
-        record("u2", Outcome.WRONG, answerable=False),
+        record("u2", CaseOutcome.WRONG, answerable=False),
     ]
     found = means(*records)
     assert found["abstention_precision"] == (2 / 3, 3)
@@ -101,7 +101,7 @@ def test_abstention() -> None:
 
 
 def test_a_failed_run_did_not_abstain() -> None:
-    found = means(record("u", Outcome.FAILED, stop=None, answerable=False))
+    found = means(record("u", CaseOutcome.FAILED, stop=None, answerable=False))
     assert found["abstention_recall"] == (0.0, 1)
     assert "abstention_precision" not in found
     assert "false_abstention" not in found
@@ -114,10 +114,10 @@ def test_mmlongbench_by_the_published_scorer() -> None:
     """
     records = [
         record("a", mmlongbench=1.0),
-        record("b", Outcome.WRONG, mmlongbench=0.6, document="b.pdf"),
-        record("c", Outcome.ABSTAINED, stop="abstained", mmlongbench=0.0),
+        record("b", CaseOutcome.WRONG, mmlongbench=0.6, document="b.pdf"),
+        record("c", CaseOutcome.ABSTAINED, stop="abstained", mmlongbench=0.0),
         record("d", stop="abstained", answerable=False, mmlongbench=1.0),
-        record("e", Outcome.WRONG, answerable=False, mmlongbench=0.0, document="b.pdf"),
+        record("e", CaseOutcome.WRONG, answerable=False, mmlongbench=0.0, document="b.pdf"),
         record("f", answerable=False, mmlongbench=0.93),
     ]
     found = figures(*records, record("g", document="c.pdf")).measures
@@ -139,7 +139,7 @@ def test_mmlongbench_is_0_where_nothing_can_be_divided() -> None:
 def test_a_question_counts_in_each_of_its_source_types() -> None:
     records = [
         record("a", sources=("Table", "Chart")),
-        record("b", Outcome.WRONG, sources=("Table", "Table")),
+        record("b", CaseOutcome.WRONG, sources=("Table", "Table")),
         record("c"),
     ]
     groups = summarise(records, resamples=FEW).groups
@@ -151,7 +151,7 @@ def test_a_question_counts_in_each_of_its_source_types() -> None:
 def test_groups_by_everything_else() -> None:
     records = [
         record("a", query_type="Single-Hop", benchmark="one"),
-        record("b", Outcome.WRONG, query_type="Multi-Hop", benchmark="two", answerable=False),
+        record("b", CaseOutcome.WRONG, query_type="Multi-Hop", benchmark="two", answerable=False),
     ]
     groups = summarise(records, resamples=FEW).groups
     assert {kind: list(those) for kind, those in groups.items()} == {
@@ -181,7 +181,7 @@ def test_intervals_are_over_documents() -> None:
     assert (found.mean, found.low, found.high, found.few) == (0.5, 0.0, 1.0, True)
 
 
-OUTCOMES = (("a.pdf", Outcome.RIGHT), ("b.pdf", Outcome.WRONG))
+OUTCOMES = (("a.pdf", CaseOutcome.RIGHT), ("b.pdf", CaseOutcome.WRONG))
 
 
 def test_counts_have_intervals_beyond_1() -> None:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import pytest
 
 from vrag.errors import CaseError
-from vrag.evaluation.layout import ALL, LAYOUTS, Cell, joined, lay_out, lay_out_as
-from vrag.evaluation.record import Outcome, Record, Subject
+from vrag.evaluation.paper_tables import ALL, LAYOUTS, PaperCell, joined, lay_out, lay_out_as
+from vrag.evaluation.record import CaseOutcome, CaseRecord, Subject
 
 
-def record(uid: str, outcome: str, benchmark: str = "a", kind: str = "single", **measures: float) -> Record:
+def record(
+    uid: str, outcome: str, benchmark: str = "a", kind: str = "single", **measures: float
+) -> CaseRecord:
     subject = Subject(
         benchmark=benchmark,
         uid=uid,
@@ -20,7 +22,7 @@ def record(uid: str, outcome: str, benchmark: str = "a", kind: str = "single", *
         query_type=kind,
         source_type=("Text", "Table") if uid == "both" else ("Text",),
     )
-    return Record(subject=subject, outcome=Outcome(outcome), measures=measures)
+    return CaseRecord(subject=subject, outcome=CaseOutcome(outcome), measures=measures)
 
 
 GOOD = [record("1", "right"), record("2", "right", kind="multi"), record("3", "wrong", "b")]
@@ -30,8 +32,8 @@ POOR = [record("1", "failed"), record("2", "right", kind="multi"), record("3", "
 def test_each_cell_is_the_mean_of_its_questions() -> None:
     made = lay_out({"good": GOOD, "poor": POOR})
     assert made.columns == (("a", ""), ("b", ""), (ALL, ""))
-    assert made.rows["good"] == (Cell(1.0, 2), Cell(0.0, 1), Cell(2 / 3, 3))
-    assert made.rows["poor"] == (Cell(0.5, 2), Cell(None, 0), Cell(0.5, 2)), (
+    assert made.rows["good"] == (PaperCell(1.0, 2), PaperCell(0.0, 1), PaperCell(2 / 3, 3))
+    assert made.rows["poor"] == (PaperCell(0.5, 2), PaperCell(None, 0), PaperCell(0.5, 2)), (
         "unjudged is left out, failed is 0"
     )
 
@@ -39,7 +41,7 @@ def test_each_cell_is_the_mean_of_its_questions() -> None:
 def test_what_failed_of_another_benchmark_is_not_measured_by_this_one_s_rule() -> None:
     asked = [record("1", "right", "mmlongbench", mmlongbench=1.0), record("2", "failed", "squad", em=0.0)]
     made = lay_out({"x": asked}, measure="mmlongbench")
-    assert made.rows["x"] == (Cell(1.0, 1), Cell(None, 0), Cell(1.0, 1))
+    assert made.rows["x"] == (PaperCell(1.0, 1), PaperCell(None, 0), PaperCell(1.0, 1))
 
 
 def test_columns_within_a_benchmark() -> None:
@@ -49,12 +51,14 @@ def test_columns_within_a_benchmark() -> None:
     made = lay_out({"x": [record("both", "right"), record("1", "wrong")]}, by="source_type")
     assert made.columns == (("a", "Table"), ("a", "Text"), (ALL, ""))
     assert made.heads == ("Table", "Text", "all"), "one benchmark need not be named"
-    assert made.rows["x"] == (Cell(1.0, 1), Cell(0.5, 2), Cell(0.5, 2)), "in both columns, once in all"
+    assert made.rows["x"] == (PaperCell(1.0, 1), PaperCell(0.5, 2), PaperCell(0.5, 2)), (
+        "in both columns, once in all"
+    )
 
 
 def test_a_run_without_a_benchmark_has_an_empty_cell() -> None:
     made = lay_out({"good": GOOD, "part": GOOD[:1]})
-    assert made.rows["part"][1] == Cell(None, 0)
+    assert made.rows["part"][1] == PaperCell(None, 0)
     assert "| – |" in made.markdown
 
 
@@ -95,7 +99,7 @@ def test_unknown_columns_and_measures_are_refused() -> None:
         lay_out({"x": GOOD}, measure="iou")
 
 
-def asked(uid: str, outcome: str, query_type: str = "", sources: tuple[str, ...] = ()) -> Record:
+def asked(uid: str, outcome: str, query_type: str = "", sources: tuple[str, ...] = ()) -> CaseRecord:
     benchmark = uid.partition("-")[0]
     subject = Subject(
         benchmark=benchmark,
@@ -107,7 +111,7 @@ def asked(uid: str, outcome: str, query_type: str = "", sources: tuple[str, ...]
         query_type=query_type,
         source_type=sources,
     )
-    return Record(subject=subject, outcome=Outcome(outcome), measures={"turns": 2.0})
+    return CaseRecord(subject=subject, outcome=CaseOutcome(outcome), measures={"turns": 2.0})
 
 
 PAPERS = [
@@ -132,21 +136,21 @@ def test_the_table_of_vrag() -> None:
         "Overall",
     )
     assert made.rows["x"] == (
-        *(Cell(0.5, 2), Cell(1.0, 1), Cell(1.0, 1), Cell(0.0, 1)),
-        *(Cell(1.0, 1), Cell(1.0, 1), Cell(0.0, 1), Cell(None, 0), Cell(0.0, 1)),
-        Cell(4 / 9, 9),  # without SQuAD's, with that of no kind
+        *(PaperCell(0.5, 2), PaperCell(1.0, 1), PaperCell(1.0, 1), PaperCell(0.0, 1)),
+        *(PaperCell(1.0, 1), PaperCell(1.0, 1), PaperCell(0.0, 1), PaperCell(None, 0), PaperCell(0.0, 1)),
+        PaperCell(4 / 9, 9),  # without SQuAD's, with that of no kind
     )
 
 
 def test_a_row_without_verdicts_on_a_whole_benchmark_has_no_overall() -> None:
     dark = [
-        one.model_copy(update={"outcome": Outcome.UNJUDGED})
+        one.model_copy(update={"outcome": CaseOutcome.UNJUDGED})
         if one.subject.uid.startswith("vidoseek")
         else one
         for one in PAPERS
     ]
     made = lay_out_as({"whole": PAPERS, "dark": dark}, LAYOUTS["vrag"])
-    assert made.rows["dark"][-1] == Cell(None, 0)
+    assert made.rows["dark"][-1] == PaperCell(None, 0)
     assert made.rows["whole"][-1].n == 9
 
 
@@ -155,15 +159,15 @@ def test_the_table_of_vimrag() -> None:
     made = lay_out_as({"all": everything, "some": PAPERS}, LAYOUTS["vimrag"])
     assert made.heads == ("HotpotQA", "SQuAD", "WebQA", "SlideVQA", "MMLongBench", "LVBench", "Overall")
     whole, some = made.rows["all"], made.rows["some"]
-    assert whole[:4] == (Cell(1.0, 1), Cell(1.0, 1), Cell(1.0, 1), Cell(2 / 3, 3))
-    assert whole[-1] == Cell(7 / 11, 11), "ViDoSeek is not in it"
-    assert some[-1] == Cell(None, 0), "a mean over fewer benchmarks is none to be compared"
+    assert whole[:4] == (PaperCell(1.0, 1), PaperCell(1.0, 1), PaperCell(1.0, 1), PaperCell(2 / 3, 3))
+    assert whole[-1] == PaperCell(7 / 11, 11), "ViDoSeek is not in it"
+    assert some[-1] == PaperCell(None, 0), "a mean over fewer benchmarks is none to be compared"
 
 
 def test_a_paper_s_table_of_other_questions_is_refused() -> None:
     with pytest.raises(CaseError, match="SlideVQA, ViDoSeek, MMLongBench"):
         lay_out_as({"x": GOOD}, LAYOUTS["vrag"])
-    assert lay_out_as({"x": PAPERS}, LAYOUTS["vrag"], measure="turns").rows["x"][0] == Cell(2.0, 2)
+    assert lay_out_as({"x": PAPERS}, LAYOUTS["vrag"], measure="turns").rows["x"][0] == PaperCell(2.0, 2)
 
 
 def test_runs_of_one_name_are_joined_but_not_of_the_same_questions() -> None:

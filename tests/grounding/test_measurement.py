@@ -8,27 +8,27 @@ import numpy as np
 import pytest
 
 from vrag.geometry import Box, Size, Space
-from vrag.grounding.conventions import CONVENTIONS, Convention, Numbers, Sample, separates
+from vrag.grounding.conventions import CONVENTIONS, BoxSample, Convention, Numbers, separates
 from vrag.grounding.measurement import Fit, Measurement, measure
-from vrag.grounding.probe_pages import COLORS, CONFUSION, Page, draw, make_pages
-from vrag.profiles import PROFILES, Profile
+from vrag.grounding.probe_pages import COLORS, CONFUSION, ProbePage, draw, make_pages
+from vrag.model_profiles import PROFILES, Profile
 
 Sides = tuple[float, float, float, float]
-Model = Callable[[np.random.Generator, Page, Box], "Numbers | None"]
+Model = Callable[[np.random.Generator, ProbePage, Box], "Numbers | None"]
 """What a model answers, given the page and the rectangle that it is asked for (in fractions)."""
 
 QWEN = PROFILES["qwen2.5-vl"]
 
 
 def unit(box: Box, size: Size) -> Box:
-    return Sample(box, size, None).unit
+    return BoxSample(box, size, None).unit
 
 
 def interview(model: Model, seed: int, profile: Profile = QWEN) -> Measurement:
     chance = np.random.default_rng(seed)
     return measure(
         [
-            Sample(one.box, page.size, model(chance, page, unit(one.box, page.size)))
+            BoxSample(one.box, page.size, model(chance, page, unit(one.box, page.size)))
             for page in make_pages(profile, seed=seed)
             for one in page.rectangles
         ]
@@ -38,7 +38,7 @@ def interview(model: Model, seed: int, profile: Profile = QWEN) -> Measurement:
 def seeing(convention: Convention, noise: float = 0.02, missing: float = 0.0) -> Model:
     """A model that sees the rectangle, each side off by so much of the page (standard deviation)."""
 
-    def answer(chance: np.random.Generator, page: Page, box: Box) -> Numbers | None:
+    def answer(chance: np.random.Generator, page: ProbePage, box: Box) -> Numbers | None:
         if chance.random() < missing:
             return None
         sides = np.array(box.as_tuple()) + chance.normal(0, noise, 4)
@@ -62,31 +62,31 @@ def test_every_convention_is_told_with_noise_and_missing_boxes(
         assert found.answered < found.asked == 24
 
 
-def any_box(chance: np.random.Generator, page: Page, box: Box) -> Sides:
+def any_box(chance: np.random.Generator, page: ProbePage, box: Box) -> Sides:
     (x1, x2), (y1, y2) = np.sort(chance.random((2, 2))).tolist()
     return x1, y1, x2, y2
 
 
-def alike_box(chance: np.random.Generator, page: Page, box: Box) -> Sides:
+def alike_box(chance: np.random.Generator, page: ProbePage, box: Box) -> Sides:
     """As large as the one that was asked for, anywhere."""
     x, y = chance.random(2) * (1 - box.width, 1 - box.height)
     return float(x), float(y), float(x + box.width), float(y + box.height)
 
 
-def middle_box(chance: np.random.Generator, page: Page, box: Box) -> Sides:
+def middle_box(chance: np.random.Generator, page: ProbePage, box: Box) -> Sides:
     x1, y1, x2, y2 = (np.array([0.3, 0.3, 0.7, 0.7]) + chance.normal(0, 0.05, 4)).tolist()
     return x1, y1, x2, y2
 
 
-def same_box(chance: np.random.Generator, page: Page, box: Box) -> Sides:
+def same_box(chance: np.random.Generator, page: ProbePage, box: Box) -> Sides:
     return 0.2, 0.2, 0.8, 0.8
 
 
-def whole_page(chance: np.random.Generator, page: Page, box: Box) -> Sides:
+def whole_page(chance: np.random.Generator, page: ProbePage, box: Box) -> Sides:
     return 0, 0, 1, 1
 
 
-def any_rectangle(chance: np.random.Generator, page: Page, box: Box) -> Sides:
+def any_rectangle(chance: np.random.Generator, page: ProbePage, box: Box) -> Sides:
     """Sees rectangles and does not know their colors."""
     one = page.rectangles[chance.integers(len(page.rectangles))]
     return unit(one.box, page.size).as_tuple()
@@ -96,13 +96,15 @@ GUESSES = [any_box, alike_box, middle_box, same_box, whole_page, any_rectangle]
 
 
 @pytest.mark.parametrize("guess", GUESSES, ids=lambda guess: guess.__name__)
-def test_a_model_that_guesses_is_undecided(guess: Callable[[np.random.Generator, Page, Box], Sides]) -> None:
+def test_a_model_that_guesses_is_undecided(
+    guess: Callable[[np.random.Generator, ProbePage, Box], Sides],
+) -> None:
     """None of 60 × 6: with 95 % confidence fewer than one interview in a hundred goes wrong."""
     for seed in range(60):
         mixed = seed % 5 == 0
         convention = CONVENTIONS[seed % len(CONVENTIONS)]
 
-        def answer(chance: np.random.Generator, page: Page, box: Box) -> Numbers:
+        def answer(chance: np.random.Generator, page: ProbePage, box: Box) -> Numbers:
             spoken = CONVENTIONS[chance.integers(len(CONVENTIONS))] if mixed else convention  # noqa: B023
             return spoken.write(Box.unit(*guess(chance, page, box)), page.size)
 
@@ -121,7 +123,7 @@ def test_a_model_that_sees_badly_is_undecided_and_the_reason_says_so() -> None:
 def test_few_answers_decide_nothing_however_good() -> None:
     rest = iter([True] * 7)
 
-    def answer(chance: np.random.Generator, page: Page, box: Box) -> Numbers | None:
+    def answer(chance: np.random.Generator, page: ProbePage, box: Box) -> Numbers | None:
         return CONVENTIONS[0].write(box, page.size) if next(rest, False) else None
 
     found = interview(answer, 2)
@@ -136,7 +138,7 @@ def test_no_answers_decide_nothing() -> None:
 
 def test_pages_of_a_thousand_pixels_do_not_tell_pixels_from_thousandths() -> None:
     size, boxes = Size(1000, 1000), [Box(x, 50, x + 200, 300, Space.SHOWN) for x in range(400, 640, 20)]
-    found = measure([Sample(box, size, Numbers(*box.as_tuple())) for box in boxes])
+    found = measure([BoxSample(box, size, Numbers(*box.as_tuple())) for box in boxes])
     assert found.convention is None
     assert found.scores[0].overlap == 1
     assert "leads the next by 0.00" in found.reason
@@ -144,7 +146,7 @@ def test_pages_of_a_thousand_pixels_do_not_tell_pixels_from_thousandths() -> Non
 
 def test_one_answer_to_everything_is_no_convention_even_where_it_is_right() -> None:
     box, size = Box(300, 50, 400, 150, Space.SHOWN), Size(448, 672)
-    found = measure([Sample(box, size, Numbers(300, 50, 400, 150))] * 12)
+    found = measure([BoxSample(box, size, Numbers(300, 50, 400, 150))] * 12)
     assert found.convention is None
     assert found.chance == 1
     assert "Dealt out" in found.reason
@@ -153,9 +155,9 @@ def test_one_answer_to_everything_is_no_convention_even_where_it_is_right() -> N
 @pytest.mark.parametrize("y_first", [False, True])
 @pytest.mark.parametrize("scale", [0.5, 0.85, 1.2, 2.0])
 def test_pixels_of_a_picture_that_the_server_resized_are_recognised(scale: float, y_first: bool) -> None:
-    def answer(chance: np.random.Generator, page: Page, box: Box) -> Numbers | None:
+    def answer(chance: np.random.Generator, page: ProbePage, box: Box) -> Numbers | None:
         resized = Size(round(page.size.width * scale), round(page.size.height * scale))
-        return seeing(Convention(Space.SHOWN, y_first), missing=0.2)(chance, Page(resized, ()), box)
+        return seeing(Convention(Space.SHOWN, y_first), missing=0.2)(chance, ProbePage(resized, ()), box)
 
     for seed in range(5):
         found = interview(answer, seed)
@@ -172,14 +174,14 @@ def test_a_scale_is_not_fitted_to_the_answer_that_it_reads() -> None:
     answers = [Numbers(*(2 * side for side in box.as_tuple())) for box in boxes]
     answers[1] = Numbers(*(9 * side for side in boxes[1].as_tuple()))
     size = Size(448, 672)
-    fit = Fit.of([Sample(*one) for one in zip(boxes, [size] * 4, answers, strict=True)], y_first=False)
+    fit = Fit.of([BoxSample(*one) for one in zip(boxes, [size] * 4, answers, strict=True)], y_first=False)
     factors = fit.read[:, 2] / [unit(box, size).x2 for box in boxes]
     assert factors == pytest.approx([1, 4.5, 1, 1])
     assert fit.extent == pytest.approx((2 * 448, 2 * 672))
 
 
 def test_a_grid_of_a_hundred_is_recognised_as_a_grid() -> None:
-    def answer(chance: np.random.Generator, page: Page, box: Box) -> Numbers:
+    def answer(chance: np.random.Generator, page: ProbePage, box: Box) -> Numbers:
         return Numbers(*(round(side * 100) for side in box.as_tuple()))
 
     found = interview(answer, 4)
@@ -190,7 +192,7 @@ def test_a_grid_of_a_hundred_is_recognised_as_a_grid() -> None:
 
 
 def test_a_grid_of_1024_passes_as_thousandths() -> None:
-    def answer(chance: np.random.Generator, page: Page, box: Box) -> Numbers:
+    def answer(chance: np.random.Generator, page: ProbePage, box: Box) -> Numbers:
         return Numbers(*(round(side * 1024) for side in box.as_tuple()))
 
     assert interview(answer, 5).convention == Convention(Space.MILLE)

@@ -9,7 +9,7 @@ from vrag.types import DocumentStatus
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from vrag.index.store import Collection
+    from vrag.index.collection import Collection
     from vrag.types import Document
 
 READY, PARTIAL = DocumentStatus.READY, DocumentStatus.PARTIAL

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from PIL import Image
 
-from vrag.corpus.base import Converted, Counted, Failed, Finished
+from vrag.corpus.converter import Converted, Failed, Finished, ItemCount
 from vrag.geometry import Box, Size
 from vrag.index.plan import read_manifest
 from vrag.types import Item, ItemKind, TextSource, Word, item_id
@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
     from pathlib import Path
 
-    from vrag.corpus.base import Conversion, Source
+    from vrag.corpus.converter import Conversion, SourceFile
     from vrag.corpus.options import CorpusOptions
-    from vrag.index.store import Collection
+    from vrag.index.collection import Collection
 
 PICTURE = Size(40, 30)
 
@@ -39,21 +39,21 @@ class FakeConversion:
 
     def __call__(
         self,
-        sources: Iterable[Source],
+        sources: Iterable[SourceFile],
         items_dir: Path,
         options: CorpusOptions,
-        have: Callable[[Source], frozenset[int]],
+        have: Callable[[SourceFile], frozenset[int]],
     ) -> Iterator[Conversion]:
         for source in sources:
             yield from self._file(source, items_dir, have(source))
             yield Finished(source)
 
-    def _file(self, source: Source, items_dir: Path, have: frozenset[int]) -> Iterator[Conversion]:
+    def _file(self, source: SourceFile, items_dir: Path, have: frozenset[int]) -> Iterator[Conversion]:
         lines = source.path.read_text(encoding="utf-8", errors="surrogateescape").splitlines()
         if lines and lines[0].startswith("BAD ") and source.path.suffix != ".md":
             yield Failed(source, None, lines[0][4:])
             return
-        yield Counted(source, len(lines))
+        yield ItemCount(source, len(lines))
         for ordinal, line in enumerate(lines, 1):
             if line.startswith("!") and not self.healed:
                 yield Failed(source, ordinal, line[1:])
@@ -61,7 +61,7 @@ class FakeConversion:
                 self.before_item(item_id(source.document, ordinal))
                 yield Converted(source, self._item(source, ordinal, line, items_dir))
 
-    def _item(self, source: Source, ordinal: int, line: str, items_dir: Path) -> Item:
+    def _item(self, source: SourceFile, ordinal: int, line: str, items_dir: Path) -> Item:
         image = f"{source.document[:16]}/{ordinal}.png" if line.startswith("pic ") else None
         if image:
             (items_dir / image).parent.mkdir(parents=True, exist_ok=True)

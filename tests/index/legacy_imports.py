@@ -8,9 +8,9 @@ import numpy as np
 from hypothesis import strategies as st
 
 from vrag.corpus.options import CorpusOptions
-from vrag.embed.base import VectorKind
-from vrag.index.adopt import ImportReport, import_indexes
-from vrag.index.store import Collection
+from vrag.embed.embedder import VectorKind
+from vrag.index.collection import Collection
+from vrag.index.reference.index_import import ImportReport, import_indexes
 from vrag.testing import HashEmbedder
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from vrag.embed.base import Embedder
+    from vrag.embed.embedder import Embedder
     from vrag.types import Item
 
 OPTIONS = CorpusOptions(ocr=False, workers=1)

@@ -14,9 +14,9 @@ from built_files import FAILED, PARTIAL, PENDING, READY, texts, the_document, wr
 from vrag.corpus.options import CorpusOptions
 from vrag.errors import CollectionBusy, FingerprintMismatch
 from vrag.index import build
-from vrag.index.build import Progress, add, remove, status, verify
+from vrag.index.build import IndexProgress, add, remove, status, verify
+from vrag.index.collection import Collection
 from vrag.index.plan import read_manifest
-from vrag.index.store import Collection
 from vrag.index.writer import Writer
 
 if TYPE_CHECKING:
@@ -239,7 +239,7 @@ class TestAdd:
     def test_progress_ends_with_everything_done(self, collection: Collection, folder: Path) -> None:
         write(folder / "a.txt", "one", "!bad")
         write(folder / "b.txt", "BAD worse")
-        seen: list[Progress] = []
+        seen: list[IndexProgress] = []
 
         add(collection, [folder], progress=seen.append)
 

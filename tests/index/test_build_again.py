@@ -11,8 +11,8 @@ import pytest
 from built_files import FAILED, PENDING, READY, texts, the_document, write
 
 from vrag.errors import CollectionError
-from vrag.index.build import Progress, add, prune, remove, verify
-from vrag.index.rows import file_rows
+from vrag.index.build import IndexProgress, add, prune, remove, verify
+from vrag.index.tables.schema import file_rows
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from fake_conversion import FakeConversion
 
-    from vrag.index.store import Collection
+    from vrag.index.collection import Collection
 
 
 pytestmark = pytest.mark.usefixtures("conversion")
@@ -157,7 +157,7 @@ class TestNothingToDo:
     """No lock is taken: another process may hold it, and the collection may be write-protected."""
 
     CODE = (
-        "import sys; from vrag.index.store import Collection\n"
+        "import sys; from vrag.index.collection import Collection\n"
         "with Collection.open(sys.argv[1]).lock(): print('held', flush=True); sys.stdin.read()"
     )
 
@@ -204,7 +204,7 @@ class TestNothingToDo:
         collection.file_table.upsert(rows, "key")
         (collection.items_dir / "stray").mkdir(parents=True)
         no_lock()
-        seen: list[Progress] = []
+        seen: list[IndexProgress] = []
 
         assert add(collection, [path.parent], progress=seen.append).unchanged == 1
 

@@ -11,8 +11,8 @@ from built_files import READY, texts, the_document, write
 from fake_conversion import contents
 
 from vrag.index.build import add, compact, prune, remove, verify
-from vrag.index.store import Collection
-from vrag.index.table import Table
+from vrag.index.collection import Collection
+from vrag.index.tables.table import Table
 from vrag.index.writer import Writer
 
 if TYPE_CHECKING:

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from built_files import texts, write
 
-from vrag.embed.base import Content, VectorKind
+from vrag.embed.embedder import EmbedContent, VectorKind
 from vrag.errors import CollectionError, EmbedError, FingerprintMismatch
 from vrag.index.build import add, verify
-from vrag.index.store import Collection
+from vrag.index.collection import Collection
 from vrag.testing import HashEmbedder
 from vrag.types import DocumentStatus
 
@@ -31,24 +31,24 @@ class NumberEmbedder(HashEmbedder):
     def __init__(self) -> None:
         super().__init__(dimension=2)
 
-    def embed_items(self, contents: Sequence[Content]) -> Sequence[NDArray[np.float32]]:
+    def embed_items(self, contents: Sequence[EmbedContent]) -> Sequence[NDArray[np.float32]]:
         return [np.array([len(one.text), int(one.text.split()[-1])], np.float32) for one in contents]
 
 
 class BrokenEmbedder(NumberEmbedder):
-    def embed_items(self, contents: Sequence[Content]) -> Sequence[NDArray[np.float32]]:
+    def embed_items(self, contents: Sequence[EmbedContent]) -> Sequence[NDArray[np.float32]]:
         return super().embed_items(contents)[:1]
 
 
 class WrongShape(NumberEmbedder):
-    def embed_items(self, contents: Sequence[Content]) -> Sequence[NDArray[np.float32]]:
+    def embed_items(self, contents: Sequence[EmbedContent]) -> Sequence[NDArray[np.float32]]:
         return [np.zeros(3, np.float32) for _ in contents]
 
 
 class Picky(NumberEmbedder):
     """Refuses a batch with a 7 in it, and gives something that is no number for an 8."""
 
-    def embed_items(self, contents: Sequence[Content]) -> Sequence[NDArray[np.float32]]:
+    def embed_items(self, contents: Sequence[EmbedContent]) -> Sequence[NDArray[np.float32]]:
         if any(one.text.endswith("7") for one in contents):
             raise EmbedError("Sevens are too much.")
         made = super().embed_items(contents)
@@ -77,7 +77,7 @@ class TestVectors:
         add(collection, [folder], embedder=embedder)
 
         for row in collection.scan(["text", "vectors"]).data.to_pylist():
-            (expected,) = embedder.embed_items([Content(text=row["text"])])
+            (expected,) = embedder.embed_items([EmbedContent(text=row["text"])])
             assert np.array_equal(np.array(row["vectors"], np.float16), expected.astype(np.float16))
         assert verify(collection).ok
 

@@ -19,7 +19,7 @@ from PIL import Image
 
 from vrag.corpus.options import CorpusOptions
 from vrag.index.build import add, verify
-from vrag.index.store import Collection
+from vrag.index.collection import Collection
 from vrag.index.writer import Writer
 from vrag.search.engine import Engine
 from vrag.types import DocumentStatus, Query
@@ -31,7 +31,7 @@ OPTIONS = CorpusOptions(ocr=False, workers=1)
 CHILD = """
 import sys
 from vrag.index.build import add
-from vrag.index.store import Collection
+from vrag.index.collection import Collection
 from vrag.index.writer import Writer
 Writer.ITEMS = Writer.DOCUMENTS = 4
 """

@@ -8,12 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from vector_tables import clusters, names, ranked
 
-from vrag.index import rabitq, screen
-from vrag.index.cache import Stored
-from vrag.index.dense import ExactDense, Vectors
-from vrag.index.rabitq import RabitqDense
-from vrag.index.screen import Screen
-from vrag.index.tiers import Tier, TierName
+from vrag.index.vectors import int8_prefilter, rabitq
+from vrag.index.vectors.array_cache import StoredArrays
+from vrag.index.vectors.dense import ExactDense, Vectors
+from vrag.index.vectors.int8_prefilter import Int8Prefilter
+from vrag.index.vectors.rabitq import RabitqDense
+from vrag.index.vectors.tiers import Tier, TierName
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -93,10 +93,10 @@ def test_bytes_first_is_exact_to_the_last_bit(tmp_path: Path, share: float, *, a
     numbers[:, 5] *= 30  # a dimension that outweighs the others has a scale of its own
     numbers = numbers.astype(np.float32)
     made = vectors(numbers, chance.random(6000) < 0.9)
-    content = screen.build(made, tmp_path)
+    content = int8_prefilter.build(made, tmp_path)
     arrays = {name: np.fromfile(tmp_path / name, number) for name, (number, _) in content.arrays.items()}
     ids, mask = names(6000), chance.random(6000) < share
-    proof = Screen(Stored(arrays, content.facts))
+    proof = Int8Prefilter(StoredArrays(arrays, content.facts))
     quick, plain = ExactDense(EXACT, ids, made, proof), ExactDense(EXACT, ids, made)
     for query in questions(numbers, 30):
         assert quick.search([query], 10, [mask]) == plain.search([query], 10, [mask])

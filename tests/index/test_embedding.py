@@ -12,12 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
-from vrag.corpus.base import Conversion, Converted, Counted, Failed, Finished, Source
-from vrag.embed.base import Content, Modality
+from vrag.corpus.converter import Conversion, Converted, Failed, Finished, ItemCount, SourceFile
+from vrag.embed.embedder import EmbedContent, Modality
 from vrag.errors import EmbedderGone, EmbedError
 from vrag.geometry import Size
-from vrag.index import embedding
-from vrag.index.embedding import BATCH, Embedded, content_of, embed_all
+from vrag.index import embed_items
+from vrag.index.embed_items import BATCH, Embedded, content_of, embed_all
 from vrag.testing import HashEmbedder, passage
 from vrag.types import Clip, Item, ItemKind, TextSource, item_id
 
@@ -32,17 +32,17 @@ TEXT, IMAGE, VIDEO = Modality.TEXT, Modality.IMAGE, Modality.VIDEO
 class Strict(HashEmbedder):
     """Refuses every batch in which a text says "bad"."""
 
-    def embed_items(self, contents: Sequence[Content]) -> Sequence[NDArray[np.float32]]:
+    def embed_items(self, contents: Sequence[EmbedContent]) -> Sequence[NDArray[np.float32]]:
         if any("bad" in content.text for content in contents):
             raise EmbedError("That is bad.")
         return super().embed_items(contents)
 
 
-def source(name: str) -> Source:
-    return Source(Path(f"/{name}"), name.ljust(64, "0"), name, 1, 1)
+def source(name: str) -> SourceFile:
+    return SourceFile(Path(f"/{name}"), name.ljust(64, "0"), name, 1, 1)
 
 
-def text_item(owner: Source, ordinal: int, text: str) -> Item:
+def text_item(owner: SourceFile, ordinal: int, text: str) -> Item:
     return Item(
         id=item_id(owner.document, ordinal),
         document=owner.document,
@@ -61,7 +61,7 @@ def stream(*conversions: Conversion) -> Generator[Conversion, None, None]:
 @given(st.lists(st.tuples(st.sampled_from("abc"), st.sampled_from(["fine", "bad", "well"])), max_size=50))
 def test_each_item_comes_out_once_and_finished_comes_last(parts: list[tuple[str, str]]) -> None:
     sources = {name: source(name) for name in "abc"}
-    made: list[Conversion] = [Counted(one, 99) for one in sources.values()]
+    made: list[Conversion] = [ItemCount(one, 99) for one in sources.values()]
     for number, (name, text) in enumerate(parts, 1):
         made.append(Converted(sources[name], text_item(sources[name], number, f"{text} {number}")))
         if all(later != name for later, _ in parts[number:]):
@@ -76,7 +76,7 @@ def test_each_item_comes_out_once_and_finished_comes_last(parts: list[tuple[str,
         if text == "bad":
             assert "That is bad." in failed[number]
         else:
-            (alone,) = embedder.embed_items([Content(text=f"{text} {number}")])
+            (alone,) = embedder.embed_items([EmbedContent(text=f"{text} {number}")])
             assert np.array_equal(embedded[number].vector, alone)
     assert len(embedded) + len(failed) == len(parts)
     for place, one in enumerate(out):
@@ -104,7 +104,7 @@ class Recorded(HashEmbedder):
 
     seen: ClassVar[list[tuple[int, int]]] = []
 
-    def embed_items(self, contents: Sequence[Content]) -> Sequence[NDArray[np.float32]]:
+    def embed_items(self, contents: Sequence[EmbedContent]) -> Sequence[NDArray[np.float32]]:
         pictures = [content.image for content in contents if content.image is not None]
         self.seen.append((len(contents), sum(one.width * one.height for one in pictures)))
         return super().embed_items(contents)
@@ -134,7 +134,7 @@ def test_pictures_wait_together_only_up_to_so_many_pixels(
         made.append(Converted(owner, replace(item, image=f"{width}.png") if width else item))
     Recorded.seen.clear()
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(embedding, "_PIXELS", 20)
+        patched.setattr(embed_items, "_PIXELS", 20)
         out = list(embed_all(stream(*made), Recorded(), folder))
     assert [one.item.ordinal for one in out if isinstance(one, Embedded)] == list(range(1, len(widths) + 1))
     assert all(pixels <= 20 or count == 1 for count, pixels in Recorded.seen)
@@ -147,7 +147,7 @@ def test_pictures_wait_together_only_up_to_so_many_pixels(
 class Gone(HashEmbedder):
     """Its server goes away as soon as a text says "bad"."""
 
-    def embed_items(self, contents: Sequence[Content]) -> Sequence[NDArray[np.float32]]:
+    def embed_items(self, contents: Sequence[EmbedContent]) -> Sequence[NDArray[np.float32]]:
         if any("bad" in content.text for content in contents):
             raise EmbedderGone("It does not answer.")
         return super().embed_items(contents)
@@ -169,7 +169,7 @@ def test_closing_closes_the_converters() -> None:
 
     def conversions() -> Generator[Conversion, None, None]:
         try:
-            yield Counted(source("a"), 1)
+            yield ItemCount(source("a"), 1)
             yield Finished(source("a"))
         finally:
             closed.append(True)

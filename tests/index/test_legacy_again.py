@@ -16,13 +16,13 @@ from fake_conversion import contents
 from legacy_imports import OPTIONS, SINGLE, picture, stored, take, text, vectors
 from old_indexes import draw, embed, write_faiss, write_node
 
-from vrag.embed.base import VectorKind
+from vrag.embed.embedder import VectorKind
 from vrag.errors import FingerprintMismatch
 from vrag.index.build import prune, remove, verify
-from vrag.index.entries import Entry
-from vrag.index.header import EmbedderMark
-from vrag.index.rows import file_rows
-from vrag.index.store import Collection
+from vrag.index.collection import Collection
+from vrag.index.collection_json import EmbedderRecord
+from vrag.index.reference.entry_list import ListEntry
+from vrag.index.tables.schema import file_rows
 from vrag.search.engine import Engine, Ranking
 from vrag.testing import HashEmbedder
 from vrag.types import ABSENT, DocumentStatus, Query
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from vrag.embed.base import Embedder
+    from vrag.embed.embedder import Embedder
 
 MULTI = HashEmbedder(VectorKind.MULTI, 128)
 
@@ -156,7 +156,7 @@ class TestEmbedder:
     def test_the_one_that_made_the_vectors_searches_them(self, tmp_path: Path, target: Path) -> None:
         wide = HashEmbedder(VectorKind.SINGLE, 512)
         report = take(target, self.make(tmp_path, wide), embedder=wide)
-        assert report.embedder == EmbedderMark.of(wide)
+        assert report.embedder == EmbedderRecord.of(wide)
         assert report.notes == ()
         engine = Engine(Collection.open(target), wide, rankings=[Ranking.VECTOR])
         (hits,) = engine.search([Query("24×18")], 1)
@@ -183,7 +183,7 @@ class TestEmbedder:
     def test_where_nothing_can_be_compared_it_is_said(self, tmp_path: Path, target: Path) -> None:
         old = write_faiss(tmp_path / "old", [picture("/far/a.png")], vectors(1))
         assert "No picture or text" in take(target, old, embedder=SINGLE).notes[-1]
-        assert Collection.open(target).header.embedder == EmbedderMark.of(SINGLE)
+        assert Collection.open(target).header.embedder == EmbedderRecord.of(SINGLE)
 
     def test_vectors_wait_for_it_and_words_do_not(self, tmp_path: Path, target: Path) -> None:
         entries = [text(n) for n in range(3)]
@@ -229,7 +229,7 @@ class TestEmbedder:
 
 def test_the_entry_of_a_text_needs_no_path(tmp_path: Path) -> None:
     record: Mapping[str, Any] = {"type": "text", "content": "words", "uid": 7}
-    entry = Entry.parse(record, tmp_path)
+    entry = ListEntry.parse(record, tmp_path)
     assert (entry.name, entry.uid, entry.content) == ("7", "7", "words")
 
 
@@ -237,7 +237,7 @@ CHILD = """
 import sys
 from pathlib import Path
 from vrag.corpus.options import CorpusOptions
-from vrag.index.adopt import import_indexes
+from vrag.index.reference.index_import import import_indexes
 from vrag.index.writer import Writer
 Writer.ITEMS = Writer.DOCUMENTS = 3
 import_indexes(sys.argv[1], [Path(sys.argv[2])], CorpusOptions(ocr=False, workers=1))

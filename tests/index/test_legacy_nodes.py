@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 from legacy_imports import ANY_JSON, SINGLE, picture, stored, take, vectors
 from old_indexes import draw, write_faiss, write_node
 
-from vrag.embed.base import VectorKind
+from vrag.embed.embedder import VectorKind
 from vrag.index.build import verify
-from vrag.index.header import EmbedderMark
-from vrag.index.legacy import LARGEST_NODE, read_old_index
-from vrag.index.store import Collection
+from vrag.index.collection import Collection
+from vrag.index.collection_json import EmbedderRecord
+from vrag.index.reference.index_files import LARGEST_NODE, read_old_index
 from vrag.types import ItemKind
 
 REAL = Path(__file__).parents[3] / "shared" / "data" / "colqwen2-pages"
@@ -115,7 +115,9 @@ class TestNodes:
         for number, page in enumerate(made, 1):
             write_node(tmp_path / "nodes", f"search_engine/corpus/img/deck_{number}.jpg", page)
         report = take(target, tmp_path / "nodes")
-        assert report.embedder == EmbedderMark("colqwen2", VectorKind.MULTI, 128, report.embedder.fingerprint)
+        assert report.embedder == EmbedderRecord(
+            "colqwen2", VectorKind.MULTI, 128, report.embedder.fingerprint
+        )
         assert report.embedder.imported
         for number, page in enumerate(made, 1):
             item, kept = stored(target)[f"deck_{number}.jpg"]

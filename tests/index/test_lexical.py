@@ -15,8 +15,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vrag.index.lexical import DOCUMENT, PHRASE, Entry, Lexical
-from vrag.index.terms import STOP_WORDS, is_word, terms
+from vrag.index.lexical.lexical_index import DOCUMENT, PHRASE, Lexical, LexicalEntry
+from vrag.index.lexical.tokenizer import STOP_WORDS, is_word, terms
 
 WORDS = [
     "report",
@@ -35,7 +35,7 @@ WORDS = [
 TEXT = st.lists(st.sampled_from(WORDS), max_size=12).map(" ".join)
 ENTRIES = st.lists(st.tuples(st.sampled_from("ABC"), TEXT), max_size=10).map(
     lambda rows: [
-        Entry(f"{document}-{at}", document, f"{document} profit.pdf", text)
+        LexicalEntry(f"{document}-{at}", document, f"{document} profit.pdf", text)
         for at, (document, text) in enumerate(rows)
     ]
 )
@@ -60,7 +60,7 @@ def pairs(found: list[str]) -> list[str]:
     return [f"{a} {b}" for a, b in pairwise(kept) if is_word(a) and is_word(b)]
 
 
-def reference(entries: list[Entry], query: str) -> list[float]:
+def reference(entries: list[LexicalEntry], query: str) -> list[float]:
     """What the module's docstring promises, in plain Python."""
     asked = [term for term in terms(query) if term not in STOP_WORDS] or terms(query)
     texts = [terms(entry.text) for entry in entries]
@@ -77,13 +77,13 @@ def reference(entries: list[Entry], query: str) -> list[float]:
     ]
 
 
-def entries_of(*texts: str) -> list[Entry]:
+def entries_of(*texts: str) -> list[LexicalEntry]:
     """Each text a document of its own, with a name without words."""
-    return [Entry(f"i{at}", f"d{at}", "-.pdf", text) for at, text in enumerate(texts)]
+    return [LexicalEntry(f"i{at}", f"d{at}", "-.pdf", text) for at, text in enumerate(texts)]
 
 
 @given(ENTRIES, TEXT)
-def test_scores_are_those_of_the_formula(entries: list[Entry], query: str) -> None:
+def test_scores_are_those_of_the_formula(entries: list[LexicalEntry], query: str) -> None:
     scores = Lexical.build(entries).scores(query)
     assert scores.dtype == np.float32
     assert scores.tolist() == pytest.approx(reference(entries, query), rel=1e-5, abs=1e-6)
@@ -102,7 +102,7 @@ def test_a_text_alone_scores_as_in_bm25s(texts: list[str], query: str) -> None:
 
 @given(ENTRIES, TEXT, st.integers(0, 12), st.lists(st.booleans(), min_size=10, max_size=10))
 def test_search_is_the_sorted_scores_within_the_mask(
-    entries: list[Entry], query: str, top_k: int, may: list[bool]
+    entries: list[LexicalEntry], query: str, top_k: int, may: list[bool]
 ) -> None:
     lexical = Lexical.build(entries)
     mask = np.array(may[: len(entries)], dtype=np.bool_)
@@ -114,7 +114,7 @@ def test_search_is_the_sorted_scores_within_the_mask(
 
 
 @given(ENTRIES, TEXT)
-def test_what_is_saved_is_loaded(entries: list[Entry], query: str) -> None:
+def test_what_is_saved_is_loaded(entries: list[LexicalEntry], query: str) -> None:
     with tempfile.TemporaryDirectory() as folder:
         made = Lexical.build(entries)
         made.save(Path(folder) / "cache")
@@ -154,10 +154,10 @@ def test_a_phrase_is_better_than_its_words_apart() -> None:
 
 def test_of_equal_pages_that_of_the_document_in_question_is_first() -> None:
     entries = [
-        Entry("a-1", "a", "a.pdf", "Annual report of Acme"),
-        Entry("a-2", "a", "a.pdf", "Total assets 10"),
-        Entry("b-1", "b", "b.pdf", "Annual report of Bolt"),
-        Entry("b-2", "b", "b.pdf", "Total assets 20"),
+        LexicalEntry("a-1", "a", "a.pdf", "Annual report of Acme"),
+        LexicalEntry("a-2", "a", "a.pdf", "Total assets 10"),
+        LexicalEntry("b-1", "b", "b.pdf", "Annual report of Bolt"),
+        LexicalEntry("b-2", "b", "b.pdf", "Total assets 20"),
     ]
     lexical = Lexical.build(entries)
     assert lexical.search("total assets of Bolt", 1)[0][0] == "b-2"
@@ -165,7 +165,7 @@ def test_of_equal_pages_that_of_the_document_in_question_is_first() -> None:
 
 
 def test_an_item_without_text_is_found_by_the_name_of_its_file() -> None:
-    entries = [Entry("x-1", "x", "team_photo.JPG", ""), Entry("y-1", "y", "logo.png", "")]
+    entries = [LexicalEntry("x-1", "x", "team_photo.JPG", ""), LexicalEntry("y-1", "y", "logo.png", "")]
     assert [item for item, _ in Lexical.build(entries).search("photo of the team", 5)] == ["x-1"]
 
 

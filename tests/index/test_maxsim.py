@@ -10,19 +10,19 @@ from hypothesis import strategies as st
 from vector_tables import maxsim, names, ranked
 
 from vrag.errors import SettingsError
-from vrag.index import pooled
-from vrag.index.device import DeviceMaxSim
-from vrag.index.kernels import product_of_bytes, product_of_halves
-from vrag.index.maxsim import ExactMaxSim, Pages, Queries, runs
-from vrag.index.pooled import Averages, PooledMaxSim, pool
-from vrag.index.tiers import Tier, TierName
+from vrag.index.vectors import pooled
+from vrag.index.vectors.maxsim import ExactMaxSim, Pages, Queries, runs
+from vrag.index.vectors.maxsim_torch import DeviceMaxSim
+from vrag.index.vectors.onnx_matmul import product_of_bytes, product_of_halves
+from vrag.index.vectors.pooled import PooledMaxSim, PooledVectors, pool
+from vrag.index.vectors.tiers import Tier, TierName
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from numpy.typing import NDArray
 
-    from vrag.index.vectors import VectorIndex
+    from vrag.index.vectors.vector_index import VectorIndex
 
 TIER = Tier(TierName.EXACT, "for a test")
 HAS_TORCH = importlib.util.find_spec("torch") is not None
@@ -136,8 +136,8 @@ def test_products_are_those_of_numpy(count: int, dimension: int, columns: int, s
 
 def test_bytes_do_not_overflow_where_processors_keep_sums_of_two_products_in_16_bits() -> None:
     assert 2 * 255 * 64 < 2**15
-    codes, steps = np.full((3, 128), 255, np.uint8), np.full((128, 2), pooled.MOST_STEPS, np.int8)
-    assert (product_of_bytes(codes, steps) == 128 * 255 * pooled.MOST_STEPS).all()
+    codes, steps = np.full((3, 128), 255, np.uint8), np.full((128, 2), pooled.MAX_STEPS, np.int8)
+    assert (product_of_bytes(codes, steps) == 128 * 255 * pooled.MAX_STEPS).all()
 
 
 @given(st.integers(1, 40), st.integers(1, 9), st.integers(0, 999))
@@ -178,7 +178,7 @@ def many(tmp_path_factory: pytest.TempPathFactory) -> tuple[PooledMaxSim, Vector
         name: np.fromfile(directory / name, number).reshape(shape)
         for name, (number, shape) in content.arrays.items()
     }
-    index = PooledMaxSim(TIER, names(len(pages)), laid, Averages.of(arrays), content.facts["candidates"])
+    index = PooledMaxSim(TIER, names(len(pages)), laid, PooledVectors.of(arrays), content.facts["candidates"])
     return index, exact(laid), pages
 
 

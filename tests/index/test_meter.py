@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from vrag.index.meter import Meter, Progress
+from vrag.index.progress import IndexProgress, ProgressMeter
 
 
 class Clock:
@@ -18,7 +18,7 @@ def clock() -> Clock:
 
 
 def test_rate_and_remaining_time(clock: Clock) -> None:
-    meter = Meter(None, 2, clock)
+    meter = ProgressMeter(None, 2, clock)
     meter.counted("a", 100, 0)
     for _ in range(20):
         clock.now += 0.5
@@ -31,7 +31,7 @@ def test_rate_and_remaining_time(clock: Clock) -> None:
 
 
 def test_the_rate_is_that_of_the_last_half_minute(clock: Clock) -> None:
-    meter = Meter(None, 1, clock)
+    meter = ProgressMeter(None, 1, clock)
     meter.counted("a", 1000, 0)
     for _ in range(100):
         clock.now += 10
@@ -43,7 +43,7 @@ def test_the_rate_is_that_of_the_last_half_minute(clock: Clock) -> None:
 
 
 def test_what_was_there_before_is_done_but_not_speed(clock: Clock) -> None:
-    meter = Meter(None, 1, clock)
+    meter = ProgressMeter(None, 1, clock)
     clock.now += 1
     meter.counted("a", 1000, 900)
     clock.now += 9
@@ -56,12 +56,12 @@ def test_what_was_there_before_is_done_but_not_speed(clock: Clock) -> None:
 
 
 def test_nothing_is_foretold_before_anything_is_known(clock: Clock) -> None:
-    assert Meter(None, 3, clock).progress.remaining_seconds is None
+    assert ProgressMeter(None, 3, clock).progress.remaining_seconds is None
 
 
 def test_reports_are_few_and_the_last_is_complete(clock: Clock) -> None:
-    seen: list[Progress] = []
-    meter = Meter(seen.append, 1, clock)
+    seen: list[IndexProgress] = []
+    meter = ProgressMeter(seen.append, 1, clock)
     meter.counted("a", 500, 0)
     for _ in range(500):
         clock.now += 0.001

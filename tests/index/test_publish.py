@@ -20,15 +20,15 @@ from object_storage import BUCKET, Storage, environment, serve, use
 from PIL import Image
 
 from vrag.corpus.options import CorpusOptions
-from vrag.embed.base import VectorKind
+from vrag.embed.embedder import VectorKind
 from vrag.errors import CollectionError, FingerprintMismatch, SearchError
-from vrag.index import published
 from vrag.index.build import add, compact, prune, remove, status, verify
-from vrag.index.header import IMPORTED, EmbedderMark
-from vrag.index.objects import Objects
-from vrag.index.publish import publish
-from vrag.index.published import Record, stored_name
-from vrag.index.store import Collection
+from vrag.index.collection import Collection
+from vrag.index.collection_json import IMPORTED, EmbedderRecord
+from vrag.index.remote import remote_collection
+from vrag.index.remote.object_storage import Objects
+from vrag.index.remote.publish import publish
+from vrag.index.remote.remote_collection import PublishedRecord, stored_name
 from vrag.search.engine import Engine
 from vrag.testing import HashEmbedder
 from vrag.types import Query
@@ -54,7 +54,7 @@ def storage(server: Storage, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) ->
     use(server, monkeypatch)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "user-cache"))
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "user-data"))
-    monkeypatch.setattr(published, "FRESH_SECONDS", 0.0)
+    monkeypatch.setattr(remote_collection, "FRESH_SECONDS", 0.0)
     return server
 
 
@@ -207,7 +207,7 @@ class TestReading:
             return whole[: next(cuts, None)]
 
         monkeypatch.setattr(Objects, "read", read)
-        record = Record.read(Objects(URL))
+        record = PublishedRecord.read(Objects(URL))
         assert record is not None
         assert record.current.number == 1
 
@@ -248,7 +248,7 @@ class TestPublishing:
     def test_many_small_files_are_merged_before(
         self, filled: Collection, folder: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr("vrag.index.publish.MOST_PIECES", 4)
+        monkeypatch.setattr("vrag.index.remote.publish.MAX_PIECES", 4)
         for number in range(4):
             (folder / f"more {number}.txt").write_text(f"more {number}")
             add(filled, [folder / f"more {number}.txt"])
@@ -280,7 +280,7 @@ class TestPublishing:
         assert report.pruned == len(before - after.keys()) > 3
         assert "notes.txt" in after
         assert everything(Collection.open(URL)) == everything(filled)
-        record = Record.read(Objects(URL))
+        record = PublishedRecord.read(Objects(URL))
         assert record is not None
         assert record.former == ()
 
@@ -288,7 +288,7 @@ class TestPublishing:
         self, filled: Collection, folder: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         publish(filled, URL)
-        monkeypatch.setattr(published, "FRESH_SECONDS", 3600.0)
+        monkeypatch.setattr(remote_collection, "FRESH_SECONDS", 3600.0)
         remotes = [Collection.open(URL) for _ in range(3)]
         (folder / "b.txt").write_text("purple pear")
         add(filled, [folder])
@@ -312,10 +312,10 @@ class TestPublishing:
         self, storage: Storage, tmp_path: Path, folder: Path, conversion: FakeConversion
     ) -> None:
         embedder = HashEmbedder(VectorKind.SINGLE, 8)
-        mark = replace(EmbedderMark.of(embedder), name="imported", fingerprint=f"{IMPORTED}old")
+        mark = replace(EmbedderRecord.of(embedder), name="imported", fingerprint=f"{IMPORTED}old")
         local = Collection.create(tmp_path / "imported", embedder=mark)
         publish(local, URL)
-        header = replace(local.header, embedder=EmbedderMark.of(embedder))
+        header = replace(local.header, embedder=EmbedderRecord.of(embedder))
         header.write(local.directory)
         report = publish(Collection.open(local.directory), URL)
         assert (report.number, report.fresh) == (2, True)
@@ -357,7 +357,7 @@ class TestPublishing:
         before = everything(Collection.open(URL))
         (folder / "d.txt").write_text("black berry")
         add(filled, [folder])
-        monkeypatch.setattr("vrag.index.publish._refers", refers_to_nothing)
+        monkeypatch.setattr("vrag.index.remote.publish._refers", refers_to_nothing)
         with pytest.raises(CollectionError):
             publish(filled, URL)
         assert everything(Collection.open(URL)) == before
@@ -374,7 +374,7 @@ def refers_to_nothing(_manifest: bytes, _name: str) -> bool:
 CHILD = """
 import sys, time
 from vrag.index import publish
-from vrag.index.store import Collection
+from vrag.index.collection import Collection
 publish.AT_ONCE = 1
 publish.publish(Collection.open(sys.argv[1]), sys.argv[2])
 """
@@ -405,7 +405,7 @@ class TestInterruption:
                 process.send_signal(signal.SIGKILL)
                 killed += 1
             process.wait()
-            state = everything(Collection.open(URL)) if Record.read(Objects(URL)) else None
+            state = everything(Collection.open(URL)) if PublishedRecord.read(Objects(URL)) else None
             assert state in [states[-1], everything(collection)]
             if state == everything(collection):
                 states.append(state)
@@ -490,7 +490,7 @@ class TestFailures:
     def test_a_server_that_goes_and_comes_back_is_told_and_read_again(
         self, filled: Collection, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr("vrag.index.objects._ATTEMPTS", 1)
+        monkeypatch.setattr("vrag.index.remote.object_storage._ATTEMPTS", 1)
         server: Any = importlib.import_module("moto.server").ThreadedMotoServer
         first = server(ip_address="127.0.0.1", port=0, verbose=False)
         first.start()
@@ -502,7 +502,7 @@ class TestFailures:
         assert everything(remote) == here
         first.stop()
         for fresh in (0.0, 3600.0):  # the record cannot be read; the tables cannot
-            monkeypatch.setattr(published, "FRESH_SECONDS", fresh)
+            monkeypatch.setattr(remote_collection, "FRESH_SECONDS", fresh)
             with pytest.raises(CollectionError, match="Check the network"):
                 remote.scan(["id", "text"])
             with pytest.raises(CollectionError, match="Check the network"):
@@ -516,7 +516,7 @@ class TestFailures:
         self, filled: Collection, storage: Storage, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         publish(filled, URL)
-        monkeypatch.setattr("vrag.index.objects._ATTEMPTS", 1)
+        monkeypatch.setattr("vrag.index.remote.object_storage._ATTEMPTS", 1)
         with monkeypatch.context() as gone:
             gone.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:9")
             for act in (lambda: Collection.open(URL), lambda: publish(filled, URL)):

@@ -16,10 +16,10 @@ import pytest
 from fake_conversion import contents
 from PIL import Image
 
-from vrag.corpus.base import Converted, Counted, Failed, Finished, Source
-from vrag.corpus.manifest import read_source
+from vrag.corpus.converter import Converted, Failed, Finished, ItemCount, SourceFile
+from vrag.corpus.discover import read_source
 from vrag.corpus.options import CorpusOptions
-from vrag.embed.base import VectorKind
+from vrag.embed.embedder import VectorKind
 from vrag.errors import (
     CollectionError,
     EmbedderGone,
@@ -29,8 +29,8 @@ from vrag.errors import (
     VragError,
 )
 from vrag.index.build import add, remove
-from vrag.index.ray import Progress, RayOptions, by_ray
-from vrag.index.store import Collection
+from vrag.index.collection import Collection
+from vrag.index.remote.ray import RayOptions, RayProgress, by_ray
 from vrag.testing import HashEmbedder, passage
 
 if TYPE_CHECKING:
@@ -39,8 +39,8 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from vrag.embed.base import Content
-    from vrag.index.embedding import Made
+    from vrag.embed.embedder import EmbedContent
+    from vrag.index.embed_items import Made
 
 SINGLE = HashEmbedder(VectorKind.SINGLE, 16)
 QUIET = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_ENABLE_UV_RUN_RUNTIME_ENV": "0"}
@@ -100,7 +100,7 @@ def test_the_collection_is_that_of_one_machine(
 class Fragile(HashEmbedder):
     """Takes its process with it when it sees a certain text."""
 
-    def embed_items(self, contents: Sequence[Content]) -> Sequence[NDArray[np.float32]]:
+    def embed_items(self, contents: Sequence[EmbedContent]) -> Sequence[NDArray[np.float32]]:
         if any("number 7" in content.text for content in contents):
             os.kill(os.getpid(), signal.SIGKILL)
         return super().embed_items(contents)
@@ -109,7 +109,7 @@ class Fragile(HashEmbedder):
 class Gone(HashEmbedder):
     """Its device fails when it sees a certain text."""
 
-    def embed_items(self, contents: Sequence[Content]) -> Sequence[NDArray[np.float32]]:
+    def embed_items(self, contents: Sequence[EmbedContent]) -> Sequence[NDArray[np.float32]]:
         if any("number 7" in content.text for content in contents):
             raise EmbedderGone("The device failed.")
         return super().embed_items(contents)
@@ -200,7 +200,7 @@ def test_what_is_no_files_fault_ends_the_job_with_its_own_error(
 def test_what_nobody_can_bring_to_an_end_fails_with_the_reason(
     cluster: object, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("vrag.index.ray.ATTEMPTS", 1)
+    monkeypatch.setattr("vrag.index.remote.ray.ATTEMPTS", 1)
     (tmp_path / "a.txt").write_text("one")
     collection = Collection.create(tmp_path / "far", OPTIONS, embedder=SINGLE)
     producer = by_ray(RayOptions(), broken, SINGLE)
@@ -222,12 +222,12 @@ def test_a_file_that_vanishes_fails_alone(cluster: object, files: Path, tmp_path
 def test_the_order_is_the_promised_one_and_what_is_had_is_not_made(
     cluster: object, files: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("vrag.index.ray.FIRST_WAVE", 5)
+    monkeypatch.setattr("vrag.index.remote.ray.FIRST_WAVE", 5)
     sources = [read_source(path) for path in sorted(files.glob("*.txt"))]
     made = list(by_ray(RayOptions())(iter(sources), tmp_path / "items", OPTIONS, lambda _: {1}))
     for source in sources:
         mine = [one for one in made if one.source is source]
-        assert isinstance(mine[0], Counted)
+        assert isinstance(mine[0], ItemCount)
         assert isinstance(mine[-1], Finished)
         ordinals = [one.item.ordinal for one in mine if isinstance(one, Converted)]
         assert sorted(ordinals) == list(range(2, mine[0].items + 1))
@@ -243,7 +243,7 @@ def test_it_can_be_left_in_the_middle(cluster: object, files: Path, tmp_path: Pa
 class TestProgress:
     """What comes back of a source, in any order and perhaps twice, is passed on in the promised one."""
 
-    SOURCE = Source(Path("/a.txt"), "ab" * 32, "a.txt", 1, 1)
+    SOURCE = SourceFile(Path("/a.txt"), "ab" * 32, "a.txt", 1, 1)
 
     def items(self, count: int) -> list[Converted]:
         items = (passage("a.txt", number, "text") for number in range(1, count + 1))
@@ -251,11 +251,11 @@ class TestProgress:
 
     def test_items_wait_for_the_count_and_the_end_for_all_items(self) -> None:
         one, two = self.items(2)
-        progress = Progress(self.SOURCE, frozenset())
+        progress = RayProgress(self.SOURCE, frozenset())
         assert list(progress.take(one)) == []
         progress.expected = 3
         assert list(progress.finish()) == []
-        assert list(progress.take(Counted(self.SOURCE, 2))) == [Counted(self.SOURCE, 2), one]
+        assert list(progress.take(ItemCount(self.SOURCE, 2))) == [ItemCount(self.SOURCE, 2), one]
         assert list(progress.finish()) == []
         assert list(progress.take(two)) == [two]
         assert list(progress.finish()) == [Finished(self.SOURCE)]
@@ -263,8 +263,8 @@ class TestProgress:
 
     def test_a_second_attempt_asks_for_the_rest_and_passes_nothing_on_twice(self) -> None:
         one, two = self.items(2)
-        progress = Progress(self.SOURCE, frozenset({7}))
-        counted = Counted(self.SOURCE, 3)
+        progress = RayProgress(self.SOURCE, frozenset({7}))
+        counted = ItemCount(self.SOURCE, 3)
         assert list(progress.take(counted)) == [counted]
         assert list(progress.take(one)) == [one]
         assert progress.order(4).have == {1, 7}
@@ -276,7 +276,7 @@ class TestProgress:
 
     def test_giving_up_ends_with_the_reason(self) -> None:
         (one,) = self.items(1)
-        progress = Progress(self.SOURCE, frozenset())
+        progress = RayProgress(self.SOURCE, frozenset())
         assert list(progress.take(one)) == []
         told = list(progress.give_up("It rained."))
         assert told == [one, Failed(self.SOURCE, None, "It rained."), Finished(self.SOURCE)]

@@ -15,18 +15,18 @@ from legacy_imports import OPTIONS
 from old_indexes import draw
 from PIL import Image
 
-from vrag.embed.base import VectorKind
+from vrag.embed.embedder import VectorKind
 from vrag.errors import CollectionError
-from vrag.index.adopt import import_indexes
 from vrag.index.build import add
-from vrag.index.reference_export import export_faiss, export_nodes, reference_name
-from vrag.index.store import Collection
+from vrag.index.collection import Collection
+from vrag.index.reference.index_export import export_faiss, export_nodes, reference_name
+from vrag.index.reference.index_import import import_indexes
 from vrag.testing import HashEmbedder
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from vrag.embed.base import Embedder
+    from vrag.embed.embedder import Embedder
 
 SINGLE = HashEmbedder(VectorKind.SINGLE, 16)
 MULTI = HashEmbedder(VectorKind.MULTI, 128)
@@ -202,7 +202,7 @@ KILLED = """
 import os, sys
 from pathlib import Path
 from vrag.index import reference_export
-from vrag.index.store import Collection
+from vrag.index.collection import Collection
 reference_export.replace_directory = lambda *_: os._exit(9)
 reference_export.export_faiss(Collection.open(sys.argv[1]), Path(sys.argv[2]), replace=True)
 """
@@ -229,7 +229,7 @@ WAITING = """
 import sys
 from pathlib import Path
 from vrag.index import reference_export
-from vrag.index.store import Collection
+from vrag.index.collection import Collection
 place = reference_export.replace_directory
 def wait(written, target):
     print("written", flush=True)

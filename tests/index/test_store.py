@@ -12,9 +12,9 @@ from fake_conversion import contents
 from vrag.corpus.options import CorpusOptions
 from vrag.errors import CollectionBusy, CollectionError, FingerprintMismatch, SearchError
 from vrag.index.build import add, prune
-from vrag.index.catalog import Catalog
-from vrag.index.header import EmbedderMark, Header
-from vrag.index.store import Collection
+from vrag.index.collection import Collection
+from vrag.index.collection_json import CollectionHeader, EmbedderRecord
+from vrag.index.tables.catalog import Catalog
 from vrag.testing import HashEmbedder
 from vrag.types import DocumentStatus
 
@@ -35,7 +35,7 @@ class TestOpening:
         assert header.corpus_fingerprint == options.fingerprint
         assert header.embedder == made.header.embedder
         assert header.embedder is not None
-        assert header.embedder == EmbedderMark.of(HashEmbedder(dimension=3))
+        assert header.embedder == EmbedderRecord.of(HashEmbedder(dimension=3))
 
     def test_the_settings_of_its_embedder_are_remembered_and_a_header_without_them_is_read(
         self, tmp_path: Path
@@ -128,9 +128,9 @@ class TestOpening:
             Collection.open_or_create(tmp_path / "c")
 
     def test_header_round_trip(self, tmp_path: Path) -> None:
-        header = Header.of(CorpusOptions(max_pages=3), HashEmbedder())
+        header = CollectionHeader.of(CorpusOptions(max_pages=3), HashEmbedder())
         header.write(tmp_path)
-        assert Header.read(tmp_path) == header
+        assert CollectionHeader.read(tmp_path) == header
 
 
 class TestLock:
@@ -146,7 +146,7 @@ class TestLock:
 
     def test_another_process_is_named(self, collection: Collection) -> None:
         code = (
-            "import sys; from vrag.index.store import Collection\n"
+            "import sys; from vrag.index.collection import Collection\n"
             "with Collection.open(sys.argv[1]).lock(): print('held', flush=True); sys.stdin.read()"
         )
         command = [sys.executable, "-c", code, str(collection.directory)]
@@ -267,8 +267,8 @@ class TestDisk:
         code = (
             "import resource, sys\n"
             "from vrag.errors import CollectionError\n"
-            "from vrag.index.rows import item_rows\n"
-            "from vrag.index.store import Collection\n"
+            "from vrag.index.tables.schema import item_rows\n"
+            "from vrag.index.collection import Collection\n"
             "from vrag.types import Item, ItemKind, item_id\n"
             "import random\n"
             "def rows(document, n):\n"

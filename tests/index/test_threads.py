@@ -6,8 +6,8 @@ import threading
 
 import pytest
 
-from vrag.index import threads
-from vrag.index.threads import spread
+from vrag.index.vectors import threads
+from vrag.index.vectors.threads import spread
 
 
 @pytest.mark.parametrize("told", ["1", "3", "", "2,1", "none"])

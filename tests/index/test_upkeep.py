@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from vrag.index.upkeep import lies_under
+from vrag.index.maintenance import lies_under
 from vrag.types import Document, DocumentStatus
 
 if TYPE_CHECKING:

@@ -18,12 +18,12 @@ import numpy as np
 import pytest
 from vector_tables import append, clusters, item, make, maxsim, names, ranked
 
-from vrag.embed.base import VectorKind
+from vrag.embed.embedder import VectorKind
 from vrag.errors import CollectionError, MissingExtra, SettingsError
-from vrag.index import cache, tiers
-from vrag.index.store import Collection
-from vrag.index.table import Table, literal
-from vrag.index.vectors import TierName, VectorOptions, known_tier, open_vectors, planned_tier
+from vrag.index.collection import Collection
+from vrag.index.tables.table import Table, literal
+from vrag.index.vectors import array_cache, tiers
+from vrag.index.vectors.vector_index import TierName, VectorOptions, known_tier, open_vectors, planned_tier
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from vrag.index.arrow import ArrowTable
-    from vrag.index.vectors import VectorIndex
+    from vrag.index.tables.arrow import ArrowTable
+    from vrag.index.vectors.vector_index import VectorIndex
 
 SINGLE, MULTI = VectorKind.SINGLE, VectorKind.MULTI
 KEY = "key"
@@ -194,7 +194,7 @@ def test_a_collection_that_cannot_be_written_to_is_searched_all_the_same(
     collection.cache_dir.write_text("in the way")
     elsewhere = tmp_path / "temporary"
     elsewhere.mkdir()
-    monkeypatch.setattr(cache.tempfile, "gettempdir", lambda: str(elsewhere))
+    monkeypatch.setattr(array_cache.tempfile, "gettempdir", lambda: str(elsewhere))
     assert answers(opened(collection, len(made), tier), made)[0][0][0] == names(300)[3]
     assert not list(elsewhere.iterdir()), "nothing is left there"
 
@@ -203,7 +203,7 @@ def test_no_room_anywhere_is_a_clear_error(tmp_path: Path, monkeypatch: pytest.M
     def full(*_: object, **__: object) -> str:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(cache.tempfile, "mkdtemp", full)
+    monkeypatch.setattr(array_cache.tempfile, "mkdtemp", full)
     with pytest.raises(CollectionError, match=r"no room .* No space left") as caught:
         opened(make(tmp_path / "c", things(SINGLE, 5), SINGLE), 5)
     assert "Make room" in caught.value.hint
@@ -236,8 +236,8 @@ CHILD = """
 import sys
 sys.path.insert(0, sys.argv[2])
 from vector_tables import names
-from vrag.index.store import Collection
-from vrag.index.vectors import VectorOptions, open_vectors
+from vrag.index.collection import Collection
+from vrag.index.vectors.vector_index import VectorOptions, open_vectors
 assert open_vectors(Collection.open(sys.argv[1]), names(int(sys.argv[3])), "key", VectorOptions(sys.argv[4]))
 """
 
@@ -289,10 +289,10 @@ def test_the_rule(monkeypatch: pytest.MonkeyPatch) -> None:
     def tier(kind: VectorKind, count: int, options: VectorOptions | None = None) -> str:
         return planned_tier(kind, count, count, options or VectorOptions()).name
 
-    few, many = tiers.MOST_EXACT_ITEMS, tiers.MOST_EXACT_ITEMS + 1
+    few, many = tiers.MAX_EXACT_ITEMS, tiers.MAX_EXACT_ITEMS + 1
     monkeypatch.setattr(tiers, "is_installed", {"faiss", "numpy"}.__contains__)
     assert (tier(SINGLE, few), tier(SINGLE, many)) == ("exact", "rabitq")
-    few, many = tiers.MOST_EXACT_VECTORS, tiers.MOST_EXACT_VECTORS + 1
+    few, many = tiers.MAX_EXACT_VECTORS, tiers.MAX_EXACT_VECTORS + 1
     assert (tier(MULTI, few), tier(MULTI, many)) == ("exact", "pooled")
     assert tier(MULTI, few, VectorOptions("pooled")) == "pooled"
     assert tier(MULTI, 1, VectorOptions(device="cuda")) == "cuda"
@@ -323,14 +323,14 @@ def test_a_tier_that_finds_too_little_is_not_used_unless_it_was_asked_for(
     chance = np.random.default_rng(0)
     made: list[NDArray[Any]] = [chance.standard_normal((200, 16)).astype(np.float16) for _ in range(1500)]
     collection = make(tmp_path / "c", made, MULTI)
-    monkeypatch.setattr(tiers, "MOST_EXACT_VECTORS", 1000)
+    monkeypatch.setattr(tiers, "MAX_EXACT_VECTORS", 1000)
     index = opened(collection, len(made))
     assert index.tier.name == "exact"
     assert re.search(r"300,000 vectors are more than 1,000, but .* only \d+%", index.tier.reason)
     assert known_tier(collection, len(made), KEY, VectorOptions()) == index.tier
     asked = opened(collection, len(made), "pooled")
     assert asked.tier.name == "pooled"
-    assert (asked.tier.recall or 0) < tiers.LEAST_RECALL
+    assert (asked.tier.recall or 0) < tiers.MIN_RECALL
 
 
 def test_without_faiss_the_rule_falls_back_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -19,12 +19,12 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from vrag.embed.base import Content
+from vrag.embed.embedder import EmbedContent
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from vrag.embed.sentence import SentenceEmbedder
+    from vrag.embed.models.sentence import SentenceEmbedder
 
 PYTHON = os.environ.get("VRAG_COLPALI_PYTHON", "")
 HERE = Path(__file__).parent
@@ -67,7 +67,7 @@ def theirs(folder: Path) -> dict[str, NDArray[np.float32]]:
 
 
 def embedder(folder: Path, route: str) -> SentenceEmbedder:
-    from vrag.embed.sentence import SentenceEmbedder
+    from vrag.embed.models.sentence import SentenceEmbedder
 
     return SentenceEmbedder(str(folder / {"native": "colqwen2", "modules": "colqwen2-modules"}[route]))
 
@@ -77,7 +77,7 @@ def test_pages_have_the_same_vectors(
     folder: Path, theirs: dict[str, NDArray[np.float32]], route: str
 ) -> None:
     pages = [Image.open(path).convert("RGB") for path in sorted(folder.glob("page*.png"))]
-    made = embedder(folder, route).embed_items([Content(image=page) for page in pages])
+    made = embedder(folder, route).embed_items([EmbedContent(image=page) for page in pages])
     worst = max(float(np.abs(one - theirs[f"{route}-page-{i}"]).max()) for i, one in enumerate(made))
     print(f"{route} pages: greatest difference {worst:.1e}")  # noqa: T201 - the figure is the point
     assert worst < 1e-5
@@ -96,7 +96,7 @@ def test_queries_have_the_same_vectors(
 def test_videos_have_the_patches_of_transformers_with_torchvision(
     folder: Path, theirs: dict[str, NDArray[np.float32]]
 ) -> None:
-    from vrag.embed.frames import video_patches
+    from vrag.embed.models.video_patches import video_patches
 
     module: Any = importlib.import_module("transformers.models.qwen2_vl.image_processing_pil_qwen2_vl")
     processor = module.Qwen2VLImageProcessorPil(size={"shortest_edge": 3136, "longest_edge": 200 * 784})

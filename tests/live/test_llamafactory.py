@@ -17,7 +17,7 @@ from distill_runs import ANSWER, SEARCH, crop, record_run, store_in
 from PIL import Image
 
 from vrag.distill.export import export_sft
-from vrag.profiles import PROFILES
+from vrag.model_profiles import PROFILES
 
 PYTHON = os.environ.get("VRAG_LLAMAFACTORY_PYTHON", "")
 SCRIPT = Path(__file__).parent / "llamafactory_load.py"

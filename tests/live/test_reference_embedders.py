@@ -27,13 +27,13 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from vrag.embed.base import Content
+from vrag.embed.embedder import EmbedContent
 from vrag.embed.options import EmbedOptions
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from vrag.embed.base import Embedder
+    from vrag.embed.embedder import Embedder
 
 CLONE = os.environ.get("VRAG_REFERENCE", "")
 PYTHONS = {
@@ -163,7 +163,7 @@ def vectors_of(embedder: Embedder, modality: str, things: list[dict[str, str]]) 
     if modality == "text queries":
         return list(embedder.embed_queries([thing["text"] for thing in things]))
     contents = [
-        Content(
+        EmbedContent(
             text=thing.get("text", ""),
             image=Image.open(thing["image"]).convert("RGB") if "image" in thing else None,
             video=Path(thing["video"]) if "video" in thing else None,
@@ -189,13 +189,13 @@ def compare(made: np.ndarray, right: np.ndarray) -> Bounds:
 
 
 def open_gve(folder: Path) -> Embedder:
-    from vrag.embed.gve import GveEmbedder
+    from vrag.embed.models.gve import GveEmbedder
 
     return GveEmbedder(str(folder), EmbedOptions(frames=8))
 
 
 def open_qwen3_vl(folder: Path) -> Embedder:
-    from vrag.embed.qwen3_vl import Qwen3VLEmbedder
+    from vrag.embed.models.qwen3_vl import Qwen3VLEmbedder
 
     return Qwen3VLEmbedder(str(folder))
 
@@ -243,8 +243,8 @@ def test_an_exported_index_is_searched_alike(tmp_path: Path, monkeypatch: pytest
     if not PYTHONS["gve"]:
         pytest.skip("no Python for the reference is named")
     from vrag.compat import SearchEngine
-    from vrag.index.reference_export import export_faiss
-    from vrag.index.store import Collection
+    from vrag.index.collection import Collection
+    from vrag.index.reference.index_export import export_faiss
 
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     model = publish_quietly(publish_gve, tmp_path / "qwen2_5_vl-gve")

@@ -20,13 +20,13 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from vrag.embed.base import Content
+from vrag.embed.embedder import EmbedContent
 from vrag.embed.options import EmbedOptions
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from vrag.embed.sentence import SentenceEmbedder
+    from vrag.embed.models.sentence import SentenceEmbedder
 
 CLONE, PYTHON = (os.environ.get(name, "") for name in ("VRAG_REFERENCE", "VRAG_REFERENCE_LATE_PYTHON"))
 HERE = Path(__file__).parent
@@ -64,14 +64,14 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize("name", ["colqwen2", "colpali"])
 def test_queries_pages_tokens_and_scores_are_the_same(folder: Path, name: str) -> None:
-    from vrag.embed.sentence import SentenceEmbedder
+    from vrag.embed.models.sentence import SentenceEmbedder
 
     theirs: dict[str, Any] = dict(np.load(folder / "vectors.npz"))
     embedder = SentenceEmbedder(str(folder / f"vidore-{name}"), EmbedOptions(visual_tokens=0))
     pages = [Image.open(path).convert("RGB") for path in sorted(folder.glob("page*.png"))]
     made = {
         "query": embedder.embed_queries(TEXTS),
-        "page": embedder.embed_items([Content(image=page) for page in pages]),
+        "page": embedder.embed_items([EmbedContent(image=page) for page in pages]),
     }
     for kind, ours in made.items():
         right = [theirs[f"{name}-{kind}-{number}"] for number in range(len(ours))]

@@ -60,7 +60,9 @@ def test_the_entry_point_registers_both_agents_the_trainer_and_the_reward(folder
     found = job(folder, "names")
     assert found["version"] == "0.9.1"
     assert found["entries"] == ["vrag.rl.trainers.verl.plugin"]
-    assert found["loops"] == {name: f"vrag.rl.trainers.verl.loops.{name}" for name in ("vrag", "vimrag")}
+    assert found["loops"] == {
+        name: f"vrag.rl.trainers.verl.agent_loops.{name}" for name in ("vrag", "vimrag")
+    }
     assert found["trainer"]
     assert found["manager"] == "VragRewardManager"
     assert len(found["imported"]) < 10  # `import verl` happens in every process, and stays as light as it was

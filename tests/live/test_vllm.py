@@ -23,6 +23,8 @@ import pytest
 import vllm_server
 from PIL import Image
 
+from vrag.agent.agent import Agent
+from vrag.agent.budget import Limits
 from vrag.agent.environment import Environment
 from vrag.agent.events import (
     AnswerGiven,
@@ -40,17 +42,15 @@ from vrag.agent.events import (
     ThoughtGiven,
     UsageReported,
 )
-from vrag.agent.limits import Limits
-from vrag.agent.loop import Agent
-from vrag.agent.memory import MemoryOptions
+from vrag.agent.memory.energies import MemoryOptions
+from vrag.agent.methods.vimrag import Vimrag
+from vrag.agent.methods.vrag import VragMethod
 from vrag.agent.policies.chat import ChatPolicy
 from vrag.agent.policy import Delta, FinishReason, Message, Picture, Reply, Retry, Role, Text
-from vrag.agent.vimrag import Vimrag
-from vrag.agent.vrag import Vrag
 from vrag.chat import ChatOptions, ChatRetries, ChatTimeouts, OpenAIChat
 from vrag.errors import ContextTooLong, ModelError
 from vrag.geometry import Size, View
-from vrag.profiles import PROFILES
+from vrag.model_profiles import PROFILES
 from vrag.testing import tiny_corpus
 
 if TYPE_CHECKING:
@@ -126,7 +126,7 @@ SEARCH_CROP_ANSWER = {
 }
 """The form of each reply in turn."""
 METHODS: dict[str, Method] = {
-    "vrag": Vrag(),
+    "vrag": VragMethod(),
     "vimrag": Vimrag(memory=MemoryOptions(crop_nodes=True)),
 }
 

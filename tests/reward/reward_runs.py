@@ -6,14 +6,14 @@ import json
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from vrag.agent.agent import Agent
 from vrag.agent.environment import Environment, EnvironmentOptions
 from vrag.agent.events import ImageShown, StopReason
-from vrag.agent.loop import Agent
-from vrag.agent.trajectory import Step, Trajectory
-from vrag.agent.vimrag import Vimrag
-from vrag.agent.vrag import Vrag
+from vrag.agent.methods.vimrag import Vimrag
+from vrag.agent.methods.vrag import VragMethod
+from vrag.agent.runs.trajectory import Trajectory, TrajectoryStep
 from vrag.errors import JudgeError
-from vrag.profiles import PROFILES
+from vrag.model_profiles import PROFILES
 from vrag.reward import Verdict
 from vrag.testing import MemorySearcher, ScriptedPolicy, clip, page, tiny_corpus
 from vrag.types import Case
@@ -67,13 +67,16 @@ def run_of(
     failure: str | None = None,
 ) -> Trajectory:
     """One search that showed these, and the end."""
-    steps = (Step(number=1, query=query, shown=shown, invalid=invalid), Step(number=2, flags=flags))
+    steps = (
+        TrajectoryStep(number=1, query=query, shown=shown, invalid=invalid),
+        TrajectoryStep(number=2, flags=flags),
+    )
     return Trajectory(run_id="r", steps=steps, answer=answer, stop_reason=stop, failure=failure)
 
 
 def vrag_run(*replies: str | Exception) -> Trajectory:
     """What VRAG does with these replies on the tiny corpus and a film."""
-    return _run(Vrag(), replies)
+    return _run(VragMethod(), replies)
 
 
 def vimrag_run(*replies: str | Exception) -> Trajectory:
@@ -85,7 +88,7 @@ def call(name: str, /, **arguments: object) -> str:
     return f"<think>So.</think>\n<tool_call>{json.dumps({'name': name, 'arguments': arguments})}</tool_call>"
 
 
-def _run(method: Vrag | Vimrag, replies: Sequence[str | Exception]) -> Trajectory:
+def _run(method: VragMethod | Vimrag, replies: Sequence[str | Exception]) -> Trajectory:
     searcher = MemorySearcher(
         (
             *tiny_corpus().items,

@@ -15,7 +15,7 @@ from reward_runs import ToldJudge
 
 from vrag.errors import JudgeError
 from vrag.reward.judge import Verdict
-from vrag.reward.judges.cached import CachedJudge
+from vrag.reward.judges.cached_judge import CachedJudge
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -130,7 +130,7 @@ WRITER = """
 import asyncio, sys
 from pathlib import Path
 from vrag.reward.judge import Verdict
-from vrag.reward.judges.cached import CachedJudge
+from vrag.reward.judges.cached_judge import CachedJudge
 
 class Judge:
     identity = "writer"

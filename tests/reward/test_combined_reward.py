@@ -19,7 +19,7 @@ from vrag.reward import CompositeReward, OutcomeReward, Reward, Verdict, Weights
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from vrag.agent.trajectory import Trajectory
+    from vrag.agent.runs.trajectory import Trajectory
     from vrag.reward import Scorer
     from vrag.types import Case
 

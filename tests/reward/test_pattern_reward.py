@@ -7,8 +7,8 @@ from reward_runs import ANSWER, SEARCH, call, run_of, vimrag_run, vrag_run
 
 from vrag.agent.actions import Flag
 from vrag.agent.events import StopReason
-from vrag.agent.trajectory import Step, Trajectory
-from vrag.reward.pattern import answer_of, pattern_reward, searched
+from vrag.agent.runs.trajectory import Trajectory, TrajectoryStep
+from vrag.reward.format import answer_of, pattern_reward, searched
 
 FOUND = call("add_search_node", id="a", parent_ids=["root"], query="passengers 2024")
 ENDS = call("add_answer_node", parent_ids=["a"], answer="48,200")
@@ -94,7 +94,7 @@ def test_a_search_that_finds_nothing_is_one() -> None:
 
 
 def test_an_action_of_others_is_no_search() -> None:
-    steps = (Step(number=1, query="2", action="next_page"), Step(number=2))
+    steps = (TrajectoryStep(number=1, query="2", action="next_page"), TrajectoryStep(number=2))
     run = Trajectory(run_id="r", steps=steps, answer="48,200", stop_reason=StopReason.ANSWERED)
     assert not searched(run)
 

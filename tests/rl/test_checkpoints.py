@@ -13,7 +13,7 @@ from tiny_world import opened, same, torch, weights
 
 from vrag.errors import ModelError, TrainingError
 from vrag.rl.checkpoints import Checkpoints
-from vrag.rl.network import Network, open_network
+from vrag.rl.model import TrainableModel, open_network
 from vrag.rl.update import UpdateOptions, Updates
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ MADE = {"kind": "test", "lr": 0.1, "update": {"warmup": 0}}
 
 
 @pytest.fixture(scope="module")
-def stepped() -> tuple[Network, Updates]:
+def stepped() -> tuple[TrainableModel, Updates]:
     """A network after a step; no test changes it."""
     network = opened()
     updates = Updates(network, UpdateOptions(lr=1e-3))
@@ -56,7 +56,7 @@ def folders(run: Checkpoints) -> list[str]:
 
 
 class TestSaving:
-    def test_goes_on_bit_by_bit(self, stepped: tuple[Network, Updates], run: Checkpoints) -> None:
+    def test_goes_on_bit_by_bit(self, stepped: tuple[TrainableModel, Updates], run: Checkpoints) -> None:
         network, updates = stepped
         run.save(3, network, updates, {"stopped": False})
         saved = run.begin(MADE)
@@ -73,7 +73,7 @@ class TestSaving:
             assert same(ours[name], theirs[name])
 
     def test_a_resumed_run_saves_whole_checkpoints_when_that_it_came_from_is_gone(
-        self, stepped: tuple[Network, Updates], run: Checkpoints
+        self, stepped: tuple[TrainableModel, Updates], run: Checkpoints
     ) -> None:
         first = open_network(run.save(1, *stepped, {}), device="cpu")
         updates = Updates(first, UpdateOptions(lr=1e-3))
@@ -82,7 +82,7 @@ class TestSaving:
         assert folders(run) == ["step-000003", "step-000004"]
         assert same(weights(first), weights(open_network(last, device="cpu")))
 
-    def test_the_latest_are_kept(self, stepped: tuple[Network, Updates], run: Checkpoints) -> None:
+    def test_the_latest_are_kept(self, stepped: tuple[TrainableModel, Updates], run: Checkpoints) -> None:
         for step in (1, 2, 10, 1_000_000):
             run.save(step, *stepped, {})
         assert folders(run) == ["step-000010", "step-1000000"]
@@ -90,7 +90,7 @@ class TestSaving:
         assert run.latest.step == 1_000_000
 
     def test_of_the_same_step_the_later_one_stands(
-        self, stepped: tuple[Network, Updates], run: Checkpoints
+        self, stepped: tuple[TrainableModel, Updates], run: Checkpoints
     ) -> None:
         run.save(1, *stepped, {"said": "first"})
         run.save(1, *stepped, {"said": "then"})
@@ -99,7 +99,11 @@ class TestSaving:
 
     @pytest.mark.parametrize("broken", ["save", "torch", "flush", "rename"])
     def test_one_that_fails_leaves_the_ones_before(
-        self, broken: str, stepped: tuple[Network, Updates], run: Checkpoints, monkeypatch: pytest.MonkeyPatch
+        self,
+        broken: str,
+        stepped: tuple[TrainableModel, Updates],
+        run: Checkpoints,
+        monkeypatch: pytest.MonkeyPatch,
     ) -> None:
         run.save(1, *stepped, {})
 
@@ -107,11 +111,11 @@ class TestSaving:
             raise OSError(28, "No space left on device")
 
         if broken == "save":
-            monkeypatch.setattr(Network, "save", full)
+            monkeypatch.setattr(TrainableModel, "save", full)
         elif broken == "torch":
             monkeypatch.setattr(torch(), "save", full)
         elif broken == "flush":
-            monkeypatch.setattr("vrag.journal.os.fsync", full)
+            monkeypatch.setattr("vrag.atomic_io.os.fsync", full)
         else:
             monkeypatch.setattr("pathlib.Path.rename", full)
         with pytest.raises(TrainingError, match="No space left"):
@@ -124,7 +128,7 @@ class TestSaving:
 
     @pytest.mark.parametrize("part", ["weights", "optimizer"])
     def test_a_disk_that_takes_no_more_is_told_of(
-        self, part: str, stepped: tuple[Network, Updates], run: Checkpoints
+        self, part: str, stepped: tuple[TrainableModel, Updates], run: Checkpoints
     ) -> None:
         """Really full: weights are written by Rust and the optimizer by C++, each with errors of its own."""
         first = run.save(1, *stepped, {})
@@ -138,7 +142,11 @@ class TestSaving:
 
     @pytest.mark.parametrize("broken", ["disk", "rename"])
     def test_a_model_that_cannot_be_published_leaves_the_one_before(
-        self, broken: str, stepped: tuple[Network, Updates], run: Checkpoints, monkeypatch: pytest.MonkeyPatch
+        self,
+        broken: str,
+        stepped: tuple[TrainableModel, Updates],
+        run: Checkpoints,
+        monkeypatch: pytest.MonkeyPatch,
     ) -> None:
         model = run.publish(stepped[0])
         before = {path.name: path.read_bytes() for path in model.iterdir()}
@@ -161,7 +169,7 @@ class TestSaving:
         assert {path.name: path.read_bytes() for path in model.iterdir()} == before
         assert sorted(path.name for path in run.run.iterdir()) == ["model", "training.json"]
 
-    def test_is_published_whole(self, stepped: tuple[Network, Updates], run: Checkpoints) -> None:
+    def test_is_published_whole(self, stepped: tuple[TrainableModel, Updates], run: Checkpoints) -> None:
         for _ in range(2):
             assert run.publish(stepped[0]) == run.run / "model"
         assert same(weights(open_network(run.run / "model", device="cpu")), weights(stepped[0]))
@@ -169,7 +177,9 @@ class TestSaving:
 
 
 class TestBeginning:
-    def test_torn_folders_do_not_count(self, stepped: tuple[Network, Updates], run: Checkpoints) -> None:
+    def test_torn_folders_do_not_count(
+        self, stepped: tuple[TrainableModel, Updates], run: Checkpoints
+    ) -> None:
         run.save(1, *stepped, {})
         torn = run.run / "checkpoints" / ".step-000002"
         torn.mkdir()
@@ -187,7 +197,7 @@ class TestBeginning:
         assert "--again" in (told.value.hint or "")
         assert json.loads((run.run / "training.json").read_text()) == MADE
 
-    def test_again_throws_away(self, stepped: tuple[Network, Updates], run: Checkpoints) -> None:
+    def test_again_throws_away(self, stepped: tuple[TrainableModel, Updates], run: Checkpoints) -> None:
         run.save(1, *stepped, {})
         (run.run / "metrics.jsonl").write_text("{}\n")
         assert run.begin({"kind": "other"}, again=True) is None
@@ -236,7 +246,9 @@ class TestBeginning:
 
 class TestDamage:
     @pytest.mark.parametrize("content", [b"", b"{", b"[1]", b'"step"', b"\xff\xfe"])
-    def test_of_the_state(self, content: bytes, stepped: tuple[Network, Updates], run: Checkpoints) -> None:
+    def test_of_the_state(
+        self, content: bytes, stepped: tuple[TrainableModel, Updates], run: Checkpoints
+    ) -> None:
         folder = run.save(2, *stepped, {})
         (folder / "state.json").write_bytes(content)
         with pytest.raises(TrainingError, match="damaged") as told:
@@ -245,7 +257,7 @@ class TestDamage:
 
     @pytest.mark.parametrize("content", [b"", b"x", b"PK\x03\x04", b"\x80\x02}.", None])
     def test_of_the_optimizer(
-        self, content: bytes | None, stepped: tuple[Network, Updates], run: Checkpoints
+        self, content: bytes | None, stepped: tuple[TrainableModel, Updates], run: Checkpoints
     ) -> None:
         folder = run.save(2, *stepped, {})
         path = folder / "optimizer.pt"
@@ -256,7 +268,7 @@ class TestDamage:
             run.restore(saved, Updates(opened(), UpdateOptions()))
         assert "Remove it" in (told.value.hint or "")
 
-    def test_of_what_is_not_there(self, stepped: tuple[Network, Updates], run: Checkpoints) -> None:
+    def test_of_what_is_not_there(self, stepped: tuple[TrainableModel, Updates], run: Checkpoints) -> None:
         folder = run.save(2, *stepped, {})
         (folder / "optimizer.pt").unlink()
         saved = run.latest
@@ -264,14 +276,16 @@ class TestDamage:
         with pytest.raises(TrainingError):
             run.restore(saved, Updates(opened(), UpdateOptions()))
 
-    def test_of_the_weights(self, stepped: tuple[Network, Updates], run: Checkpoints) -> None:
+    def test_of_the_weights(self, stepped: tuple[TrainableModel, Updates], run: Checkpoints) -> None:
         folder = run.save(2, *stepped, {})
         weights_file = folder / "model.safetensors"
         weights_file.write_bytes(weights_file.read_bytes()[:1000])
         with pytest.raises(ModelError, match="cannot be loaded"):
             open_network(folder, device="cpu")
 
-    def test_another_network_does_not_fit(self, stepped: tuple[Network, Updates], run: Checkpoints) -> None:
+    def test_another_network_does_not_fit(
+        self, stepped: tuple[TrainableModel, Updates], run: Checkpoints
+    ) -> None:
         run.save(2, *stepped, {})
         saved = run.latest
         assert saved is not None

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from vrag.agent.agent import Agent
+from vrag.agent.budget import Limits
 from vrag.agent.environment import Environment, EnvironmentOptions
 from vrag.agent.events import (
     AnswerGiven,
@@ -16,14 +18,12 @@ from vrag.agent.events import (
     ModelCalled,
     SearchReturned,
 )
-from vrag.agent.limits import Limits
-from vrag.agent.loop import Agent
-from vrag.agent.vimrag import Vimrag
-from vrag.agent.vrag import Vrag
+from vrag.agent.methods.vimrag import Vimrag
+from vrag.agent.methods.vrag import VragMethod
 from vrag.errors import ModelError
-from vrag.profiles import PROFILES
-from vrag.rl.credit import credit_of, segment_numbers
-from vrag.rl.ggpo import Segment, TrajectoryCredit, masks
+from vrag.model_profiles import PROFILES
+from vrag.rl.objectives.credit import credit_of, segment_numbers
+from vrag.rl.objectives.ggpo import Segment, TrajectoryCredit, masks
 from vrag.testing import ScriptedPolicy, tiny_corpus
 from vrag.types import Case
 
@@ -170,16 +170,18 @@ class TestEvidence:
 class TestConversation:
     def test_is_one_segment(self) -> None:
         replies = (f"<search>{FERRY}</search>", f"<search>{PRICES}</search>", "<answer>48,200</answer>")
-        found = credit(*replies, method=Vrag())
+        found = credit(*replies, method=VragMethod())
         assert found == TrajectoryCredit((Segment(answers=True, found=True),))
-        assert set(segment_numbers(run(*replies, method=Vrag())).values()) == {0}
+        assert set(segment_numbers(run(*replies, method=VragMethod())).values()) == {0}
 
     def test_that_never_answers(self) -> None:
-        found = credit("nonsense", f"<search>{PRICES}</search>", method=Vrag(), steps=2)
+        found = credit("nonsense", f"<search>{PRICES}</search>", method=VragMethod(), steps=2)
         assert found == TrajectoryCredit((Segment(invalid=True),))
 
     def test_that_abstains_has_answered(self) -> None:
-        assert credit("<answer>Not answerable</answer>", method=Vrag()).segments == (Segment(answers=True),)
+        assert credit("<answer>Not answerable</answer>", method=VragMethod()).segments == (
+            Segment(answers=True),
+        )
 
 
 def test_segments_are_those_of_the_events_read_one_by_one() -> None:

@@ -34,21 +34,21 @@ from tiny_world import (
     user,
 )
 
+from vrag.agent.methods.vimrag import Vimrag
 from vrag.agent.policies.local import LocalOptions, open_local
 from vrag.agent.policy import Reply
-from vrag.agent.vimrag import Vimrag
-from vrag.rl.forward import piles, score
-from vrag.rl.generation import Sampling, first_prompt, write
+from vrag.rl.generation import SamplingOptions, first_prompt, write
+from vrag.rl.logprobs import piles, score
 from vrag.rl.rows import Row, rows_of
-from vrag.rl.teaching import vocabulary_of
+from vrag.rl.sft_rows import vocabulary_of
 
 if TYPE_CHECKING:
-    from vrag.agent.policy import Enclosed
-    from vrag.rl.network import Network
+    from vrag.agent.policy import EnclosedImage
+    from vrag.rl.model import TrainableModel
     from vrag.rollouts.rollout import Rollout
 
 
-def rows_in(network: Network, rollouts: list[Rollout]) -> tuple[list[Row], dict[str, bytes]]:
+def rows_in(network: TrainableModel, rollouts: list[Rollout]) -> tuple[list[Row], dict[str, bytes]]:
     made = [rows_of(one.events, one.files, vocabulary_of(network)) for one in rollouts]
     assert not [one.failure for one in rollouts if one.failure]
     assert not [fault for one in made for fault in one.dropped]
@@ -66,7 +66,7 @@ class TestTheSamplersLogProbabilities:
         network = shared(family)
         prompts = [first_prompt(network, history) for history in histories(factor(network))]
         replies = write(
-            network, prompts, Sampling(temperature=temperature, max_tokens=9), randoms(len(prompts))
+            network, prompts, SamplingOptions(temperature=temperature, max_tokens=9), randoms(len(prompts))
         )
         rows = [row_of(prompt, reply) for prompt, reply in zip(prompts, replies, strict=True)]
         files = files_of(*prompts)
@@ -116,7 +116,7 @@ class TestPictures:
         network = shared(family)
         side = factor(network)
         prompts = [first_prompt(network, [user("red", noise(at, factor=side), "blue")]) for at in (1, 2)]
-        reply = write(network, prompts[:1], Sampling(max_tokens=5), randoms(1))[0]
+        reply = write(network, prompts[:1], SamplingOptions(max_tokens=5), randoms(1))[0]
         rows = [row_of(prompt, reply) for prompt in prompts]
         assert rows[0].tokens.tolist() == rows[1].tokens.tolist()
         with torch().no_grad():
@@ -128,9 +128,9 @@ class TestPictures:
 
     def test_order_matters(self, family: str) -> None:
         network = shared(family)
-        shown: list[Enclosed] = [noise(at, factor=factor(network)) for at in (1, 2)]
+        shown: list[EnclosedImage] = [noise(at, factor=factor(network)) for at in (1, 2)]
         prompts = [first_prompt(network, [user("red", *order)]) for order in (shown, shown[::-1])]
-        reply = write(network, prompts[:1], Sampling(max_tokens=5), randoms(1))[0]
+        reply = write(network, prompts[:1], SamplingOptions(max_tokens=5), randoms(1))[0]
         with torch().no_grad():
             there, back = score(network, [row_of(one, reply) for one in prompts], files_of(*prompts)).logprobs
         assert float((there - back).abs().max()) > 10 * TOLERANCE
@@ -139,7 +139,7 @@ class TestPictures:
         """The vision tower learns from what the language model said."""
         network = opened(family)
         prompt = first_prompt(network, [user("red", noise(1, factor=factor(network)))])
-        reply = write(network, [prompt], Sampling(max_tokens=5), randoms(1))[0]
+        reply = write(network, [prompt], SamplingOptions(max_tokens=5), randoms(1))[0]
         (-score(network, [row_of(prompt, reply)], files_of(prompt)).logprobs.sum()).backward()
         tower = [w for name, w in network.model.named_parameters() if ".visual." in name]
         assert sum(float(w.grad.abs().sum()) for w in tower if w.grad is not None) > 0
@@ -147,7 +147,7 @@ class TestPictures:
     def test_features_and_places_have_to_agree(self, family: str) -> None:
         network = shared(family)
         prompt = first_prompt(network, [user("red", noise(1, factor=factor(network)))])
-        reply = write(network, [prompt], Sampling(max_tokens=2), randoms(1))[0]
+        reply = write(network, [prompt], SamplingOptions(max_tokens=2), randoms(1))[0]
         row = row_of(prompt, reply)
         with pytest.raises(ValueError, match="4 places for 0 image features"):
             score(network, [replace(row, images=())], {})
@@ -197,7 +197,7 @@ class TestTheDistribution:
     def test_entropy_is_that_of_the_distribution(self) -> None:
         network = shared()
         prompt = first_prompt(network, [user("red")])
-        reply = write(network, [prompt], Sampling(max_tokens=3), randoms(1))[0]
+        reply = write(network, [prompt], SamplingOptions(max_tokens=3), randoms(1))[0]
         with torch().no_grad():
             found = score(network, [row_of(prompt, reply)], {}).entropies
             logits = network.model(input_ids=torch().tensor([[*prompt.ids, *reply.ids]])).logits[0].float()

@@ -31,27 +31,31 @@ from tiny_world import (
 )
 
 from vrag.agent.events import InvalidAction, ModelCalled, StopReason
+from vrag.agent.methods.vimrag import Vimrag
 from vrag.agent.policy import FinishReason
-from vrag.agent.vimrag import Vimrag
 from vrag.errors import ContextTooLong, SettingsError
-from vrag.rl.generation import Sampling, Written, first_prompt, next_prompt, write
-from vrag.rl.network import open_network
+from vrag.rl.generation import GeneratedReply, SamplingOptions, first_prompt, next_prompt, write
+from vrag.rl.model import open_network
 from vrag.rl.rows import rows_of
-from vrag.rl.teaching import vocabulary_of
+from vrag.rl.sft_rows import vocabulary_of
 
 if TYPE_CHECKING:
-    from vrag.rl.network import Network
+    from vrag.rl.model import TrainableModel
     from vrag.rl.rows import RunRows
     from vrag.rollouts.rollout import Rollout
 
 
-def written(network: Network, text: str, ids: list[int] | None = None, *, end: bool = True) -> Written:
+def written(
+    network: TrainableModel, text: str, ids: list[int] | None = None, *, end: bool = True
+) -> GeneratedReply:
     ends = [network.checkpoint.tokenizer.eos_token_id] if end else []
     sampled = tuple(network.encode(text) + ends if ids is None else ids)
-    return Written(text, sampled, (0.0,) * len(sampled), FinishReason.STOP if end else FinishReason.LENGTH)
+    return GeneratedReply(
+        text, sampled, (0.0,) * len(sampled), FinishReason.STOP if end else FinishReason.LENGTH
+    )
 
 
-def rows(network: Network, rollout: Rollout) -> RunRows:
+def rows(network: TrainableModel, rollout: Rollout) -> RunRows:
     return rows_of(rollout.events, rollout.files, vocabulary_of(network))
 
 
@@ -89,7 +93,7 @@ class TestNextPrompt:
     """Ids of the prompt before, the sampled ids that were kept, and what was added."""
 
     def grown(
-        self, reply: Written, kept: str, *, network: Network | None = None
+        self, reply: GeneratedReply, kept: str, *, network: TrainableModel | None = None
     ) -> tuple[Any, Any, list[int]]:
         network = network or shared()
         history = [user("red", noise(1))]
@@ -156,11 +160,11 @@ class TestNextPrompt:
             assert after.ids == first_prompt(network, other).ids
             assert after.messages == tuple(other)
 
-    def test_a_template_that_opens_the_thought(self, thinking: Network) -> None:
+    def test_a_template_that_opens_the_thought(self, thinking: TrainableModel) -> None:
         """Its opening is part of the prompt and of the text of the reply, and not of the sampled tokens."""
         before = first_prompt(thinking, [user("red")])
         assert before.text.endswith("<think>\n")
-        reply = write(thinking, [before], Sampling(max_tokens=4), randoms(1))[0]
+        reply = write(thinking, [before], SamplingOptions(max_tokens=4), randoms(1))[0]
         assert reply.text == "<think>\n" + thinking.checkpoint.decode(reply.ids)
         said_then = spelt(thinking, "red</think>" + SEARCH)
         told = "<think>\nred</think>" + SEARCH
@@ -170,7 +174,7 @@ class TestNextPrompt:
 
 
 @pytest.fixture(scope="module")
-def thinking(tmp_path_factory: pytest.TempPathFactory) -> Network:
+def thinking(tmp_path_factory: pytest.TempPathFactory) -> TrainableModel:
     """Its chat template writes the beginning of a thought, as those of reasoning models do."""
     folder = tmp_path_factory.mktemp("thinking") / "tiny"
     shutil.copytree(tiny(), folder)
@@ -247,7 +251,7 @@ class TestRows:
         assert network.checkpoint.decode(second) == DONE
 
     def test_of_a_template_that_opens_the_thought(
-        self, thinking: Network, monkeypatch: pytest.MonkeyPatch
+        self, thinking: TrainableModel, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         force(monkeypatch, turns("red</think>" + SEARCH, "blue</think>" + ANSWER))
         (rollout,) = rolled(thinking)
@@ -262,21 +266,24 @@ class TestWrite:
     def test_the_same_batch_gives_the_same_replies(self) -> None:
         network = shared()
         prompts = [first_prompt(network, [user(text)]) for text in ("red", "red blue green", "red")]
-        first, again = (write(network, prompts, Sampling(max_tokens=8), randoms(3)) for _ in range(2))
+        first, again = (write(network, prompts, SamplingOptions(max_tokens=8), randoms(3)) for _ in range(2))
         assert first == again
         assert first[0].ids != first[2].ids, "each has its own chance"
 
     def test_no_global_chance_is_touched(self) -> None:
         network = shared()
         before = torch().random.get_rng_state()
-        write(network, [first_prompt(network, [user("red")])], Sampling(max_tokens=3), randoms(1))
+        write(network, [first_prompt(network, [user("red")])], SamplingOptions(max_tokens=3), randoms(1))
         assert torch().equal(before, torch().random.get_rng_state())
 
     def test_without_temperature_the_likeliest(self) -> None:
         network = shared()
         prompt = first_prompt(network, [user("red", noise(1))])
         one, other = write(
-            network, [prompt, prompt], Sampling(temperature=0.0, max_tokens=6), [*randoms(1), *randoms(1, 5)]
+            network,
+            [prompt, prompt],
+            SamplingOptions(temperature=0.0, max_tokens=6),
+            [*randoms(1), *randoms(1, 5)],
         )
         assert one.ids == other.ids
         assert one.logprobs == pytest.approx(other.logprobs, abs=1e-5)
@@ -285,7 +292,7 @@ class TestWrite:
         """Frequencies of the first token are its probabilities."""
         network = shared()
         prompt = first_prompt(network, [user("red")])
-        ends = Sampling(temperature=0.15, max_tokens=1)
+        ends = SamplingOptions(temperature=0.15, max_tokens=1)
         replies = [
             one for part in range(8) for one in write(network, [prompt] * 128, ends, randoms(128, part))
         ]
@@ -304,7 +311,7 @@ class TestWrite:
             head = network.model.lm_head.weight
             head[banned] = 50 * head[banned]
         prompts = [first_prompt(network, [user("red", noise(1))])] * 8
-        replies = write(network, prompts, Sampling(temperature=temperature, max_tokens=12), randoms(8))
+        replies = write(network, prompts, SamplingOptions(temperature=temperature, max_tokens=12), randoms(8))
         assert not {token for reply in replies for token in reply.ids} & set(banned)
         assert all(np.isfinite(reply.logprobs).all() for reply in replies)
 
@@ -323,14 +330,14 @@ class TestWrite:
         context = network.checkpoint.context
         prompt = replace(first_prompt(network, [user("red")]), ids=(5,) * context)
         with pytest.raises(ContextTooLong, match=f"{context} tokens"):
-            write(network, [prompt], Sampling(), randoms(1))
+            write(network, [prompt], SamplingOptions(), randoms(1))
 
     def test_a_long_prompt_does_not_shorten_the_others(self) -> None:
         network = opened()
         network.model.config.get_text_config().max_position_embeddings = 40
         short = first_prompt(network, [user("red")])
         long = replace(short, ids=(*short.ids, *(5,) * (38 - len(short.ids))))
-        replies = write(network, [short, long], Sampling(max_tokens=8), randoms(2, 3))
+        replies = write(network, [short, long], SamplingOptions(max_tokens=8), randoms(2, 3))
         assert [len(reply.ids) for reply in replies] == [8, 2]
         assert replies[1].finish is FinishReason.LENGTH
 
@@ -341,4 +348,4 @@ class TestSampling:
     )
     def test_what_cannot_be_is_refused(self, wrong: dict[str, Any]) -> None:
         with pytest.raises(SettingsError):
-            Sampling(**wrong)
+            SamplingOptions(**wrong)

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vrag.errors import SettingsError
-from vrag.rl.ggpo import (
+from vrag.rl.objectives.ggpo import (
     GgpoOptions,
     Segment,
     TrajectoryCredit,
@@ -23,7 +23,7 @@ from vrag.rl.ggpo import (
     permuted_masks,
     segment_advantages,
 )
-from vrag.rl.grpo import group_advantages
+from vrag.rl.objectives.grpo import group_advantages
 
 Batch: TypeAlias = list[tuple[float, TrajectoryCredit, bool | None]]
 NODES = ("a", "b", "c", "d")

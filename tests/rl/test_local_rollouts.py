@@ -28,12 +28,12 @@ from tiny_world import (
 )
 from tiny_world import turns as by_turns
 
-from vrag.agent.vimrag import Vimrag
-from vrag.rl.batching import Scribe
+from vrag.agent.methods.vimrag import Vimrag
+from vrag.rl.batched_policy import BatchedGenerator
 from vrag.rl.checkpoints import Checkpoints
-from vrag.rl.grpo import group_advantages
 from vrag.rl.metrics import FILE, MetricsFile
-from vrag.rl.rows import Dropped, RunRows, rows_of
+from vrag.rl.objectives.grpo import group_advantages
+from vrag.rl.rows import DroppedRow, RunRows, rows_of
 from vrag.rl.trainers.local import LocalTrainer
 from vrag.testing import tiny_corpus
 
@@ -41,12 +41,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
-    from vrag.agent.loop import Agent
+    from vrag.agent.agent import Agent
     from vrag.agent.method import Method
     from vrag.agent.policy import Policy
-    from vrag.agent.trajectory import Trajectory
-    from vrag.rl.generation import Prompt
-    from vrag.rl.network import Network
+    from vrag.agent.runs.trajectory import Trajectory
+    from vrag.rl.generation import GenerationPrompt
+    from vrag.rl.model import TrainableModel
     from vrag.types import Case
 
 
@@ -54,7 +54,7 @@ class Watched:
     """What a step of a trainer was made of."""
 
     def __init__(self, trainer: LocalTrainer) -> None:
-        own = trainer._lesson  # pyright: ignore[reportPrivateUsage]
+        own = trainer._build_train_batch  # pyright: ignore[reportPrivateUsage]
         self.tried: Sequence[Any] = ()
         self.rows: Sequence[Any] = ()
         self.lesson: Any = None
@@ -72,13 +72,13 @@ def stepped(
     folder: Path,
     monkeypatch: pytest.MonkeyPatch,
     *,
-    network: Network | None = None,
+    network: TrainableModel | None = None,
     make: Callable[[Policy], Agent] | None = None,
     reward: Callable[[Case, Trajectory], float | None] = by_chance,
     method: Method | None = None,
     limit: int = 2,
     **changes: Any,
-) -> tuple[Watched, dict[str, float], Counting, Network]:
+) -> tuple[Watched, dict[str, float], Counting, TrainableModel]:
     """One step, watched."""
     network = network or opened()
     options = OPTIONS.model_copy(update={"steps": 1, **changes})
@@ -111,7 +111,7 @@ def stepped(
 class Failing:
     """Makes agents, and every third time it cannot."""
 
-    def __init__(self, network: Network) -> None:
+    def __init__(self, network: TrainableModel) -> None:
         self.make, self.count = agents(network, steps=2), 0
 
     def __call__(self, policy: Policy) -> Agent:
@@ -136,7 +136,7 @@ class Slow:
         return tiny_corpus().search(*how)
 
 
-def by_graph(network: Network, prompt: Prompt) -> list[int]:
+def by_graph(network: TrainableModel, prompt: GenerationPrompt) -> list[int]:
     """A script of runs with two segments: a search with its notes, the answer."""
     text = "".join(message.text for message in prompt.messages)
     spoke = any(message.role == "assistant" for message in prompt.messages)
@@ -241,7 +241,7 @@ class TestRollouts:
 
         def all_but_one(*told: Any) -> RunRows:
             made = rows_of(*told)
-            return made if next(number) != 1 else RunRows((), (Dropped(0, (1,), "It is damaged."),))
+            return made if next(number) != 1 else RunRows((), (DroppedRow(0, (1,), "It is damaged."),))
 
         monkeypatch.setattr("vrag.rl.trainers.local.rows_of", all_but_one)
         watched, values, *_ = stepped(tmp_path, monkeypatch, scale=scale)
@@ -257,13 +257,13 @@ class TestRollouts:
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """Together: what is written at once does not depend on how long anything took."""
-        network, sizes, own = opened(), list[int](), Scribe._batch  # pyright: ignore[reportPrivateUsage]
+        network, sizes, own = opened(), list[int](), BatchedGenerator._batch  # pyright: ignore[reportPrivateUsage]
 
-        async def watched(scribe: Scribe, turns: Sequence[Any]) -> None:
+        async def watched(scribe: BatchedGenerator, turns: Sequence[Any]) -> None:
             sizes.append(len(turns))
             await own(scribe, turns)
 
-        monkeypatch.setattr(Scribe, "_batch", watched)
+        monkeypatch.setattr(BatchedGenerator, "_batch", watched)
         force(monkeypatch, by_turns(SEARCH, ANSWER))
         stepped(tmp_path, monkeypatch, network=network, make=agents(network, steps=2, searcher=Slow()),
                 max_tokens=20)  # fmt: skip

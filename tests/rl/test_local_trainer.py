@@ -37,11 +37,11 @@ from tiny_world import (
 )
 
 from vrag.errors import ModelError, TrainingError
-from vrag.rl import batching
+from vrag.rl import batched_policy
 from vrag.rl.checkpoints import Checkpoints
 from vrag.rl.metrics import FILE, MetricsFile
-from vrag.rl.network import open_network
-from vrag.rl.teaching import taught_rows
+from vrag.rl.model import open_network
+from vrag.rl.sft_rows import taught_rows
 from vrag.rl.tiny import TinyOptions, make_tiny
 from vrag.rl.trainers.local import LocalTrainer, RlOptions
 from vrag.rl.update import UpdateOptions, Updates
@@ -49,8 +49,8 @@ from vrag.rl.update import UpdateOptions, Updates
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable
 
-    from vrag.agent.trajectory import Trajectory
-    from vrag.rl.trainers.local import Stepped
+    from vrag.agent.runs.trajectory import Trajectory
+    from vrag.rl.trainers.local import StepResult
     from vrag.types import Case
 
 OPTIONS = RlOptions(
@@ -76,7 +76,7 @@ async def training(
     *,
     reward: Callable[[Case, Trajectory], float | None] = by_chance,
     model: Path | None = None,
-) -> AsyncGenerator[tuple[LocalTrainer, Stepped], None]:
+) -> AsyncGenerator[tuple[LocalTrainer, StepResult], None]:
     """Trains in a folder, from its last checkpoint on; yields the trainer with each step."""
     checkpoints = Checkpoints(folder)
     begun = checkpoints.begin(options.model_dump(mode="json"))
@@ -227,7 +227,7 @@ class TestFaults:
         def full(*_: Any) -> Any:
             raise torch().OutOfMemoryError("CUDA out of memory.")
 
-        monkeypatch.setattr(batching, "write", full)
+        monkeypatch.setattr(batched_policy, "write", full)
         with pytest.raises(ModelError, match="does not suffice for the rollouts") as told:
             trained(tmp_path)
         assert "--batch" in (told.value.hint or "")
@@ -235,7 +235,7 @@ class TestFaults:
         def broken(*_: Any) -> Any:
             raise RuntimeError("an operation does not have a deterministic implementation")
 
-        monkeypatch.setattr(batching, "write", broken)
+        monkeypatch.setattr(batched_policy, "write", broken)
         with pytest.raises(RuntimeError, match="deterministic"):
             trained(tmp_path / "other")
 

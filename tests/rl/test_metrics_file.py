@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vrag.errors import RunError
-from vrag.rl.metrics import Metrics, MetricsFile, latest, names, read_metrics, series
+from vrag.rl.metrics import MetricsFile, TrainingMetrics, latest, names, read_metrics, series
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -116,7 +116,7 @@ def test_what_is_no_finite_number_is_null_in_the_file_and_none_when_read(tmp_pat
         file.write(1, values)
     found = json.loads(target.read_text(), parse_constant=pytest.fail)
     assert found == {"step": 1, **dict.fromkeys("abcdef")}
-    assert read_metrics(target) == (Metrics(1, dict.fromkeys("abcdef")),)
+    assert read_metrics(target) == (TrainingMetrics(1, dict.fromkeys("abcdef")),)
     target.write_text('{"step": 1, "a": NaN, "b": Infinity, "c": 1e999, "d": 1}\n')
     assert read_metrics(target)[0].values == {"a": None, "b": None, "c": None, "d": 1}
 
@@ -155,10 +155,10 @@ def test_a_folder_is_read_by_its_file_and_an_absent_one_is_told(path: Path, tmp_
 
 def test_series_are_by_step_with_gaps_left_out_and_the_last_line_of_a_step_counting() -> None:
     lines = [
-        Metrics(3, {"loss": 0.1}),
-        Metrics(1, {"loss": 0.3, "kl": None}),
-        Metrics(2, {"loss": None}),
-        Metrics(3, {"loss": 0.2}),
+        TrainingMetrics(3, {"loss": 0.1}),
+        TrainingMetrics(1, {"loss": 0.3, "kl": None}),
+        TrainingMetrics(2, {"loss": None}),
+        TrainingMetrics(3, {"loss": 0.2}),
     ]
     assert series(lines, "loss") == ((1, 0.3), (3, 0.2))
     assert series(lines, "kl") == ()

@@ -10,9 +10,9 @@ from tiny_world import FAMILIES, noise, opened, randoms, same, shared, tiny, tor
 
 from vrag.agent.policies.local import open_local
 from vrag.errors import ModelError, TrainingError
-from vrag.rl import network as networks
-from vrag.rl.generation import Sampling, first_prompt, write
-from vrag.rl.network import open_network
+from vrag.rl import model as networks
+from vrag.rl.generation import SamplingOptions, first_prompt, write
+from vrag.rl.model import open_network
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -36,7 +36,7 @@ class TestSaving:
         )
         assert prompt.ids == other.ids
         replies = [
-            write(one, [told], Sampling(max_tokens=5), randoms(1))
+            write(one, [told], SamplingOptions(max_tokens=5), randoms(1))
             for one, told in ((network, prompt), (again, other))
         ]
         assert replies[0] == replies[1]
@@ -76,7 +76,7 @@ class TestPictures:
         """Counted in bytes: a real page has a thousand times the pixels of a tiny one."""
         network = opened()
         one = network.see(noise(1).sha256, noise(1).jpeg)
-        monkeypatch.setattr(networks, "_MOST_BYTES", 2 * one.bytes)
+        monkeypatch.setattr(networks, "_MAX_BYTES", 2 * one.bytes)
         shown = [noise(seed) for seed in range(5)]
         for picture in shown:
             network.see(picture.sha256, picture.jpeg)

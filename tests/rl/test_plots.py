@@ -12,19 +12,31 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vrag.rl.metrics import Metrics
-from vrag.rl.panels import Curve, Group, Panel, Sheet, sheet_svg
-from vrag.rl.plots import GROUPS, Training, curves_svg, measure_of, measures_of, running_mean, window_of
-from vrag.view.axes import axis_of, short
+from vrag.render.drawing.axes import axis_of, short
+from vrag.rl.metrics import TrainingMetrics
+from vrag.rl.plotting.svg_charts import Curve, CurveGroup, Panel, PanelSheet, sheet_svg
+from vrag.rl.plotting.training_plots import (
+    GROUPS,
+    PlottedTraining,
+    curves_svg,
+    measure_of,
+    measures_of,
+    running_mean,
+    window_of,
+)
 
 SVG = "{http://www.w3.org/2000/svg}"
 numbers = st.floats(allow_nan=False, allow_infinity=False, width=32)
 
 
-def training(name: str = "tiny", steps: int = 100) -> Training:
-    lines = [Metrics(step, {"reward": step / steps, "kl": 0.001 * step}) for step in range(1, steps + 1)]
-    lines += [Metrics(step, {"eval/accuracy": 0.5, "eval/recall": 0.25}) for step in range(0, steps + 1, 10)]
-    return Training(name, tuple(lines))
+def training(name: str = "tiny", steps: int = 100) -> PlottedTraining:
+    lines = [
+        TrainingMetrics(step, {"reward": step / steps, "kl": 0.001 * step}) for step in range(1, steps + 1)
+    ]
+    lines += [
+        TrainingMetrics(step, {"eval/accuracy": 0.5, "eval/recall": 0.25}) for step in range(0, steps + 1, 10)
+    ]
+    return PlottedTraining(name, tuple(lines))
 
 
 def texts(svg: str, kind: str = "") -> list[str]:
@@ -39,20 +51,23 @@ def panels(svg: str) -> list[ET.Element]:
 def test_there_is_a_panel_for_each_measure_that_has_a_value_and_no_empty_one() -> None:
     svg = curves_svg([training()])
     assert texts(svg, "name") == ["Reward", "Accuracy, held out", "Recall, held out", "KL"]
-    silent = Training("silent", (Metrics(1, {"loss": None, "reward": 0.5}),))
+    silent = PlottedTraining("silent", (TrainingMetrics(1, {"loss": None, "reward": 0.5}),))
     assert texts(curves_svg([silent]), "name") == ["Reward"]
 
 
 def test_counts_of_what_should_not_happen_are_drawn_where_it_happened() -> None:
     calm, troubled = ({"reward": 0.5, "failed": count, "masked": 0.0} for count in (0.0, 2.0))
-    assert texts(curves_svg([Training("calm", (Metrics(1, calm),))]), "name") == ["Reward"]
-    assert texts(curves_svg([Training("x", (Metrics(1, troubled),))]), "name") == ["Reward", "Failed"]
+    assert texts(curves_svg([PlottedTraining("calm", (TrainingMetrics(1, calm),))]), "name") == ["Reward"]
+    assert texts(curves_svg([PlottedTraining("x", (TrainingMetrics(1, troubled),))]), "name") == [
+        "Reward",
+        "Failed",
+    ]
 
 
 def test_rewards_and_measures_of_others_have_panels_too() -> None:
     values = dict.fromkeys(["accuracy", "reward/brevity", "reward/answer", "something", "loss"], 0.5)
     values |= dict.fromkeys(["eval/reward/answer", "eval/accuracy", "eval/missing"], 0.5)
-    found = measures_of([Training("tiny", (Metrics(1, values),))])
+    found = measures_of([PlottedTraining("tiny", (TrainingMetrics(1, values),))])
     first = ["reward/answer", "reward/brevity", "accuracy"]
     second = ["eval/accuracy", "eval/missing", "eval/reward/answer"]
     assert [one.name for one in found] == [*first, *second, "loss", "something"]
@@ -102,13 +117,17 @@ def test_it_stands_alone_in_light_and_in_dark() -> None:
 
 @given(st.text(max_size=40))
 def test_any_name_gives_a_picture_that_is_well_formed(name: str) -> None:
-    root = ET.fromstring(curves_svg([Training(name, (Metrics(1, {name: 1.0}),)), training(steps=5)], name))
+    root = ET.fromstring(
+        curves_svg([PlottedTraining(name, (TrainingMetrics(1, {name: 1.0}),)), training(steps=5)], name)
+    )
     assert len(list(root.iter(f"{SVG}script"))) == 0
 
 
 @given(st.lists(st.tuples(st.integers(0, 50), numbers), min_size=1, max_size=30))
 def test_any_values_are_drawn_at_places_that_are_numbers(points: list[tuple[int, float]]) -> None:
-    svg = curves_svg([Training("x", tuple(Metrics(step, {"loss": value}) for step, value in points))])
+    svg = curves_svg(
+        [PlottedTraining("x", tuple(TrainingMetrics(step, {"loss": value}) for step, value in points))]
+    )
     assert len(panels(svg)) == 1
     assert not re.search(r"\b(nan|inf)\b", svg.split("</style>")[1])
 
@@ -121,7 +140,7 @@ def test_the_page_about_curves_tells_of_every_measure() -> None:
 
 
 def test_no_training_and_one_without_a_line_say_that_there_is_nothing() -> None:
-    for empty in ([], [Training("begun", ())]):
+    for empty in ([], [PlottedTraining("begun", ())]):
         assert "There is nothing to draw yet." in texts(curves_svg(empty))
 
 
@@ -133,9 +152,9 @@ def test_equal_trainings_give_equal_files_of_bounded_size() -> None:
 
 
 def test_thinning_keeps_the_peaks() -> None:
-    lines = [Metrics(step, {"calls": 50.0 if step == 7_777 else 1.0}) for step in range(1, 10_000)]
-    lines += [Metrics(step, {"tokens": 1.0}) for step in range(1, 10_000)]
-    svg = curves_svg([Training("x", tuple(lines))])
+    lines = [TrainingMetrics(step, {"calls": 50.0 if step == 7_777 else 1.0}) for step in range(1, 10_000)]
+    lines += [TrainingMetrics(step, {"tokens": 1.0}) for step in range(1, 10_000)]
+    svg = curves_svg([PlottedTraining("x", tuple(lines))])
     assert texts(svg, "peak") == ["↑ to 50"]
     thin = re.findall(r'd="(M[^"]*)" class="thin', svg)[0]
     assert min(float(point.split()[1]) for point in thin[1:].split("L")) < 0  # beyond the field
@@ -155,7 +174,7 @@ def test_a_short_training_is_not_smoothed_and_says_nothing_of_it() -> None:
 
 
 def test_shares_keep_their_ends_and_rewards_beyond_them_are_seen_all_the_same() -> None:
-    beyond = Training("x", (Metrics(1, {"reward": -2.0}), Metrics(2, {"reward": 1.0})))
+    beyond = PlottedTraining("x", (TrainingMetrics(1, {"reward": -2.0}), TrainingMetrics(2, {"reward": 1.0})))
     assert texts(curves_svg([beyond]), "y") == ["-2", "-1", "0", "1"]
     assert texts(curves_svg([training(steps=10)]), "y")[:5] == ["0", "0.25", "0.50", "0.75", "1.00"]
 
@@ -164,7 +183,7 @@ def test_shares_keep_their_ends_and_rewards_beyond_them_are_seen_all_the_same() 
 def test_values_at_the_ends_of_lines_never_touch(values: list[float]) -> None:
     curves = [Curve(name="", shade=n, strong=[(0, 0.0), (1, y)]) for n, y in enumerate(values)]
     panel = Panel(title="x", unit="", curves=curves, span=(0, 1))
-    svg = sheet_svg(Sheet(title="x", told="", description="", groups=[Group("", [panel])]))
+    svg = sheet_svg(PanelSheet(title="x", told="", description="", groups=[CurveGroup("", [panel])]))
     labels = [one for one in ET.fromstring(svg).iter(f"{SVG}text") if "last" in (one.get("class") or "")]
     heights = [float(one.get("y") or "") for one in labels]
     assert all(below - above >= 13 for above, below in pairwise(heights))

@@ -9,9 +9,9 @@ import pytest
 from tiny_world import ANSWER, SEARCH, recorded, shared
 
 from vrag.errors import TrainingError
-from vrag.rl.recordings import digest_of, find_recordings, material_of
-from vrag.rl.teaching import taught_rows
-from vrag.rollouts.campaign import open_campaign
+from vrag.rl.sft_dataset import digest_of, find_recordings, material_of
+from vrag.rl.sft_rows import taught_rows
+from vrag.rollouts.rollout_store import open_campaign
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -10,7 +10,7 @@ import pytest
 from tiny_world import torch
 
 from vrag.errors import TrainingError
-from vrag.rl.repeatable import repeatable
+from vrag.rl.determinism import repeatable
 
 
 @pytest.fixture(autouse=True)

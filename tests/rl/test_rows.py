@@ -23,17 +23,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
+from vrag.agent.agent import Agent
+from vrag.agent.budget import Limits
 from vrag.agent.environment import Environment, EnvironmentOptions
 from vrag.agent.events import MemoryUpdated, ModelCalled
-from vrag.agent.limits import Limits
-from vrag.agent.loop import Agent
-from vrag.agent.memory import MemoryOptions
+from vrag.agent.memory.energies import MemoryOptions
+from vrag.agent.methods.vimrag import Vimrag
+from vrag.agent.methods.vrag import VragMethod
 from vrag.agent.policies import local
 from vrag.agent.policies.local import LocalOptions, LocalPolicy, open_local
 from vrag.agent.policy import FinishReason
-from vrag.agent.vimrag import Vimrag
-from vrag.agent.vrag import Vrag
-from vrag.profiles import PROFILES
+from vrag.model_profiles import PROFILES
 from vrag.rl.rows import RunRows, Vocabulary, rows_of
 from vrag.testing import ScriptedPolicy, tiny_corpus
 
@@ -176,7 +176,7 @@ def own_texts(row: Row, vocabulary: Vocabulary) -> list[str]:
 
 class TestRealRuns:
     def test_a_conversation_is_one_row(self, forced: Forced) -> None:
-        events = forced.run(Vrag(), SEARCH, AGAIN, ANSWER)
+        events = forced.run(VragMethod(), SEARCH, AGAIN, ANSWER)
         made = forced.rows(events)
         assert (len(made.rows), made.dropped, made.breaks) == (1, (), ())
         row, last = made.rows[0], calls(events)[-1]
@@ -191,7 +191,7 @@ class TestRealRuns:
         assert (row.tokens.dtype, row.own.dtype, row.logprobs.dtype) == (np.int64, np.bool_, np.float32)
 
     def test_its_pictures_are_those_of_the_prompts_in_order(self, forced: Forced) -> None:
-        row = forced.rows(forced.run(Vrag(), SEARCH, AGAIN, ANSWER)).rows[0]
+        row = forced.rows(forced.run(VragMethod(), SEARCH, AGAIN, ANSWER)).rows[0]
         shown = [Image.open(io.BytesIO(forced.files[f"{sha}.jpg"])).size for sha in row.images]
         assert len(set(row.images)) == 2
         count = sum(width * height // 28**2 for width, height in shown)
@@ -211,7 +211,7 @@ class TestRealRuns:
 
     def test_what_is_written_behind_an_action_is_no_part_of_it(self, forced: Forced) -> None:
         behind = forced.tokens(SEARCH) + forced.tokens(" and more <answer>1</answer>" + END)
-        row = forced.rows(forced.run(Vrag(), behind, ANSWER)).rows[0]
+        row = forced.rows(forced.run(VragMethod(), behind, ANSWER)).rows[0]
         assert own_texts(row, forced.vocabulary) == [SEARCH, ANSWER]
         assert len(row.tokens[row.own]) == len(forced.tokens(SEARCH)) + len(forced.tokens(ANSWER)) + 1
         assert (row.tokens[row.own] == forced.tokens(END)[0]).sum() == 1  # the one that was sampled in place
@@ -219,7 +219,7 @@ class TestRealRuns:
     def test_another_spelling_of_the_same_text_begins_another_row(self, forced: Forced) -> None:
         letters = [token for letter in SEARCH for token in forced.tokens(letter)]
         assert letters != forced.tokens(SEARCH)
-        events = forced.run(Vrag(), [*letters, *forced.tokens(END)], AGAIN, ANSWER)
+        events = forced.run(VragMethod(), [*letters, *forced.tokens(END)], AGAIN, ANSWER)
         made = forced.rows(events)
         assert (len(made.rows), made.dropped, made.breaks) == (2, (), (2,))
         assert made.rows[0].tokens[made.rows[0].own].tolist() == [*letters, *forced.tokens(END)]
@@ -236,7 +236,7 @@ class TestRealRuns:
         images = pil.Qwen2VLImageProcessorPil.from_pretrained(
             checkpoint, size={"shortest_edge": 28**2, "longest_edge": 2**40}
         )
-        whole, nodes = (Vrag(), SEARCH, AGAIN, ANSWER), (GRAPH, NODE, NOTES, END_NODE)
+        whole, nodes = (VragMethod(), SEARCH, AGAIN, ANSWER), (GRAPH, NODE, NOTES, END_NODE)
         for script in (whole, nodes):
             for row in forced.rows(forced.run(*script)).rows:
                 ids = torch.tensor(row.tokens)[None]
@@ -452,7 +452,7 @@ class TestGoingOn:
 
 def test_policies_that_do_not_tell_their_tokens_give_no_rows() -> None:
     environment = Environment(tiny_corpus(), PROFILES["qwen2.5-vl"])
-    agent = Agent(ScriptedPolicy((SEARCH, ANSWER)), environment, Vrag())
+    agent = Agent(ScriptedPolicy((SEARCH, ANSWER)), environment, VragMethod())
 
     async def events() -> list[Event]:
         return [event async for event in agent.astream("How many?")]

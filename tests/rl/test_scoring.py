@@ -26,22 +26,22 @@ from tiny_world import (
 
 from vrag.embed.device import Device
 from vrag.errors import ModelError
-from vrag.rl.forward import Scoring, score
-from vrag.rl.generation import Sampling, first_prompt, write
-from vrag.rl.network import Network, autocast_of, open_network
+from vrag.rl.generation import SamplingOptions, first_prompt, write
+from vrag.rl.logprobs import Scoring, score
+from vrag.rl.model import TrainableModel, autocast_of, open_network
 from vrag.rl.update import UpdateOptions, Updates
 
 if TYPE_CHECKING:
     from vrag.rl.rows import Row
 
 
-def made(network: Network, tokens: int = 7) -> tuple[list[Row], dict[str, bytes]]:
+def made(network: TrainableModel, tokens: int = 7) -> tuple[list[Row], dict[str, bytes]]:
     prompts = [first_prompt(network, history) for history in histories(factor(network))]
-    replies = write(network, prompts, Sampling(max_tokens=tokens), randoms(len(prompts)))
+    replies = write(network, prompts, SamplingOptions(max_tokens=tokens), randoms(len(prompts)))
     return [row_of(prompt, reply) for prompt, reply in zip(prompts, replies, strict=True)], files_of(*prompts)
 
 
-def gradients(network: Network, how: Scoring, temperature: float = 0.7) -> tuple[Any, dict[str, Any]]:
+def gradients(network: TrainableModel, how: Scoring, temperature: float = 0.7) -> tuple[Any, dict[str, Any]]:
     """What is scored, and the gradient of something that is made of all of it."""
     rows, files = made(shared(network.checkpoint.profile.name.removeprefix("tiny-")))
     network.model.requires_grad_(True)
@@ -172,7 +172,7 @@ class TestLayersMadeAgain:
         assert same(*after)
 
 
-def halved(family: str = "qwen3-vl") -> Network:
+def halved(family: str = "qwen3-vl") -> TrainableModel:
     return open_network(tiny(family), device="cpu", autocast="bfloat16")
 
 
@@ -187,7 +187,7 @@ class TestAutocast:
             head.weight = torch().nn.Parameter(10 * head.weight.detach())  # random ones say all alike
         network, precise = networks
         prompts = [first_prompt(network, history) for history in histories(factor(network))]
-        replies = write(network, prompts, Sampling(temperature=temperature, max_tokens=9), randoms(4))
+        replies = write(network, prompts, SamplingOptions(temperature=temperature, max_tokens=9), randoms(4))
         rows = [row_of(prompt, reply) for prompt, reply in zip(prompts, replies, strict=True)]
         files = files_of(*prompts)
         ours, other = drift(network, rows, files, temperature), drift(precise, rows, files, temperature)

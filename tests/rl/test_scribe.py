@@ -16,9 +16,9 @@ from tiny_world import ANSWER, SEARCH, force, rolled, shared, user
 from vrag.agent.events import ModelCalled
 from vrag.agent.policy import Delta, FinishReason, Reply
 from vrag.errors import ContextTooLong, ModelError
-from vrag.rl import batching
-from vrag.rl.batching import Scribe
-from vrag.rl.generation import Prompt, Sampling, Written, first_prompt, write
+from vrag.rl import batched_policy
+from vrag.rl.batched_policy import BatchedGenerator
+from vrag.rl.generation import GeneratedReply, GenerationPrompt, SamplingOptions, first_prompt, write
 from vrag.testing import tiny_corpus
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from vrag.rollouts.rollout import Rollout
 
-PROMPT = Prompt("", (1,), (), ())
+PROMPT = GenerationPrompt("", (1,), (), ())
 
 
 class Slow:
@@ -52,16 +52,16 @@ class Pen:
         self.fault: BaseException | None = None
         self.ready = threading.Event()
         self.ready.set()
-        monkeypatch.setattr(batching, "write", self.write)
+        monkeypatch.setattr(batched_policy, "write", self.write)
 
     def write(
-        self, network: object, prompts: Sequence[Prompt], sampling: object, chances: Sequence[Any]
-    ) -> list[Written]:
+        self, network: object, prompts: Sequence[GenerationPrompt], sampling: object, chances: Sequence[Any]
+    ) -> list[GeneratedReply]:
         self.ready.wait(10)
         self.batches.append([prompt.ids for prompt in prompts])
         if self.fault is not None:
             raise self.fault
-        return [Written("red", (1,), (float(one.random()),), FinishReason.STOP) for one in chances]
+        return [GeneratedReply("red", (1,), (float(one.random()),), FinishReason.STOP) for one in chances]
 
 
 @pytest.fixture
@@ -69,7 +69,9 @@ def pen(monkeypatch: pytest.MonkeyPatch) -> Pen:
     return Pen(monkeypatch)
 
 
-def scribble(scribe: Callable[[], Scribe], work: Callable[[Scribe], Awaitable[Any]]) -> Any:
+def scribble(
+    scribe: Callable[[], BatchedGenerator], work: Callable[[BatchedGenerator], Awaitable[Any]]
+) -> Any:
     async def go() -> Any:
         made = scribe()
         try:
@@ -81,12 +83,12 @@ def scribble(scribe: Callable[[], Scribe], work: Callable[[Scribe], Awaitable[An
     return asyncio.run(go())
 
 
-def together(**more: Any) -> Callable[[], Scribe]:
-    return lambda: Scribe(shared(), Sampling(max_tokens=4), **more)
+def together(**more: Any) -> Callable[[], BatchedGenerator]:
+    return lambda: BatchedGenerator(shared(), SamplingOptions(max_tokens=4), **more)
 
 
-def prompt(*ids: int) -> Prompt:
-    return Prompt("", ids, (), ())
+def prompt(*ids: int) -> GenerationPrompt:
+    return GenerationPrompt("", ids, (), ())
 
 
 def said(rollouts: list[Rollout]) -> list[list[tuple[Any, ...]]]:
@@ -101,7 +103,7 @@ class TestTogether:
     def test_batches_do_not_depend_on_time(self, most: int, monkeypatch: pytest.MonkeyPatch) -> None:
         """Searches take as long as they like, in whatever order: the same log-probabilities bit by bit."""
 
-        def script(network: Any, prompt: Prompt) -> list[int] | None:
+        def script(network: Any, prompt: GenerationPrompt) -> list[int] | None:
             """Some answer, some search twice, and what they write then is their own."""
             number = int(prompt.messages[0].text.split(", ")[-1][0])
             told = ANSWER if number % 2 else SEARCH if len(prompt.messages) < 4 else None
@@ -113,7 +115,7 @@ class TestTogether:
         assert [len(run) for run in runs[0]] == [3, 1, 3, 1, 3]
 
     def test_waits_for_all_and_orders_them(self, pen: Pen) -> None:
-        async def work(scribe: Scribe) -> None:
+        async def work(scribe: BatchedGenerator) -> None:
             scribe.expect(3)
             asked = [asyncio.create_task(scribe.ask((at,), prompt(at))) for at in (2, 0)]
             await asyncio.sleep(0.05)
@@ -124,7 +126,7 @@ class TestTogether:
         assert pen.batches == [[(0,), (1,), (2,)]]
 
     def test_takes_no_more_at_once_than_it_may(self, pen: Pen) -> None:
-        async def work(scribe: Scribe) -> None:
+        async def work(scribe: BatchedGenerator) -> None:
             scribe.expect(5)
             for _ in range(2):
                 await asyncio.gather(*(scribe.ask((at,), prompt(at)) for at in range(5)))
@@ -133,7 +135,7 @@ class TestTogether:
         assert pen.batches == [[(0,), (1,)], [(2,), (3,)], [(4,)]] * 2
 
     def test_those_that_left_are_not_waited_for(self, pen: Pen) -> None:
-        async def work(scribe: Scribe) -> None:
+        async def work(scribe: BatchedGenerator) -> None:
             scribe.expect(3)
             asked = [asyncio.create_task(scribe.ask((at,), prompt(at))) for at in range(2)]
             await asyncio.sleep(0.02)
@@ -145,7 +147,7 @@ class TestTogether:
         assert pen.batches == [[(0,), (1,)]]
 
     def test_one_that_is_cancelled_is_not_written_for(self, pen: Pen) -> None:
-        async def work(scribe: Scribe) -> None:
+        async def work(scribe: BatchedGenerator) -> None:
             scribe.expect(2)
             given_up = asyncio.create_task(scribe.ask((0,), prompt(0)))
             await asyncio.sleep(0)
@@ -160,7 +162,7 @@ class TestTogether:
         assert pen.batches == [[(1,)]]
 
     def test_one_that_is_cancelled_while_it_is_written_for_disturbs_nobody(self, pen: Pen) -> None:
-        async def work(scribe: Scribe) -> Written:
+        async def work(scribe: BatchedGenerator) -> GeneratedReply:
             scribe.expect(2)
             pen.ready.clear()
             asked = [asyncio.create_task(scribe.ask((at,), prompt(at))) for at in range(2)]
@@ -176,7 +178,7 @@ class TestTogether:
         assert len(pen.batches) == 1
 
     def test_a_fault_reaches_all_that_wait(self, pen: Pen) -> None:
-        async def work(scribe: Scribe) -> list[Any]:
+        async def work(scribe: BatchedGenerator) -> list[Any]:
             scribe.expect(3)
             pen.fault = ModelError("The memory does not suffice.")
             failed = await asyncio.gather(
@@ -193,7 +195,7 @@ class TestTogether:
     def test_chance_is_that_of_the_key(self, pen: Pen) -> None:
         """Whoever else writes, and when."""
 
-        async def work(scribe: Scribe) -> list[Written]:
+        async def work(scribe: BatchedGenerator) -> list[GeneratedReply]:
             scribe.expect(2)
             both = await asyncio.gather(*(scribe.ask((at, 1), PROMPT) for at in range(2)))
             scribe.leave()
@@ -206,7 +208,7 @@ class TestTogether:
 
 class TestApart:
     def test_nobody_waits_for_a_slow_run(self, pen: Pen) -> None:
-        async def work(scribe: Scribe) -> None:
+        async def work(scribe: BatchedGenerator) -> None:
             scribe.expect(9)
             await scribe.ask((0,), prompt(0))
             pen.ready.clear()
@@ -230,14 +232,16 @@ class TestSeat:
         network = shared()
         history = [user("red")]
 
-        async def work(scribe: Scribe) -> Reply:
+        async def work(scribe: BatchedGenerator) -> Reply:
             scribe.expect(1)
-            parts = scribe.seat((1, 2)).reply(history, 3)
+            parts = scribe.open_handle((1, 2)).reply(history, 3)
             return await anext(part async for part in parts if isinstance(part, Reply))
 
         reply = scribble(together(), work)
         prompt = first_prompt(network, history)
-        (wanted,) = write(network, [prompt], Sampling(max_tokens=4), [np.random.default_rng((1, 2, 3))])
+        (wanted,) = write(
+            network, [prompt], SamplingOptions(max_tokens=4), [np.random.default_rng((1, 2, 3))]
+        )
         assert (reply.text, reply.finish) == (wanted.text, wanted.finish)
         assert reply.sampled.prompt_ids == prompt.ids
         assert (reply.sampled.ids, reply.sampled.logprobs) == (wanted.ids, wanted.logprobs)
@@ -247,9 +251,9 @@ class TestSeat:
         """It is refused before it is in a batch with others."""
         words = "ferry " * shared().checkpoint.context
 
-        async def work(scribe: Scribe) -> Delta | Reply:
+        async def work(scribe: BatchedGenerator) -> Delta | Reply:
             scribe.expect(2)
-            seats = [scribe.seat((at,)) for at in range(2)]
+            seats = [scribe.open_handle((at,)) for at in range(2)]
             other = asyncio.create_task(anext(seats[0].reply([user("red")])))
             with pytest.raises(ContextTooLong):
                 await anext(seats[1].reply([user(words)]))
@@ -280,12 +284,12 @@ class TestSeat:
         """They are before the writing in the thread anyway: so they can be in the batch."""
         begun = threading.Event()
 
-        def made(_: object, number: int) -> Prompt:
+        def made(_: object, number: int) -> GenerationPrompt:
             begun.wait(5)
             time.sleep(0.02)
             return prompt(number)
 
-        async def work(scribe: Scribe) -> None:
+        async def work(scribe: BatchedGenerator) -> None:
             scribe.expect(4)
 
             async def run(number: int) -> None:
@@ -303,11 +307,11 @@ class TestSeat:
     def test_one_whose_prompt_cannot_be_made_keeps_nobody(self, barrier: bool, pen: Pen) -> None:
         begun = threading.Event()
 
-        def broken(_: object) -> Prompt:
+        def broken(_: object) -> GenerationPrompt:
             begun.wait(5)
             raise ModelError("broken")
 
-        async def work(scribe: Scribe) -> None:
+        async def work(scribe: BatchedGenerator) -> None:
             scribe.expect(2)
             failing = asyncio.create_task(scribe.prepare(broken))
             other = asyncio.create_task(scribe.ask((1,), prompt(1)))
@@ -325,8 +329,10 @@ class TestSeat:
         assert pen.batches == [[(1,)]]
 
     def test_is_described(self) -> None:
-        seat = Scribe(shared(), Sampling(temperature=0.5, max_tokens=4)).seat((1,))
-        assert seat.sampling == {"temperature": 0.5, "max_tokens": 4}
-        assert seat.name == "training:tiny"
-        asyncio.run(seat.aclose())
-        seat.scribe.close()
+        open_handle = BatchedGenerator(shared(), SamplingOptions(temperature=0.5, max_tokens=4)).open_handle(
+            (1,)
+        )
+        assert open_handle.sampling == {"temperature": 0.5, "max_tokens": 4}
+        assert open_handle.name == "training:tiny"
+        asyncio.run(open_handle.aclose())
+        open_handle.generator.close()

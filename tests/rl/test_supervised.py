@@ -13,7 +13,7 @@ from tiny_world import metrics, opened, same, shared, tiny, weights
 from vrag.errors import TrainingError
 from vrag.rl.checkpoints import Checkpoints
 from vrag.rl.metrics import FILE, MetricsFile
-from vrag.rl.network import open_network
+from vrag.rl.model import open_network
 from vrag.rl.trainers.supervised import SftOptions, SupervisedTrainer
 from vrag.rl.update import UpdateOptions
 
@@ -21,14 +21,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Generator
     from pathlib import Path
 
-    from vrag.rl.network import Network
+    from vrag.rl.model import TrainableModel
 
 OPTIONS = SftOptions(steps=6, batch=3, save_every=2, update=UpdateOptions(lr=1e-2, warmup=3))
 
 
 def teaching(
     folder: Path, options: SftOptions = OPTIONS, model: Path | None = None
-) -> Generator[Network, None, None]:
+) -> Generator[TrainableModel, None, None]:
     """Trains in a folder, from its last checkpoint on; yields the network after each step."""
     checkpoints = Checkpoints(folder)
     begun = checkpoints.begin(options.model_dump(mode="json"))
@@ -44,7 +44,7 @@ def taught(
     folder: Path, options: SftOptions = OPTIONS, after: Callable[[int], bool] = lambda _: False
 ) -> Any:
     """The weights at the end, or where it was stopped."""
-    trained: Network | None = None
+    trained: TrainableModel | None = None
     for number, network in enumerate(teaching(folder, options), 1):
         trained = network
         if after(number):

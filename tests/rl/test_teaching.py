@@ -21,18 +21,18 @@ from tiny_world import (
 )
 
 from vrag.agent.events import ModelCalled
-from vrag.agent.vimrag import Vimrag
+from vrag.agent.methods.vimrag import Vimrag
 from vrag.rl.rows import rows_of
-from vrag.rl.teaching import taught_rows, vocabulary_of
+from vrag.rl.sft_rows import taught_rows, vocabulary_of
 from vrag.rollouts.rollout import Rollout
 
 if TYPE_CHECKING:
     from vrag.agent.events import Event
-    from vrag.rl.network import Network
+    from vrag.rl.model import TrainableModel
     from vrag.rl.rows import Row
 
 
-def own_text(network: Network, row: Row) -> str:
+def own_text(network: TrainableModel, row: Row) -> str:
     ids = row.tokens[row.own].tolist()
     return network.checkpoint.tokenizer.decode(ids, clean_up_tokenization_spaces=False)
 

@@ -14,18 +14,18 @@ from hypothesis import strategies as st
 from tiny_world import FAMILIES, WORDS, case, shared, tiny, torch
 
 from vrag.agent.actions import Answer, Crop, Search, render
+from vrag.agent.agent import Agent
+from vrag.agent.budget import Limits
 from vrag.agent.environment import Environment
-from vrag.agent.limits import Limits
-from vrag.agent.loop import Agent
+from vrag.agent.methods.vimrag import Vimrag
+from vrag.agent.methods.vrag import VragMethod
 from vrag.agent.policies.local import LocalOptions, open_local
-from vrag.agent.replay import differences, replay
-from vrag.agent.runs import RunStore
-from vrag.agent.toolcalls import AnswerNode, Memorize, Note, SearchNode, render_call
-from vrag.agent.vimrag import Vimrag
-from vrag.agent.vrag import Vrag
-from vrag.embed.processors import PROCESSOR_SETTINGS, loading
+from vrag.agent.replies.tool_calls import AnswerNode, Memorize, Note, SearchNode, render_call
+from vrag.agent.runs.replay import differences, replay
+from vrag.agent.runs.run_store import RunStore
+from vrag.embed.models.processors import PROCESSOR_SETTINGS, loading
 from vrag.errors import ModelError, SettingsError, TrainingError
-from vrag.profiles import PROFILE_FILE, PROFILES, read_profile
+from vrag.model_profiles import PROFILE_FILE, PROFILES, read_profile
 from vrag.rl.tiny import TINY_FAMILIES, TinyOptions, make_tiny
 from vrag.testing import tiny_corpus
 
@@ -180,7 +180,7 @@ class TestProfile:
         assert profile.max_tokens == 4
         assert profile.boxes is PROFILES[family].boxes
 
-    @pytest.mark.parametrize("method", [Vrag(), Vimrag()])
+    @pytest.mark.parametrize("method", [VragMethod(), Vimrag()])
     def test_runs_made_with_it_replay(self, method: Any, tmp_path: Path) -> None:
         policy = open_local(str(tiny()), device="cpu", options=LocalOptions(max_tokens=6))
         agent = Agent(policy, Environment(tiny_corpus(), policy.profile), method, Limits(steps=2))

@@ -13,30 +13,30 @@ from tiny_world import files_of, noise, opened, randoms, row_of, same, shared, t
 
 from vrag.errors import ModelError
 from vrag.rl import update
-from vrag.rl.generation import Sampling, first_prompt, write
-from vrag.rl.losses import LossOptions, RatioKind
-from vrag.rl.update import Lesson, UpdateOptions, Updates
+from vrag.rl.generation import SamplingOptions, first_prompt, write
+from vrag.rl.objectives.losses import LossOptions, RatioKind
+from vrag.rl.update import TrainBatch, UpdateOptions, Updates
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from vrag.rl.network import Network
+    from vrag.rl.model import TrainableModel
     from vrag.rl.rows import Row
 
 PLAIN = LossOptions(kl=0.0)
 
 
-def rows(network: Network, count: int = 4) -> tuple[list[Row], dict[str, bytes]]:
+def rows(network: TrainableModel, count: int = 4) -> tuple[list[Row], dict[str, bytes]]:
     """Of several lengths, every other one with a picture."""
     told = [[user("red " * (at + 1), *([noise(at)] if at % 2 else []))] for at in range(count)]
     prompts = [first_prompt(network, history) for history in told]
-    replies = write(network, prompts, Sampling(max_tokens=6), randoms(count))
+    replies = write(network, prompts, SamplingOptions(max_tokens=6), randoms(count))
     made = [row_of(prompt, reply) for prompt, reply in zip(prompts, replies, strict=True)]
     return made, files_of(*prompts)
 
 
-def lesson(made: Sequence[Row], advantages: Sequence[float], masked: Sequence[bool] = ()) -> Lesson:
-    return Lesson(
+def lesson(made: Sequence[Row], advantages: Sequence[float], masked: Sequence[bool] = ()) -> TrainBatch:
+    return TrainBatch(
         made,
         np.array(advantages, np.float64),
         np.array(masked or [False] * len(made)),
@@ -45,7 +45,9 @@ def lesson(made: Sequence[Row], advantages: Sequence[float], masked: Sequence[bo
     )
 
 
-def improved(network: Network, taught: Lesson, files: dict[str, bytes], **more: Any) -> dict[str, float]:
+def improved(
+    network: TrainableModel, taught: TrainBatch, files: dict[str, bytes], **more: Any
+) -> dict[str, float]:
     options: LossOptions = more.pop("loss", PLAIN)
     reference = more.pop("reference", None)
     updates = Updates(network, UpdateOptions(lr=1e-2, **more))
@@ -90,7 +92,7 @@ class TestImproving:
         made, files = rows(network)
         updates = Updates(network, UpdateOptions(lr=3e-4))
         taught = lesson(made, [1.0, -1.0, 1.0, -1.0])
-        from vrag.rl.forward import score
+        from vrag.rl.logprobs import score
 
         with torch().no_grad():
             before = score(network, made, files).logprobs.sum(-1)
@@ -235,10 +237,12 @@ class TestSkipping:
 
     ADVANTAGES, MASKED = (1.0, 0.0, -0.5, 2.0), (False, False, False, True)
 
-    def all_of_them(self, taught: Lesson, files: dict[str, bytes], options: LossOptions) -> tuple[float, Any]:
+    def all_of_them(
+        self, taught: TrainBatch, files: dict[str, bytes], options: LossOptions
+    ) -> tuple[float, Any]:
         """Loss and gradients by one pass over all rows."""
-        from vrag.rl.forward import score
-        from vrag.rl.losses import policy_loss, row_weights
+        from vrag.rl.logprobs import score
+        from vrag.rl.objectives.losses import policy_loss, row_weights
 
         network = opened()
         Updates(network, UpdateOptions())

@@ -14,19 +14,19 @@ import pytest
 import yaml
 
 from vrag.errors import MissingExtra, SettingsError, TrainingError
-from vrag.profiles import PROFILES, write_profile
+from vrag.model_profiles import PROFILES, write_profile
 from vrag.rl.rows import Vocabulary
+from vrag.rl.trainers.verl.agent_loops import loop_class
 from vrag.rl.trainers.verl.attention import IMPLEMENTATIONS
 from vrag.rl.trainers.verl.credit import BatchCredit, batch_credit, sessions_of
-from vrag.rl.trainers.verl.loops import loop_class
-from vrag.rl.trainers.verl.manager import reward_of
-from vrag.rl.trainers.verl.needs import shipped
 from vrag.rl.trainers.verl.options import VerlOptions, read_options
 from vrag.rl.trainers.verl.outputs import CREDIT, Output, outputs_of
-from vrag.rl.trainers.verl.playing import Played, case_of, open_profile, open_scorer, play, record
-from vrag.rl.trainers.verl.prompts import Template
-from vrag.rl.trainers.verl.serving import Room, Served
-from vrag.rollouts.rollout import Attempt
+from vrag.rl.trainers.verl.preflight import shipped
+from vrag.rl.trainers.verl.reward_manager import reward_of
+from vrag.rl.trainers.verl.rollout import PlayedRollout, case_of, open_profile, open_scorer, play, record
+from vrag.rl.trainers.verl.rollout_policy import RolloutPolicy, TokenBudget
+from vrag.rl.trainers.verl.tokens.prompts import ChatTemplate
+from vrag.rollouts.rollout import RolloutAttempt
 from vrag.types import Case
 
 if TYPE_CHECKING:
@@ -170,7 +170,7 @@ VOCABULARY = Vocabulary(
     forbidden=frozenset({IMAGE}),
     features=PROFILE.visual_tokens,
 )
-TEMPLATE = Template(render=render, encode=encode, vocabulary=VOCABULARY, banned=(IMAGE,))
+TEMPLATE = ChatTemplate(render=render, encode=encode, vocabulary=VOCABULARY, banned=(IMAGE,))
 OPTIONS = read_options({"searcher": "vrag.testing:tiny_corpus"})
 
 
@@ -208,15 +208,15 @@ class Scripted:
 
 def played(
     replies: Sequence[str | Exception], *, room: int = 100_000, engine: str = "vllm"
-) -> tuple[Played, Scripted, Served]:
+) -> tuple[PlayedRollout, Scripted, RolloutPolicy]:
     server = Scripted(replies)
-    tokens = Room(prompt=room, reply=500, total=room)
-    policy = Served(server, TEMPLATE, {"temperature": 1.0}, tokens, engine=engine)
-    attempt = Attempt(case=CASE, sample=0)
+    tokens = TokenBudget(prompt=room, reply=500, total=room)
+    policy = RolloutPolicy(server, TEMPLATE, {"temperature": 1.0}, tokens, engine=engine)
+    attempt = RolloutAttempt(case=CASE, sample=0)
     return asyncio.run(play(attempt, "vrag", policy, OPTIONS, PROFILE)), server, policy
 
 
-def outputs(made: Played, policy: Served) -> tuple[list[Output], list[str]]:
+def outputs(made: PlayedRollout, policy: RolloutPolicy) -> tuple[list[Output], list[str]]:
     return outputs_of(made, VOCABULARY, OPTIONS.ggpo, policy.counted, step=3)
 
 

@@ -23,22 +23,22 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from vrag.agent.agent import Agent
+from vrag.agent.budget import Limits
 from vrag.agent.environment import Environment, EnvironmentOptions
-from vrag.agent.limits import Limits
-from vrag.agent.loop import Agent
-from vrag.agent.policy import Enclosed, Message, Role, Text
-from vrag.agent.toolcalls import AnswerNode, Memorize, Note, SearchNode, render_call
-from vrag.agent.vrag import Vrag
+from vrag.agent.methods.vrag import VragMethod
+from vrag.agent.policy import EnclosedImage, Message, Role, Text
+from vrag.agent.replies.tool_calls import AnswerNode, Memorize, Note, SearchNode, render_call
 from vrag.geometry import Size
-from vrag.reward.base import Reward
-from vrag.rl import batching, generation
-from vrag.rl.batching import Scribe
-from vrag.rl.forward import score
-from vrag.rl.generation import Sampling
-from vrag.rl.network import Network, open_network
+from vrag.reward.reward import Reward
+from vrag.rl import batched_policy, generation
+from vrag.rl.batched_policy import BatchedGenerator
+from vrag.rl.generation import SamplingOptions
+from vrag.rl.logprobs import score
+from vrag.rl.model import TrainableModel, open_network
 from vrag.rl.rows import Row
 from vrag.rl.tiny import TinyOptions, make_tiny
-from vrag.rollouts.rollout import Attempt, Rollout, roll_out
+from vrag.rollouts.rollout import Rollout, RolloutAttempt, roll_out
 from vrag.testing import ScriptedPolicy, tiny_corpus
 from vrag.types import Case
 
@@ -47,8 +47,8 @@ if TYPE_CHECKING:
 
     from vrag.agent.method import Method
     from vrag.agent.policy import Policy
-    from vrag.agent.trajectory import Trajectory
-    from vrag.rl.generation import Prompt, Written
+    from vrag.agent.runs.trajectory import Trajectory
+    from vrag.rl.generation import GeneratedReply, GenerationPrompt
 
 for library in ("torch", "transformers"):  # whoever imports this is skipped without them
     pytest.importorskip(library, reason="the extra `train` is not installed")
@@ -80,18 +80,18 @@ def tiny(family: str = "qwen3-vl", hidden: int = 32, layers: int = 2) -> Path:
     return folder / "tiny"
 
 
-def opened(family: str = "qwen3-vl") -> Network:
+def opened(family: str = "qwen3-vl") -> TrainableModel:
     """A network of a test's own, to be changed."""
     return open_network(tiny(family), device="cpu")
 
 
 @cache
-def shared(family: str = "qwen3-vl") -> Network:
+def shared(family: str = "qwen3-vl") -> TrainableModel:
     """A network that no test changes."""
     return opened(family)
 
 
-def weights(network: Network) -> dict[str, Any]:
+def weights(network: TrainableModel) -> dict[str, Any]:
     return {name: value.clone() for name, value in network.model.state_dict().items()}
 
 
@@ -103,17 +103,17 @@ def same(a: Mapping[str, Any], b: Mapping[str, Any]) -> bool:
 # Conversations
 
 
-def noise(seed: int, columns: int = 2, rows: int = 2, *, factor: int = 32) -> Enclosed:
+def noise(seed: int, columns: int = 2, rows: int = 2, *, factor: int = 32) -> EnclosedImage:
     """A picture of that many visual tokens."""
     size = Size(columns * factor, rows * factor)
     pixels = np.random.default_rng(seed).integers(0, 256, (size.height, size.width, 3), dtype=np.uint8)
     file = io.BytesIO()
     Image.fromarray(pixels).save(file, "JPEG", quality=95)
     sha256 = hashlib.sha256(file.getvalue()).hexdigest()
-    return Enclosed(f"noise {seed}", size, file.getvalue(), sha256)
+    return EnclosedImage(f"noise {seed}", size, file.getvalue(), sha256)
 
 
-def factor(network: Network) -> int:
+def factor(network: TrainableModel) -> int:
     return network.checkpoint.profile.factor
 
 
@@ -128,7 +128,7 @@ def histories(factor: int) -> list[list[Message]]:
     ]
 
 
-def user(*parts: str | Enclosed) -> Message:
+def user(*parts: str | EnclosedImage) -> Message:
     return Message(Role.USER, tuple(Text(part) if isinstance(part, str) else part for part in parts))
 
 
@@ -136,7 +136,7 @@ def said(text: str) -> Message:
     return Message(Role.ASSISTANT, (Text(text),))
 
 
-def row_of(prompt: Prompt, written: Written) -> Row:
+def row_of(prompt: GenerationPrompt, written: GeneratedReply) -> Row:
     """One call as a row: the prompt, and all that was sampled."""
     own = [False] * len(prompt.ids) + [True] * len(written.ids)
     return Row(
@@ -148,20 +148,22 @@ def row_of(prompt: Prompt, written: Written) -> Row:
     )
 
 
-def files_of(*prompts: Prompt) -> dict[str, bytes]:
+def files_of(*prompts: GenerationPrompt) -> dict[str, bytes]:
     return {f"{shown.sha256}.jpg": shown.jpeg for prompt in prompts for shown in pictures_of(prompt)}
 
 
-def pictures_of(prompt: Prompt) -> list[Enclosed]:
+def pictures_of(prompt: GenerationPrompt) -> list[EnclosedImage]:
     parts = [part for message in prompt.messages for part in message.parts]
-    return [part for part in parts if isinstance(part, Enclosed)]
+    return [part for part in parts if isinstance(part, EnclosedImage)]
 
 
 def randoms(count: int, seed: int = 0) -> list[np.random.Generator]:
     return [np.random.default_rng((seed, at)) for at in range(count)]
 
 
-def drift(network: Network, rows: list[Row], files: dict[str, bytes], temperature: float = 1.0) -> float:
+def drift(
+    network: TrainableModel, rows: list[Row], files: dict[str, bytes], temperature: float = 1.0
+) -> float:
     """The greatest difference between what was sampled and what is recomputed, of any own token."""
     with torch().no_grad():
         scored = score(network, rows, files, temperature)
@@ -188,21 +190,21 @@ def cases(count: int) -> list[Case]:
     return [case(number) for number in range(count)]
 
 
-def attempts(count: int) -> list[Attempt]:
-    return [Attempt(case=one, sample=0) for one in cases(count)]
+def attempts(count: int) -> list[RolloutAttempt]:
+    return [RolloutAttempt(case=one, sample=0) for one in cases(count)]
 
 
 def agents(
-    network: Network, method: Method | None = None, steps: int = 3, searcher: Any = None
+    network: TrainableModel, method: Method | None = None, steps: int = 3, searcher: Any = None
 ) -> Callable[[Policy], Agent]:
     """What makes the agent of a policy, over the tiny corpus."""
     profile = network.checkpoint.profile
     environment = Environment(searcher or tiny_corpus(), profile, EnvironmentOptions(hits=1))
-    return lambda policy: Agent(policy, environment, method or Vrag(), Limits(steps=steps))
+    return lambda policy: Agent(policy, environment, method or VragMethod(), Limits(steps=steps))
 
 
 def rolled(
-    network: Network,
+    network: TrainableModel,
     count: int = 1,
     *,
     method: Method | None = None,
@@ -215,12 +217,12 @@ def rolled(
     """Runs of as many cases, written by the network, in their order."""
 
     async def roll() -> list[Rollout]:
-        scribe = Scribe(network, Sampling(max_tokens=tokens), together=together, most=most)
+        scribe = BatchedGenerator(network, SamplingOptions(max_tokens=tokens), together=together, most=most)
         made, asked = agents(network, method, steps, searcher), attempts(count)
         done: list[Rollout] = []
         scribe.expect(count)
         try:
-            rolling = roll_out(asked, lambda one: made(scribe.seat((7, int(one.case.uid[1:])))))
+            rolling = roll_out(asked, lambda one: made(scribe.open_handle((7, int(one.case.uid[1:])))))
             async with aclosing(rolling) as rollouts:
                 async for rollout in rollouts:
                     scribe.leave()
@@ -232,7 +234,7 @@ def rolled(
     return asyncio.run(roll())
 
 
-def recorded(network: Network, *replies: str, method: Method | None = None, steps: int = 5) -> Rollout:
+def recorded(network: TrainableModel, *replies: str, method: Method | None = None, steps: int = 5) -> Rollout:
     """A run by a script, which tells no tokens."""
 
     async def roll() -> Rollout:
@@ -243,7 +245,9 @@ def recorded(network: Network, *replies: str, method: Method | None = None, step
     return asyncio.run(roll())
 
 
-def force(monkeypatch: pytest.MonkeyPatch, script: Callable[[Network, Prompt], list[int] | None]) -> None:
+def force(
+    monkeypatch: pytest.MonkeyPatch, script: Callable[[TrainableModel, GenerationPrompt], list[int] | None]
+) -> None:
     """Makes the network draw certain tokens; a script that says None leaves it its own way.
 
     Log-probabilities are those that it gives them. The script says all tokens of a reply, the end too; behind
@@ -251,7 +255,9 @@ def force(monkeypatch: pytest.MonkeyPatch, script: Callable[[Network, Prompt], l
     """
     standing: list[list[int] | None] = []
 
-    def write(network: Network, prompts: Sequence[Prompt], *rest: Any) -> list[Written]:
+    def write(
+        network: TrainableModel, prompts: Sequence[GenerationPrompt], *rest: Any
+    ) -> list[GeneratedReply]:
         standing[:] = [script(network, prompt) for prompt in prompts]
         return generation.write(network, prompts, *rest)
 
@@ -262,14 +268,16 @@ def force(monkeypatch: pytest.MonkeyPatch, script: Callable[[Network, Prompt], l
                 tokens[row, 0] = reply[at]
         return tokens
 
-    monkeypatch.setattr(batching, "write", write)
+    monkeypatch.setattr(batched_policy, "write", write)
     monkeypatch.setattr(generation._Drawer, "_drawn", drawn)
 
 
-def turns(*replies: str | list[int], end: bool = True) -> Callable[[Network, Prompt], list[int]]:
+def turns(
+    *replies: str | list[int], end: bool = True
+) -> Callable[[TrainableModel, GenerationPrompt], list[int]]:
     """A script by the number of replies that a prompt holds already: texts, or tokens as they are."""
 
-    def reply(network: Network, prompt: Prompt) -> list[int]:
+    def reply(network: TrainableModel, prompt: GenerationPrompt) -> list[int]:
         before = sum(message.role is Role.ASSISTANT for message in prompt.messages)
         told = replies[before]
         if isinstance(told, list):
@@ -279,13 +287,13 @@ def turns(*replies: str | list[int], end: bool = True) -> Callable[[Network, Pro
     return reply
 
 
-def in_order(*replies: str) -> Callable[[Network, Prompt], list[int]]:
+def in_order(*replies: str) -> Callable[[TrainableModel, GenerationPrompt], list[int]]:
     """A script of one run, whatever it is told."""
     left = iter(replies)
     return lambda network, _: [*network.encode(next(left)), network.checkpoint.tokenizer.eos_token_id]
 
 
-def spelt(network: Network, text: str, *, end: bool = True) -> list[int]:
+def spelt(network: TrainableModel, text: str, *, end: bool = True) -> list[int]:
     """A text in tokens of one byte each: not as a tokenizer would have it."""
     ids = [token for letter in text for token in network.encode(letter)]
     return [*ids, *([network.checkpoint.tokenizer.eos_token_id] if end else [])]

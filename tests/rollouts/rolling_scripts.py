@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 
 from chat_server import Asked, Say
 
+from vrag.agent.agent import Agent
 from vrag.agent.environment import Environment, EnvironmentOptions
-from vrag.agent.loop import Agent
-from vrag.agent.vimrag import Vimrag
-from vrag.agent.vrag import Vrag
-from vrag.profiles import PROFILES
-from vrag.rollouts.rollout import Attempt, Rollout, roll_out
+from vrag.agent.methods.vimrag import Vimrag
+from vrag.agent.methods.vrag import VragMethod
+from vrag.model_profiles import PROFILES
+from vrag.rollouts.rollout import Rollout, RolloutAttempt, roll_out
 from vrag.testing import ScriptedPolicy, tiny_corpus
 from vrag.types import Case
 
@@ -50,8 +50,12 @@ def case(number: int, query: str = "") -> Case:
     )
 
 
-def attempts(cases: int, samples: int = 1) -> list[Attempt]:
-    return [Attempt(case=case(number), sample=sample) for number in range(cases) for sample in range(samples)]
+def attempts(cases: int, samples: int = 1) -> list[RolloutAttempt]:
+    return [
+        RolloutAttempt(case=case(number), sample=sample)
+        for number in range(cases)
+        for sample in range(samples)
+    ]
 
 
 def environment() -> Environment:
@@ -59,7 +63,7 @@ def environment() -> Environment:
 
 
 def agent_of(policy: Policy, method: Method | None = None) -> Agent:
-    return Agent(policy, environment(), method or Vrag())
+    return Agent(policy, environment(), method or VragMethod())
 
 
 def scripted(*replies: str | Exception) -> Agent:
@@ -102,8 +106,8 @@ def said(asked: Asked, *, first: float = 0.0) -> Say:
 
 
 async def all_of(
-    made: Iterable[Attempt],
-    agent: Callable[[Attempt], Agent],
+    made: Iterable[RolloutAttempt],
+    agent: Callable[[RolloutAttempt], Agent],
     concurrency: int = 64,
     seconds: float | None = None,
 ) -> list[Rollout]:
@@ -112,8 +116,8 @@ async def all_of(
 
 
 def rolled(
-    made: Iterable[Attempt],
-    agent: Callable[[Attempt], Agent],
+    made: Iterable[RolloutAttempt],
+    agent: Callable[[RolloutAttempt], Agent],
     concurrency: int = 64,
     seconds: float | None = None,
 ) -> list[Rollout]:

@@ -17,16 +17,16 @@ import pytest
 from rolling_scripts import attempts, case, raising, rolled, scripted
 
 from vrag.agent.events import ModelCalled
-from vrag.agent.runs import RunStore
+from vrag.agent.runs.run_store import RunStore
 from vrag.errors import ModelError, RunError
-from vrag.rollouts import campaign as module
-from vrag.rollouts.campaign import Entry, open_campaign, read_entries, stored_rollouts
+from vrag.rollouts import rollout_store as module
+from vrag.rollouts.rollout_store import RolloutEntry, open_campaign, read_entries, stored_rollouts
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from vrag.agent.loop import Agent
-    from vrag.rollouts.rollout import Attempt, Rollout
+    from vrag.agent.agent import Agent
+    from vrag.rollouts.rollout import Rollout, RolloutAttempt
 
 MADE_WITH = {"agent": "vrag", "model": "scripted"}
 
@@ -36,14 +36,14 @@ def make(
     cases: int,
     samples: int = 1,
     *,
-    agent: Callable[[Attempt], Agent] = lambda _: scripted(),
+    agent: Callable[[RolloutAttempt], Agent] = lambda _: scripted(),
     again: bool = False,
     most: int | None = None,
-) -> list[Entry]:
+) -> list[RolloutEntry]:
     """Makes what is left, or so many of it; those that were made now."""
 
-    async def all_left() -> list[Entry]:
-        made: list[Entry] = []
+    async def all_left() -> list[RolloutEntry]:
+        made: list[RolloutEntry] = []
         with open_campaign(folder, MADE_WITH) as campaign:
             left = campaign.left(attempts(cases, samples), again=again)
             async with aclosing(campaign.made(left, agent, concurrency=4, seconds=20)) as entries:
@@ -60,7 +60,7 @@ def check(folder: Path, cases: int, samples: int = 1) -> None:
     """Every attempt is there once, its run whole, and nothing else."""
     lines = (folder / "rollouts.jsonl").read_bytes().splitlines(keepends=True)
     assert all(line.endswith(b"\n") for line in lines)
-    entries = [Entry.model_validate_json(line) for line in lines]
+    entries = [RolloutEntry.model_validate_json(line) for line in lines]
     wanted = {(one.case.uid, one.sample): 1 for one in attempts(cases, samples)}
     assert Counter(entry.key for entry in entries) == wanted
     store = RunStore(folder / "runs")
@@ -100,7 +100,7 @@ def test_going_on_makes_what_is_left(tmp_path: Path) -> None:
 
 
 def test_a_failure_is_kept_with_its_reason_and_made_again_only_when_asked(tmp_path: Path) -> None:
-    def failing(attempt: Attempt) -> Agent:
+    def failing(attempt: RolloutAttempt) -> Agent:
         return scripted(ModelError("It is gone.")) if attempt.sample else scripted()
 
     make(tmp_path / "out", 2, 2, agent=failing)
@@ -173,7 +173,7 @@ class Doom:
         return do
 
 
-def keep_left(folder: Path, rollouts: list[Rollout], told: list[Entry]) -> None:
+def keep_left(folder: Path, rollouts: list[Rollout], told: list[RolloutEntry]) -> None:
     """Keeps what is left of these, and tells of each."""
     with open_campaign(folder, MADE_WITH) as campaign:
         runs = {path.name for path in (folder / "runs").iterdir()}
@@ -193,7 +193,7 @@ def test_dying_at_any_write_loses_nothing_and_leaves_nothing_twice(
         doom = Doom(patched)
         while not over:
             moment += 1
-            folder, told = tmp_path / str(moment), list[Entry]()
+            folder, told = tmp_path / str(moment), list[RolloutEntry]()
             doom.left = moment
             with suppress(Died):
                 keep_left(folder, rollouts, told)
@@ -323,7 +323,7 @@ import asyncio, sys
 from pathlib import Path
 sys.path.insert(0, sys.argv[3]); sys.path.insert(0, sys.argv[4])
 from rolling_scripts import attempts, scripted
-from vrag.rollouts.campaign import open_campaign
+from vrag.rollouts.rollout_store import open_campaign
 
 async def main():
     with open_campaign(Path(sys.argv[1]), {"agent": "vrag", "model": "scripted"}) as campaign:
@@ -339,13 +339,13 @@ def test_a_process_that_is_killed_loses_nothing_that_it_told_of(tmp_path: Path) 
     folder, cases = tmp_path / "out", 40
     here = Path(__file__).parent
     line = [sys.executable, "-c", CHILD, str(folder), str(cases), str(here), str(here.parent)]
-    told: list[Entry] = []
+    told: list[RolloutEntry] = []
     for stop_after in (1, 15, None):
         with subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
             assert process.stdout is not None
             for number, entry in enumerate(process.stdout, 1):
                 if entry.endswith(b"\n"):
-                    told.append(Entry.model_validate_json(entry))
+                    told.append(RolloutEntry.model_validate_json(entry))
                 if number == stop_after:
                     process.kill()
             status = process.wait(30)

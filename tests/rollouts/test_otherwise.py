@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from vrag.rollouts.otherwise import otherwise
+from vrag.rollouts.config_diff import otherwise
 
 
 @pytest.mark.parametrize(

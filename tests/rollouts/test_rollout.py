@@ -29,12 +29,12 @@ from rolling_scripts import (
 )
 
 import vrag.rollouts.rollout
+from vrag.agent.agent import Agent
 from vrag.agent.events import AnswerGiven, ImageShown, ModelCalled, RunStarted, SearchReturned, StopReason
-from vrag.agent.loop import Agent
 from vrag.agent.policies.chat import ChatPolicy
 from vrag.chat import ChatOptions, ChatRetries, OpenAIChat
 from vrag.errors import ContextTooLong, ModelError
-from vrag.rollouts.rollout import Attempt, Rollout, roll_out
+from vrag.rollouts.rollout import Rollout, RolloutAttempt, roll_out
 from vrag.testing import ScriptedPolicy
 
 if TYPE_CHECKING:
@@ -117,10 +117,10 @@ def test_a_fast_one_does_not_wait_for_a_slow_one() -> None:
 def test_the_iterable_is_drawn_from_as_there_is_room_and_no_faster() -> None:
     drawn: list[int] = []
 
-    def endless() -> Iterator[Attempt]:
+    def endless() -> Iterator[RolloutAttempt]:
         for number in count():
             drawn.append(number)
-            yield Attempt(case=case(number), sample=0)
+            yield RolloutAttempt(case=case(number), sample=0)
 
     async def some() -> None:
         async with aclosing(roll_out(endless(), lambda _: scripted(), concurrency=4)) as rolling:
@@ -201,7 +201,7 @@ def test_the_deadline_runs_from_the_start_of_a_rollout_and_not_of_the_job() -> N
 def test_a_fault_in_the_code_of_an_agent_is_a_failure_of_its_rollout_alone(
     error: BaseException, failure: str
 ) -> None:
-    def agent(attempt: Attempt) -> Agent:
+    def agent(attempt: RolloutAttempt) -> Agent:
         return raising(error) if attempt.sample == 1 else scripted()
 
     good, bad, other = sorted(
@@ -215,7 +215,7 @@ def test_a_fault_in_the_code_of_an_agent_is_a_failure_of_its_rollout_alone(
 
 
 def test_an_agent_that_cannot_be_made_is_a_failure_without_events() -> None:
-    def agent(attempt: Attempt) -> Agent:
+    def agent(attempt: RolloutAttempt) -> Agent:
         raise RuntimeError(attempt.case.uid)
 
     (one,) = rolled(attempts(1), agent)
@@ -293,7 +293,7 @@ def test_cancelling_the_taker_gives_up_what_is_in_flight() -> None:
 
 
 def test_an_iterable_that_fails_ends_the_job_after_what_had_begun() -> None:
-    def broken() -> Iterator[Attempt]:
+    def broken() -> Iterator[RolloutAttempt]:
         yield from attempts(2)
         raise OSError("the file of cases is gone")
 
@@ -325,7 +325,10 @@ def served(server: ChatServer) -> Agent:
 
 
 def from_server(
-    script: Callable[[Asked], Reply], made: list[Attempt], concurrency: int = 64, seconds: float | None = 20.0
+    script: Callable[[Asked], Reply],
+    made: list[RolloutAttempt],
+    concurrency: int = 64,
+    seconds: float | None = 20.0,
 ) -> tuple[list[Rollout], ChatServer]:
     """Rollouts of a real server, by the order of their attempts."""
     with ChatServer(script) as server:

@@ -12,8 +12,8 @@ import pytest
 from vrag.errors import SearchError
 from vrag.geometry import Size
 from vrag.index.build import add
-from vrag.index.store import Collection
-from vrag.rollouts.searching import GatheredSearcher
+from vrag.index.collection import Collection
+from vrag.rollouts.batched_search import BatchedSearcher
 from vrag.search.engine import Engine
 from vrag.testing import HashEmbedder, MemorySearcher, tiny_corpus
 from vrag.types import Query
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from PIL.Image import Image
 
-    from vrag.corpus.video import Frame
+    from vrag.corpus.formats.video import VideoFrame
     from vrag.search.engine import Searcher
     from vrag.types import Hit, Item
 
@@ -67,13 +67,13 @@ class Gated:
         self.images += 1
         return self.searcher.image(id, least=least)
 
-    def frames(self, id: str, *, fps: float, most: int) -> list[Frame]:
+    def frames(self, id: str, *, fps: float, most: int) -> list[VideoFrame]:
         return self.searcher.frames(id, fps=fps, most=most)
 
 
 def behind(gated: Gated, asked: Sequence[tuple[str, int]], **bounds: int) -> list[list[Hit] | Exception]:
     """What these find, all of them asked while a first call runs."""
-    gathered = GatheredSearcher(gated, wait=0, **bounds)
+    gathered = BatchedSearcher(gated, wait=0, **bounds)
 
     def one(text: str, top_k: int) -> list[Hit] | Exception:
         try:
@@ -120,9 +120,9 @@ def test_one_search_of_many_queries_is_one_call() -> None:
     gated = Gated(tiny_corpus())
     gated.open.set()
     queries = [Query("ferry"), Query("passengers")] * 5
-    assert GatheredSearcher(gated, queries=4).search(queries, 3) == tiny_corpus().search(queries, 3)
+    assert BatchedSearcher(gated, queries=4).search(queries, 3) == tiny_corpus().search(queries, 3)
     assert gated.calls == [(10, 3)]
-    assert GatheredSearcher(gated).search([], 3) == []
+    assert BatchedSearcher(gated).search([], 3) == []
 
 
 def test_the_fault_of_one_is_its_own() -> None:
@@ -136,7 +136,7 @@ def test_the_fault_of_one_is_its_own() -> None:
 def test_searches_that_come_within_a_moment_share_a_call() -> None:
     gated = Gated(tiny_corpus())
     gated.open.set()
-    gathered = GatheredSearcher(gated, wait=0.2)
+    gathered = BatchedSearcher(gated, wait=0.2)
 
     def one(number: int) -> list[list[Hit]]:
         return gathered.search([Query(f"ferry {number}")], 3)
@@ -163,7 +163,7 @@ def engine(tmp_path_factory: pytest.TempPathFactory) -> Engine:
 def test_a_real_collection_gives_each_of_many_threads_what_it_gives_one(engine: Engine) -> None:
     queries = [Query(f"word{number % 17} ferry {number}") for number in range(60)]
     alone = [engine.search([query], 1 + number % 3)[0] for number, query in enumerate(queries)]
-    gathered = GatheredSearcher(engine)
+    gathered = BatchedSearcher(engine)
 
     def one(number: int) -> list[Hit]:
         return gathered.search([queries[number]], 1 + number % 3)[0]
@@ -176,7 +176,7 @@ def test_a_real_collection_gives_each_of_many_threads_what_it_gives_one(engine: 
 
 def test_items_and_pictures_are_opened_once_while_they_are_kept() -> None:
     gated = Gated(tiny_corpus())
-    gathered = GatheredSearcher(gated)
+    gathered = BatchedSearcher(gated)
     id = tiny_corpus().items[0].id
     small = Size(100, 100)
     for _ in range(3):
@@ -190,7 +190,7 @@ def test_items_and_pictures_are_opened_once_while_they_are_kept() -> None:
 def test_what_is_kept_is_bounded_and_the_latest_used_stays() -> None:
     gated = Gated(tiny_corpus())
     first, second, third = (item.id for item in tiny_corpus().items[:3])
-    gathered = GatheredSearcher(gated, items=2, picture_bytes=1000)
+    gathered = BatchedSearcher(gated, items=2, picture_bytes=1000)
     for id in (first, second, first, third, first):
         gathered.item(id)
     assert gated.items == 3
@@ -202,7 +202,7 @@ def test_what_is_kept_is_bounded_and_the_latest_used_stays() -> None:
 
 
 def test_what_cannot_be_opened_is_tried_again() -> None:
-    gathered = GatheredSearcher(MemorySearcher(()))
+    gathered = BatchedSearcher(MemorySearcher(()))
     for _ in range(2):
         with pytest.raises(SearchError, match="no item"):
             gathered.item("nothing")

@@ -20,8 +20,8 @@ from PIL import Image
 from vrag.errors import SearchError, ServerError, VragError
 from vrag.search.client import SearchClient
 from vrag.server.app import create_app
+from vrag.server.http.uvicorn_server import listen, make_server
 from vrag.server.options import ServerOptions
-from vrag.server.running import listen, make_server
 from vrag.testing import MemorySearcher, page, tiny_corpus
 from vrag.types import ItemKind, Query
 

@@ -12,12 +12,12 @@ import pytest
 from vrag.errors import CollectionError, FingerprintMismatch, SearchError
 from vrag.geometry import Size
 from vrag.index.build import compact
-from vrag.index.lexical import Lexical
-from vrag.index.rows import file_rows, item_rows
-from vrag.index.store import Collection
+from vrag.index.collection import Collection
+from vrag.index.lexical.lexical_index import Lexical
+from vrag.index.tables.schema import file_rows, item_rows
 from vrag.search import engine as module
 from vrag.search.engine import Engine, Ranking, Snapshot
-from vrag.search.fuse import reciprocal_rank_fusion
+from vrag.search.fusion import reciprocal_rank_fusion
 from vrag.testing import HashEmbedder
 from vrag.types import Document, DocumentStatus, Item, ItemKind, Query, item_id
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from vrag.embed.base import Content
+    from vrag.embed.embedder import EmbedContent
 
 WORDS = "apple banana cherry date elder fig grape".split()
 
@@ -41,7 +41,7 @@ class WordEmbedder(HashEmbedder):
     def embed(self, texts: Sequence[str]) -> list[NDArray[np.float32]]:
         return [np.array([text.split().count(word) for word in WORDS], np.float32) for text in texts]
 
-    def embed_items(self, contents: Sequence[Content]) -> list[NDArray[np.float32]]:
+    def embed_items(self, contents: Sequence[EmbedContent]) -> list[NDArray[np.float32]]:
         return self.embed([content.text for content in contents])
 
     def embed_queries(self, queries: Sequence[str]) -> list[NDArray[np.float32]]:

@@ -19,16 +19,16 @@ from vrag.corpus.options import CorpusOptions
 from vrag.errors import CollectionError, MissingExtra, SearchError, ServerError
 from vrag.geometry import Size
 from vrag.index.build import add
-from vrag.index.store import Collection
+from vrag.index.collection import Collection
 from vrag.search import client as client_module
 from vrag.search.client import SearchClient
 from vrag.search.engine import Engine
+from vrag.search.multi import MultiSearcher
 from vrag.search.rerank import Reranked
-from vrag.search.several import Several
 from vrag.server.app import create_app
-from vrag.server.files import CollectionFiles
+from vrag.server.http.uvicorn_server import listen, make_server
+from vrag.server.item_files import CollectionFiles
 from vrag.server.options import ServerOptions
-from vrag.server.running import listen, make_server
 from vrag.testing import MemorySearcher, clip, page, passage
 from vrag.types import Item, ItemKind
 
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Generator, Sequence
     from pathlib import Path
 
-    from vrag.embed.base import Content, Modality
+    from vrag.embed.embedder import EmbedContent, Modality
     from vrag.search.engine import Searcher
 
 pytest.importorskip("av", reason="PyAV is not installed")
@@ -49,7 +49,7 @@ class NoReranker:
     name = "none"
     modalities: frozenset[Modality] = frozenset()
 
-    def score(self, query: str, contents: Sequence[Content]) -> Sequence[float]:
+    def score(self, query: str, contents: Sequence[EmbedContent]) -> Sequence[float]:
         raise NotImplementedError
 
 
@@ -103,7 +103,7 @@ def searcher(request: pytest.FixtureRequest, collection: Collection) -> Generato
         case "engine":
             yield Engine(collection)
         case "several":
-            yield Several({"c": Engine(collection)})
+            yield MultiSearcher({"c": Engine(collection)})
         case "reranked":
             yield Reranked(Engine(collection), NoReranker())
         case _:
@@ -180,7 +180,7 @@ class TestFrames:
         self, searcher: Searcher, collection: Collection, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """32 frames in 4K would take 800 MB, and no model is shown so much of one."""
-        monkeypatch.setattr("vrag.corpus.showing.SHOWN_FRAME_PIXELS", 2500)
+        monkeypatch.setattr("vrag.corpus.media.SHOWN_FRAME_PIXELS", 2500)
         found = searcher.frames(items(collection, ItemKind.CLIP)[1].id, fps=1, most=4)
         assert {frame.image.size for frame in found} == {(75, 33)}
         assert [number_of(frame.image) for frame in found] == [40, 50, 60, 70]
@@ -250,7 +250,7 @@ class TestDamagedClips:
         self.path(collection, damaged).unlink()
         if content is not None:
             self.path(collection, damaged).write_bytes(content)
-        for searcher in (Engine(collection), Several({"c": Engine(collection)})):
+        for searcher in (Engine(collection), MultiSearcher({"c": Engine(collection)})):
             with pytest.raises(CollectionError, match=r"clip of film_2 cannot be opened.*verify"):
                 searcher.frames(damaged.id, fps=1, most=4)
         with (
@@ -276,7 +276,7 @@ class TestDamagedClips:
         with served(collection) as client:
             for name, limit in (("MOST_FRAME_PIXELS", 1000), ("MOST_FRAMES", 10)):
                 with monkeypatch.context() as patch:
-                    patch.setattr(f"vrag.corpus.showing.{name}", limit)
+                    patch.setattr(f"vrag.corpus.media.{name}", limit)
                     with pytest.raises(ServerError, match=r"a clip cannot be opened: (Its frames|It) ha"):
                         client.frames(one.id, fps=1, most=4)
             monkeypatch.setattr(client_module, "_CLIP_BYTES", 1000)

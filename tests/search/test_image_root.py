@@ -21,8 +21,8 @@ from PIL import Image
 from vrag.errors import CollectionError, SearchError, ServerError, SettingsError
 from vrag.geometry import Size
 from vrag.search.client import SearchClient
-from vrag.search.image_root import ImageRoot
-from vrag.search.wire import ID_PATTERN
+from vrag.search.local_items import ImageRoot
+from vrag.search.schema import ID_PATTERN
 from vrag.types import ItemKind, Query
 
 if TYPE_CHECKING:
@@ -320,7 +320,7 @@ class TestDamage:
         buffer = io.BytesIO()
         Image.new("1", (3000, 3000)).save(buffer, "PNG")
         (root / "bomb_1.png").write_bytes(buffer.getvalue())
-        monkeypatch.setattr("vrag.search.image_root.MAX_PIXELS", 1_000_000)
+        monkeypatch.setattr("vrag.search.local_items.MAX_PIXELS", 1_000_000)
         client, hit = first(root, "bomb_1.png")
         for ask in (client.item, client.image):
             with pytest.raises(CollectionError, match="limit is 1,000,000"):

@@ -12,11 +12,11 @@ import numpy as np
 import pytest
 
 from vrag.corpus.options import CorpusOptions
-from vrag.embed.base import VectorKind
+from vrag.embed.embedder import VectorKind
 from vrag.errors import CollectionError, FingerprintMismatch, MissingExtra, SearchError
 from vrag.index.build import add, remove
-from vrag.index.qdrant import QdrantStore, is_qdrant
-from vrag.index.store import Collection
+from vrag.index.collection import Collection
+from vrag.index.remote.qdrant import QdrantStore, is_qdrant
 from vrag.search.engine import Engine, Ranking
 from vrag.search.qdrant import QdrantSearcher
 from vrag.testing import HashEmbedder
@@ -147,7 +147,7 @@ def test_a_push_that_was_stopped_goes_on(
     embedder: HashEmbedder,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("vrag.index.qdrant._NUMBERS", 200)
+    monkeypatch.setattr("vrag.index.remote.qdrant._NUMBERS", 200)
     store = QdrantStore(client, "fruit", indexed=False)
     told: list[int] = []
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from vrag.embed.base import Content, Modality
+from vrag.embed.embedder import EmbedContent, Modality
 from vrag.errors import CollectionError, EmbedError, SearchError, ServerError, VragError
 from vrag.search.rerank import CrossEncoderReranker, Reranked, open_reranker
 from vrag.testing import MemorySearcher, page
@@ -19,7 +19,7 @@ from vrag.types import Query
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from vrag.corpus.video import Frame
+    from vrag.corpus.formats.video import VideoFrame
     from vrag.geometry import Size
     from vrag.types import Hit, Item
 
@@ -35,7 +35,7 @@ class Table:
     modalities: frozenset[Modality] = frozenset({Modality.TEXT})
     asked: list[list[str]] = field(default_factory=list[list[str]])
 
-    def score(self, query: str, contents: Sequence[Content]) -> list[float]:
+    def score(self, query: str, contents: Sequence[EmbedContent]) -> list[float]:
         self.asked.append([content.text for content in contents])
         if missing := [content.text for content in contents if content.text not in self.scores]:
             raise EmbedError(f"no score for {missing[0]}")
@@ -48,9 +48,9 @@ class Sees:
 
     name: str = "sees"
     modalities: frozenset[Modality] = frozenset({Modality.TEXT, Modality.IMAGE})
-    seen: list[Content] = field(default_factory=list[Content])
+    seen: list[EmbedContent] = field(default_factory=list[EmbedContent])
 
-    def score(self, query: str, contents: Sequence[Content]) -> list[float]:
+    def score(self, query: str, contents: Sequence[EmbedContent]) -> list[float]:
         self.seen.extend(contents)
         return [1.0] * len(contents)
 
@@ -79,7 +79,7 @@ class Failing:
             raise self.images[id]
         return self.inner.image(id, least=least)
 
-    def frames(self, id: str, *, fps: float, most: int) -> list[Frame]:
+    def frames(self, id: str, *, fps: float, most: int) -> list[VideoFrame]:
         return self.inner.frames(id, fps=fps, most=most)
 
 
@@ -120,7 +120,7 @@ class TestReranked:
 
     def test_scores_the_rest_alone_when_only_the_batch_failed(self, searcher: MemorySearcher) -> None:
         class OneByOne(Table):
-            def score(self, query: str, contents: Sequence[Content]) -> list[float]:
+            def score(self, query: str, contents: Sequence[EmbedContent]) -> list[float]:
                 if len(contents) > 1:
                     raise EmbedError("too much at once")
                 return super().score(query, contents)
@@ -130,7 +130,7 @@ class TestReranked:
     @pytest.mark.parametrize("scores", [[1.0], [1.0] * 9, [float("nan")] * 5])
     def test_refuses_scores_that_are_none(self, searcher: MemorySearcher, scores: list[float]) -> None:
         class Bad(Table):
-            def score(self, query: str, contents: Sequence[Content]) -> list[float]:
+            def score(self, query: str, contents: Sequence[EmbedContent]) -> list[float]:
                 return scores
 
         with pytest.raises(SearchError, match="gave no score"):
@@ -213,7 +213,7 @@ TEXTS = ["a red square", "revenue grew by 12 % in 2023", "收入"]
 
 class TestACrossEncoderOfText:
     def test_scores_as_bare_transformers_do(self, of_text: Path, tiny: Any) -> None:  # noqa: ANN401
-        made = CrossEncoderReranker(str(of_text)).score("red", [Content(text=text) for text in TEXTS])
+        made = CrossEncoderReranker(str(of_text)).score("red", [EmbedContent(text=text) for text in TEXTS])
         transformers, torch = tiny.load("transformers"), tiny.load("torch")
         network = transformers.BertForSequenceClassification.from_pretrained(of_text).eval()
         tokenizer = transformers.AutoTokenizer.from_pretrained(of_text)
@@ -227,7 +227,7 @@ class TestACrossEncoderOfText:
 
     def test_scores_a_pair_alike_in_any_company(self, of_text: Path) -> None:
         reranker = open_reranker(f"cross-encoder:{of_text}", batch=2)
-        contents = [Content(text=text) for text in TEXTS]
+        contents = [EmbedContent(text=text) for text in TEXTS]
         together = reranker.score("red", contents)
         np.testing.assert_allclose(
             together, [reranker.score("red", [content])[0] for content in contents], atol=1e-6
@@ -238,9 +238,9 @@ class TestACrossEncoderOfText:
         reranker = open_reranker(str(of_text))
         assert reranker.modalities == {Modality.TEXT}
         with pytest.raises(EmbedError, match="was given image"):
-            reranker.score("red", [Content(image=Image.new("RGB", (64, 64)))])
+            reranker.score("red", [EmbedContent(image=Image.new("RGB", (64, 64)))])
         with pytest.raises(EmbedError, match="was given nothing"):
-            reranker.score("red", [Content()])
+            reranker.score("red", [EmbedContent()])
 
     def test_reranks_a_search(self, of_text: Path, searcher: MemorySearcher) -> None:
         (hits,) = Reranked(searcher, open_reranker(str(of_text))).search(QUERY, 5)
@@ -252,14 +252,14 @@ class TestACrossEncoderOfPictures:
         reranker = CrossEncoderReranker(str(of_pictures))
         noise = np.random.default_rng(0).integers(0, 256, (96, 128, 3), dtype=np.uint8)
         image = Image.fromarray(noise)
-        made = reranker.score("red", [Content(text="a blue circle"), Content(image=image)])
+        made = reranker.score("red", [EmbedContent(text="a blue circle"), EmbedContent(image=image)])
         right = [plain(tiny, of_pictures, "a blue circle", None), plain(tiny, of_pictures, "", image)]
         np.testing.assert_allclose(made, right, atol=1e-4)
 
     def test_the_picture_shows_in_the_score(self, of_pictures: Path) -> None:
         reranker = CrossEncoderReranker(str(of_pictures))
         noise = np.random.default_rng(0).integers(0, 256, (96, 128, 3), dtype=np.uint8)
-        contents = [Content(image=Image.fromarray(picture)) for picture in (noise, 255 - noise)]
+        contents = [EmbedContent(image=Image.fromarray(picture)) for picture in (noise, 255 - noise)]
         one, other = reranker.score("red", contents)
         assert abs(one - other) > 1e-3
 
@@ -272,7 +272,7 @@ class TestACrossEncoderOfPictures:
         monkeypatch.setattr("socket.socket.connect", opened)
         url = "http://127.0.0.1:9/x.png"
         for folder in (of_pictures, of_text):
-            assert len(CrossEncoderReranker(str(folder)).score(url, [Content(text=url)])) == 1
+            assert len(CrossEncoderReranker(str(folder)).score(url, [EmbedContent(text=url)])) == 1
 
 
 def plain(tiny: Any, folder: Path, text: str, image: Image.Image | None) -> float:  # noqa: ANN401

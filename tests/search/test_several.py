@@ -9,13 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vrag.errors import FingerprintMismatch, SearchError
-from vrag.index.catalog import Catalog, Column
-from vrag.index.lexical import Entry, Lexical
-from vrag.index.rows import file_rows, item_rows
-from vrag.index.store import Collection
+from vrag.index.collection import Collection
+from vrag.index.lexical.lexical_index import Lexical, LexicalEntry
+from vrag.index.tables.catalog import Catalog, Column
+from vrag.index.tables.schema import file_rows, item_rows
 from vrag.search.engine import Engine, Ranking, Snapshot
-from vrag.search.fuse import reciprocal_rank_fusion
-from vrag.search.several import STRIDE, Several, named
+from vrag.search.fusion import reciprocal_rank_fusion
+from vrag.search.multi import NUMBER_STRIDE, MultiSearcher, named
 from vrag.testing import HashEmbedder
 from vrag.types import Document, DocumentStatus, Item, ItemKind, Query, item_id
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from vrag.embed.base import Content
+    from vrag.embed.embedder import EmbedContent
     from vrag.types import Hit
 
 WORDS = "apple banana cherry date elder fig grape".split()
@@ -62,7 +62,7 @@ class WordEmbedder(HashEmbedder):
     def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
         return np.array([[text.split().count(word) for word in WORDS] for text in texts], np.float32)
 
-    def embed_items(self, contents: Sequence[Content]) -> list[NDArray[np.float32]]:
+    def embed_items(self, contents: Sequence[EmbedContent]) -> list[NDArray[np.float32]]:
         return list(self.embed([content.text for content in contents]))
 
     def embed_queries(self, queries: Sequence[str]) -> list[NDArray[np.float32]]:
@@ -126,8 +126,8 @@ def shelf(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Collection]:
 
 def several(
     shelf: dict[str, Collection], *names: str, rankings: Sequence[Ranking] = tuple(Ranking)
-) -> Several:
-    return Several({name: Engine(shelf[name], WordEmbedder(), rankings=rankings) for name in names})
+) -> MultiSearcher:
+    return MultiSearcher({name: Engine(shelf[name], WordEmbedder(), rankings=rankings) for name in names})
 
 
 def in_memory(documents: dict[int, tuple[str, list[str]]]) -> Engine:
@@ -149,7 +149,9 @@ def in_memory(documents: dict[int, tuple[str, list[str]]]) -> Engine:
         key=repr(ids),
         content=repr(rows),
     )
-    lexical = Lexical.build(Entry(item, document, title, text) for item, document, title, _, text in rows)
+    lexical = Lexical.build(
+        LexicalEntry(item, document, title, text) for item, document, title, _, text in rows
+    )
     return cast("Engine", InMemory(Snapshot(catalog, lexical, None, 0.0, 0.0)))
 
 
@@ -225,8 +227,8 @@ class TestWords:
         for number, document in numbered.items():
             for holder in holders[number]:
                 parts[str(holder)][number] = document
-        split = Several({name: in_memory(part) for name, part in parts.items()})
-        whole = Several({"all": in_memory(numbered)})
+        split = MultiSearcher({name: in_memory(part) for name, part in parts.items()})
+        whole = MultiSearcher({"all": in_memory(numbered)})
         assert found_by(split.search([Query(query)], top_k)) == found_by(whole.search([Query(query)], top_k))
 
     @given(
@@ -238,9 +240,9 @@ class TestWords:
         self, kept: set[str], texts: list[str], query: str
     ) -> None:
         engines = {str(number): in_memory({number: ("-", [text])}) for number, text in enumerate(texts)}
-        limited = Several(engines).search([Query(query, corpora=frozenset(kept)), Query(query)], 10)
-        alone = Several({name: engines[name] for name in kept}).search([Query(query)], 10)
-        assert found_by(limited) == found_by([*alone, *Several(engines).search([Query(query)], 10)])
+        limited = MultiSearcher(engines).search([Query(query, corpora=frozenset(kept)), Query(query)], 10)
+        alone = MultiSearcher({name: engines[name] for name in kept}).search([Query(query)], 10)
+        assert found_by(limited) == found_by([*alone, *MultiSearcher(engines).search([Query(query)], 10)])
 
     def test_a_word_that_is_rare_where_it_stands_does_not_beat_both_words(self) -> None:
         """By its own statistics "power" weighs much in the collection where it is rare."""
@@ -256,14 +258,14 @@ class TestWords:
         canteen = in_memory(
             {n: ("-", ["power" if n == 10 else f"Lunch of day {n} is soup."]) for n in range(10, 40)}
         )
-        (hits,) = Several({"canteen": canteen, "harbour": harbour}).search([Query("shore power")], 40)
+        (hits,) = MultiSearcher({"canteen": canteen, "harbour": harbour}).search([Query("shore power")], 40)
         assert [hit.item for hit in hits][:9] == [item_id(document_id(n), 1) for n in range(9)]
 
     def test_an_unknown_word_and_no_item_at_all(self) -> None:
         nothing = in_memory({})
-        assert Several({"a": nothing, "b": nothing}).search([Query("apple")], 3) == [[]]
+        assert MultiSearcher({"a": nothing, "b": nothing}).search([Query("apple")], 3) == [[]]
         some = in_memory({1: ("-", ["apple pie"])})
-        assert Several({"a": nothing, "b": some}).search([Query("zebra")], 3) == [[]]
+        assert MultiSearcher({"a": nothing, "b": some}).search([Query("zebra")], 3) == [[]]
 
 
 def test_rankings_are_merged_before_they_are_fused(shelf: dict[str, Collection]) -> None:
@@ -280,7 +282,7 @@ def test_ties_go_by_item_id_across_collections(tmp_path: Path) -> None:
     for name, numbers in (("x", (4, 1)), ("y", (3, 2))):
         collection = fill(Collection.create(tmp_path / name), dict.fromkeys(numbers, "apple pear"))
         engines[name] = Engine(collection)
-    (hits,) = Several(engines).search([Query("apple")], 10)
+    (hits,) = MultiSearcher(engines).search([Query("apple")], 10)
     assert [hit.document_name for hit in hits] == ["1.txt", "2.txt", "3.txt", "4.txt"]
 
 
@@ -326,13 +328,13 @@ class TestEmbedders:
         other = Engine(Collection.create(tmp_path / "other", embedder=WordEmbedder(1)), WordEmbedder(1))
         engine = Engine(shelf["a"], WordEmbedder())
         with pytest.raises(FingerprintMismatch, match=r"a and other.*one at a time"):
-            Several({"a": engine, "other": other})
+            MultiSearcher({"a": engine, "other": other})
         lexical = Engine(other.collection, rankings=[Ranking.LEXICAL])
-        Several({"a": engine, "other": lexical})
+        MultiSearcher({"a": engine, "other": lexical})
 
     def test_a_collection_without_vectors_takes_part_by_its_words(self, shelf: dict[str, Collection]) -> None:
         engines = {"a": Engine(shelf["a"], WordEmbedder()), "words": Engine(shelf["words"])}
-        (hits,) = Several(engines).search([Query("zucchini apple")], 1000)
+        (hits,) = MultiSearcher(engines).search([Query("zucchini apple")], 1000)
         assert "99.txt" in {hit.document_name for hit in hits}
 
     def test_queries_are_embedded_once_for_all(self, shelf: dict[str, Collection]) -> None:
@@ -357,7 +359,7 @@ def test_rows_of_different_items_differ(shelf: dict[str, Collection]) -> None:
     (hits,) = several(shelf, "a", "b", rankings=[Ranking.VECTOR]).search(QUERIES[:1], 1000)
     assert len({hit.row for hit in hits}) == len(hits)
     only = several(shelf, "a", rankings=[Ranking.VECTOR]).search(QUERIES[:1], 1000)[0]
-    first = {hit.item: hit.row for hit in hits if hit.row < STRIDE}
+    first = {hit.item: hit.row for hit in hits if hit.row < NUMBER_STRIDE}
     assert first == {hit.item: hit.row for hit in only}
 
 
@@ -365,19 +367,19 @@ def test_its_version_changes_with_any_of_theirs(tmp_path: Path) -> None:
     collections = {name: fill(Collection.create(tmp_path / name), {1: "apple"}) for name in "xy"}
 
     def version() -> str:
-        return Several({name: Engine(each) for name, each in collections.items()}).version
+        return MultiSearcher({name: Engine(each) for name, each in collections.items()}).version
 
     before = version()
     assert version() == before
     fill(collections["y"], {2: "banana"})
     assert version() != before
     renamed = {"x": Engine(collections["x"]), "z": Engine(collections["y"])}
-    assert Several(renamed).version != version(), "queries may name collections"
+    assert MultiSearcher(renamed).version != version(), "queries may name collections"
 
 
 def test_nothing_to_search_is_refused(shelf: dict[str, Collection]) -> None:
     with pytest.raises(SearchError, match="no collection to search"):
-        Several({})
+        MultiSearcher({})
     searcher = several(shelf, "a", "b")
     assert searcher.search([], 3) == []
     for query, top_k in ((Query(" "), 3), (Query("apple"), 0), (Query("apple"), 1001)):

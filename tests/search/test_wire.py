@@ -5,7 +5,7 @@ from pydantic import ValidationError
 
 from vrag.geometry import Box, Size
 from vrag.search.engine import MAX_TOP_K as ENGINE_TOP_K
-from vrag.search.wire import MAX_HITS, MAX_TOP_K, ItemInfo, SearchRequest, SearchResponse
+from vrag.search.schema import MAX_HITS, MAX_TOP_K, ItemInfo, SearchRequest, SearchResponse
 from vrag.testing import tiny_corpus
 from vrag.types import Clip, Item, ItemKind, Query, TextSource, Word, item_id
 

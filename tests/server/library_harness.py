@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING, Any
 
 import httpx
 
-from vrag.assemble.shelf import Shelf
-from vrag.corpus.base import Converted, Counted, Failed, Finished
-from vrag.index.store import Collection
+from vrag.corpus.converter import Converted, Failed, Finished, ItemCount
+from vrag.factory.collection_registry import CollectionRegistry
+from vrag.index.collection import Collection
 from vrag.server.app import create_app
-from vrag.server.library.library import Library
-from vrag.server.library.routes import library_routes
-from vrag.server.metrics import Metrics
+from vrag.server.collections.routes import library_routes
+from vrag.server.collections.service import CollectionService
+from vrag.server.http.timeouts import ItemThreadPool
+from vrag.server.http.uvicorn_server import listen, make_server
+from vrag.server.metrics import ServerMetrics
 from vrag.server.options import ServerOptions
-from vrag.server.running import listen, make_server
-from vrag.server.waiting import Desks
 from vrag.settings import Settings
 from vrag.types import Item, ItemKind, TextSource, item_id
 
@@ -31,11 +31,11 @@ if TYPE_CHECKING:
 
     from fastapi import FastAPI
 
-    from vrag.corpus.base import Source
+    from vrag.corpus.converter import SourceFile
     from vrag.corpus.options import CorpusOptions
-    from vrag.index.embedding import Made
-    from vrag.server.library.holdings import Holding
-    from vrag.server.library.uploads import UploadLimits
+    from vrag.index.embed_items import Made
+    from vrag.server.collections.registry import OpenCollection
+    from vrag.server.collections.uploads import UploadLimits
 
 FIRST = "first"
 SECONDS = 40.0
@@ -65,10 +65,10 @@ class Lines:
 
     def __call__(
         self,
-        sources: Iterator[Source],
+        sources: Iterator[SourceFile],
         items_dir: Path,
         options: CorpusOptions,
-        have: Callable[[Source], CollectionOf[int]],
+        have: Callable[[SourceFile], CollectionOf[int]],
     ) -> Generator[Made, None, None]:
         for source in sources:
             if self.fail is not None:
@@ -78,7 +78,7 @@ class Lines:
                 yield Failed(source, None, lines[0][4:])
                 yield Finished(source)
                 continue
-            yield Counted(source, len(lines))
+            yield ItemCount(source, len(lines))
             self.began.release()
             for ordinal, line in enumerate(lines, 1):
                 assert self.go.wait(SECONDS)
@@ -91,7 +91,7 @@ class Lines:
             yield Finished(source)
 
 
-def passage(source: Source, ordinal: int, text: str) -> Item:
+def passage(source: SourceFile, ordinal: int, text: str) -> Item:
     return Item(
         id=item_id(source.document, ordinal),
         document=source.document,
@@ -107,7 +107,7 @@ def passage(source: Source, ordinal: int, text: str) -> Item:
 class Served:
     """The holdings of a shelf, with another conversion in place of the real one."""
 
-    shelf: Shelf
+    shelf: CollectionRegistry
     lines: Lines
 
     @property
@@ -115,16 +115,16 @@ class Served:
         return self.shelf.absent
 
     @property
-    def holdings(self) -> tuple[Holding, ...]:
+    def holdings(self) -> tuple[OpenCollection, ...]:
         return tuple(map(self._paced, self.shelf.holdings))
 
-    def create(self, name: str) -> Holding:
+    def create(self, name: str) -> OpenCollection:
         return self._paced(self.shelf.create(name))
 
     def drop(self, name: str) -> None:
         self.shelf.drop(name)
 
-    def _paced(self, holding: Holding) -> Holding:
+    def _paced(self, holding: OpenCollection) -> OpenCollection:
         return replace(holding, producer=self.lines) if holding.producer else holding
 
 
@@ -133,7 +133,7 @@ class Desk:
     """A running server, as a client sees it."""
 
     client: httpx.Client
-    shelf: Shelf
+    shelf: CollectionRegistry
     lines: Lines
     address: str
 
@@ -218,10 +218,10 @@ def library(
         settings: Others than the collection.
     """
     given: dict[str, Any] = {"collection": str(first_collection(folder)), "workers": 1} | settings
-    shelf, lines = Shelf.open(Settings(**given)), lines or Lines()
+    shelf, lines = CollectionRegistry.open(Settings(**given)), lines or Lines()
     options = options or ServerOptions()
     holdings = shelf if real else Served(shelf, lines)
-    app = app_of(shelf, Library(holdings, options, limits), options)
+    app = app_of(shelf, CollectionService(holdings, options, limits), options)
     ready = threading.Event()
     server = make_server(app, options, ready.set)
     with listen("127.0.0.1", 0) as listening:
@@ -239,10 +239,10 @@ def library(
             assert not thread.is_alive()
 
 
-def app_of(shelf: Shelf, library: Library, options: ServerOptions) -> FastAPI:
+def app_of(shelf: CollectionRegistry, library: CollectionService, options: ServerOptions) -> FastAPI:
     """Search, items and the library of a shelf."""
     app = create_app(shelf, options, files=shelf.files, corpora=shelf.corpora)
-    desks = Desks(options, Metrics())
+    desks = ItemThreadPool(options, ServerMetrics())
     app.include_router(library_routes(library, desks, options))
     inner = app.router.lifespan_context
 

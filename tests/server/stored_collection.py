@@ -10,8 +10,8 @@ import numpy as np
 from PIL import Image
 
 from vrag.geometry import Box, Size
-from vrag.index.rows import file_rows, item_rows
-from vrag.index.store import Collection
+from vrag.index.collection import Collection
+from vrag.index.tables.schema import file_rows, item_rows
 from vrag.types import Clip, Document, DocumentStatus, Item, ItemKind, TextSource, Word, item_id
 
 if TYPE_CHECKING:

@@ -238,7 +238,7 @@ PROGRAM = """
 import sys, threading, time
 from vrag.server.app import create_app
 from vrag.server.options import ServerOptions
-from vrag.server.running import listen, run_server
+from vrag.server.http.uvicorn_server import listen, run_server
 from vrag.testing import MemorySearcher, tiny_corpus
 
 class Slow(MemorySearcher):
@@ -305,7 +305,7 @@ def test_a_search_that_hangs_does_not_keep_it_from_ending(tmp_path: Path) -> Non
 
 def test_an_address_in_use_is_said_so() -> None:
     from vrag.errors import SettingsError
-    from vrag.server.running import listen
+    from vrag.server.http.uvicorn_server import listen
 
     with listen("127.0.0.1", 0) as taken:
         port = taken.getsockname()[1]
@@ -315,7 +315,7 @@ def test_an_address_in_use_is_said_so() -> None:
 
 def test_an_address_that_is_none_is_said_so() -> None:
     from vrag.errors import SettingsError
-    from vrag.server.running import listen
+    from vrag.server.http.uvicorn_server import listen
 
     with pytest.raises(SettingsError, match="cannot listen"):
         listen("not a host", 1)

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import vrag.server
-from vrag.agent.citing import citations
+from vrag.agent.citations import citations
 from vrag.agent.events import RunSettings
 from vrag.agent.evidence import BoxSides, Evidence
 from vrag.types import ItemKind

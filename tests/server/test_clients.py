@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from vrag.server.app import create_app
-from vrag.server.clients import Clients, Kind, Peer, kind_of, name_of, network_of, peer_of
+from vrag.server.http.errors import Refusal
+from vrag.server.http.rate_limit import ClientRegistry, Kind, Peer, kind_of, name_of, network_of, peer_of
 from vrag.server.options import ServerOptions
-from vrag.server.problems import Refusal
 from vrag.testing import tiny_corpus
 
 if TYPE_CHECKING:
@@ -24,9 +24,9 @@ AWAY = Peer("192.0.2.7", "http", same_machine=False)
 HERE = Peer("127.0.0.1", "http", same_machine=True)
 
 
-def clients(**options: Any) -> tuple[Clients, list[float]]:  # noqa: ANN401
+def clients(**options: Any) -> tuple[ClientRegistry, list[float]]:  # noqa: ANN401
     clock = [1000.0]
-    return Clients(ServerOptions(**options), lambda: clock[0]), clock
+    return ClientRegistry(ServerOptions(**options), lambda: clock[0]), clock
 
 
 def scope(address: str, *headers: tuple[str, str]) -> Scope:

@@ -17,8 +17,8 @@ from hosting import OFFER
 from PIL import Image
 
 from vrag.agent.policy import Text
-from vrag.agent.question import Exchange
-from vrag.server.completions.models import cards_of, model_named
+from vrag.agent.question import PreviousTurn
+from vrag.server.openai.models import cards_of, model_named
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -179,8 +179,8 @@ class TestStream:
 
 def with_quick_beats(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """Beats come at once."""
-    from vrag.server.completions import stream
-    from vrag.server.runs.frames import with_beats
+    from vrag.server.openai import stream
+    from vrag.server.runs.sse import with_beats
 
     used: list[float] = []
 
@@ -207,7 +207,7 @@ class TestConversation:
             runs = httpx.get(f"{opened.address}/runs").json()["runs"]
         started = answering.store.read(runs[0]["id"]).started
         assert started.question == "And cars?"
-        assert started.history == (Exchange("How many passengers?", "48,200"),)
+        assert started.history == (PreviousTurn("How many passengers?", "48,200"),)
         told = [
             part.text
             for history in answering.policy.told

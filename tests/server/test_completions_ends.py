@@ -17,9 +17,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vrag.agent.events import AnswerGiven, ModelRetried, RunSettings, RunStarted, StopReason, ThoughtDelta
-from vrag.agent.outline import Outline
+from vrag.agent.runs.outline import RunOutline
 from vrag.errors import ModelError
-from vrag.server.completions.reply import Reasoning, plain_answer, reply_of
+from vrag.server.openai.reply import Reasoning, plain_answer, reply_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -114,12 +114,12 @@ class TestLeaving:
 
 def outline(
     text: str | None, evidence: tuple[Evidence, ...], reason: StopReason, policy: str = "scripted"
-) -> Outline:
+) -> RunOutline:
     head: Any = {"run_id": "1", "ts": 1.0}
     about = RunSettings(agent="vrag", policy=policy, profile="qwen2.5-vl")
     start = RunStarted(**head, seq=0, step=0, question="?", settings=about, collection="")
     end = AnswerGiven(**head, seq=1, step=1, text=text, evidence=evidence, stop_reason=reason)
-    return Outline.of([start, end])
+    return RunOutline.of([start, end])
 
 
 class TestReply:

@@ -16,8 +16,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from vrag.server.completions.asking import CompletionRequest, read
-from vrag.server.completions.errors import Unfit
+from vrag.server.openai.errors import InvalidRequest
+from vrag.server.openai.request import CompletionRequest, read
 from vrag.server.options import ServerOptions
 
 if TYPE_CHECKING:
@@ -210,7 +210,7 @@ class TestAnyBody:
     def test_a_body_is_a_question_or_refused(self, body: dict[str, Any]) -> None:
         try:
             asked = read(CompletionRequest.model_validate_json(json.dumps(body)), OFFER)
-        except (ValidationError, Unfit):
+        except (ValidationError, InvalidRequest):
             return
         assert asked.run.question.strip()
 

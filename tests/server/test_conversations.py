@@ -13,17 +13,17 @@ from hosting import Scripted
 from test_run_host import ASKED, hosted, until
 
 from vrag.agent.events import StopReason
-from vrag.agent.runs import RunState
-from vrag.server.problems import Refusal
-from vrag.server.runs.wire import RunRequest
+from vrag.agent.runs.run_store import RunState
+from vrag.server.http.errors import Refusal
+from vrag.server.runs.schema import RunRequest
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from vrag.agent.events import RunStarted
     from vrag.search.engine import Searcher
-    from vrag.server.runs.host import RunHost
-    from vrag.server.runs.wire import RunSummary
+    from vrag.server.runs.run_manager import RunManager
+    from vrag.server.runs.schema import RunSummary
 
 
 @pytest.fixture
@@ -49,14 +49,14 @@ class SlowToTell:
         return self.searcher.version
 
 
-async def ended(host: RunHost, asked: RunRequest) -> RunSummary:
+async def ended(host: RunManager, asked: RunRequest) -> RunSummary:
     run = await host.start(asked)
     await until(lambda: host.running == 0)
     return run
 
 
 def test_a_later_question_of_a_conversation_leads_to_all_of_it(answering: Scripted) -> None:
-    async def work(host: RunHost) -> None:
+    async def work(host: RunManager) -> None:
         answering.policy.go.set()
         first = await ended(host, ASKED)
         second = await ended(host, RunRequest(question="And in 2023?", session=first.id))
@@ -69,7 +69,7 @@ def test_a_later_question_of_a_conversation_leads_to_all_of_it(answering: Script
 
 
 def test_of_several_who_ask_further_at_once_one_does(answering: Scripted) -> None:
-    async def work(host: RunHost) -> None:
+    async def work(host: RunManager) -> None:
         answering.policy.go.set()
         first = await ended(host, ASKED)
         answering.policy.go.clear()
@@ -85,7 +85,7 @@ def test_of_several_who_ask_further_at_once_one_does(answering: Scripted) -> Non
 
 
 def test_one_that_could_not_be_asked_further_can_be_later(answering: Scripted) -> None:
-    async def work(host: RunHost) -> None:
+    async def work(host: RunManager) -> None:
         answering.policy.go.set()
         first = await ended(host, ASKED)
         for _ in range(2):
@@ -97,7 +97,7 @@ def test_one_that_could_not_be_asked_further_can_be_later(answering: Scripted) -
 
 
 def test_a_question_that_is_given_up_before_it_has_begun_is_stopped(answering: Scripted) -> None:
-    async def work(host: RunHost) -> None:
+    async def work(host: RunManager) -> None:
         slow = SlowToTell(answering.searcher)
         answering.searcher = cast("Searcher", slow)
         starting = asyncio.ensure_future(host.start(ASKED))
@@ -114,7 +114,7 @@ def test_a_question_that_is_given_up_before_it_has_begun_is_stopped(answering: S
 
 
 def test_nobody_who_looks_takes_another_who_looks_for_a_writer(answering: Scripted) -> None:
-    async def work(host: RunHost) -> None:
+    async def work(host: RunManager) -> None:
         with answering.store.record() as recording:
             event = (await _written(host, answering)).model_copy(update={"run_id": recording.id})
             recording.write(event)
@@ -130,6 +130,6 @@ def test_nobody_who_looks_takes_another_who_looks_for_a_writer(answering: Script
     hosted(answering, work)
 
 
-async def _written(host: RunHost, answering: Scripted) -> RunStarted:
+async def _written(host: RunManager, answering: Scripted) -> RunStarted:
     answering.policy.go.set()
     return answering.store.started((await ended(host, ASKED)).id)

@@ -16,7 +16,7 @@ from vrag.agent.environment import MIN_CROP_SIDE, fault_of
 from vrag.geometry import Box, Size, View, draw_view, smart_resize
 from vrag.search.engine import Engine
 from vrag.server.app import create_app
-from vrag.server.files import CollectionFiles
+from vrag.server.item_files import CollectionFiles
 from vrag.testing import tiny_corpus
 
 if TYPE_CHECKING:

@@ -8,8 +8,8 @@ from typing import Annotated
 import pytest
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
-from vrag.search.wire import NOT_BLANK
-from vrag.server.faults import fault_message
+from vrag.search.schema import NOT_BLANK
+from vrag.server.http.value_errors import fault_message
 
 
 def _even(number: int) -> int:

@@ -14,9 +14,9 @@ from server_harness import ask, asked, dial, serving
 
 from vrag.errors import SettingsError
 from vrag.server.app import create_app
-from vrag.server.headers import EXPORT_POLICY, SHELL_POLICY, treated
+from vrag.server.http.headers import EXPORT_POLICY, SHELL_POLICY, treated
+from vrag.server.http.uvicorn_server import check_access
 from vrag.server.options import ServerOptions, checked_origins, checked_proxies, is_loopback
-from vrag.server.running import check_access
 from vrag.testing import tiny_corpus
 
 if TYPE_CHECKING:
@@ -113,7 +113,7 @@ class TestToken:
             compared.append((a, b))
             return a == b
 
-        monkeypatch.setattr("vrag.server.sessions.hmac.compare_digest", compare)
+        monkeypatch.setattr("vrag.server.http.sessions.hmac.compare_digest", compare)
         assert status(app(token="secret"), authorization="Bearer s") == 401
         assert [len(side) for side in compared[0]] == [32, 32]
 

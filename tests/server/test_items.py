@@ -12,16 +12,16 @@ from stored_collection import FILM, SECRET, Stored, id_of, stored
 
 from vrag.geometry import Size, View, draw_view, smart_resize
 from vrag.search.engine import Engine
-from vrag.search.wire import ItemInfo
+from vrag.search.schema import ItemInfo
 from vrag.server.app import create_app
-from vrag.server.files import CollectionFiles, in_folder, linked, plain_name
+from vrag.server.item_files import CollectionFiles, in_folder, linked, plain_name
 from vrag.testing import tiny_corpus
 
 if TYPE_CHECKING:
     import httpx
     from fastapi import FastAPI
 
-    from vrag.server.files import Naming
+    from vrag.server.item_files import Naming
 
 TEXT, SCAN, CHART, CLIP = id_of("note.md"), id_of("scan.pdf"), id_of("chart.png"), id_of("film.mp4")
 OUTSIDE = ["away.pdf", "root.pdf", "link.pdf", "folder.pdf"]
@@ -267,12 +267,12 @@ class TestNames:
             assert image.size == (400, 300)
 
     def test_never_lead_out_of_their_folder(self, tmp_path: Path) -> None:
-        from vrag.server.files import Filed
+        from vrag.server.item_files import ItemDetails
         from vrag.types import Hit, ItemKind
 
         for name in ("../../up.pdf", "/etc/passwd", "a\0b.pdf", "..\\up.pdf", "é" * 400 + ".pdf", ".pdf"):
             hit = Hit("0" * 16 + "-1", 1.0, 1, "0" * 64, name, 1, ItemKind.PAGE)
-            made = plain_name(hit, Filed(""))
+            made = plain_name(hit, ItemDetails(""))
             assert "/" not in made
             assert "\\" not in made
             assert len(made.encode()) < 255

@@ -15,8 +15,8 @@ from library_harness import FIRST, Lines, first_collection, library, until
 
 from vrag.errors import CollectionError, SearchError
 from vrag.index.build import add
-from vrag.index.store import Collection
-from vrag.server.library.uploads import UploadLimits
+from vrag.index.collection import Collection
+from vrag.server.collections.uploads import UploadLimits
 from vrag.types import Query
 
 if TYPE_CHECKING:
@@ -359,7 +359,7 @@ class TestRemoval:
         with library(tmp_path) as desk:
             gone = desk.added("a.md", "whales sing")
             with monkeypatch.context() as full:
-                full.setattr("vrag.index.upkeep.settle", refuse)
+                full.setattr("vrag.index.maintenance.settle", refuse)
                 assert desk.client.delete(f"/collections/{FIRST}/documents/{gone}").status_code == 204
             assert (desk.documents(), desk.files(), desk.found("whales")) == ([], [], [])
             desk.added("b.md", "birds")
@@ -371,7 +371,7 @@ class TestRemoval:
         with library(tmp_path) as desk:
             kept = desk.added("a.md", "whales sing")
             with monkeypatch.context() as full:
-                full.setattr("vrag.server.library.clerk.remove", refuse)
+                full.setattr("vrag.server.collections.index_worker.remove", refuse)
                 assert desk.client.delete(f"/collections/{FIRST}/documents/{kept}").status_code == 503
             assert [d["id"] for d in desk.documents()] == [kept]
             assert desk.found("whales") == ["a.md"] == desk.files()

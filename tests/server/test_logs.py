@@ -20,11 +20,11 @@ from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 from starlette.staticfiles import StaticFiles
 
+from vrag.agent.agent import Agent
 from vrag.agent.environment import Environment
-from vrag.agent.loop import Agent
-from vrag.agent.vrag import Vrag
+from vrag.agent.methods.vrag import VragMethod
 from vrag.errors import ModelError, SettingsError
-from vrag.profiles import PROFILES
+from vrag.model_profiles import PROFILES
 from vrag.server.logs import RequestLines, RunLines, configure_logs
 from vrag.testing import MemorySearcher, ScriptedPolicy, page
 
@@ -256,7 +256,7 @@ def test_other_connections_pass(lines: io.StringIO) -> None:
 def events(*replies: str | Exception) -> list[Event]:
     corpus = MemorySearcher((page(f"{SECRET}.pdf", 1, f"The ferry carried {SECRET}"),))
     environment = Environment(corpus, PROFILES["qwen2.5-vl"])
-    return list(Agent(ScriptedPolicy(replies), environment, Vrag()).stream(f"How many {SECRET}?"))
+    return list(Agent(ScriptedPolicy(replies), environment, VragMethod()).stream(f"How many {SECRET}?"))
 
 
 def test_a_run_is_two_lines_that_tell_no_content(lines: io.StringIO) -> None:

@@ -16,7 +16,7 @@ from stored_collection import id_of, stored
 
 from vrag.search.engine import Engine
 from vrag.server.app import create_app
-from vrag.server.files import CollectionFiles
+from vrag.server.item_files import CollectionFiles
 from vrag.server.options import ServerOptions
 from vrag.testing import tiny_corpus
 

@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from server_harness import serving
 
-from vrag.agent.runs import EVENTS, FILES
+from vrag.agent.runs.run_store import EVENTS, FILES
 from vrag.server.app import Service
 from vrag.server.options import ServerOptions
 

@@ -7,9 +7,9 @@ import json
 from typing import TYPE_CHECKING
 
 from vrag.agent.events import GraphChanged, ThoughtDelta
-from vrag.agent.graph import Graph
-from vrag.agent.runs import RunState
-from vrag.server.runs.frames import end_frame, event_frame, with_beats
+from vrag.agent.memory.memory_graph import Graph
+from vrag.agent.runs.run_store import RunState
+from vrag.server.runs.sse import end_frame, event_frame, with_beats
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator

@@ -18,12 +18,12 @@ from hosting import ANSWER, SEARCH, PacedPolicy, Scripted
 from PIL import Image
 
 from vrag.agent.events import AnswerGiven, RunFailed, RunStarted, StopReason
-from vrag.agent.question import Exchange
-from vrag.agent.runs import RunState, RunStore
+from vrag.agent.question import PreviousTurn
+from vrag.agent.runs.run_store import RunState, RunStore
 from vrag.errors import ModelError
-from vrag.server.problems import Refusal
-from vrag.server.runs.host import HostOptions, RunHost
-from vrag.server.runs.wire import RunRequest
+from vrag.server.http.errors import Refusal
+from vrag.server.runs.run_manager import RunManager, RunManagerOptions
+from vrag.server.runs.schema import RunRequest
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -39,12 +39,14 @@ def answering(tmp_path: Path) -> Scripted:
 
 
 def hosted(
-    answering: Scripted, work: Callable[[RunHost], Awaitable[None]], options: HostOptions | None = None
+    answering: Scripted,
+    work: Callable[[RunManager], Awaitable[None]],
+    options: RunManagerOptions | None = None,
 ) -> None:
     """Does some work with a host, which is closed in the end."""
 
     async def whole() -> None:
-        host = RunHost(answering, options)
+        host = RunManager(answering, options)
         try:
             await work(host)
         finally:
@@ -54,7 +56,7 @@ def hosted(
     asyncio.run(whole())
 
 
-async def events_of(host: RunHost, run: str, after: int = -1) -> list[Event]:
+async def events_of(host: RunManager, run: str, after: int = -1) -> list[Event]:
     return [event async for event in host.follow(run, after)]
 
 
@@ -65,7 +67,7 @@ async def until(condition: Callable[[], bool]) -> None:
 
 
 def test_every_follower_sees_every_event_whenever_it_comes(answering: Scripted) -> None:
-    async def work(host: RunHost) -> None:
+    async def work(host: RunManager) -> None:
         run = (await host.start(ASKED)).id
         early = asyncio.ensure_future(events_of(host, run))
         await asyncio.sleep(0.02)
@@ -83,7 +85,7 @@ def test_every_follower_sees_every_event_whenever_it_comes(answering: Scripted) 
 
 
 def test_a_stream_goes_on_after_the_last_event_that_is_known(answering: Scripted) -> None:
-    async def work(host: RunHost) -> None:
+    async def work(host: RunManager) -> None:
         run = (await host.start(ASKED)).id
         answering.policy.go.set()
         whole = await events_of(host, run)
@@ -94,7 +96,7 @@ def test_a_stream_goes_on_after_the_last_event_that_is_known(answering: Scripted
 
 
 def test_a_run_goes_on_when_nobody_follows(answering: Scripted) -> None:
-    async def work(host: RunHost) -> None:
+    async def work(host: RunManager) -> None:
         run = (await host.start(ASKED)).id
         follower = asyncio.ensure_future(events_of(host, run))
         await asyncio.sleep(0.02)
@@ -109,7 +111,7 @@ def test_a_run_goes_on_when_nobody_follows(answering: Scripted) -> None:
 
 
 def test_a_run_that_is_stopped_says_so_and_one_that_is_over_stays_as_it_is(answering: Scripted) -> None:
-    async def work(host: RunHost) -> None:
+    async def work(host: RunManager) -> None:
         run = (await host.start(ASKED)).id
         summary, running = await host.cancel(run)
         assert running
@@ -126,7 +128,7 @@ def test_a_run_that_is_stopped_says_so_and_one_that_is_over_stays_as_it_is(answe
 
 
 def test_a_client_may_have_so_many_runs_and_all_together_so_many(answering: Scripted) -> None:
-    async def work(host: RunHost) -> None:
+    async def work(host: RunManager) -> None:
         for _ in range(2):
             await host.start(ASKED, client="a")
         with pytest.raises(Refusal) as mine:
@@ -140,11 +142,11 @@ def test_a_client_may_have_so_many_runs_and_all_together_so_many(answering: Scri
         await until(lambda: host.running == 0)
         assert (await host.start(ASKED, client="a")).state is RunState.RUNNING
 
-    hosted(answering, work, HostOptions(runs=3, client_runs=2))
+    hosted(answering, work, RunManagerOptions(runs=3, client_runs=2))
 
 
 def test_what_cannot_be_asked_for_leaves_no_run_and_no_place_taken(answering: Scripted) -> None:
-    async def work(host: RunHost) -> None:
+    async def work(host: RunManager) -> None:
         for _ in range(3):
             with pytest.raises(Refusal, match="no model 'other'"):
                 await host.start(RunRequest(question="?", model="other"), client="a")
@@ -155,11 +157,11 @@ def test_what_cannot_be_asked_for_leaves_no_run_and_no_place_taken(answering: Sc
         assert host.running == 0
         assert answering.store.ids() == []
 
-    hosted(answering, work, HostOptions(client_runs=1))
+    hosted(answering, work, RunManagerOptions(client_runs=1))
 
 
 def test_a_follow_up_knows_what_was_said(answering: Scripted) -> None:
-    async def work(host: RunHost) -> None:
+    async def work(host: RunManager) -> None:
         answering.policy.go.set()
         first = await host.start(ASKED)
         await until(lambda: host.running == 0)
@@ -168,7 +170,10 @@ def test_a_follow_up_knows_what_was_said(answering: Scripted) -> None:
         third = await host.start(RunRequest(question="And before?", session=second.session))
         started = (await events_of(host, third.id))[0]
         assert isinstance(started, RunStarted)
-        assert started.history == (Exchange(ASKED.question, "48,200"), Exchange("And in 2023?", "48,200"))
+        assert started.history == (
+            PreviousTurn(ASKED.question, "48,200"),
+            PreviousTurn("And in 2023?", "48,200"),
+        )
         assert first.session == second.session == third.session == first.id
         of_session, more = await host.summaries(limit=2, session=first.id)
         assert [run.id for run in of_session] == [third.id, second.id]
@@ -178,7 +183,7 @@ def test_a_follow_up_knows_what_was_said(answering: Scripted) -> None:
 
 
 def test_a_follow_up_waits_for_the_answer_before_it(answering: Scripted) -> None:
-    async def work(host: RunHost) -> None:
+    async def work(host: RunManager) -> None:
         first = await host.start(ASKED)
         with pytest.raises(Refusal) as refused:
             await host.start(RunRequest(question="And?", session=first.id))
@@ -188,7 +193,7 @@ def test_a_follow_up_waits_for_the_answer_before_it(answering: Scripted) -> None
 
 
 def test_a_picture_that_comes_with_a_question_reaches_the_model(answering: Scripted) -> None:
-    async def work(host: RunHost) -> None:
+    async def work(host: RunManager) -> None:
         answering.policy.go.set()
         run = await host.start(RunRequest(question="What is this?", images=(_base64(_png()),)))
         started = (await events_of(host, run.id))[0]
@@ -200,7 +205,7 @@ def test_a_picture_that_comes_with_a_question_reaches_the_model(answering: Scrip
 
 
 def test_runs_are_listed_the_newest_first_page_by_page(answering: Scripted) -> None:
-    async def work(host: RunHost) -> None:
+    async def work(host: RunManager) -> None:
         answering.policy.go.set()
         ids: list[str] = []
         for _ in range(5):
@@ -219,7 +224,7 @@ def test_runs_are_listed_the_newest_first_page_by_page(answering: Scripted) -> N
 
 def test_a_stopping_host_takes_nothing_more_lets_runs_end_and_stops_the_rest(answering: Scripted) -> None:
     async def whole() -> None:
-        host = RunHost(answering)
+        host = RunManager(answering)
         run = (await host.start(ASKED)).id
         follower = asyncio.ensure_future(events_of(host, run))
         await asyncio.sleep(0.02)
@@ -239,7 +244,7 @@ def test_a_stopping_host_takes_nothing_more_lets_runs_end_and_stops_the_rest(ans
 
 
 def test_a_failure_of_the_model_is_the_end_of_the_run(answering: Scripted) -> None:
-    async def work(host: RunHost) -> None:
+    async def work(host: RunManager) -> None:
         answering.policy.fault = ModelError("The model is away.")
         answering.policy.go.set()
         run = await host.start(ASKED)
@@ -253,7 +258,7 @@ def test_a_failure_of_the_model_is_the_end_of_the_run(answering: Scripted) -> No
 def test_a_fault_of_the_program_is_told_now_and_later(
     answering: Scripted, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async def work(host: RunHost) -> None:
+    async def work(host: RunManager) -> None:
         answering.policy.fault = ZeroDivisionError("secret detail")
         answering.policy.go.set()
         run = await host.start(ASKED)
@@ -278,7 +283,7 @@ def test_an_observer_that_fails_keeps_nothing_from_anybody(
         raise ValueError(event.type)
 
     async def whole() -> None:
-        host = RunHost(answering, observers=(broken, seen.append))
+        host = RunManager(answering, observers=(broken, seen.append))
         answering.policy.go.set()
         run = await host.start(ASKED)
         told = await events_of(host, run.id)
@@ -291,7 +296,7 @@ def test_an_observer_that_fails_keeps_nothing_from_anybody(
 
 @pytest.mark.parametrize("run", ["20200101-000000-000000-0000", "2026", "-", "0" * 40])
 def test_a_run_that_is_not_there_is_not_found(answering: Scripted, run: str) -> None:
-    async def work(host: RunHost) -> None:
+    async def work(host: RunManager) -> None:
         answering.policy.go.set()
         await host.start(ASKED)
         await until(lambda: host.running == 0)
@@ -308,8 +313,8 @@ KILLED = """
     from pathlib import Path
     sys.path.insert(0, {tests!r})
     from hosting import PacedPolicy, Scripted, SEARCH, ANSWER
-    from vrag.server.runs.host import RunHost
-    from vrag.server.runs.wire import RunRequest
+    from vrag.server.runs.run_manager import RunHost
+    from vrag.server.runs.schema import RunRequest
 
     async def main():
         answering = Scripted(Path({runs!r}))
@@ -337,7 +342,7 @@ def test_after_a_kill_finished_runs_are_whole_and_the_others_are_marked(tmp_path
         answering = Scripted(tmp_path)
 
         async def states() -> list[tuple[str, RunState, str | None]]:
-            host = RunHost(answering)
+            host = RunManager(answering)
             runs, _ = await host.summaries(limit=10)
             await host.close(1)
             return [(run.id, run.state, run.answer) for run in runs]
@@ -359,7 +364,7 @@ def test_a_run_of_another_process_is_followed_to_its_end(tmp_path: Path) -> None
     events = list(agent.stream("How many?", run_id="20260101-000000-000000-aaaa"))
 
     async def whole() -> list[Event]:
-        host = RunHost(answering)
+        host = RunManager(answering)
         try:
             with RunStore(tmp_path).record() as recording:
                 named = [event.model_copy(update={"run_id": recording.id}) for event in events]
@@ -384,7 +389,7 @@ def test_a_full_disk_ends_the_run_and_is_told(answering: Scripted, monkeypatch: 
     def refuse(*_: object) -> int:
         raise OSError(28, os.strerror(28))
 
-    async def work(host: RunHost) -> None:
+    async def work(host: RunManager) -> None:
         run = await host.start(ASKED)
         monkeypatch.setattr("pathlib.Path.write_bytes", refuse)
         answering.policy.go.set()
@@ -398,7 +403,7 @@ def test_a_full_disk_ends_the_run_and_is_told(answering: Scripted, monkeypatch: 
 
 
 def test_the_choice_of_a_request_reaches_whoever_opens_agents(answering: Scripted) -> None:
-    async def work(host: RunHost) -> None:
+    async def work(host: RunManager) -> None:
         answering.policy.go.set()
         asked = RunRequest(question="?", agent="vimrag", max_steps=3, top_k=2, documents=("b", "a"))
         await host.start(asked)
@@ -413,7 +418,7 @@ def test_the_choice_of_a_request_reaches_whoever_opens_agents(answering: Scripte
 
 
 def test_streams_are_told_of_the_end_of_runs_that_the_server_stops(answering: Scripted) -> None:
-    async def work(host: RunHost) -> None:
+    async def work(host: RunManager) -> None:
         run = (await host.start(ASKED)).id
         watching = asyncio.ensure_future(events_of(host, run))
         await asyncio.sleep(0)
@@ -427,9 +432,9 @@ def test_streams_are_told_of_the_end_of_runs_that_the_server_stops(answering: Sc
 
 
 def _choice():  # noqa: ANN202
-    from vrag.server.runs.desk import Choice
+    from vrag.server.runs.agent_provider import AgentSelection
 
-    return Choice()
+    return AgentSelection()
 
 
 def _base64(data: bytes) -> str:

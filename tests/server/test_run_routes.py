@@ -14,7 +14,7 @@ from server_harness import serving
 
 from vrag.server.app import Service
 from vrag.server.options import ServerOptions
-from vrag.server.runs.wire import ReportRequest, RunRequest
+from vrag.server.runs.schema import ReportRequest, RunRequest
 
 if TYPE_CHECKING:
     from collections.abc import Generator

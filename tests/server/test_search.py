@@ -9,7 +9,7 @@ from pydantic import TypeAdapter
 from server_harness import PacedSearcher, ask, asked
 
 from vrag.errors import CollectionError, SearchError
-from vrag.search.wire import ImageFile, SearchResponse
+from vrag.search.schema import ImageFileEntry, SearchResponse
 from vrag.server.app import create_app
 from vrag.testing import MemorySearcher, page, passage, tiny_corpus
 from vrag.types import ItemKind
@@ -105,7 +105,7 @@ class TestOlderShape:
             [{"idx": 0, "image_file": "ferry_1.jpg"}, {"idx": 1, "image_file": "ferry_2.jpg"}],
             [{"idx": 0, "image_file": "ferry_3.jpg"}],
         ]
-        TypeAdapter(list[list[ImageFile]]).validate_json(response.content)
+        TypeAdapter(list[list[ImageFileEntry]]).validate_json(response.content)
 
     def test_has_ten_at_most(self) -> None:
         many = MemorySearcher(tuple(page("long.pdf", number, "ferry") for number in range(1, 31)))

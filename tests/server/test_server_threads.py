@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from vrag.server.threads import Threads
+from vrag.server.http.background import Threads
 
 if TYPE_CHECKING:
     from collections.abc import Generator

@@ -10,7 +10,7 @@ from fastapi import FastAPI
 from hosting import Nothing, Scripted
 
 from vrag.server.app import Service, create_app
-from vrag.server.runs.wire import RunRequest
+from vrag.server.runs.schema import RunRequest
 from vrag.testing import tiny_corpus
 
 DOCS = Path(__file__).parents[2] / "docs"

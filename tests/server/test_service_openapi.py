@@ -16,9 +16,9 @@ from hypothesis import HealthCheck, Phase, given, settings
 from library_harness import Lines, Served, first_collection
 from server_harness import threaded
 
-from vrag.assemble.shelf import Shelf
+from vrag.factory.collection_registry import CollectionRegistry
 from vrag.server.app import Service, create_app
-from vrag.server.gate import is_public
+from vrag.server.http.auth import is_public
 from vrag.server.options import ServerOptions
 from vrag.settings import Settings
 from vrag.testing import tiny_corpus
@@ -84,7 +84,7 @@ class Running:
 @pytest.fixture(scope="module")
 def running(tmp_path_factory: pytest.TempPathFactory) -> Generator[Running]:
     folder = tmp_path_factory.mktemp("service")
-    shelf = Shelf.open(Settings(collection=str(first_collection(folder)), workers=1))
+    shelf = CollectionRegistry.open(Settings(collection=str(first_collection(folder)), workers=1))
     policy = PacedPolicy()
     policy.go.set()
     service = Service(Scripted(folder / "runs", policy, offer=OFFER), Served(shelf, Lines()))

@@ -9,8 +9,8 @@ import pytest
 from server_harness import asked
 
 from vrag.server.app import create_app
+from vrag.server.http.sessions import BrowserSessions
 from vrag.server.options import ServerOptions
-from vrag.server.sessions import Sessions
 from vrag.testing import tiny_corpus
 
 if TYPE_CHECKING:
@@ -306,9 +306,9 @@ class TestForgery:
 
 
 class TestStore:
-    def sessions(self, **options: Any) -> tuple[Sessions, list[float]]:  # noqa: ANN401
+    def sessions(self, **options: Any) -> tuple[BrowserSessions, list[float]]:  # noqa: ANN401
         clock = [0.0]
-        return Sessions(ServerOptions(token=TOKEN, **options), lambda: clock[0]), clock
+        return BrowserSessions(ServerOptions(token=TOKEN, **options), lambda: clock[0]), clock
 
     def scope(self, *ids: str, name: str = "vrag_session") -> Scope:
         cookie = "; ".join(["theme=dark", *(f"{name}={id}" for id in ids)])

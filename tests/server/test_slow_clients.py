@@ -20,12 +20,12 @@ from fastapi import FastAPI, Request
 from server_harness import dial
 from starlette.responses import Response, StreamingResponse
 
-from vrag.server import problems
-from vrag.server.gate import Gate, Watch
-from vrag.server.metrics import Metrics
+from vrag.server.http import errors
+from vrag.server.http.auth import AuthMiddleware, MetricsMiddleware
+from vrag.server.http.sessions import BrowserSessions
+from vrag.server.http.uvicorn_server import listen, make_server
+from vrag.server.metrics import ServerMetrics
 from vrag.server.options import ServerOptions
-from vrag.server.running import listen, make_server
-from vrag.server.sessions import Sessions
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
@@ -38,7 +38,7 @@ class Small:
 
     def __init__(self, options: ServerOptions, stopping: Callable[[], Awaitable[None]] | None = None) -> None:
         self.options = options
-        self.metrics = Metrics()
+        self.metrics = ServerMetrics()
         self.gone = threading.Event()
         """Set when a stream's client has left."""
         self.stopping = stopping
@@ -50,7 +50,7 @@ class Small:
 
     def _app(self) -> FastAPI:
         app = FastAPI()
-        problems.register(app)
+        errors.register(app)
 
         @app.get("/version")
         async def quick() -> dict[str, int]:
@@ -72,9 +72,9 @@ class Small:
         async def events() -> Response:
             return StreamingResponse(self._beats(), media_type="text/event-stream")
 
-        sessions = Sessions(self.options)
-        app.add_middleware(Gate, options=self.options, metrics=self.metrics, sessions=sessions)
-        app.add_middleware(Watch, metrics=self.metrics)
+        sessions = BrowserSessions(self.options)
+        app.add_middleware(AuthMiddleware, options=self.options, metrics=self.metrics, sessions=sessions)
+        app.add_middleware(MetricsMiddleware, metrics=self.metrics)
         return app
 
     async def _beats(self) -> AsyncGenerator[bytes]:
@@ -370,7 +370,7 @@ PROGRAM = """
 import asyncio, sys, time
 from vrag.server.app import create_app
 from vrag.server.options import ServerOptions
-from vrag.server.running import listen, run_server
+from vrag.server.http.uvicorn_server import listen, run_server
 from vrag.testing import tiny_corpus
 
 async def hang():

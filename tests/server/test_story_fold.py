@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 import vrag.server
+from vrag.agent.agent import Agent
 from vrag.agent.environment import Environment, EnvironmentOptions
 from vrag.agent.events import Event
-from vrag.agent.loop import Agent
-from vrag.agent.vimrag import Vimrag
-from vrag.profiles import profile_named
+from vrag.agent.methods.vimrag import Vimrag
+from vrag.model_profiles import profile_named
 from vrag.testing import MemorySearcher, ScriptedPolicy, page
 
 NODE = shutil.which("node")

@@ -12,15 +12,15 @@ import pytest
 
 import vrag.server
 from vrag.agent.events import AnswerGiven, RunSettings, RunStarted, StopReason
-from vrag.agent.outline import Outline
 from vrag.agent.policies.extractive import ExtractivePolicy
 from vrag.agent.policies.extractive_graph import ExtractiveGraphPolicy
-from vrag.profiles import profile_named
-from vrag.server.completions.reply import plain_answer, reply_of
+from vrag.agent.runs.outline import RunOutline
+from vrag.model_profiles import profile_named
+from vrag.render.outcome import A_MODEL, OFFLINE, UNQUOTED, outcome
+from vrag.render.run_page.run_view import RunView
+from vrag.render.text_format import INTERRUPTED, NOTHING_QUOTED, STOPS
+from vrag.server.openai.reply import plain_answer, reply_of
 from vrag.testing import tiny_corpus
-from vrag.view.outcome import A_MODEL, OFFLINE, UNQUOTED, outcome
-from vrag.view.story import Story
-from vrag.view.wording import INTERRUPTED, NOTHING_QUOTED, STOPS
 
 STATIC = Path(vrag.server.__file__).parent / "static"
 NODE = shutil.which("node")
@@ -35,7 +35,7 @@ def ended(policy: str, reason: StopReason) -> tuple[RunStarted, AnswerGiven]:
 
 
 def test_a_message_says_that_a_model_could_find_what_the_offline_policy_cannot_say() -> None:
-    said = reply_of("1", Outline.of(ended("extractive", StopReason.ABSTAINED)), "/#/runs/1").content
+    said = reply_of("1", RunOutline.of(ended("extractive", StopReason.ABSTAINED)), "/#/runs/1").content
     assert said == f"{UNQUOTED} {A_MODEL}"
     assert "--model" in said
     assert plain_answer(said) is None, "sent back by a client it is no answer"
@@ -44,14 +44,14 @@ def test_a_message_says_that_a_model_could_find_what_the_offline_policy_cannot_s
 def test_only_abstentions_of_the_offline_policy_say_so() -> None:
     for policy, reason in (("chat:m", StopReason.ABSTAINED), ("extractive", StopReason.CANCELLED)):
         events = ended(policy, reason)
-        assert UNQUOTED not in reply_of("1", Outline.of(events), "/#/runs/1").content
-        assert UNQUOTED not in outcome(Story.of(events)).text
+        assert UNQUOTED not in reply_of("1", RunOutline.of(events), "/#/runs/1").content
+        assert UNQUOTED not in outcome(RunView.of(events)).text
 
 
 def test_a_run_that_nobody_adds_to_and_one_under_way_are_called_by_their_states() -> None:
-    story = Story.of(ended("extractive", StopReason.ABSTAINED)[:1])
+    story = RunView.of(ended("extractive", StopReason.ABSTAINED)[:1])
     assert outcome(story).name == "Interrupted"
-    assert outcome(Story(story.events, under_way=True)).name == "Running"
+    assert outcome(RunView(story.events, under_way=True)).name == "Running"
 
 
 @pytest.mark.skipif(NODE is None, reason="node is not installed")

@@ -20,8 +20,8 @@ from server_harness import dial
 
 from vrag.corpus.convert import CONVERTERS
 from vrag.errors import CollectionError
-from vrag.server.library.kinds import HEAD_BYTES, SUFFIXES, fault_of_head
-from vrag.server.library.uploads import UploadLimits
+from vrag.server.collections.file_types import HEAD_BYTES, SUFFIXES, fault_of_head
+from vrag.server.collections.uploads import UploadLimits
 from vrag.server.options import ServerOptions
 
 if TYPE_CHECKING:

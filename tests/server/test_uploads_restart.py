@@ -13,7 +13,7 @@ from typing import Any
 from library_harness import FIRST, Desk, Lines, first_collection, library, until
 from server_harness import dial
 
-from vrag.index.store import Collection
+from vrag.index.collection import Collection
 
 
 class TestARestart:

@@ -16,7 +16,7 @@ from server_harness import threaded
 from starlette.routing import BaseRoute, Mount, Route
 
 from vrag.server.app import Service, create_app
-from vrag.server.gate import is_public
+from vrag.server.http.auth import is_public
 from vrag.server.options import ServerOptions
 from vrag.testing import tiny_corpus
 from vrag.types import Query

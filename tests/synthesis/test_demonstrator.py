@@ -9,17 +9,17 @@ from typing import Any
 import pytest
 
 from vrag.agent.actions import Answer, Search, parse
+from vrag.agent.agent import Agent
 from vrag.agent.environment import Environment, EnvironmentOptions
 from vrag.agent.events import InvalidAction
-from vrag.agent.loop import Agent
+from vrag.agent.methods.vimrag import Vimrag
+from vrag.agent.methods.vrag import VragMethod
 from vrag.agent.policy import Reply
-from vrag.agent.trajectory import Trajectory
-from vrag.agent.vimrag import Vimrag
-from vrag.agent.vrag import Vrag
-from vrag.profiles import PROFILES
+from vrag.agent.runs.trajectory import Trajectory
+from vrag.model_profiles import PROFILES
 from vrag.synthesis.corpus import SynthesisOptions, synthesize
-from vrag.synthesis.demonstrator import Demonstrator, names_in
-from vrag.synthesis.words import COLOURS, WORDS
+from vrag.synthesis.scripted_policy import ScriptedDemonstrator, names_in
+from vrag.synthesis.vocabulary import COLOURS, WORDS
 from vrag.testing import MemorySearcher, page
 from vrag.types import Case
 
@@ -40,7 +40,7 @@ TWO = Case(
 
 
 def said(case: Case, seed: int = 0, **skills: Any) -> list[str]:  # noqa: ANN401
-    return Demonstrator(case, Random(seed), **skills).script
+    return ScriptedDemonstrator(case, Random(seed), **skills).script
 
 
 def searched(script: list[str]) -> list[str]:
@@ -54,12 +54,12 @@ def answered(script: list[str]) -> str:
     return action.text
 
 
-def runs(case: Case, demonstrator: Demonstrator, hits: int = 1) -> Trajectory:
+def runs(case: Case, demonstrator: ScriptedDemonstrator, hits: int = 1) -> Trajectory:
     words = ("amber bridge", "calm river", "amber river", "calm bridge")
     pages = tuple(page("a.pdf", number, name) for number, name in enumerate(words, 1))
     environment = Environment(MemorySearcher(pages), PROFILES["qwen3-vl"], EnvironmentOptions(hits=hits))
     events = list(
-        Agent(demonstrator, environment, Vimrag() if demonstrator.graph else Vrag()).stream(case.query)
+        Agent(demonstrator, environment, Vimrag() if demonstrator.graph else VragMethod()).stream(case.query)
     )
     assert not [event for event in events if isinstance(event, InvalidAction)]
     return Trajectory.of(events)
@@ -106,7 +106,7 @@ class TestLinear:
         assert sum(len(searched(one)) == 2 for one in scripts) / 400 == pytest.approx(0.25, abs=0.08)
 
     def test_a_run_is_valid(self) -> None:
-        run = runs(TWO, Demonstrator(TWO, Random(1), searching=1.0, reading=1.0, detours=1.0))
+        run = runs(TWO, ScriptedDemonstrator(TWO, Random(1), searching=1.0, reading=1.0, detours=1.0))
         assert run.answer == "red blue"
         assert [step.query for step in run.steps].count("amber bridge") >= 1
         assert len(run.steps) == 5
@@ -118,7 +118,7 @@ class TestGraph:
     def test_a_run_is_valid(self, case: Case, detours: float) -> None:
         """Nodes have numbers of their own, and the answer rests on those that were no detour."""
         skills: dict[str, Any] = {"searching": 1.0, "reading": 1.0, "detours": detours}
-        run = runs(case, Demonstrator(case, Random(1), graph=True, **skills))
+        run = runs(case, ScriptedDemonstrator(case, Random(1), graph=True, **skills))
         assert run.answer == case.reference_answer
         nodes = [step.node for step in run.steps if step.query]
         assert len(nodes) == len(set(nodes)) == len(names_in(case.query)) * (2 if detours else 1)
@@ -128,7 +128,7 @@ class TestGraph:
 
     def test_where_nothing_is_found_nothing_is_remembered(self) -> None:
         """Else one search in vain would make all turns after it invalid, and they would be learned."""
-        lost = Demonstrator(ONE, Random(1), graph=True, names=(("odd",), ("word",)))
+        lost = ScriptedDemonstrator(ONE, Random(1), graph=True, names=(("odd",), ("word",)))
         run = runs(ONE, lost)
         assert run.answer is not None
         assert [step.hits for step in run.steps if step.query] == [()]
@@ -136,7 +136,7 @@ class TestGraph:
     @pytest.mark.parametrize("hits", [2, 3, 10])
     def test_every_picture_that_is_found_has_its_note(self, hits: int) -> None:
         """Else each turn after the first search would be invalid, and would be learned."""
-        run = runs(TWO, Demonstrator(TWO, Random(1), graph=True, searching=1.0, reading=1.0), hits)
+        run = runs(TWO, ScriptedDemonstrator(TWO, Random(1), graph=True, searching=1.0, reading=1.0), hits)
         assert run.answer == "red blue"
         assert max(len(step.shown) for step in run.steps) > 1
 
@@ -144,7 +144,10 @@ class TestGraph:
         """The graph refuses that, and the turns after it as well."""
         few = (("amber", "calm"), ("bridge", "river"))
         for seed in range(8):
-            runs(TWO, Demonstrator(TWO, Random(seed), seed % 2, 1.0, graph=True, detours=0.5, names=few))
+            runs(
+                TWO,
+                ScriptedDemonstrator(TWO, Random(seed), seed % 2, 1.0, graph=True, detours=0.5, names=few),
+            )
 
     def test_a_detour_is_found_useless(self) -> None:
         script = said(ONE, graph=True, detours=1.0, searching=1.0)
@@ -155,7 +158,7 @@ class TestGraph:
 class TestPolicy:
     def test_says_its_script_turn_by_turn(self) -> None:
         """The last turn again, should it be asked once more."""
-        demonstrator = Demonstrator(ONE, Random(0), searching=1.0)
+        demonstrator = ScriptedDemonstrator(ONE, Random(0), searching=1.0)
 
         async def replies(turn: int) -> list[Any]:
             return [part async for part in demonstrator.reply((), turn)]

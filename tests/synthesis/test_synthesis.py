@@ -21,7 +21,7 @@ from pypdfium2 import PdfDocument
 from vrag.cases import read_cases
 from vrag.errors import CaseError
 from vrag.synthesis import COLOURS, TEMPLATES, WORDS, Corpus, SynthesisOptions, Words, synthesize, write
-from vrag.synthesis.deck import deal_names
+from vrag.synthesis.sampling import deal_names
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -13,6 +13,7 @@ from typing import Any
 
 from PIL import Image, ImageDraw, ImageFont
 
+from vrag.agent.budget import Limits, Prices
 from vrag.agent.events import (
     AnswerGiven,
     CropRequested,
@@ -35,9 +36,8 @@ from vrag.agent.events import (
     UsageReported,
 )
 from vrag.agent.evidence import Evidence
-from vrag.agent.graph import Graph, Memo, Node, NodeKind
-from vrag.agent.limits import Limits, Prices
-from vrag.agent.memory import MemoryOptions
+from vrag.agent.memory.energies import MemoryOptions
+from vrag.agent.memory.memory_graph import Graph, Node, NodeKind, RememberedItem
 from vrag.agent.policy import FinishReason
 from vrag.types import Hit, ItemKind
 
@@ -314,7 +314,7 @@ class _Vimrag:
         told = self.told
         told.think("One of them is worth keeping.", "<tool_call>…</tool_call>")
         memos = [
-            Memo(
+            RememberedItem(
                 label=f"Picture {n}",
                 item=f"{REPORT[:4]}-{3 + n + node.order}",
                 position=n,
@@ -325,7 +325,9 @@ class _Vimrag:
         ]
         if clip:
             memos.append(
-                Memo(label="Video 1", item=f"{VIDEO[:4]}-2", position=0, priority=5, seconds=(64.0, 70.0))
+                RememberedItem(
+                    label="Video 1", item=f"{VIDEO[:4]}-2", position=0, priority=5, seconds=(64.0, 70.0)
+                )
             )
         self.nodes.append(
             Node(

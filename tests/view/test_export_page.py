@@ -10,10 +10,10 @@ import typer
 from sample_runs import vrag_run
 from typer.testing import CliRunner
 
-from vrag.agent.runs import RunStore
-from vrag.cli.exporting import export
+from vrag.agent.runs.run_store import RunStore
+from vrag.cli.runs.export import export
 from vrag.errors import RunError
-from vrag.index.store import Collection
+from vrag.index.collection import Collection
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vrag.view.layout import Place, layered
+from vrag.render.drawing.graph_layout import NodePlace, layered
 
 if TYPE_CHECKING:
-    from vrag.view.layout import Layout
+    from vrag.render.drawing.graph_layout import GraphLayout
 
 SLACK = 1e-6
 Graph = tuple[dict[str, tuple[float, float]], list[tuple[str, str]]]
@@ -29,7 +29,7 @@ def graphs(draw: st.DrawFn) -> Graph:
     return sizes, draw(st.lists(st.sampled_from(pairs), unique=True, max_size=30)) if pairs else []
 
 
-def apart(one: Place, other: Place) -> bool:
+def apart(one: NodePlace, other: NodePlace) -> bool:
     return (
         one.x + one.width <= other.x + SLACK
         or other.x + other.width <= one.x + SLACK
@@ -38,7 +38,7 @@ def apart(one: Place, other: Place) -> bool:
     )
 
 
-def drawn(graph: Graph) -> Layout:
+def drawn(graph: Graph) -> GraphLayout:
     return layered(graph[0], graph[1])
 
 
@@ -75,7 +75,7 @@ def test_no_edge_runs_through_a_node(graph: Graph) -> None:
                 assert not any(_meets(place, *segment) for segment in pairwise(route)), (edge, name)
 
 
-def _meets(place: Place, upper: object, lower: object) -> bool:
+def _meets(place: NodePlace, upper: object, lower: object) -> bool:
     """Whether the box around a stretch of a route overlaps a node."""
     xs, ys = zip(*((point.x, point.y) for point in (upper, lower)), strict=True)  # type: ignore[attr-defined]
     beside = max(xs) <= place.x + SLACK or min(xs) >= place.x + place.width - SLACK

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vrag.view.boxes import placed
-from vrag.view.lettering import text_width, wrapped
-from vrag.view.markup import element, number, stylesheet
+from vrag.render.drawing.boxes import placed
+from vrag.render.drawing.text_width import text_width, wrapped
+from vrag.render.html import element, number, stylesheet
 
 
 class Read(HTMLParser):

@@ -23,15 +23,15 @@ from vrag.agent.events import (
     ThoughtGiven,
     UsageReported,
 )
-from vrag.agent.graph import Graph, Memo, Node, NodeKind
+from vrag.agent.memory.memory_graph import Graph, Node, NodeKind, RememberedItem
 from vrag.errors import RunError
-from vrag.view.page import POLICY, render
+from vrag.render.run_page.page import POLICY, render
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from vrag.agent.events import Event
-    from vrag.view.page import Page
+    from vrag.render.run_page.page import RunPage
 
 FETCHING = {"script", "iframe", "object", "embed", "form", "base", "img", "audio", "video", "source"}
 HARMLESS = "".join(render(run().events, run().files.get).html for run in (vrag_run, vimrag_run))
@@ -59,7 +59,7 @@ class Read(HTMLParser):
         return [attributes[name] for _, attributes in self.tags if name in attributes]
 
 
-def page(told: Telling, events: Iterable[Event] | None = None) -> Page:
+def page(told: Telling, events: Iterable[Event] | None = None) -> RunPage:
     return render(told.events if events is None else events, told.files.get)
 
 
@@ -249,7 +249,7 @@ def test_thirty_steps_have_a_page() -> None:
 
 def test_a_priority_beyond_all_measure_takes_no_room() -> None:
     told = vimrag_run()
-    memo = Memo(label="Picture 1", item="x", position=0, priority=10**12)
+    memo = RememberedItem(label="Picture 1", item="x", position=0, priority=10**12)
     node = Node(id="n", kind=NodeKind.SEARCH, summary="s", memory=(memo,), order=0)
     told.say(GraphChanged, graph=Graph((node,)))
     assert "priority 5 of 5" in page(told).html

@@ -10,15 +10,15 @@ from sample_runs import Telling, drawn_page, jpeg, vimrag_run, vrag_run
 from test_page import Read
 
 from vrag.agent.events import RunStarted
-from vrag.agent.question import Exchange
-from vrag.view.page import Page, render
+from vrag.agent.question import PreviousTurn
+from vrag.render.run_page.page import RunPage, render
 
-SAID = (Exchange("How many in 2023?", "57,100 passengers."), Exchange("And in 2022?", None))
+SAID = (PreviousTurn("How many in 2023?", "57,100 passengers."), PreviousTurn("And in 2022?", None))
 PICTURES = tuple(jpeg(drawn_page(title)) for title in ("First", "Second"))
 HASHES = tuple(hashlib.sha256(data).hexdigest() for data in PICTURES)
 
 
-def page(run: Telling, **changes: object) -> Page:
+def page(run: Telling, **changes: object) -> RunPage:
     """The page of the run with another beginning."""
     first = run.events[0]
     assert isinstance(first, RunStarted)

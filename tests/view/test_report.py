@@ -18,19 +18,19 @@ from sample_runs import vrag_run as shown_run
 from test_page import FETCHING, Read
 
 from vrag.agent.events import AnswerGiven, RunFailed, RunStarted, StopReason
-from vrag.agent.question import Exchange
-from vrag.agent.runs import RunStore, StoredRun
+from vrag.agent.question import PreviousTurn
+from vrag.agent.runs.run_store import RunStore, StoredRun
 from vrag.errors import RunError
+from vrag.render.citation_numbers import extent
+from vrag.render.drawing.graph_file import graph_svg
+from vrag.render.exports import Format, export_of, report_document
+from vrag.render.markdown import inline, paragraph, quoted, table
+from vrag.render.page_head import POLICY
+from vrag.render.report import Report, report, report_of
+from vrag.render.run_facts import RunTable
+from vrag.render.run_page.image_store import ImageStore
+from vrag.render.run_page.run_view import RunView
 from vrag.types import ItemKind
-from vrag.view.documents import Format, export_of, report_document
-from vrag.view.graph_file import graph_svg
-from vrag.view.head import POLICY
-from vrag.view.making import Table
-from vrag.view.markdown import inline, paragraph, quoted, table
-from vrag.view.pictures import Album
-from vrag.view.report import Report, report, report_of
-from vrag.view.sources import extent
-from vrag.view.story import Story
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -121,7 +121,9 @@ class TestWhatIsTold:
             assert "Spring review" in text
             assert "1 March 2026" in text
             for part in whole.parts:
-                assert text.count(part.story.started.question) >= 2  # in the contents, and where it is told
+                assert (
+                    text.count(part.run_view.started.question) >= 2
+                )  # in the contents, and where it is told
             assert "48,200 passengers, most of them in July (7,900)." in text
             assert "The agent found no answer in the documents" in text
             assert "Where the agent looked" in text
@@ -142,7 +144,9 @@ class TestWhatIsTold:
         for text in (html, markdown):
             for told in ("chat:qwen3-vl-plus", "VimRAG", "v12", "20260301-111500-000000-cafe", "17,350"):
                 assert told in text
-            assert f"{sum(part.story.all(RunStarted)[0].seq == 0 for part in whole.parts)} questions" in text
+            assert (
+                f"{sum(part.run_view.all(RunStarted)[0].seq == 0 for part in whole.parts)} questions" in text
+            )
 
     def test_a_place_has_one_number_in_the_whole_report(self, whole: Report) -> None:
         places = [(one.document, one.where) for one in whole.sources.listed]
@@ -218,20 +222,20 @@ class TestWhatIsTold:
         assert done.markdown("x").text.index("> Seen") < done.markdown("x").text.index("page 5")
 
     def test_what_all_answers_have_in_common_is_told_once(self, whole: Report) -> None:
-        told = Table.of(whole.stories)
+        told = RunTable.of(whole.stories)
         assert set(told.shared).isdisjoint(told.columns)
         assert {"steps", "searches", "tokens", "run"} <= set(told.columns)
         assert all(len(row) == len(told.columns) == len(told.together) for row in told.rows)
         steps = told.columns.index("steps")
         assert sum(int(row[steps]) for row in told.rows) == int(told.together[steps])
-        alone = Table.of(whole.stories[:1])
+        alone = RunTable.of(whole.stories[:1])
         assert alone.together == ()
         assert {"agent", "model", "run"} <= set(alone.shared)
 
     def test_a_follow_up_says_what_it_follows_and_shows_its_pictures(self) -> None:
         told = vrag_run()
         sha256 = told.keep(drawn_page("attached"))
-        more = {"history": (Exchange("And before?", None),), "attached": (sha256,)}
+        more = {"history": (PreviousTurn("And before?", None),), "attached": (sha256,)}
         told.events[0] = told.events[0].model_copy(update=more)
         done = made(told)
         assert "And before?" in Read(done.html).text
@@ -274,7 +278,7 @@ class TestTheForms:
 
     def test_each_picture_is_in_the_page_once_and_none_that_it_does_not_show(self, whole: Report) -> None:
         data = [href for href in Read(whole.html).values("href") if href.startswith("data:image/jpeg")]
-        assert len(data) == len(set(data)) == len(whole.album.leaves)
+        assert len(data) == len(set(data)) == len(whole.image_store.stored_images)
         assert len(data) < len(vrag_run().files) + len(vimrag_run().files)
 
     def test_markdown_names_the_files_of_its_pictures(self, whole: Report) -> None:
@@ -287,7 +291,7 @@ class TestTheForms:
         ]
         assert {f"the%20folder/%C3%BC/{name}" for name in files} == set(named)
         assert pictures == len(files)
-        assert set(files.values()) <= {leaf.data for leaf in whole.album.leaves.values()}
+        assert set(files.values()) <= {leaf.data for leaf in whole.image_store.stored_images.values()}
 
     def test_markdown_may_hold_its_pictures_at_its_end(self, whole: Report) -> None:
         text, files, pictures = whole.markdown()
@@ -392,14 +396,14 @@ WRITTEN = st.one_of(
 
 def test_the_graph_is_a_picture_file_that_stands_alone() -> None:
     told = vimrag_run()
-    story = Story.of(hostile(event, payload()) for event in told.events)
-    drawn = ET.fromstring(graph_svg(story))
+    run_view = RunView.of(hostile(event, payload()) for event in told.events)
+    drawn = ET.fromstring(graph_svg(run_view))
     tags = {one.tag for one in drawn.iter()}
     assert {tag.partition("}")[0] for tag in tags} == {"{http://www.w3.org/2000/svg"}
     assert {tag.partition("}")[2] for tag in tags} == {"svg", "style", "title", "a", "rect", "path", "text"}
     assert "<script>" in "".join(drawn.itertext())
     assert all((one.get("href") or "#").startswith("#") for one in drawn.iter())
-    full = graph_svg(Story.of(told.events), Album.of(told.files, told.files.get))
+    full = graph_svg(RunView.of(told.events), ImageStore.of(told.files, told.files.get))
     assert len(ET.fromstring(full).findall(".//{*}image")) == len(told.files)
 
 

@@ -123,7 +123,7 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Extend:
-    """An action of others: `<name>text</name>`; see `vrag.agent.extension`.
+    """An action of others: `<name>text</name>`; see `vrag.agent.tool_plugins`.
 
     Raises:
         ValueError: If the name cannot be one, or the text is empty, not stripped or contains a tag.

@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING
 
 from pydantic import BaseModel, ConfigDict, Field, field_serializer
 
-from vrag.agent.extension import Found, Scene
-from vrag.agent.material import encodable, material
-from vrag.agent.method import Refused
+from vrag.agent.method import ActionRejected
 from vrag.agent.policy import Picture
+from vrag.agent.replies.sanitize import encodable, material
+from vrag.agent.tool_plugins import ToolContext, ToolResult
 from vrag.errors import CollectionError, SearchError, VragError
 from vrag.geometry import MAX_ASPECT, NO_MARGIN, Box, Size, View, draw_view
 from vrag.types import Hit, Query
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from PIL.Image import Image
 
     from vrag.agent.actions import Extend
-    from vrag.agent.extension import Extension
-    from vrag.profiles import Profile
+    from vrag.agent.tool_plugins import ToolPlugin
+    from vrag.model_profiles import Profile
     from vrag.search.engine import Searcher
     from vrag.types import Item
 
@@ -73,7 +73,7 @@ class Environment:
     searcher: Searcher
     profile: Profile
     options: EnvironmentOptions = field(default_factory=EnvironmentOptions)
-    extensions: Mapping[str, Extension] = field(default_factory=dict[str, "Extension"])
+    extensions: Mapping[str, ToolPlugin] = field(default_factory=dict[str, "ToolPlugin"])
     """Actions of others that may be taken, by name."""
 
     def search(self, query: str) -> list[Hit]:
@@ -87,7 +87,7 @@ class Environment:
         return self.searcher.search([asked], self.options.hits)[0]
 
     def material(self, text: str) -> str:
-        """Text of documents, on its way into a message; see `vrag.agent.material`."""
+        """Text of documents, on its way into a message; see `vrag.agent.replies.sanitize`."""
         return material(text, self.extensions)
 
     def item(self, id: str) -> Item:
@@ -110,7 +110,7 @@ class Environment:
         _ = self.searcher.version
         return str(error)
 
-    def extend(self, action: Extend, shown: Sequence[str]) -> tuple[Found, tuple[str, ...]]:
+    def extend(self, action: Extend, shown: Sequence[str]) -> tuple[ToolResult, tuple[str, ...]]:
         """Carries out an action of others.
 
         Args:
@@ -126,8 +126,8 @@ class Environment:
         """
         extension = self.extensions.get(action.name)
         if extension is None:
-            raise Refused(f"there is no action {action.name}")
-        scene = Scene(self.searcher, tuple(dict.fromkeys(shown)), self.options.documents)
+            raise ActionRejected(f"there is no action {action.name}")
+        scene = ToolContext(self.searcher, tuple(dict.fromkeys(shown)), self.options.documents)
         found = _run(extension, action, scene)
         kept: list[str] = []
         damaged: list[str] = []
@@ -137,7 +137,7 @@ class Environment:
                     kept.append(id)
             except (SearchError, CollectionError) as error:
                 damaged.append(self.unopened(error))
-        return Found(tuple(kept), tuple(map(encodable, found.texts))), tuple(damaged)
+        return ToolResult(tuple(kept), tuple(map(encodable, found.texts))), tuple(damaged)
 
     def _may_show(self, id: str) -> bool:
         """Whether an item is of the documents that may be searched.
@@ -261,7 +261,7 @@ class Environment:
         return again.sha256 == picture.sha256
 
 
-def _run(extension: Extension, action: Extend, scene: Scene) -> Found:
+def _run(extension: ToolPlugin, action: Extend, scene: ToolContext) -> ToolResult:
     """What an extension gives.
 
     Raises:
@@ -269,15 +269,15 @@ def _run(extension: Extension, action: Extend, scene: Scene) -> Found:
     """
     try:
         found = extension.run(action.text, scene)
-        if not isinstance(found, Found):  # pyright: ignore[reportUnnecessaryIsInstance] - others may give anything
+        if not isinstance(found, ToolResult):  # pyright: ignore[reportUnnecessaryIsInstance] - others may give anything
             raise TypeError(f"it gave no Found: {found!r:.200}")  # noqa: TRY301
     except (SearchError, CollectionError) as error:
-        raise Refused(f"{action.name} failed: {error.message}") from error
+        raise ActionRejected(f"{action.name} failed: {error.message}") from error
     except Exception as error:  # code of others may raise anything, and no run ends by it
-        if type(error) in {ValueError, Refused} and str(error).strip():
-            raise Refused(encodable(str(error))) from error
+        if type(error) in {ValueError, ActionRejected} and str(error).strip():
+            raise ActionRejected(encodable(str(error))) from error
         log.exception("The action %s failed.", action.name)
-        raise Refused(f"{action.name} failed") from error
+        raise ActionRejected(f"{action.name} failed") from error
     return found
 
 

@@ -11,15 +11,15 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
+from vrag.agent.budget import Limits, Prices
 from vrag.agent.environment import EnvironmentOptions
 from vrag.agent.evidence import BoxSides, Evidence
-from vrag.agent.graph import Graph
-from vrag.agent.limits import Limits, Prices
-from vrag.agent.memory import MemoryOptions
+from vrag.agent.memory.energies import MemoryOptions
+from vrag.agent.memory.memory_graph import Graph
 from vrag.agent.policy import FinishReason
-from vrag.agent.question import Exchange
+from vrag.agent.question import PreviousTurn
 from vrag.agent.stop_reason import StopReason
-from vrag.profiles import Profile
+from vrag.model_profiles import Profile
 from vrag.types import Hit
 
 __all__ = [
@@ -107,7 +107,7 @@ class RunStarted(EventBase):
     settings: RunSettings
     collection: str
     """Version of the collection's content; a replay needs the same. Empty when it could not be had."""
-    history: tuple[Exchange, ...] = ()
+    history: tuple[PreviousTurn, ...] = ()
     """What was asked and answered before in the same conversation, as the model is told it, oldest first."""
     attached: tuple[str, ...] = ()
     """SHA-256 of the pictures that came with the question, in order; the files lie with the run."""

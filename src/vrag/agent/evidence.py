@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 __all__ = [
     "BoxSides",
     "Evidence",
-    "Seen",
+    "EvidenceCandidate",
     "checked",
     "passage_seen",
     "picture_seen",
@@ -62,7 +62,7 @@ class Evidence(BaseModel):
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class EvidenceCandidate:
     """A piece of evidence, and the picture in which the model saw it."""
 
     evidence: Evidence
@@ -82,7 +82,7 @@ def picture_seen(
     node: str | None = None,
     seconds: tuple[float, float] | None = None,
     sampling: tuple[float, int] | None = None,
-) -> Seen:
+) -> EvidenceCandidate:
     """What a picture shows, as evidence; of a crop with its words.
 
     Args:
@@ -91,22 +91,24 @@ def picture_seen(
         label: How the model knows it.
         node: The node that holds it.
         seconds: Of frames: from when to when.
-        sampling: Of a frame: how its clip was sampled; see `Seen`.
+        sampling: Of a frame: how its clip was sampled; see `EvidenceCandidate`.
     """
     box = picture.view.convert(picture.view.region, Space.UNIT)
     quote = words_inside(item, box) if picture.crop else ""
     if item.clip is not None and seconds is None:
         seconds = (item.clip.start, item.clip.end)
     found = _evidence(item, box.as_tuple(), quote, picture.sha256, node)
-    return Seen(found.model_copy(update={"seconds": seconds}), label, picture, sampling)
+    return EvidenceCandidate(found.model_copy(update={"seconds": seconds}), label, picture, sampling)
 
 
-def passage_seen(item: Item, label: str, *, node: str | None = None) -> Seen:
+def passage_seen(item: Item, label: str, *, node: str | None = None) -> EvidenceCandidate:
     """A passage, as evidence."""
-    return Seen(_evidence(item, None, item.text[:QUOTE_LENGTH], None, node), label)
+    return EvidenceCandidate(_evidence(item, None, item.text[:QUOTE_LENGTH], None, node), label)
 
 
-def selected(listed: Sequence[Seen], numbers: Sequence[int]) -> tuple[Seen, ...] | None:
+def selected(
+    listed: Sequence[EvidenceCandidate], numbers: Sequence[int]
+) -> tuple[EvidenceCandidate, ...] | None:
     """What of a list the model chose by numbers from 1; None when none of them is in the list.
 
     No numbers at all choose nothing: then none of it holds the answer.
@@ -115,7 +117,9 @@ def selected(listed: Sequence[Seen], numbers: Sequence[int]) -> tuple[Seen, ...]
     return chosen if chosen or not numbers else None
 
 
-def checked(seen: Iterable[Seen], environment: Environment) -> tuple[tuple[Evidence, ...], tuple[str, ...]]:
+def checked(
+    seen: Iterable[EvidenceCandidate], environment: Environment
+) -> tuple[tuple[Evidence, ...], tuple[str, ...]]:
     """The evidence that agrees with the collection as it is now, each once; and why others do not.
 
     The item exists, the box lies inside its page, and drawing it again gives the picture that the
@@ -133,7 +137,7 @@ def checked(seen: Iterable[Seen], environment: Environment) -> tuple[tuple[Evide
     return tuple(kept), tuple(faults)
 
 
-def _frames_again(seen: Iterable[Seen], environment: Environment) -> dict[Picture, bool]:
+def _frames_again(seen: Iterable[EvidenceCandidate], environment: Environment) -> dict[Picture, bool]:
     """Of every frame of a clip whether the clip still shows it."""
     clips: dict[tuple[str, float, int], list[Picture]] = {}
     for one in seen:
@@ -146,7 +150,7 @@ def _frames_again(seen: Iterable[Seen], environment: Environment) -> dict[Pictur
     }
 
 
-def _fault(seen: Seen, environment: Environment, moving: Mapping[Picture, bool]) -> str:
+def _fault(seen: EvidenceCandidate, environment: Environment, moving: Mapping[Picture, bool]) -> str:
     evidence = seen.evidence
     try:
         item = environment.item(evidence.item)

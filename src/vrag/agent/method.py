@@ -5,24 +5,24 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
-from vrag.agent.policy import Enclosed, Picture
+from vrag.agent.policy import EnclosedImage, Picture
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from vrag.agent.actions import Answer, Turn
     from vrag.agent.environment import Environment
-    from vrag.agent.evidence import Seen
-    from vrag.agent.memory import MemoryOptions
+    from vrag.agent.evidence import EvidenceCandidate
+    from vrag.agent.memory.energies import MemoryOptions
     from vrag.agent.policy import Message
     from vrag.agent.question import Question
-    from vrag.agent.record import Record
-    from vrag.agent.toolcalls import AnswerNode
+    from vrag.agent.replies.tool_calls import AnswerNode
+    from vrag.agent.runs.event_log import EventLog
 
-__all__ = ["Context", "Episode", "Method", "Outcome", "Refused"]
+__all__ = ["ActionOutcome", "ActionRejected", "Context", "Episode", "Method"]
 
 
-class Refused(ValueError):
+class ActionRejected(ValueError):
     """An action cannot be carried out; the message is a sentence that the model is told."""
 
 
@@ -37,14 +37,14 @@ class Context:
     """Those that the step before brought."""
 
     @property
-    def pictures(self) -> tuple[Picture | Enclosed, ...]:
+    def pictures(self) -> tuple[Picture | EnclosedImage, ...]:
         """All of its pictures, those that came with the question included."""
         parts = (part for message in self.messages for part in message.parts)
-        return tuple(part for part in parts if isinstance(part, Picture | Enclosed))
+        return tuple(part for part in parts if isinstance(part, Picture | EnclosedImage))
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class ActionOutcome:
     """What came of a turn."""
 
     answer: Answer | AnswerNode | None = None
@@ -56,7 +56,7 @@ class Outcome:
 class Episode(Protocol):
     """The state of one run: what was asked, shown and remembered."""
 
-    def prepare(self, record: Record) -> None:
+    def prepare(self, record: EventLog) -> None:
         """Does what comes before the first model call, and says it as a part of that step. May block.
 
         Args:
@@ -85,11 +85,11 @@ class Episode(Protocol):
         """
         ...
 
-    def announce(self, turn: Turn[Any], record: Record) -> None:
+    def announce(self, turn: Turn[Any], record: EventLog) -> None:
         """Says what is about to be done."""
         ...
 
-    def step(self, turn: Turn[Any], record: Record, *, more: bool) -> Outcome:
+    def step(self, turn: Turn[Any], record: EventLog, *, more: bool) -> ActionOutcome:
         """Does it, and says what came of it. May block.
 
         Args:
@@ -114,11 +114,11 @@ class Episode(Protocol):
         """
         ...
 
-    def conclude(self, record: Record) -> Outcome:
+    def conclude(self, record: EventLog) -> ActionOutcome:
         """Gives the answer that stands while the model is asked something more, where there is one."""
         ...
 
-    def evidence(self, answer: str | None) -> Sequence[Seen]:
+    def evidence(self, answer: str | None) -> Sequence[EvidenceCandidate]:
         """What the answer rests on; without an answer, where it was looked for. May block."""
         ...
 

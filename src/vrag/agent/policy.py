@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Delta",
-    "Enclosed",
+    "EnclosedImage",
     "FinishReason",
     "Message",
     "Part",
@@ -89,7 +89,7 @@ class Picture:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Enclosed:
+class EnclosedImage:
     """A picture that came with the question, at the size the model sees.
 
     It is no item and has no number: it can be neither cropped nor cited.
@@ -112,7 +112,7 @@ class Enclosed:
 
 Shown = Text | Picture
 """What is shown of a collection."""
-Part = Shown | Enclosed
+Part = Shown | EnclosedImage
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from io import BytesIO
 from typing import TYPE_CHECKING
 
-from vrag.agent.material import encodable
+from vrag.agent.replies.sanitize import encodable
 from vrag.errors import CorpusError, UnsupportedFormat
 from vrag.geometry import Size
 
@@ -18,26 +18,26 @@ if TYPE_CHECKING:
     from PIL.Image import Image
 
 __all__ = [
-    "MOST_CHARACTERS",
-    "MOST_EXCHANGES",
-    "MOST_HISTORY",
-    "MOST_OPENED",
-    "MOST_PIXELS",
-    "Attached",
-    "Exchange",
+    "MAX_CHARACTERS",
+    "MAX_EXCHANGES",
+    "MAX_HISTORY",
+    "MAX_OPENED",
+    "MAX_PIXELS",
+    "PreviousTurn",
     "Question",
+    "QuestionImage",
     "bounded",
 ]
 
-MOST_EXCHANGES = 10
+MAX_EXCHANGES = 10
 """Earlier questions that are told, the newest."""
-MOST_CHARACTERS = 1_000
+MAX_CHARACTERS = 1_000
 """Of an earlier question, and of an earlier answer; the rest is cut off."""
-MOST_HISTORY = 8_000
+MAX_HISTORY = 8_000
 """Characters of all earlier questions and answers together: some two thousand tokens in every call."""
-MOST_OPENED = 50_000_000
+MAX_OPENED = 50_000_000
 """Pixels of a picture that is opened, as of the pictures of a collection."""
-MOST_PIXELS = 4_194_304
+MAX_PIXELS = 4_194_304
 """Pixels of a picture that is kept: several times what any model is shown of it."""
 _FORMATS = frozenset({"JPEG", "MPO", "PNG", "WEBP"})
 """Pillow's names; MPO is the JPEG of a camera that keeps a second picture in its file."""
@@ -47,7 +47,7 @@ _DAMAGED = (OSError, SyntaxError, ValueError, LookupError, TypeError, Arithmetic
 
 
 @dataclass(frozen=True, slots=True)
-class Exchange:
+class PreviousTurn:
     """An earlier question of the same conversation, and what was answered."""
 
     question: str
@@ -56,7 +56,7 @@ class Exchange:
 
 
 @dataclass(frozen=True, slots=True)
-class Attached:
+class QuestionImage:
     """A picture that came with a question.
 
     It belongs to the question: it is no item, so that it can be neither cropped nor cited.
@@ -71,11 +71,11 @@ class Attached:
     height: int
 
     @classmethod
-    def of(cls, data: bytes) -> Attached:
+    def of(cls, data: bytes) -> QuestionImage:
         """A picture from a file that somebody sent.
 
         It is turned upright, what is transparent in it becomes white, and it is made smaller where it has
-        more than `MOST_PIXELS`. Of a moving picture it is the first frame. The same file gives the same
+        more than `MAX_PIXELS`. Of a moving picture it is the first frame. The same file gives the same
         picture.
 
         Args:
@@ -83,7 +83,7 @@ class Attached:
 
         Raises:
             CorpusError: If it is damaged, or of a shape that no model accepts.
-            TooLarge: If it has more than `MOST_OPENED` pixels; nothing is decoded to tell.
+            TooLarge: If it has more than `MAX_OPENED` pixels; nothing is decoded to tell.
             UnsupportedFormat: If it is of another format.
         """
         from vrag.agent.environment import encode_jpeg
@@ -107,9 +107,9 @@ class Question:
     """A question with what belongs to it."""
 
     text: str
-    history: tuple[Exchange, ...] = ()
+    history: tuple[PreviousTurn, ...] = ()
     """The conversation so far, the oldest first."""
-    images: tuple[Attached, ...] = ()
+    images: tuple[QuestionImage, ...] = ()
     session: str = ""
     """Id of the run that began the conversation; empty for the first."""
 
@@ -127,22 +127,22 @@ class Question:
         return replace(asked, text=text, history=bounded(asked.history))
 
 
-def bounded(history: tuple[Exchange, ...]) -> tuple[Exchange, ...]:
+def bounded(history: tuple[PreviousTurn, ...]) -> tuple[PreviousTurn, ...]:
     """The end of a history, as far as a model is told it.
 
-    The newest exchanges are kept, `MOST_EXCHANGES` at most, as long as they have `MOST_HISTORY` characters
-    together. Questions and answers of more than `MOST_CHARACTERS` are cut. What was bounded stays the same.
+    The newest exchanges are kept, `MAX_EXCHANGES` at most, as long as they have `MAX_HISTORY` characters
+    together. Questions and answers of more than `MAX_CHARACTERS` are cut. What was bounded stays the same.
 
     >>> told = bounded((Exchange("Who?", "x" * 5000), Exchange("When?", " ")))
     >>> [len(exchange.answer or "") for exchange in told]
     [1000, 0]
     """
-    kept: list[Exchange] = []
-    room = MOST_HISTORY
-    for exchange in reversed(history):
-        told = Exchange(_cut(exchange.question), _cut(exchange.answer or "") or None)
+    kept: list[PreviousTurn] = []
+    room = MAX_HISTORY
+    for previous_turn in reversed(history):
+        told = PreviousTurn(_cut(previous_turn.question), _cut(previous_turn.answer or "") or None)
         room -= len(told.question) + len(told.answer or "")
-        if room < 0 or len(kept) == MOST_EXCHANGES:
+        if room < 0 or len(kept) == MAX_EXCHANGES:
             break
         if told.question or told.answer:
             kept.append(told)
@@ -150,15 +150,15 @@ def bounded(history: tuple[Exchange, ...]) -> tuple[Exchange, ...]:
 
 
 def _cut(text: str) -> str:
-    begun = encodable(text.strip()[: MOST_CHARACTERS + 1])
-    return begun if len(begun) <= MOST_CHARACTERS else begun[: MOST_CHARACTERS - 1].rstrip() + "…"
+    begun = encodable(text.strip()[: MAX_CHARACTERS + 1])
+    return begun if len(begun) <= MAX_CHARACTERS else begun[: MAX_CHARACTERS - 1].rstrip() + "…"
 
 
 def _opened(data: bytes) -> Image:
     """What a file shows: upright, RGB, on white."""
-    from vrag.corpus.image import flatten, open_picture
+    from vrag.corpus.formats.image import flatten, open_picture
 
-    with open_picture(BytesIO(data), MOST_OPENED) as opened:
+    with open_picture(BytesIO(data), MAX_OPENED) as opened:
         if opened.format not in _FORMATS:
             raise UnsupportedFormat(
                 f"A picture in the format {opened.format} cannot come with a question.",
@@ -168,14 +168,14 @@ def _opened(data: bytes) -> Image:
 
 
 def _smaller(image: Image) -> Image:
-    """The picture with at most `MOST_PIXELS`; its proportions become no more extreme by rounding."""
+    """The picture with at most `MAX_PIXELS`; its proportions become no more extreme by rounding."""
     from vrag.geometry import View, draw_view
 
     size = Size(*image.size)
-    if size.area <= MOST_PIXELS:
+    if size.area <= MAX_PIXELS:
         return image
-    by = math.sqrt(MOST_PIXELS / size.area)
+    by = math.sqrt(MAX_PIXELS / size.area)
     short = math.ceil(min(size) * by)
-    long = min(math.floor(max(size) * by), MOST_PIXELS // short)
+    long = min(math.floor(max(size) * by), MAX_PIXELS // short)
     shown = Size(long, short) if size.width > size.height else Size(short, long)
     return draw_view(image, View.whole(size, shown))

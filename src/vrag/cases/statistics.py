@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import combinations
 from typing import TYPE_CHECKING
 
-from vrag.cases.source import UNANSWERABLE
+from vrag.cases.case_format import UNANSWERABLE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

@@ -4,7 +4,9 @@
 Ollama, DashScope, OpenAI. Nothing here knows of agents.
 """
 
-from vrag.chat.base import (
+from vrag.chat.client import ChatRetries, OpenAIChat
+from vrag.chat.completion import ChatTimeouts
+from vrag.chat.messages import (
     ChatDelta,
     ChatImage,
     ChatMessage,
@@ -19,8 +21,6 @@ from vrag.chat.base import (
     ThinkingSwitch,
     ToolCall,
 )
-from vrag.chat.call import ChatTimeouts
-from vrag.chat.client import ChatRetries, OpenAIChat
 
 __all__ = [
     "ChatDelta",

@@ -21,18 +21,18 @@ from urllib.parse import urlsplit
 
 import httpx
 
-from vrag.chat.base import ChatOptions, ChatReply, ChatRetry, ServedModel
-from vrag.chat.call import Call, ChatTimeouts, Refused
-from vrag.chat.connections import Connections, base_of, checked_key
-from vrag.chat.faults import CLOSED, Complaint, Passing, failure_of, reach_hint
-from vrag.chat.gate import Gate
+from vrag.chat.completion import Call, ChatTimeouts, RequestRefused
+from vrag.chat.concurrency_limit import ConcurrencyLimit
+from vrag.chat.errors import CLOSED, RetryableError, ServerComplaint, failure_of, reach_hint
+from vrag.chat.http_clients import Connections, base_of, checked_key
+from vrag.chat.messages import ChatOptions, ChatReply, ChatRetry, ServedModel
 from vrag.chat.request import RENAMED
 from vrag.errors import ModelError
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Sequence
 
-    from vrag.chat.base import ChatDelta, ChatMessage
+    from vrag.chat.messages import ChatDelta, ChatMessage
 
 __all__ = ["ChatRetries", "OpenAIChat"]
 
@@ -94,7 +94,7 @@ class OpenAIChat:
         self._timeouts = timeouts or ChatTimeouts()
         self._retries = retries or ChatRetries()
         self._max_characters = max_characters
-        self._gate = Gate(concurrency)
+        self._gate = ConcurrencyLimit(concurrency)
         # OpenAI's newer models refuse `max_tokens`, and all take its new name.
         official = urlsplit(self.base_url).hostname == "api.openai.com"
         self._without = frozenset({RENAMED}) if official else frozenset[str]()
@@ -135,12 +135,12 @@ class OpenAIChat:
         )
         for failures in itertools.count(1):
             try:
-                async with aclosing(self._tried(call)) as parts:
+                async with aclosing(self._try_call(call)) as parts:
                     async for part in parts:
                         yield part
-            except Refused as refused:
+            except RequestRefused as refused:
                 raise await self._refusal(refused) from None
-            except Passing as passing:
+            except RetryableError as passing:
                 failure = passing
             else:
                 return
@@ -152,7 +152,7 @@ class OpenAIChat:
             yield ChatRetry(failure.error.message, pause)
             await asyncio.sleep(pause)
 
-    async def _tried(self, call: Call) -> AsyncGenerator[ChatDelta | ChatReply, None]:
+    async def _try_call(self, call: Call) -> AsyncGenerator[ChatDelta | ChatReply, None]:
         """One try; the place is free again before the whole reply is given."""
         reply = None
         asked = time.monotonic()
@@ -184,13 +184,13 @@ class OpenAIChat:
                 f"{self.base_url} does not answer: {reason}.", reach_hint(error, self.base_url)
             ) from error
         if status != HTTPStatus.OK:
-            complaint = Complaint.of(status, b"" if status in CLOSED else body, self._key)
+            complaint = ServerComplaint.of(status, b"" if status in CLOSED else body, self._key)
             failure = failure_of(complaint, self.base_url)
-            error = failure.error if isinstance(failure, Passing) else failure
+            error = failure.error if isinstance(failure, RetryableError) else failure
             raise ModelError(error.message, self._hint(status) or error.hint)
         return _served(body, self.base_url)
 
-    def _pause(self, failure: Passing, failures: int, call: Call) -> float | None:
+    def _pause(self, failure: RetryableError, failures: int, call: Call) -> float | None:
         """Seconds before the next try; None where there is to be none."""
         retries = self._retries
         if failures > min(retries.times, failure.times) or failure.asked > retries.longest_pause:
@@ -199,7 +199,7 @@ class OpenAIChat:
         pause = failure.asked + random.uniform(0, bound)
         return pause if pause < call.seconds_left else None
 
-    async def _refusal(self, refused: Refused) -> ModelError:
+    async def _refusal(self, refused: RequestRefused) -> ModelError:
         """The error of a server that does not want this call, with what this client knows about why."""
         hint = self._hint(refused.status)
         if refused.status == HTTPStatus.NOT_FOUND:
@@ -233,7 +233,7 @@ class OpenAIChat:
         return f"It offers: {', '.join(names[:_LISTED])}{more}." if names else "It offers no model."
 
 
-def _given_up(failure: Passing) -> ModelError:
+def _given_up(failure: RetryableError) -> ModelError:
     """The error of the last try; how long the server asks to be left alone is part of it."""
     error, asked = failure.error, failure.asked
     if asked < _WORTH_TELLING:

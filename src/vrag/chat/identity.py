@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 
 import httpx
 
-from vrag.chat.connections import is_loopback
+from vrag.chat.http_clients import is_loopback
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

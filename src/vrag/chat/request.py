@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from pydantic_core import to_json
 
-from vrag.chat.base import ChatMessage, ChatOptions, ChatText, ThinkingSwitch
+from vrag.chat.messages import ChatMessage, ChatOptions, ChatText, ThinkingSwitch
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

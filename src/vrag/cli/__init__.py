@@ -6,7 +6,7 @@ import sys
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from vrag.cli.program import app
+    from vrag.cli.root import app
 
 __all__ = ["app", "main"]
 
@@ -20,11 +20,11 @@ def main() -> None:
     Status 0: done. 1: failed. 2: wrong use. 3: the documents hold no answer. 130: stopped by Ctrl-C, 143: by
     SIGTERM. 141: the reader of its output has left, as with `| head`; nothing is printed about it.
     """
-    from vrag.cli.signals import handle_sigterm, stop_status
+    from vrag.cli.terminal.signals import handle_sigterm, stop_status
 
     try:
         handle_sigterm()
-        from vrag.cli.program import run  # here, since it takes a while, in which somebody may press Ctrl-C
+        from vrag.cli.root import run  # here, since it takes a while, in which somebody may press Ctrl-C
 
         run()
     except KeyboardInterrupt:
@@ -38,7 +38,7 @@ def main() -> None:
 def __getattr__(name: str) -> object:
     """`app`: all commands, loaded when they are asked for."""
     if name == "app":
-        from vrag.cli.program import app
+        from vrag.cli.root import app
 
         return app
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import typer
 
-from vrag.cli.display import Json, emit_json, say, show_table
+from vrag.cli.terminal.console import Json, emit_json, say, show_table
 from vrag.errors import SettingsError
 from vrag.settings import Settings, load_settings
 
@@ -54,7 +54,7 @@ def fetch_instruction(
     The file is fetched at a fixed commit, checked by its hash and read, never executed. The instruction is
     the authors' text; name the file that is written with VRAG_INSTRUCTION.
     """
-    from vrag.assemble.instructions import fetch_wording
+    from vrag.factory.instructions import fetch_wording
 
     file = out or Path(f"{profile}.toml")
     if file.exists() and not force:

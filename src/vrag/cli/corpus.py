@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any
 import typer
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-from vrag.cli.display import Json, emit_json, err, plain, say, warn
+from vrag.cli.terminal.console import Json, emit_json, err, plain, say, warn
 from vrag.errors import CorpusError
 from vrag.settings import load_settings
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator
 
-    from vrag.corpus.export import Exported, Problem
+    from vrag.corpus.export import Exported, ExportProblem
 
 __all__ = ["app"]
 
@@ -42,8 +42,8 @@ def convert(
     Where several documents have the same stem, those after the first are named <stem>-2 and so on.
     What cannot be read is listed with the reason; the exit status is 1 only when no file was written.
     """
-    from vrag.assemble import corpus_options
     from vrag.corpus.export import export_pages
+    from vrag.factory import corpus_options
 
     options = corpus_options(load_settings(dpi=dpi, workers=workers).settings)
     _tell(export_pages(paths, out, options, overwrite=overwrite), out, "pages", as_json=as_json)
@@ -64,19 +64,19 @@ def split(
     """
     from dataclasses import replace
 
-    from vrag.assemble import corpus_options
     from vrag.corpus.export import export_clips
+    from vrag.factory import corpus_options
 
     options = replace(corpus_options(load_settings(workers=workers).settings), clip_seconds=seconds)
     _tell(export_clips(paths, out, options, overwrite=overwrite), out, "clips", as_json=as_json)
 
 
-def _tell(events: Iterator[Exported | Problem], out: Path, what: str, *, as_json: bool) -> None:
+def _tell(events: Iterator[Exported | ExportProblem], out: Path, what: str, *, as_json: bool) -> None:
     """Reports a run: progress while it goes on, then what was written and what was not."""
     from vrag.corpus.export import Exported
 
     written: list[Exported] = []
-    problems: list[Problem] = []
+    problems: list[ExportProblem] = []
     with _progress(what) as report:
         for event in events:
             if isinstance(event, Exported):
@@ -106,7 +106,7 @@ def _record(file: Exported) -> dict[str, Any]:
     return record
 
 
-def _trouble(problem: Problem) -> dict[str, Any]:
+def _trouble(problem: ExportProblem) -> dict[str, Any]:
     return {"source": str(problem.source), "number": problem.ordinal, "reason": problem.reason}
 
 

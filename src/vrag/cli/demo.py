@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from vrag.cli.ask import answer_question
-from vrag.cli.display import Agent, BaseUrl, Collection, Json, Model, say, tell_report, warn
-from vrag.cli.serve import Only, Part, Port, run
+from vrag.cli.ask.ask import answer_question
+from vrag.cli.serve import Only, Port, ServedPart, run
+from vrag.cli.terminal.console import Agent, BaseUrl, Collection, Json, Model, say, tell_report, warn
 from vrag.settings import load_settings
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ def demo(
     model: str | None = Model,
     base_url: str | None = BaseUrl,
     collection: str | None = Collection,
-    only: Part | None = Only,
+    only: ServedPart | None = Only,
     port: int | None = Port,
     browser: bool = typer.Option(True, help="Open the page in a browser."),
     as_json: bool = Json,
@@ -83,7 +83,7 @@ def _serve(
     agent: str | None,
     model: str | None,
     base_url: str | None,
-    only: Part | None,
+    only: ServedPart | None,
     port: int | None,
     *,
     browser: bool,
@@ -110,7 +110,7 @@ def _open(address: str) -> None:
 
 def _with_samples(**flags: str | None) -> Settings:
     """The settings of a server with the sample documents indexed."""
-    from vrag.assemble import open_for_adding
+    from vrag.factory import open_for_adding
     from vrag.index.build import add
     from vrag.samples import corpus_dir
 
@@ -137,21 +137,21 @@ def samples_place() -> Path:
     """
     place = Path(load_settings().settings.collection).with_name("samples")
     if not _is_current(place):
-        aside = next(
+        moved_place = next(
             name for number in count(1) if not (name := place.with_name(f"samples-{number}")).exists()
         )
-        place.rename(aside)
-        warn(f"Another version of vrag indexed the sample documents. Its collection is now {aside}.")
+        place.rename(moved_place)
+        warn(f"Another version of vrag indexed the sample documents. Its collection is now {moved_place}.")
     return place
 
 
 def _is_current(place: Path) -> bool:
     """Whether this version of vrag can add to what lies there, if anything does."""
     from vrag.errors import CollectionError
-    from vrag.index.header import Header
+    from vrag.index.collection_json import CollectionHeader
 
     try:
-        header = Header.read(place)
+        header = CollectionHeader.read(place)
         if header is not None:
             header.check_options(header.options)
     except CollectionError:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from vrag.cli.again import again
-from vrag.cli.display import BaseUrl, Collections, Device, Json, Model, emit_json, plain, say
+from vrag.cli.terminal.console import BaseUrl, Collections, Device, Json, Model, emit_json, plain, say
+from vrag.cli.terminal.hints import again
 from vrag.errors import SettingsError
 from vrag.settings import load_settings
 
@@ -53,7 +53,7 @@ def doctor(
 
       vrag doctor --model Qwen/Qwen3-VL-8B-Instruct --base-url http://localhost:8002/v1 --coords
     """
-    from vrag.doctor import Order, examine_all
+    from vrag.doctor import DoctorOptions, examine_all
 
     report = _settings(
         model=f"local:{local}" if local else model,
@@ -67,24 +67,24 @@ def doctor(
         raise typer.BadParameter(
             "it needs a model: --model MODEL --base-url URL, or --local PATH", param_hint="--coords"
         )
-    order = Order(coords=coords, seconds=seconds)
+    order = DoctorOptions(coords=coords, seconds=seconds)
     raise typer.Exit(tell_checks(examine_all(report, order), as_json=as_json))
 
 
 def tell_checks(checks: Iterable[Check], *, as_json: bool) -> int:
     """Prints checks as they are made, and how many failed; the exit status, 1 when one did."""
-    from vrag.doctor import Status
+    from vrag.doctor import CheckStatus
 
     made: list[Check] = []
     for check in checks:
         made.append(check)
         if not as_json:
             _tell(check)
-    failed = sum(check.status is Status.FAILED for check in made)
+    failed = sum(check.status is CheckStatus.FAILED for check in made)
     if as_json:
         emit_json({"ok": not failed, "checks": [asdict(check) for check in made]})
     else:
-        warned = sum(check.status is Status.WARNING for check in made)
+        warned = sum(check.status is CheckStatus.WARNING for check in made)
         say(f"{len(made)} checks: {failed} failed, {warned} with a warning.")
     return 1 if failed else 0
 

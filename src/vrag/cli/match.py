@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from vrag.cli.display import Collection, Device, Embedder, Json, VisualTokens, emit_json, plain, say
+from vrag.cli.terminal.console import Collection, Device, Embedder, Json, VisualTokens, emit_json, plain, say
 from vrag.settings import load_settings
 
 if TYPE_CHECKING:
     from PIL.Image import Image
 
-    from vrag.embed.base import Embedder as Model
-    from vrag.embed.heat import Matcher
-    from vrag.index.store import Collection as Stored
+    from vrag.embed.embedder import Embedder as Model
+    from vrag.embed.similarity_map import SimilarityMatcher
+    from vrag.index.collection import Collection as Stored
     from vrag.settings import Settings
 
 __all__ = ["match"]
@@ -38,7 +38,7 @@ def match(
     """
     if not query.strip():
         raise typer.BadParameter("The query is empty.")
-    from vrag.embed.heat import draw_heat, regions
+    from vrag.embed.similarity_map import draw_heat, regions
 
     settings = load_settings(
         collection=collection, embedder=embedder, visual_tokens=visual_tokens, device=device
@@ -72,9 +72,9 @@ def _save(drawn: Image, output: Path) -> None:
 
 def _picture(page: str, settings: Settings) -> tuple[Image, Stored | None]:
     """The picture file of that name; or else the item's, and the collection that holds it."""
-    from vrag.corpus.image import open_picture
+    from vrag.corpus.formats.image import open_picture
     from vrag.errors import CorpusError
-    from vrag.index.store import Collection as Stored
+    from vrag.index.collection import Collection as Stored
 
     if not Path(page).is_file():
         stored = Stored.open(settings.collection)
@@ -86,7 +86,7 @@ def _picture(page: str, settings: Settings) -> tuple[Image, Stored | None]:
         raise CorpusError(f"{page} cannot be opened as a picture: {error}") from error
 
 
-def _matcher(settings: Settings, held: Stored | None) -> Matcher:
+def _matcher(settings: Settings, held: Stored | None) -> SimilarityMatcher:
     """The embedder of the settings, or else the collection's, as far as it can say where it matched.
 
     Args:
@@ -94,11 +94,11 @@ def _matcher(settings: Settings, held: Stored | None) -> Matcher:
         held: The collection that the picture is from: its vectors are to be this embedder's, or else the
             picture would not show why a search found it.
     """
-    from vrag.embed.heat import Matcher
+    from vrag.embed.similarity_map import SimilarityMatcher
     from vrag.errors import EmbedError
 
     opened = _embedder(settings, held)
-    if not isinstance(opened, Matcher):
+    if not isinstance(opened, SimilarityMatcher):
         raise EmbedError(
             f"{opened.name} cannot say where a page matched.", "Use a model of many vectors: colqwen2"
         )
@@ -106,9 +106,9 @@ def _matcher(settings: Settings, held: Stored | None) -> Matcher:
 
 
 def _embedder(settings: Settings, held: Stored | None) -> Model:
-    from vrag.assemble import load_embedder
     from vrag.errors import EmbedError
-    from vrag.index.store import Collection as Stored
+    from vrag.factory import load_embedder
+    from vrag.index.collection import Collection as Stored
 
     bound = held if settings.embedder else held or Stored.open(settings.collection)
     mark = bound.header.embedder if bound else None

@@ -9,7 +9,7 @@ import sys
 from contextlib import redirect_stdout, suppress
 from typing import TYPE_CHECKING, Any
 
-from vrag.cli.display import Agent, BaseUrl, Collections, Device, Embedder, Model, RankBy, SearchUrl
+from vrag.cli.terminal.console import Agent, BaseUrl, Collections, Device, Embedder, Model, RankBy, SearchUrl
 from vrag.settings import load_settings
 
 if TYPE_CHECKING:
@@ -68,25 +68,27 @@ def mcp(
 
 
 async def _serve(settings: Settings) -> None:
-    from vrag.assemble import Agents, Shelf
-    from vrag.server.metrics import Metrics
+    from vrag.factory import Agents, CollectionRegistry
+    from vrag.server.http.timeouts import ItemThreadPool
+    from vrag.server.mcp import McpTools, serve_stdio
+    from vrag.server.metrics import ServerMetrics
     from vrag.server.options import ServerOptions
-    from vrag.server.runs.host import RunHost
-    from vrag.server.toolbox import Toolbox, serve_stdio
-    from vrag.server.waiting import Desks
+    from vrag.server.runs.run_manager import RunManager
     from vrag.telemetry import observer_from_environment
 
     with redirect_stdout(sys.stderr):
-        shelf = Shelf.open(settings)
-    agents, options = Agents(settings, shelf), ServerOptions()
+        registry = CollectionRegistry.open(settings)
+    agents, options = Agents(settings, registry), ServerOptions()
     telemetry = observer_from_environment()
-    host = RunHost(agents, observers=(telemetry,) if telemetry else ())
-    desks = Desks(options, Metrics())
+    host = RunManager(agents, observers=(telemetry,) if telemetry else ())
+    item_threads = ItemThreadPool(options, ServerMetrics())
     try:
-        signalled = await _until_signalled(serve_stdio(Toolbox(shelf, host, agents, desks, options)))
+        signalled = await _until_signalled(
+            serve_stdio(McpTools(registry, host, agents, item_threads, options))
+        )
     finally:
         await host.close(CLOSING_SECONDS)
-        await desks.close(CLOSING_SECONDS)
+        await item_threads.close(CLOSING_SECONDS)
         if telemetry is not None:
             telemetry.close()
     if signalled is not None:

@@ -7,9 +7,10 @@ from pathlib import Path
 
 import typer
 
-from vrag.cli.again import again
-from vrag.cli.asking import ImageRoot, MaxSteps, TopK, open_for_asking
-from vrag.cli.display import (
+from vrag.cli.ask.ask_many import FinishedRuns, ask_all
+from vrag.cli.ask.prepare import ImageRoot, MaxSteps, TopK, open_for_asking
+from vrag.cli.runs.export import read_run
+from vrag.cli.terminal.console import (
     Agent,
     BaseUrl,
     Collection,
@@ -21,14 +22,13 @@ from vrag.cli.display import (
     say,
     warn,
 )
-from vrag.cli.exporting import read_run
-from vrag.cli.paths import exists
-from vrag.cli.questions import read_questions
-from vrag.cli.saving import STDOUT, Inline, check_out, format_of, save_report, tell_saved
-from vrag.cli.several import Done, ask_all
+from vrag.cli.terminal.hints import again
+from vrag.cli.terminal.output import STDOUT, Inline, check_out, format_of, save_report, tell_saved
+from vrag.cli.terminal.paths import exists
+from vrag.cli.terminal.questions import read_questions
 from vrag.errors import CaseError, RunError
+from vrag.render.formats import Format
 from vrag.settings import load_settings
-from vrag.view.formats import Format
 
 __all__ = ["report"]
 
@@ -95,13 +95,13 @@ def report(
         image_root=image_root,
     )
     if run:
-        from vrag.assemble import run_store
+        from vrag.factory import run_store
 
         store = run_store(settings.settings)
-        done = Done([read_run(store, one) for one in run])
+        done = FinishedRuns([read_run(store, one) for one in run])
     else:
-        bench, documents = open_for_asking(settings, paths or [])
-        done = ask_all(bench.agent(documents), bench.runs, asked, jobs)
+        session, documents = open_for_asking(settings, paths or [])
+        done = ask_all(session.agent(documents), session.runs, asked, jobs)
     if done.runs:
         try:
             _write(done, title, out, written_as, inline=inline, as_json=as_json)
@@ -162,8 +162,8 @@ def _text(place: str) -> str:
         raise CaseError(f"{place} cannot be read: {reason}.") from error
 
 
-def _write(done: Done, title: str, out: str, format: Format, *, inline: bool, as_json: bool) -> None:
-    from vrag.view.report import report_of
+def _write(done: FinishedRuns, title: str, out: str, format: Format, *, inline: bool, as_json: bool) -> None:
+    from vrag.render.report import report_of
 
     made = report_of(done.runs, title=title, left=done.left)
     facts = save_report(made, out, format, inline=inline)
@@ -182,4 +182,4 @@ def _write(done: Done, title: str, out: str, format: Format, *, inline: bool, as
         return
     if out != STDOUT:
         say((f"{made.told[:1].upper()}{made.told[1:]}. ", "bold"), f"{made.sources.told} cited.")
-    tell_saved(facts, tuple(dict.fromkeys(made.album.missing.values())))
+    tell_saved(facts, tuple(dict.fromkeys(made.image_store.missing.values())))

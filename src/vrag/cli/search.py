@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from vrag.cli.display import (
+from vrag.cli.terminal.console import (
     Collections,
     Device,
     Embedder,
@@ -23,7 +23,7 @@ from vrag.cli.display import (
 )
 
 if TYPE_CHECKING:
-    from vrag.assemble import Workbench
+    from vrag.factory import Session
     from vrag.types import Item
 
 __all__ = ["search"]
@@ -55,19 +55,19 @@ def search(
     """
     if not query.strip():
         raise typer.BadParameter("The query is empty.")
-    from vrag.assemble import documents_under, open_workbench
     from vrag.errors import SearchError
+    from vrag.factory import documents_under, open_workbench
     from vrag.types import ItemKind, Query
 
-    bench = open_workbench(
+    session = open_workbench(
         search_settings(collection, ranking, embedder, query_instruction, device, reranker)
     )
-    _warn_of_missing_vectors(bench, query_instruction)
+    _warn_of_missing_vectors(session, query_instruction)
     unknown = sorted(set(kind) - {str(known) for known in ItemKind})
     if unknown:
         raise typer.BadParameter(f"There is no kind of item {unknown[0]!r}; known: {', '.join(ItemKind)}.")
     documents = frozenset(
-        document.id for place in bench.collections.values() for document in documents_under(place, docs)
+        document.id for place in session.collections.values() for document in documents_under(place, docs)
     )
     if docs and not documents:
         raise SearchError(
@@ -75,8 +75,8 @@ def search(
         )
     kinds = frozenset(map(ItemKind, kind)) if kind else None
     corpora = frozenset(corpus) or None
-    hits = bench.searcher.search([Query(query, documents if docs else None, kinds, corpora)], top_k)[0]
-    items = {hit.item: bench.searcher.item(hit.item) for hit in hits}
+    hits = session.searcher.search([Query(query, documents if docs else None, kinds, corpora)], top_k)[0]
+    items = {hit.item: session.searcher.item(hit.item) for hit in hits}
     if as_json:
         found = [{**asdict(hit), "snippet": snippet(items[hit.item], query)} for hit in hits]
         emit_json({"query": query, "hits": found})
@@ -93,15 +93,15 @@ def search(
         say("Nothing was found.")
 
 
-def _warn_of_missing_vectors(bench: Workbench, query_instruction: str | None) -> None:
+def _warn_of_missing_vectors(session: Session, query_instruction: str | None) -> None:
     """Print which collections take part by words alone, and options that have no effect there."""
     from vrag.search.engine import Ranking
 
-    places = bench.collections
+    places = session.collections
     wordy = [name for name, place in places.items() if place.header.embedder is None]
     if query_instruction and len(wordy) == len(places):
         warn("--query-instruction has no effect: no collection that is searched has vectors.")
-    elif wordy and len(wordy) < len(places) and bench.settings.ranking != Ranking.LEXICAL:
+    elif wordy and len(wordy) < len(places) and session.settings.ranking != Ranking.LEXICAL:
         warn(f"Without vectors, and so ranked by words alone: {plain(', '.join(sorted(wordy)))}.")
 
 

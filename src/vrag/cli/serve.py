@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from vrag.cli.asking import MaxSteps, TopK
-from vrag.cli.display import (
+from vrag.cli.ask.prepare import MaxSteps, TopK
+from vrag.cli.terminal.console import (
     Agent,
     BaseUrl,
     Collections,
@@ -31,17 +31,17 @@ if TYPE_CHECKING:
     from fastapi import FastAPI
 
     from vrag.agent.events import Event
-    from vrag.assemble.shelf import Shelf
-    from vrag.server.files import Naming
+    from vrag.factory.collection_registry import CollectionRegistry
+    from vrag.server.item_files import Naming
     from vrag.server.options import ServerOptions
     from vrag.settings import Settings
 
-__all__ = ["Part", "serve", "serve_settings"]
+__all__ = ["ServedPart", "serve", "serve_settings"]
 
 PORT, SEARCH_PORT = 8000, 8001
 
 
-class Part(StrEnum):
+class ServedPart(StrEnum):
     """What can be served by itself."""
 
     SEARCH = "search"
@@ -69,7 +69,7 @@ Port = typer.Option(
 
 
 def serve(
-    only: Part | None = Only,
+    only: ServedPart | None = Only,
     host: str = Host,
     port: int | None = Port,
     collection: list[str] | None = Collections,
@@ -120,8 +120,8 @@ def serve(
 
       vrag serve --only search --port 8001
     """
+    from vrag.server.http.uvicorn_server import check_access
     from vrag.server.options import ServerOptions, checked_origins, checked_proxies, is_loopback
-    from vrag.server.running import check_access
 
     check_access(host, token=token, insecure=insecure)
     options = ServerOptions(
@@ -155,14 +155,14 @@ def serve(
 
 def serve_settings(**flags: object) -> Settings:
     """The settings of a server; what it serves is made where there is nothing yet."""
-    from vrag.assemble import open_for_adding
-    from vrag.index.header import Header
+    from vrag.factory import open_for_adding
+    from vrag.index.collection_json import CollectionHeader
     from vrag.settings import load_settings
 
     report = load_settings(**flags)
     settings = report.settings
     ours = not settings.search_url and not settings.collections and "://" not in settings.collection
-    if ours and Header.read(Path(settings.collection)) is None:
+    if ours and CollectionHeader.read(Path(settings.collection)) is None:
         open_for_adding(report)
     return settings
 
@@ -171,7 +171,7 @@ def run(
     settings: Settings,
     options: ServerOptions,
     *,
-    only: Part | None,
+    only: ServedPart | None,
     host: str,
     port: int | None,
     files: str = "names",
@@ -194,17 +194,17 @@ def run(
         ready: Is told the address when the server answers.
         level: The least that the log tells: `info` for every request.
     """
+    from vrag.server.http.uvicorn_server import listen, run_server
     from vrag.server.logs import configure_logs
-    from vrag.server.running import listen, run_server
     from vrag.telemetry import observer_from_environment
 
     _check_models(settings)
     configure_logs(logs.value, level)
     telemetry = observer_from_environment()
     if port is None:
-        port = SEARCH_PORT if only is Part.SEARCH else PORT
+        port = SEARCH_PORT if only is ServedPart.SEARCH else PORT
     app = _app(settings, options, only, files, examples, (telemetry,) if telemetry else ())
-    tell = _tell_search if only is Part.SEARCH else _tell
+    tell = _tell_search if only is ServedPart.SEARCH else _tell
     with listen(host, port) as listening:
         address = _address(host, listening.getsockname()[1])
 
@@ -236,37 +236,37 @@ def _check_models(settings: Settings) -> None:
 def _app(
     settings: Settings,
     options: ServerOptions,
-    only: Part | None,
+    only: ServedPart | None,
     files: str,
     examples: tuple[str, ...],
     observers: tuple[Callable[[Event], None], ...],
 ) -> FastAPI:
-    from vrag.assemble import Agents, Shelf
+    from vrag.factory import Agents, CollectionRegistry
     from vrag.server.app import Service, create_app
     from vrag.types import Query
 
-    shelf = Shelf.open(settings)
-    if not shelf.absent:
-        shelf.search([Query("warm up")], 1)  # so that the first one does not wait, and faults show at once
+    registry = CollectionRegistry.open(settings)
+    if not registry.absent:
+        registry.search([Query("warm up")], 1)  # so that the first one does not wait, and faults show at once
     service = None
     if only is None:
-        agents = Agents(settings, shelf, examples, options.upload_bytes)
-        service = Service(agents, shelf, observers)
+        agents = Agents(settings, registry, examples, options.upload_bytes)
+        service = Service(agents, registry, observers)
     return create_app(
-        shelf,
+        registry,
         options,
-        files=shelf.files,
-        naming=_naming(files, shelf),
-        corpora=shelf.corpora,
+        files=registry.files,
+        naming=_naming(files, registry),
+        corpora=registry.corpora,
         service=service,
     )
 
 
-def _naming(files: str, shelf: Shelf) -> Naming:
-    from vrag.server.files import in_folder, linked, plain_name
+def _naming(files: str, registry: CollectionRegistry) -> Naming:
+    from vrag.server.item_files import in_folder, linked, plain_name
 
-    if files == "links" and not shelf.absent:
-        return linked(shelf.collection.cache_dir / "files")
+    if files == "links" and not registry.absent:
+        return linked(registry.collection.cache_dir / "files")
     return plain_name if files in {"links", "names"} else in_folder(files)
 
 

@@ -10,6 +10,7 @@ import weakref
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
+from vrag.agent.agent import Agent
 from vrag.agent.events import (
     AnswerGiven,
     CropRequested,
@@ -20,9 +21,8 @@ from vrag.agent.events import (
     StopReason,
     ThoughtGiven,
 )
-from vrag.agent.loop import Agent
-from vrag.assemble import open_agent, open_client
 from vrag.errors import ModelError, SearchError, VragError
+from vrag.factory import open_agent, open_client
 from vrag.geometry import Box, Size, Space, View, draw_view
 from vrag.search.client import SearchClient
 from vrag.settings import load_settings

@@ -1,6 +1,6 @@
 """The retriever under its old names, thin over the real API.
 
-`SearchEngine` has both of their signatures. It ranks by vectors alone, as they do; `vrag.assemble` opens
+`SearchEngine` has both of their signatures. It ranks by vectors alone, as they do; `vrag.factory` opens
 the same collections with words and vectors fused.
 """
 
@@ -16,31 +16,31 @@ from typing import TYPE_CHECKING, Any
 
 from platformdirs import user_cache_path
 
-from vrag.assemble import corpus_options, load_embedder
-from vrag.corpus.manifest import Skipped
+from vrag.corpus.discover import Skipped
 from vrag.corpus.options import CorpusOptions
-from vrag.embed.checkpoint import find_checkpoint, read_settings
+from vrag.embed.model_files import find_checkpoint, read_settings
 from vrag.embed.registry import SHORT_NAMES
 from vrag.errors import CollectionError, CorpusError, SearchError
-from vrag.index.adopt import add_listing, import_indexes
+from vrag.factory import corpus_options, load_embedder
 from vrag.index.build import add
-from vrag.index.embedding import embed_all
-from vrag.index.entries import Entry, Finder, list_entries, read_list
-from vrag.index.header import Header
-from vrag.index.legacy import OLD_FILES
-from vrag.index.store import Collection
+from vrag.index.collection import Collection
+from vrag.index.collection_json import CollectionHeader
+from vrag.index.embed_items import embed_all
+from vrag.index.reference.entry_list import FileFinder, ListEntry, list_entries, read_list
+from vrag.index.reference.index_files import OLD_FILES
+from vrag.index.reference.index_import import add_listing, import_indexes
 from vrag.search.engine import MAX_TOP_K, Engine, Ranking
-from vrag.search.several import Several, named
-from vrag.server.entries import Finder as Results
-from vrag.server.entries import newer
-from vrag.server.files import CollectionFiles, linked, plain_name
+from vrag.search.multi import MultiSearcher, named
+from vrag.server.hit_json import EntryFinder as Results
+from vrag.server.hit_json import newer
+from vrag.server.item_files import CollectionFiles, linked, plain_name
 from vrag.settings import load_settings
 from vrag.types import Query
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Mapping, Sequence
 
-    from vrag.embed.base import Embedder
+    from vrag.embed.embedder import Embedder
     from vrag.index.build import AddReport
 
 __all__ = ["SearchEngine"]
@@ -196,12 +196,12 @@ class SearchEngine:
             for name, address in named(collections).items()
         }
         files_of = CollectionFiles(list(collections.values()))
-        self._results = Results(Several(engines), files_of, linked(_cache() / "links"))
+        self._results = Results(MultiSearcher(engines), files_of, linked(_cache() / "links"))
         self._collections = collections
 
     def _collection(self, directory: Path) -> Collection:
         """The collection in a directory, or one made of the reference's index there."""
-        if Header.read(directory) is not None:
+        if CollectionHeader.read(directory) is not None:
             return Collection.open(directory)
         state = _state(directory)
         if not state:
@@ -219,12 +219,12 @@ class SearchEngine:
 
     def _add_list(self, collection: Collection, path: Path) -> AddReport:
         listed = list(read_list(path.absolute()))
-        entries = [entry for entry in listed if isinstance(entry, Entry)]
+        entries = [entry for entry in listed if isinstance(entry, ListEntry)]
 
         def finish(made: Any, *_: object) -> Generator[Any, None, None]:  # noqa: ANN401
             return embed_all(made, self._embedder, collection.items_dir)
 
-        done = add_listing(collection, list_entries(entries, Finder(self._files)), finish)
+        done = add_listing(collection, list_entries(entries, FileFinder(self._files)), finish)
         return replace(done, skipped=tuple(entry for entry in listed if isinstance(entry, Skipped)))
 
 

@@ -29,25 +29,25 @@ from vrag.agent.events import (
     SearchReturned,
     StopReason,
 )
-from vrag.agent.graph import Graph, NodeKind
-from vrag.agent.memory import MemoryOptions
+from vrag.agent.memory.energies import MemoryOptions
+from vrag.agent.memory.memory_graph import Graph, NodeKind
 from vrag.agent.policies.chat import ChatPolicy
-from vrag.assemble import chat_options, open_chat
 from vrag.chat import ChatDelta, ChatOptions
 from vrag.compat.agents import open_reference_agent, read_settings, with_steps
 from vrag.errors import SettingsError
+from vrag.factory import chat_options, open_chat
 from vrag.search.client import SearchClient
 from vrag.settings import is_dashscope
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Generator, Iterator, MutableMapping, Sequence
 
+    from vrag.agent.agent import Agent
     from vrag.agent.events import Event
-    from vrag.agent.graph import Node
-    from vrag.agent.loop import Agent
+    from vrag.agent.memory.memory_graph import Node
     from vrag.agent.policy import Policy
     from vrag.chat import ChatMessage, ChatModel, ChatReply, ChatRetry
-    from vrag.search.wire import SearchResult
+    from vrag.search.schema import SearchResult
     from vrag.settings import SettingsReport
     from vrag.types import Query
 
@@ -119,7 +119,7 @@ class VimRAG:
             hits=search_top_k if top_k is None else top_k,
         )
         self._report = _with_template_switch(report)
-        opened = open_reference_agent(self, self._report.settings, _Client)
+        opened = open_reference_agent(self, self._report.settings, _RecordingClient)
         pixels = _Pixels(max_pixels_image, max_pixels_video, memory_buffer_pixels)
         self._agent = _with_pixels(opened, pixels, self._report)
 
@@ -156,7 +156,7 @@ class VimRAG:
             raise ValueError('run takes a dictionary with the question: run({"query": "…"})')
         parts: SimpleQueue[_Part] = SimpleQueue()
         shared = self._agent.environment
-        assert isinstance(shared.searcher, _Client)
+        assert isinstance(shared.searcher, _RecordingClient)
         received: dict[str, SearchResult] = {}
         agent = replace(
             with_steps(self._agent, self.max_mem_steps),
@@ -219,13 +219,13 @@ def _with_pixels(agent: Agent, pixels: _Pixels, report: SettingsReport) -> Agent
     return replace(agent, method=replace(method, memory=memory))
 
 
-class _Client(SearchClient):
+class _RecordingClient(SearchClient):
     """A client that keeps the latest results of every query of one run, as the server sent them."""
 
     received: dict[str, SearchResult] | None = None
     """By query; None in the client that all runs of an agent share, which keeps nothing."""
 
-    def for_run(self, received: dict[str, SearchResult]) -> _Client:
+    def for_run(self, received: dict[str, SearchResult]) -> _RecordingClient:
         """Return a client over the same connections that puts the results of one run into `received`."""
         client = copy(self)
         client.received = received

@@ -8,30 +8,30 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
-from vrag.corpus.base import (
+from vrag.corpus.converter import (
     Conversion,
+    ConversionContext,
     Converted,
     Converter,
-    Counted,
-    Desk,
     Failed,
     Finished,
+    ItemCount,
     Slow,
-    Source,
+    SourceFile,
 )
-from vrag.corpus.crew import Crew, Lost
-from vrag.corpus.html import SUFFIXES as HTML
-from vrag.corpus.html import HtmlFile
-from vrag.corpus.image import SUFFIXES as IMAGE
-from vrag.corpus.image import ImageFile
-from vrag.corpus.office import SUFFIXES as OFFICE
-from vrag.corpus.office import OfficeFile
-from vrag.corpus.pdf import PdfFile
-from vrag.corpus.text import SUFFIXES as TEXT
-from vrag.corpus.text import TextFile
-from vrag.corpus.video import SUFFIXES as VIDEO
-from vrag.corpus.video import VideoFile
-from vrag.corpus.worker import Fatal, Opened, Refused, Task
+from vrag.corpus.formats.html import SUFFIXES as HTML
+from vrag.corpus.formats.html import HtmlFile
+from vrag.corpus.formats.image import SUFFIXES as IMAGE
+from vrag.corpus.formats.image import ImageFile
+from vrag.corpus.formats.office import SUFFIXES as OFFICE
+from vrag.corpus.formats.office import OfficeFile
+from vrag.corpus.formats.pdf import PdfFile
+from vrag.corpus.formats.text import SUFFIXES as TEXT
+from vrag.corpus.formats.text import TextFile
+from vrag.corpus.formats.video import SUFFIXES as VIDEO
+from vrag.corpus.formats.video import VideoFile
+from vrag.corpus.worker import FileOpened, Task, TaskRejected, WorkerFailed
+from vrag.corpus.worker_pool import WorkerDied, WorkerPool
 from vrag.types import Item
 
 if TYPE_CHECKING:
@@ -45,14 +45,14 @@ __all__ = [
     "Conversion",
     "Converted",
     "Converter",
-    "Counted",
     "Failed",
     "Finished",
-    "Source",
+    "ItemCount",
+    "SourceFile",
     "convert_all",
 ]
 
-MOST_PER_TASK = 8
+MAX_PER_TASK = 8
 
 CONVERTERS: Mapping[str, Converter] = {
     ".pdf": PdfFile,
@@ -66,15 +66,15 @@ CONVERTERS: Mapping[str, Converter] = {
 
 
 def convert_all(
-    sources: Iterable[Source],
+    sources: Iterable[SourceFile],
     items_dir: Path,
     options: CorpusOptions,
-    have: Callable[[Source], Collection[int]] = lambda _: (),
+    have: Callable[[SourceFile], Collection[int]] = lambda _: (),
     converters: Mapping[str, Converter] = CONVERTERS,
 ) -> Generator[Conversion, None, None]:
     """Converts files to items in worker processes, as many at a time as `options.workers` says.
 
-    Results come as they are made: for one source `Counted` first and `Finished` last, pages in any
+    Results come as they are made: for one source `ItemCount` first and `Finished` last, pages in any
     order; sources interleave. Memory does not grow with the number of files or pages. A page that
     takes more processor time than `options.page_seconds`, is blocked for ten times as long, or crashes its
     process costs that page. Closing the generator kills the workers; so does the end of this process, however
@@ -92,16 +92,16 @@ def convert_all(
         VragError: If worker processes cannot be started.
     """
     with TemporaryDirectory(prefix="vrag-", ignore_cleanup_errors=True) as scratch:
-        desk = Desk(items_dir.absolute(), options, Path(scratch))
-        with Crew(options.processes) as crew:
-            yield from _Conversions(sources, desk, have, converters).run(crew)
+        context = ConversionContext(items_dir.absolute(), options, Path(scratch))
+        with WorkerPool(options.processes) as pool:
+            yield from _Conversions(sources, context, have, converters).run(pool)
 
 
 @dataclass(slots=True)
-class _Job:
+class _ConversionJob:
     """A source in work."""
 
-    source: Source
+    source: SourceFile
     converter: Converter
     have: frozenset[int]
     opening: bool = True
@@ -122,24 +122,24 @@ class _Conversions:
 
     def __init__(
         self,
-        sources: Iterable[Source],
-        desk: Desk,
-        have: Callable[[Source], Collection[int]],
+        sources: Iterable[SourceFile],
+        context: ConversionContext,
+        have: Callable[[SourceFile], Collection[int]],
         converters: Mapping[str, Converter],
     ) -> None:
         self._sources = iter(sources)
-        self._desk = desk
+        self._context = context
         self._have = have
         self._converters = converters
-        self._jobs: list[_Job] = []
+        self._jobs: list[_ConversionJob] = []
 
-    def run(self, crew: Crew) -> Iterator[Conversion]:
+    def run(self, pool: WorkerPool) -> Iterator[Conversion]:
         """Everything, from the first task to the last event."""
         while True:
-            yield from self._hand_out(crew)
-            if crew.idle:
+            yield from self._hand_out(pool)
+            if pool.idle:
                 return
-            task, message, rest = crew.hear()
+            task, message, rest = pool.hear()
             job = next(job for job in self._jobs if job.source is task.source)
             yield from self._take_in(job, message, rest)
             if job.over:
@@ -147,70 +147,72 @@ class _Conversions:
                 self._clear(job.source)
                 yield Finished(job.source)
 
-    def _clear(self, source: Source) -> None:
+    def _clear(self, source: SourceFile) -> None:
         """Removes what workers put aside for each other, unless another path has the same content."""
-        if self._desk.scratch and all(job.source.document != source.document for job in self._jobs):
-            for path in self._desk.scratch.glob(f"{source.document[:16]}.*"):
+        if self._context.scratch and all(job.source.document != source.document for job in self._jobs):
+            for path in self._context.scratch.glob(f"{source.document[:16]}.*"):
                 with suppress(OSError):  # Windows keeps what a worker has open; all goes in the end
                     path.unlink()
 
-    def _hand_out(self, crew: Crew) -> Iterator[Conversion]:
+    def _hand_out(self, pool: WorkerPool) -> Iterator[Conversion]:
         """Gives tasks to free workers: of files in work first, then of the next file."""
-        while crew.free:
+        while pool.free:
             if job := next((job for job in self._jobs if job.todo), None):
-                size = min(max(len(job.todo) // (2 * self._desk.options.processes), 1), MOST_PER_TASK)
+                size = min(max(len(job.todo) // (2 * self._context.options.processes), 1), MAX_PER_TASK)
                 ordinals = tuple(reversed(job.todo[-size:]))
                 del job.todo[-size:]
-                self._give(crew, job, ordinals)
+                self._give(pool, job, ordinals)
             elif source := next(self._sources, None):
-                yield from self._begin(crew, source)
+                yield from self._begin(pool, source)
             else:
                 return
 
-    def _begin(self, crew: Crew, source: Source) -> Iterator[Conversion]:
+    def _begin(self, pool: WorkerPool, source: SourceFile) -> Iterator[Conversion]:
         converter = self._converters.get(source.path.suffix.lower())
         if converter is None:
             yield Failed(source, None, f"Files of type {source.path.suffix or '(none)'} are not supported.")
             yield Finished(source)
             return
-        job = _Job(source, converter, frozenset(self._have(source)))
+        job = _ConversionJob(source, converter, frozenset(self._have(source)))
         self._jobs.append(job)
-        self._give(crew, job, None)
+        self._give(pool, job, None)
 
-    def _give(self, crew: Crew, job: _Job, ordinals: tuple[int, ...] | None) -> None:
+    def _give(self, pool: WorkerPool, job: _ConversionJob, ordinals: tuple[int, ...] | None) -> None:
         job.tasks += 1
-        converter, source, options = job.converter, job.source, self._desk.options
+        converter, source, options = job.converter, job.source, self._context.options
         seconds = converter.opening_seconds(source, options) if isinstance(converter, Slow) else 0.0
-        crew.give(Task(converter, source, self._desk, ordinals, job.have, seconds))
+        pool.give(Task(converter, source, self._context, ordinals, job.have, seconds))
 
-    def _take_in(self, job: _Job, message: Message | Lost, rest: tuple[int, ...]) -> Iterator[Conversion]:
+    def _take_in(
+        self, job: _ConversionJob, message: Message | WorkerDied, rest: tuple[int, ...]
+    ) -> Iterator[Conversion]:
         """Notes an event; `rest` are the items that its task has still to make."""
         match message:
             case Item():
                 yield Converted(job.source, message)
-            case Opened():
+            case FileOpened():
                 yield from self._count(job, message)
-            case Refused(ordinal=int()):
+            case TaskRejected(ordinal=int()):
                 yield Failed(job.source, message.ordinal, message.reason)
-            case Refused(reason=reason):
+            case TaskRejected(reason=reason):
                 yield from self._fail(job, rest, reason)
-            case Lost():
+            case WorkerDied():
                 job.tasks -= 1
                 yield from self._lose(job, message, rest)
-            case Fatal(error=error):
+            case WorkerFailed(error=error):
                 raise error
             case _:
                 job.tasks -= 1
 
-    def _count(self, job: _Job, message: Opened) -> Iterator[Conversion]:
+    def _count(self, job: _ConversionJob, message: FileOpened) -> Iterator[Conversion]:
         if not job.opening:
             return
         job.opening = False
         taken = job.have.union(message.ordinals)
         job.todo = [n for n in range(message.count, 0, -1) if n not in taken]
-        yield Counted(job.source, message.count)
+        yield ItemCount(job.source, message.count)
 
-    def _fail(self, job: _Job, rest: tuple[int, ...], reason: str) -> Iterator[Conversion]:
+    def _fail(self, job: _ConversionJob, rest: tuple[int, ...], reason: str) -> Iterator[Conversion]:
         """A file could not be opened: at all, or by the worker that was to make some of its items."""
         if job.opening:
             job.opening = False
@@ -218,7 +220,7 @@ class _Conversions:
         for ordinal in rest:
             yield Failed(job.source, ordinal, reason)
 
-    def _lose(self, job: _Job, lost: Lost, rest: tuple[int, ...]) -> Iterator[Conversion]:
+    def _lose(self, job: _ConversionJob, lost: WorkerDied, rest: tuple[int, ...]) -> Iterator[Conversion]:
         """The item in work is to blame; the others of its task go to another worker."""
         of_what = " of processor time" if lost.processor else ""
         reason = (

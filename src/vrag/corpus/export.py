@@ -14,25 +14,25 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
-from vrag.corpus.base import Converted, Failed
 from vrag.corpus.convert import CONVERTERS, convert_all
-from vrag.corpus.image import JPEG_QUALITY
-from vrag.corpus.image import SUFFIXES as IMAGE
-from vrag.corpus.manifest import Skipped, find, read_source
-from vrag.corpus.office import SUFFIXES as OFFICE
-from vrag.corpus.video import CONTAINERS
-from vrag.corpus.video import SUFFIXES as VIDEO
+from vrag.corpus.converter import Converted, Failed
+from vrag.corpus.discover import Skipped, find, read_source
+from vrag.corpus.formats.image import JPEG_QUALITY
+from vrag.corpus.formats.image import SUFFIXES as IMAGE
+from vrag.corpus.formats.office import SUFFIXES as OFFICE
+from vrag.corpus.formats.video import CONTAINERS
+from vrag.corpus.formats.video import SUFFIXES as VIDEO
 from vrag.errors import CollectionError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from vrag.corpus.base import Converter, Source
+    from vrag.corpus.converter import Converter, SourceFile
     from vrag.corpus.options import CorpusOptions
     from vrag.geometry import Size
     from vrag.types import Clip, Item
 
-__all__ = ["Exported", "Problem", "export_clips", "export_pages"]
+__all__ = ["ExportProblem", "Exported", "export_clips", "export_pages"]
 
 
 THERE = "{} is there already; --overwrite replaces it."
@@ -54,7 +54,7 @@ class Exported:
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
+class ExportProblem:
     """What no file, or not every file, was made of."""
 
     source: Path
@@ -66,7 +66,7 @@ class Problem:
 
 def export_pages(
     paths: Sequence[Path], out: Path, options: CorpusOptions, *, overwrite: bool = False
-) -> Iterator[Exported | Problem]:
+) -> Iterator[Exported | ExportProblem]:
     """Writes every page of PDF files, office documents and pictures as a JPEG file, in parallel.
 
     Args:
@@ -87,7 +87,7 @@ def export_pages(
 
 def export_clips(
     paths: Sequence[Path], out: Path, options: CorpusOptions, *, overwrite: bool = False
-) -> Iterator[Exported | Problem]:
+) -> Iterator[Exported | ExportProblem]:
     """Cuts videos into clips of `options.clip_seconds`; otherwise like `export_pages`."""
     videos = {suffix: CONVERTERS[suffix] for suffix in VIDEO}
     yield from _Export(out, videos, "It is no video.", overwrite=overwrite).run(paths, options)
@@ -106,9 +106,9 @@ class _Export:
         self._stems: set[str] = set()
         self._names: dict[str, str] = {}
         """Document id of this run → what its files' names begin with."""
-        self._problems: list[Problem] = []
+        self._problems: list[ExportProblem] = []
 
-    def run(self, paths: Sequence[Path], options: CorpusOptions) -> Iterator[Exported | Problem]:
+    def run(self, paths: Sequence[Path], options: CorpusOptions) -> Iterator[Exported | ExportProblem]:
         try:
             self._out.mkdir(parents=True, exist_ok=True)
             with TemporaryDirectory(prefix=".vrag-", dir=self._out, ignore_cleanup_errors=True) as folder:
@@ -118,43 +118,43 @@ class _Export:
 
     def _convert(
         self, paths: Sequence[Path], folder: Path, options: CorpusOptions
-    ) -> Iterator[Exported | Problem]:
+    ) -> Iterator[Exported | ExportProblem]:
         for event in convert_all(self._sources(paths), folder, options, converters=self._converters):
             yield from self._told()
             if isinstance(event, Failed):
-                yield Problem(event.source.path, event.ordinal, event.reason)
+                yield ExportProblem(event.source.path, event.ordinal, event.reason)
             elif isinstance(event, Converted):
                 yield self._deliver(event.source, event.item, folder)
         yield from self._told()
 
-    def _told(self) -> Iterator[Problem]:
+    def _told(self) -> Iterator[ExportProblem]:
         problems, self._problems = self._problems, []
         yield from problems
 
-    def _sources(self, paths: Sequence[Path]) -> Iterator[Source]:
+    def _sources(self, paths: Sequence[Path]) -> Iterator[SourceFile]:
         """The documents, each with an id of its own: here, equal bytes are no reason to write but one."""
         own = Path(os.path.abspath(self._out))  # noqa: PTH100 - Path.resolve would follow links
         numbers = itertools.count()
         for found in find(paths):
             path = found.path if isinstance(found, Skipped) else found
             if isinstance(found, Skipped):
-                self._problems.append(Problem(path, None, found.reason))
+                self._problems.append(ExportProblem(path, None, found.reason))
             elif path.suffix.lower() not in self._converters:
-                self._problems.append(Problem(path, None, self._other))
+                self._problems.append(ExportProblem(path, None, self._other))
             elif not path.is_relative_to(own) or path in map(Path.absolute, paths):
                 yield from self._taken(path, next(numbers))
 
-    def _taken(self, path: Path, number: int) -> Iterator[Source]:
+    def _taken(self, path: Path, number: int) -> Iterator[SourceFile]:
         """A document under its name in this run, or none when it cannot be read."""
         try:
             source = replace(read_source(path), document=f"{number:016x}")
         except OSError as error:
-            self._problems.append(Problem(path, None, f"It cannot be read: {error.strerror or error}."))
+            self._problems.append(ExportProblem(path, None, f"It cannot be read: {error.strerror or error}."))
             return
         name = self._free(path.stem)
         first = (self._out / f"{name}_1{suffix}" for suffix in (".jpg", *CONTAINERS))
         if not self._overwrite and (there := next(filter(Path.exists, first), None)):
-            self._problems.append(Problem(path, None, THERE.format(there.name)))
+            self._problems.append(ExportProblem(path, None, THERE.format(there.name)))
             return
         self._names[source.document] = name
         yield source
@@ -166,14 +166,14 @@ class _Export:
         self._stems.add(name.casefold())
         return name
 
-    def _deliver(self, source: Source, item: Item, folder: Path) -> Exported | Problem:
+    def _deliver(self, source: SourceFile, item: Item, folder: Path) -> Exported | ExportProblem:
         """Gives a file its name."""
         made = folder / (item.clip.path if item.clip else str(item.image))
         suffix = made.suffix if item.clip else ".jpg"
         path = self._out / f"{self._names[source.document]}_{item.ordinal}{suffix}"
         if path.exists() and not self._overwrite:
             made.unlink()
-            return Problem(
+            return ExportProblem(
                 source.path, item.ordinal, f"{path.name} is there already; --overwrite replaces it."
             )
         if suffix == ".jpg" and made.suffix != ".jpg":

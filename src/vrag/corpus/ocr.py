@@ -9,7 +9,7 @@ from collections import deque
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, Protocol, cast
 
-from vrag.corpus.scripts import WORD
+from vrag.corpus.word_pattern import WORD
 from vrag.errors import VragError
 from vrag.geometry import Box
 from vrag.types import Word
@@ -31,7 +31,7 @@ MODELS = {"Det.model_path": "PP-OCRv6_det_small.onnx", "Rec.model_path": "PP-OCR
 
 LONGEST_SIDE = 2000
 """Pixels; larger pictures are read at this size."""
-LEAST_SCORE = 0.5
+MIN_SCORE = 0.5
 """Mean probability of its characters below which a line is not text but texture. rapidocr's default."""
 FLAT = 8
 """Difference between the brightest and the darkest pixel up to which a picture is blank."""
@@ -79,7 +79,7 @@ def read_picture(image: Image) -> tuple[str, tuple[Word, ...]]:
     return _compose(rows([line.bounds for line in lines]), lines, image.width, image.height)
 
 
-class Line(NamedTuple):
+class OcrLine(NamedTuple):
     """A line that was read."""
 
     text: str
@@ -88,7 +88,7 @@ class Line(NamedTuple):
     """Where each character of `text` that is no space stands; empty when not known."""
 
 
-def _lines(result: _Result) -> Iterator[Line]:
+def _lines(result: _Result) -> Iterator[OcrLine]:
     """What rapidocr found, each line with its own characters."""
     if result.txts is None or result.boxes is None:
         return
@@ -98,8 +98,8 @@ def _lines(result: _Result) -> Iterator[Line]:
         glyphs: tuple[Bounds, ...] = ()
         if found and "".join(glyph for glyph, *_ in found[0]) == visible:  # it leaves out some lines
             glyphs = tuple(_bounds(quad) for *_, quad in found.popleft())
-        if score >= LEAST_SCORE and line:
-            yield Line(line, _bounds(corners), glyphs)
+        if score >= MIN_SCORE and line:
+            yield OcrLine(line, _bounds(corners), glyphs)
 
 
 def _bounds(corners: Iterable[Sequence[float]]) -> Bounds:
@@ -127,7 +127,7 @@ def rows(boxes: Sequence[Bounds]) -> list[list[int]]:
 
 
 def _compose(
-    order: list[list[int]], lines: list[Line], width: int, height: int
+    order: list[list[int]], lines: list[OcrLine], width: int, height: int
 ) -> tuple[str, tuple[Word, ...]]:
     """Joins lines to a text; what stands side by side is joined by a space."""
     parts: list[str] = []
@@ -145,7 +145,7 @@ def _compose(
     return "".join(parts[:-1]), tuple(words)
 
 
-def _words(line: Line) -> Iterator[tuple[int, int, Bounds]]:
+def _words(line: OcrLine) -> Iterator[tuple[int, int, Bounds]]:
     """The words of a line: runs without spaces, and single characters of scripts that use none."""
     spaces = [match.start() for match in re.finditer(r"\s", line.text)]
     for match in WORD.finditer(line.text):
@@ -164,7 +164,7 @@ def _around(boxes: Sequence[Bounds]) -> Bounds:
     )
 
 
-def _share(line: Line, start: int, end: int) -> Bounds:
+def _share(line: OcrLine, start: int, end: int) -> Bounds:
     """Where some of a line's characters stand if all are equally wide."""
     left, top, right, bottom = line.bounds
     step = (right - left) / len(line.text)

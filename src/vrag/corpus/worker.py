@@ -19,7 +19,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, BinaryIO
 
-from vrag.corpus.guard import MAX_SECONDS
+from vrag.corpus.timeout_exec import MAX_SECONDS
 from vrag.errors import CorpusError, VragError
 from vrag.types import Item
 
@@ -27,9 +27,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from vrag.corpus.base import Converter, Desk, OpenFile, Source
+    from vrag.corpus.converter import ConversionContext, Converter, OpenFile, SourceFile
 
-__all__ = ["Done", "Fatal", "Message", "Opened", "Ready", "Refused", "Task", "main"]
+__all__ = ["FileOpened", "Message", "Task", "TaskDone", "TaskRejected", "WorkerFailed", "WorkerReady", "main"]
 
 FIRST = 2
 """Items made at once by the worker that opens a file: enough for small files, and few enough that the
@@ -45,8 +45,8 @@ class Task:
     """Open a file and make some of its items."""
 
     converter: Converter
-    source: Source
-    desk: Desk
+    source: SourceFile
+    context: ConversionContext
     ordinals: tuple[int, ...] | None
     """Items to make; None for the first ones that are missing, on opening."""
     have: frozenset[int] = frozenset()
@@ -56,12 +56,12 @@ class Task:
 
 
 @dataclass(frozen=True, slots=True)
-class Ready:
+class WorkerReady:
     """The process has started."""
 
 
 @dataclass(frozen=True, slots=True)
-class Opened:
+class FileOpened:
     """The file was opened."""
 
     count: int
@@ -70,7 +70,7 @@ class Opened:
 
 
 @dataclass(frozen=True, slots=True)
-class Refused:
+class TaskRejected:
     """An item or, with None, the whole file cannot be made."""
 
     ordinal: int | None
@@ -78,25 +78,25 @@ class Refused:
 
 
 @dataclass(frozen=True, slots=True)
-class Done:
+class TaskDone:
     """The task is over."""
 
 
 @dataclass(frozen=True, slots=True)
-class Fatal:
+class WorkerFailed:
     """Something is wrong that is not the file's fault; no other task will do better."""
 
     error: VragError
 
 
-Message = Ready | Opened | Refused | Done | Fatal | Item
+Message = WorkerReady | FileOpened | TaskRejected | TaskDone | WorkerFailed | Item
 
 
-class Bench:
+class OpenFileCache:
     """Keeps the file of the last task open, since the next task is often about the same."""
 
     def __init__(self) -> None:
-        self._source: Source | None = None
+        self._source: SourceFile | None = None
         self._file: OpenFile | None = None
 
     def open(self, task: Task) -> OpenFile:
@@ -114,7 +114,7 @@ class Bench:
             file.__exit__(None, None, None)
 
 
-def run(task: Task, bench: Bench) -> Iterator[Opened | Item | Refused]:
+def run(task: Task, bench: OpenFileCache) -> Iterator[FileOpened | Item | TaskRejected]:
     """Does a task. What goes wrong with the file is part of what is yielded.
 
     Raises:
@@ -123,41 +123,41 @@ def run(task: Task, bench: Bench) -> Iterator[Opened | Item | Refused]:
     try:
         file = bench.open(task)
     except (CorpusError, OSError) as error:
-        yield Refused(None, explain(error))
+        yield TaskRejected(None, explain(error))
         return
     except VragError:
         raise
     except Exception as error:  # noqa: BLE001 - hostile bytes make libraries raise anything
-        yield Refused(None, explain(error))
+        yield TaskRejected(None, explain(error))
         return
     ordinals = task.ordinals
     if ordinals is None:
         missing = (n for n in range(1, file.count + 1) if n not in task.have)
         ordinals = tuple(n for n, _ in zip(missing, range(FIRST), strict=False))
-    yield Opened(file.count, ordinals)
+    yield FileOpened(file.count, ordinals)
     for ordinal in ordinals:
         yield _make(file, ordinal)
 
 
-def _make(file: OpenFile, ordinal: int) -> Item | Refused:
+def _make(file: OpenFile, ordinal: int) -> Item | TaskRejected:
     try:
         return file.item(ordinal)
     except (CorpusError, OSError) as error:
-        return Refused(ordinal, explain(error))
+        return TaskRejected(ordinal, explain(error))
     except VragError:
         raise
     except Exception as error:  # noqa: BLE001 - hostile bytes make libraries raise anything
-        return Refused(ordinal, explain(error))
+        return TaskRejected(ordinal, explain(error))
 
 
 def _open(task: Task) -> OpenFile:
-    source, limit = task.source, task.desk.options.max_pages
+    source, limit = task.source, task.context.options.max_pages
     status = source.path.stat()
     if (status.st_size, status.st_mtime_ns) != (source.size, source.mtime_ns):
         raise CorpusError("The file changed while it was being added.", "Add it again.")
     if not source.size:
         raise CorpusError("The file is empty.")
-    file = task.converter(source, task.desk)
+    file = task.converter(source, task.context)
     if file.count > limit:
         file.__exit__(None, None, None)
         raise CorpusError(f"The file has more than {limit:,} pages or passages.")
@@ -224,7 +224,7 @@ def _listen(stdin: BinaryIO, tasks: queue.SimpleQueue[Task | Exception]) -> None
     while True:
         try:
             task: Task = pickle.load(stdin)  # noqa: S301 - from the parent process
-            scratch = task.desk.scratch
+            scratch = task.context.scratch
             tasks.put(task)
         except EOFError:
             if scratch:  # the parent had no time to; the last worker leaves nothing behind
@@ -235,23 +235,23 @@ def _listen(stdin: BinaryIO, tasks: queue.SimpleQueue[Task | Exception]) -> None
 
 
 def _serve(tasks: queue.SimpleQueue[Task | Exception], replies: BinaryIO) -> None:
-    bench = Bench()
-    _send(replies, Ready())
+    bench = OpenFileCache()
+    _send(replies, WorkerReady())
     _silence()
     while True:
         task = tasks.get()
         if isinstance(task, Exception):
-            _send(replies, Fatal(VragError(f"A converter cannot be loaded: {task}.")))
+            _send(replies, WorkerFailed(VragError(f"A converter cannot be loaded: {task}.")))
             continue
-        page_seconds = task.desk.options.page_seconds
+        page_seconds = task.context.options.page_seconds
         _limit_processor(page_seconds + task.opening_seconds)
         try:
             for message in run(task, bench):
                 _send(replies, message)
                 _limit_processor(page_seconds)
         except VragError as error:
-            _send(replies, Fatal(error))
-        _send(replies, Done())
+            _send(replies, WorkerFailed(error))
+        _send(replies, TaskDone())
 
 
 def _silence() -> None:

@@ -7,18 +7,18 @@ from contextlib import aclosing
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from vrag.agent.limits import Prices
+from vrag.agent.budget import Prices
 from vrag.agent.policy import Retry
-from vrag.chat.base import ChatMessage, ChatOptions, ChatReply, ChatRetry, ChatText
-from vrag.distill.jsonvalue import Unusable
+from vrag.chat.messages import ChatMessage, ChatOptions, ChatReply, ChatRetry, ChatText
+from vrag.distill.json_extract import Unusable
 from vrag.distill.prompts import prompt
 from vrag.errors import ModelError
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Sequence
 
-    from vrag.chat.base import ChatModel
-    from vrag.profiles import Profile
+    from vrag.chat.messages import ChatModel
+    from vrag.model_profiles import Profile
 
 __all__ = ["Expert", "Experts", "Tally", "Usable", "consult"]
 

@@ -8,17 +8,17 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from vrag.atomic_io import write_whole
 from vrag.distill.sharegpt import conversation_of
 from vrag.errors import RunError, SampleError, SettingsError
-from vrag.journal import write_whole
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
-    from vrag.agent.runs import RunStore
+    from vrag.agent.runs.run_store import RunStore
     from vrag.distill.sharegpt import Conversation
-    from vrag.profiles import Profile
+    from vrag.model_profiles import Profile
 
 __all__ = ["Export", "export_sft"]
 

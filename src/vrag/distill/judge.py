@@ -7,21 +7,21 @@ from contextlib import aclosing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from vrag.agent.material import encodable, material
-from vrag.chat.base import ChatMessage, ChatText
+from vrag.agent.replies.sanitize import encodable, material
+from vrag.chat.messages import ChatMessage, ChatText
 from vrag.distill.expert import Tally, Usable, consult
-from vrag.distill.jsonvalue import Unusable, first_object
+from vrag.distill.json_extract import Unusable, first_object
 from vrag.distill.prompts import prompt
 
 if TYPE_CHECKING:
     from vrag.distill.expert import Expert
     from vrag.types import Case
 
-__all__ = ["Score", "read_score", "score_answer"]
+__all__ = ["AnswerScore", "read_score", "score_answer"]
 
 
 @dataclass(frozen=True, slots=True)
-class Score:
+class AnswerScore:
     """What a judge says of an answer."""
 
     score: int
@@ -29,7 +29,7 @@ class Score:
     why: str = ""
 
 
-def read_score(reply: str) -> Score:
+def read_score(reply: str) -> AnswerScore:
     """The score that a reply holds.
 
     Raises:
@@ -44,10 +44,10 @@ def read_score(reply: str) -> Score:
         score = int(score)
     if not isinstance(score, int | float) or isinstance(score, bool) or score not in range(1, 6):
         raise Unusable('"score" is not a whole number from 1 to 5.')
-    return Score(int(score), encodable(why) if isinstance(why, str) else "")
+    return AnswerScore(int(score), encodable(why) if isinstance(why, str) else "")
 
 
-async def score_answer(judge: Expert, case: Case, answer: str, tally: Tally) -> Score:
+async def score_answer(judge: Expert, case: Case, answer: str, tally: Tally) -> AnswerScore:
     """Asks the judge. Question, reference and answer are told it as data.
 
     Raises:

@@ -11,23 +11,23 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeVar
 
 from vrag.agent.actions import Answer, Crop
-from vrag.agent.aside import aside
+from vrag.agent.background import run_in_thread
 from vrag.agent.policy import Delta, Reply, Tokens
 from vrag.agent.prompts import box_words
 from vrag.distill.expert import Tally, Usable, consult
-from vrag.distill.jsonvalue import Unusable
-from vrag.distill.plan import read_box, read_plan, written
+from vrag.distill.expert_prompt import ExpertView, box_sides, feasible, pictures_in, seen_by
+from vrag.distill.json_extract import Unusable
+from vrag.distill.planner_reply import read_box, read_plan, written
 from vrag.distill.prompts import prompt
-from vrag.distill.telling import Telling, box_sides, feasible, pictures_in, seen_by
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Sequence
 
     from vrag.agent.policy import Message, Picture, Retry
     from vrag.distill.expert import Expert, Experts
-    from vrag.distill.plan import Plan
+    from vrag.distill.planner_reply import PlannerReply
     from vrag.geometry import Box
-    from vrag.profiles import Profile
+    from vrag.model_profiles import Profile
 
 __all__ = ["ExpertPolicy"]
 
@@ -50,7 +50,7 @@ class ExpertPolicy:
     tallies: defaultdict[str, Tally] = field(default_factory=lambda: defaultdict[str, Tally](Tally))
     """What was asked of each expert, by its role."""
     name: str = "experts"
-    tellings: dict[str, Telling] = field(default_factory=dict[str, Telling])
+    expert_views: dict[str, ExpertView] = field(default_factory=dict[str, ExpertView])
     """How each family is told this run, by its name."""
 
     @property
@@ -70,7 +70,7 @@ class ExpertPolicy:
             ModelError: If an expert sends nothing that can be used.
         """
         prompts, completions = self._tokens()
-        plan: Plan | None = None
+        plan: PlannerReply | None = None
         async with aclosing(self._planned(history, last=turn >= self.steps)) as parts:
             async for part in parts:
                 if isinstance(part, Usable):
@@ -98,13 +98,13 @@ class ExpertPolicy:
 
     async def _planned(
         self, history: Sequence[Message], *, last: bool
-    ) -> AsyncGenerator[Retry | Usable[Plan], None]:
+    ) -> AsyncGenerator[Retry | Usable[PlannerReply], None]:
         """What the planner wants."""
         planner, pictures = self.experts.planner, pictures_in(history)
         system = prompt("planner.md", **box_words(planner.profile))
         request = prompt("planner_last.md" if last else "planner_turn.md")
 
-        def read(text: str) -> Plan:
+        def read(text: str) -> PlannerReply:
             plan = read_plan(text)
             if last and not isinstance(plan.action, Answer):
                 raise Unusable("This was the last turn, and there is no answer in it.")
@@ -153,8 +153,8 @@ class ExpertPolicy:
         read: Callable[[str], T],
     ) -> AsyncGenerator[Retry | Usable[T], None]:
         family = expert.profile
-        telling = self.tellings.setdefault(family.name, Telling(self.learner, family))
-        told = await aside(lambda: telling.conversation(history, system, request))
+        expert_view = self.expert_views.setdefault(family.name, ExpertView(self.learner, family))
+        told = await run_in_thread(lambda: expert_view.conversation(history, system, request))
         async with aclosing(consult(expert, told, read, self.tallies[expert.role])) as parts:
             async for part in parts:
                 yield part

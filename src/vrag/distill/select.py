@@ -10,24 +10,32 @@ from statistics import median_high
 from typing import TYPE_CHECKING, Any
 
 from vrag.agent.actions import Crop, Search
-from vrag.distill.samples import Outcome
-from vrag.distill.walk import walk
+from vrag.atomic_io import write_lines, write_whole
+from vrag.distill.sample_store import SampleOutcome
+from vrag.distill.trace import trace
 from vrag.errors import RunError, SampleError, SettingsError
-from vrag.journal import write_lines, write_whole
-from vrag.profiles import profile_named
+from vrag.model_profiles import profile_named
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from vrag.agent.runs import StoredRun
-    from vrag.distill.samples import Sample, SampleStore
-    from vrag.distill.walk import Walk
+    from vrag.agent.runs.run_store import StoredRun
+    from vrag.distill.sample_store import Sample, SampleStore
+    from vrag.distill.trace import RunTrace
 
-__all__ = ["Dropped", "Kept", "Selecting", "Selection", "read_selected", "select_samples", "write_selection"]
+__all__ = [
+    "DroppedSample",
+    "SampleSelection",
+    "SelectedSample",
+    "SelectionOptions",
+    "read_selected",
+    "select_samples",
+    "write_selection",
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Selecting:
+class SelectionOptions:
     """What is kept."""
 
     score: int = 5
@@ -43,7 +51,7 @@ class Selecting:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Kept:
+class SelectedSample:
     """A sample that is kept."""
 
     uid: str
@@ -60,7 +68,7 @@ class Kept:
 
 
 @dataclass(frozen=True, slots=True)
-class Dropped:
+class DroppedSample:
     """A sample that is not kept, and why."""
 
     uid: str
@@ -70,11 +78,11 @@ class Dropped:
 
 
 @dataclass(frozen=True, slots=True)
-class Selection:
+class SampleSelection:
     """The choice: every record is in one of the two."""
 
-    kept: tuple[Kept, ...] = ()
-    dropped: tuple[Dropped, ...] = ()
+    kept: tuple[SelectedSample, ...] = ()
+    dropped: tuple[DroppedSample, ...] = ()
     found: Mapping[str, int] = field(default_factory=dict[str, int])
     """Samples of each kind before balancing."""
 
@@ -89,21 +97,21 @@ class Selection:
         }
 
 
-def select_samples(store: SampleStore, selecting: Selecting) -> Selection:
+def select_samples(store: SampleStore, selecting: SelectionOptions) -> SampleSelection:
     """Chooses among all records of a store. The same records and options give the same choice.
 
     Raises:
         SampleError: If a record is damaged.
     """
-    fit: list[Kept] = []
-    dropped: list[Dropped] = []
+    fit: list[SelectedSample] = []
+    dropped: list[DroppedSample] = []
     for sample in store.samples.read():
         one = _fit(sample, store, selecting)
-        if isinstance(one, Kept):
+        if isinstance(one, SelectedSample):
             fit.append(one)
         else:
-            dropped.append(Dropped(sample.uid, *one))
-    kinds: defaultdict[str, list[Kept]] = defaultdict(list)
+            dropped.append(DroppedSample(sample.uid, *one))
+    kinds: defaultdict[str, list[SelectedSample]] = defaultdict(list)
     for one in fit:
         kinds[one.kind].append(one)
     found = {kind: len(ones) for kind, ones in kinds.items()}
@@ -113,11 +121,11 @@ def select_samples(store: SampleStore, selecting: Selecting) -> Selection:
         chosen = sorted(ones, key=lambda one: _draw(selecting.seed, one.uid))
         kept |= {one.uid for one in chosen[: room[kind]]}
         why = f"Of {found[kind]} samples of {kind}, {room[kind]} are kept for balance."
-        dropped += (Dropped(one.uid, why, "balance") for one in chosen[room[kind] :])
-    return Selection(tuple(one for one in fit if one.uid in kept), tuple(dropped), found)
+        dropped += (DroppedSample(one.uid, why, "balance") for one in chosen[room[kind] :])
+    return SampleSelection(tuple(one for one in fit if one.uid in kept), tuple(dropped), found)
 
 
-def write_selection(store: SampleStore, selection: Selection) -> None:
+def write_selection(store: SampleStore, selection: SampleSelection) -> None:
     """Writes `selected.jsonl`, `dropped.jsonl` and `selection.json` beside the samples.
 
     Raises:
@@ -157,9 +165,9 @@ def _run_in(line: bytes) -> str:
     return run
 
 
-def _fit(sample: Sample, store: SampleStore, selecting: Selecting) -> Kept | tuple[str, str]:
+def _fit(sample: Sample, store: SampleStore, selecting: SelectionOptions) -> SelectedSample | tuple[str, str]:
     """What is to be known of a sample; or why it does not fit, and what kind of reason that is."""
-    if sample.outcome is not Outcome.SCORED or sample.score is None or sample.run is None:
+    if sample.outcome is not SampleOutcome.SCORED or sample.score is None or sample.run is None:
         return f"It is {sample.outcome}: {sample.why}", str(sample.outcome)
     if sample.score < selecting.score:
         return f"Its score is {sample.score}: {sample.why}", "score"
@@ -167,11 +175,11 @@ def _fit(sample: Sample, store: SampleStore, selecting: Selecting) -> Kept | tup
         run = store.runs.read(sample.run)
     except (RunError, OSError) as error:
         return f"Its run cannot be read: {error}", "run"
-    steps = walk(run)
+    steps = trace(run)
     return _fault(run, steps, selecting) or _kept(sample.uid, run.id, steps)
 
 
-def _fault(run: StoredRun, steps: Walk, selecting: Selecting) -> tuple[str, str] | None:
+def _fault(run: StoredRun, steps: RunTrace, selecting: SelectionOptions) -> tuple[str, str] | None:
     """Why a run does not fit."""
     if steps.refused:
         return f"A turn was not carried out: {steps.refused[0]}", "invalid turn"
@@ -192,9 +200,9 @@ def _fault(run: StoredRun, steps: Walk, selecting: Selecting) -> tuple[str, str]
     return None
 
 
-def _kept(uid: str, run: str, steps: Walk) -> Kept:
+def _kept(uid: str, run: str, steps: RunTrace) -> SelectedSample:
     actions = [turn.action for turn in steps.turns]
-    return Kept(
+    return SelectedSample(
         uid=uid,
         run=run,
         steps=len(actions),

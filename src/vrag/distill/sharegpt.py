@@ -18,18 +18,18 @@ from vrag.agent.actions import Crop, parse, render
 from vrag.agent.environment import encode_jpeg
 from vrag.agent.events import ModelCalled
 from vrag.agent.prompts import with_question, worded
-from vrag.distill.telling import box_sides
-from vrag.distill.walk import view_of, walk
+from vrag.distill.expert_prompt import box_sides
+from vrag.distill.trace import trace, view_of
 from vrag.errors import SampleError
 from vrag.geometry import Size, View, draw_view
-from vrag.profiles import profile_named
+from vrag.model_profiles import profile_named
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from vrag.agent.events import ImageShown
-    from vrag.agent.runs import StoredRun
-    from vrag.profiles import Profile
+    from vrag.agent.runs.run_store import StoredRun
+    from vrag.model_profiles import Profile
 
 __all__ = ["IMAGE", "Conversation", "conversation_of"]
 
@@ -64,9 +64,9 @@ def conversation_of(run: StoredRun, target: Profile) -> Conversation:
         SampleError: If it cannot be made; says why.
         SettingsError: If the run was recorded for a family that is not known.
     """
-    told = _Told(run, profile_named(run.started.settings.profile), target)
+    told = _RunConversion(run, profile_named(run.started.settings.profile), target)
     called = [event for event in run.events if isinstance(event, ModelCalled)]
-    steps = walk(run)
+    steps = trace(run)
     if not called or run.started.settings.agent != "vrag" or steps.refused:
         raise SampleError(f"The run {run.id} is no whole run of vrag with every turn carried out.")
     turns = [told.user(name, first=number == 0) for number, name in enumerate(called[-1].messages[::2])]
@@ -87,7 +87,7 @@ def _check(run: StoredRun, whole: Conversation) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class _Told:
+class _RunConversion:
     """A run, the family that it was recorded for, and the one that learns."""
 
     run: StoredRun

@@ -6,12 +6,12 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from vrag.doctor.examine import Check, Status
+from vrag.doctor.check import Check, CheckStatus
 from vrag.errors import ServerError
 from vrag.types import ItemKind, Query
 
 if TYPE_CHECKING:
-    from vrag.index.store import Collection
+    from vrag.index.collection import Collection
     from vrag.settings import Settings, SettingsReport
 
 __all__ = ["check_collection", "check_embedder", "check_search_server", "check_settings"]
@@ -35,8 +35,8 @@ def check_settings(report: SettingsReport) -> Check:
     if strange := unknown_variables():
         meant = ", ".join(f"{name} (is {near} meant?)" if near else name for name, near in strange.items())
         hint = "Correct or unset them; `vrag config show` lists all settings."
-        return Check("", Status.WARNING, f"No settings: {meant}. {message}", hint, details)
-    return Check("", Status.OK, message, details=details)
+        return Check("", CheckStatus.WARNING, f"No settings: {meant}. {message}", hint, details)
+    return Check("", CheckStatus.OK, message, details=details)
 
 
 def check_collection(report: SettingsReport, place: str) -> Check:
@@ -45,14 +45,17 @@ def check_collection(report: SettingsReport, place: str) -> Check:
     Raises:
         CollectionError: If it was named and cannot be opened.
     """
-    from vrag.assemble import vector_options
+    from vrag.factory import vector_options
     from vrag.index.build import status
-    from vrag.index.store import Collection
+    from vrag.index.collection import Collection
 
     named = {report.origins["collection"], report.origins["collections"]} != {"default"}
     if not named and not _exists(place):
         return Check(
-            "", Status.WARNING, f"There is no collection yet in {place}.", "Make one: vrag index add PATH"
+            "",
+            CheckStatus.WARNING,
+            f"There is no collection yet in {place}.",
+            "Make one: vrag index add PATH",
         )
     collection = Collection.open(place)
     now = status(collection, vector_options(report.settings))
@@ -71,20 +74,20 @@ def check_collection(report: SettingsReport, place: str) -> Check:
     )
     if not now.items:
         return Check(
-            "", Status.WARNING, f"It is empty: {now.address}", "Fill it: vrag index add PATH", details
+            "", CheckStatus.WARNING, f"It is empty: {now.address}", "Fill it: vrag index add PATH", details
         )
     _open_first_picture(collection)
     if now.pending or now.problems:
         trouble = f"{len(now.problems)} files could not be read, {len(now.pending)} are unfinished. {message}"
-        return Check("", Status.WARNING, trouble, "See which and why: vrag index status", details)
-    return Check("", Status.OK, message, details=details)
+        return Check("", CheckStatus.WARNING, trouble, "See which and why: vrag index status", details)
+    return Check("", CheckStatus.OK, message, details=details)
 
 
 def _exists(place: str) -> bool:
-    from vrag.index.header import Header
-    from vrag.index.objects import is_url
+    from vrag.index.collection_json import CollectionHeader
+    from vrag.index.remote.object_storage import is_url
 
-    return is_url(place) or Header.read(Path(place)) is not None
+    return is_url(place) or CollectionHeader.read(Path(place)) is not None
 
 
 def _open_first_picture(collection: Collection) -> None:
@@ -106,23 +109,23 @@ def check_embedder(report: SettingsReport, place: str) -> Check:
         EmbedError: If it cannot be opened.
         FingerprintMismatch: If it is another.
     """
-    from vrag.assemble import open_marked
-    from vrag.index.store import Collection
+    from vrag.factory import open_marked
+    from vrag.index.collection import Collection
 
     if not _exists(place):
-        return Check("", Status.SKIPPED, "There is no collection yet.")
+        return Check("", CheckStatus.SKIPPED, "There is no collection yet.")
     header = Collection.open(place).header
     mark = header.embedder
     if mark is None:
-        return Check("", Status.SKIPPED, "The collection is searched by words alone.")
+        return Check("", CheckStatus.SKIPPED, "The collection is searched by words alone.")
     if report.settings.ranking == "lexical":
-        return Check("", Status.SKIPPED, f"{mark.name} is not used: the ranking is lexical.")
+        return Check("", CheckStatus.SKIPPED, f"{mark.name} is not used: the ranking is lexical.")
     if not mark.imported:
         header.check_embedder(open_marked(report.settings, mark))
-        return Check("", Status.OK, f"{mark.name} opens and is the one that made the vectors.")
+        return Check("", CheckStatus.OK, f"{mark.name} opens and is the one that made the vectors.")
     return Check(
         "",
-        Status.WARNING,
+        CheckStatus.WARNING,
         "Its vectors were imported, and nobody has said which model made them: they are not searched.",
         "Name the model: vrag index import DIR --embedder MODEL",
     )
@@ -153,10 +156,10 @@ def check_search_server(settings: Settings, seconds: float) -> Check:
         except ServerError:
             message = "It searches, and does not say which version of what: it is not vrag serve."
             hint = "Its pictures are opened in the directory that holds them: VRAG_IMAGE_ROOT"
-            return Check("", Status.WARNING, message, hint, {"hits": len(hits)})
+            return Check("", CheckStatus.WARNING, message, hint, {"hits": len(hits)})
         details = {"version": version, "corpora": list(corpora), "hits": len(hits)}
         if shown := next((hit.item for hit in hits if hit.kind is ItemKind.PAGE), None):
             client.image(shown)
     what = ", ".join(corpora) or "a collection"
     found = "shows what it finds" if hits else "does not find even common words"
-    return Check("", Status.OK, f"It searches {what}, and {found}.", details=details)
+    return Check("", CheckStatus.OK, f"It searches {what}, and {found}.", details=details)

@@ -14,8 +14,8 @@ from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 
 from vrag.chat import ChatDelta, ChatMessage, ChatOptions, ChatReply, ChatText
-from vrag.chat.faults import plain_http_hint
-from vrag.doctor.examine import Check, Status
+from vrag.chat.errors import plain_http_hint
+from vrag.doctor.check import Check, CheckStatus
 from vrag.errors import ModelError
 
 if TYPE_CHECKING:
@@ -49,24 +49,24 @@ def check_address(base_url: str, seconds: float) -> Check:
     """Whether the server's name is known and somebody listens at its port."""
     parts = urlsplit(base_url)
     if proxy := _proxy(parts.hostname or "", parts.scheme):
-        return Check("", Status.SKIPPED, f"It is asked through the proxy {proxy}.")
+        return Check("", CheckStatus.SKIPPED, f"It is asked through the proxy {proxy}.")
     host, port = parts.hostname or "", parts.port or {"https": 443}.get(parts.scheme, 80)
     start = time.monotonic()
     try:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError) as error:
         hint = "Check --base-url, or this machine's DNS."
-        return Check("", Status.FAILED, f"The name {host!r} is not known: {error}.", hint)
+        return Check("", CheckStatus.FAILED, f"The name {host!r} is not known: {error}.", hint)
     try:
         socket.create_connection((host, port), timeout=seconds).close()
     except OSError as error:
         hint = "Start the server, check --base-url, or open the firewall between here and there."
-        return Check("", Status.FAILED, f"Nobody answers at {host}:{port}: {error}.", hint)
+        return Check("", CheckStatus.FAILED, f"Nobody answers at {host}:{port}: {error}.", hint)
     if hint := _tls_hint(base_url, host, port, seconds):
-        return Check("", Status.FAILED, f"{host}:{port} answers, and not by TLS.", hint)
+        return Check("", CheckStatus.FAILED, f"{host}:{port} answers, and not by TLS.", hint)
     took = time.monotonic() - start
     details = {"addresses": sorted({str(entry[4][0]) for entry in found}), "seconds": round(took, 4)}
-    return Check("", Status.OK, f"{host}:{port} is reached in {took * 1000:.0f} ms.", details=details)
+    return Check("", CheckStatus.OK, f"{host}:{port} is reached in {took * 1000:.0f} ms.", details=details)
 
 
 def _tls_hint(base_url: str, host: str, port: int, seconds: float) -> str:
@@ -115,19 +115,19 @@ def check_models(chat: OpenAIChat, *, named: bool = True) -> Check:
         problem = f"The server does not list {chat.name!r}." if named else "No model is named."
         near = difflib.get_close_matches(chat.name, served, 3, 0.3) or sorted(served)[:3]
         offers = f"It offers {', '.join(near)}: --model {near[0]}" if near else "It offers none."
-        return Check("", Status.FAILED, problem, offers, details)
+        return Check("", CheckStatus.FAILED, problem, offers, details)
     context = served[chat.name.removeprefix("models/")].context
     details = {**details, "context": context}
     if context is None:
         message = f"{chat.name} is offered; how long a context it has, the server does not say."
-        return Check("", Status.OK, message, details=details)
+        return Check("", CheckStatus.OK, message, details=details)
     message = f"{chat.name} is offered, with a context of {context:,} tokens."
     if context < CONTEXT:
         hint = (
             f"A run comes to need about {CONTEXT:,}. Give it more (vLLM: --max-model-len) or set fewer steps."
         )
-        return Check("", Status.WARNING, message, hint, details)
-    return Check("", Status.OK, message, details=details)
+        return Check("", CheckStatus.WARNING, message, hint, details)
+    return Check("", CheckStatus.OK, message, details=details)
 
 
 def check_completion(chat: OpenAIChat) -> Check:
@@ -152,14 +152,14 @@ def check_completion(chat: OpenAIChat) -> Check:
     rate = f", then {heard.rate:.0f} tokens/s" if heard.rate else ""
     message = f"The first piece of a reply comes after {heard.first_seconds:.2f} s{rate}."
     if not (reply.text or reply.thought):
-        return Check("", Status.FAILED, "The reply is empty.", "See the server's log.", details)
+        return Check("", CheckStatus.FAILED, "The reply is empty.", "See the server's log.", details)
     if reply.prompt_tokens is None or reply.completion_tokens is None:
         hint = "Limits of tokens and cost cannot hold. Limit a run's steps and seconds."
-        return Check("", Status.WARNING, f"{message} What it cost is not said.", hint, details)
+        return Check("", CheckStatus.WARNING, f"{message} What it cost is not said.", hint, details)
     if heard.chunks < FEW_CHUNKS:
         hint = "Nothing is shown before the whole is there. A proxy between may collect it: switch that off."
-        return Check("", Status.WARNING, f"{message} It comes in one piece.", hint, details)
-    return Check("", Status.OK, message, details=details)
+        return Check("", CheckStatus.WARNING, f"{message} It comes in one piece.", hint, details)
+    return Check("", CheckStatus.OK, message, details=details)
 
 
 def check_tokens(chat: OpenAIChat) -> Check:
@@ -173,11 +173,11 @@ def check_tokens(chat: OpenAIChat) -> Check:
     told = {"prompt_ids": reply.prompt_ids, "ids": reply.ids, "logprobs": reply.logprobs}
     details = {name: bool(numbers) for name, numbers in told.items()}
     if all(details.values()):
-        return Check("", Status.OK, "Token ids and log-probabilities are told.", details=details)
+        return Check("", CheckStatus.OK, "Token ids and log-probabilities are told.", details=details)
     missing = "log-probabilities" if details["ids"] else "token ids"
     missing = missing if any(details.values()) else "token ids and log-probabilities"
     hint = "Only training needs them: vLLM tells them."
-    return Check("", Status.SKIPPED, f"Not told: {missing}.", hint, details)
+    return Check("", CheckStatus.SKIPPED, f"Not told: {missing}.", hint, details)
 
 
 def check_tools(chat: OpenAIChat) -> Check:
@@ -187,12 +187,12 @@ def check_tools(chat: OpenAIChat) -> Check:
     try:
         reply = _hear(chat, "What is the weather in Paris? Use the tool.", options).reply
     except ModelError as error:
-        return Check("", Status.SKIPPED, f"Tools are refused: {error.message}", hint, {"native": False})
+        return Check("", CheckStatus.SKIPPED, f"Tools are refused: {error.message}", hint, {"native": False})
     details = {"native": bool(reply.tool_calls), "calls": [call.name for call in reply.tool_calls]}
     if reply.tool_calls:
-        return Check("", Status.OK, "Native tool calls are made.", details=details)
+        return Check("", CheckStatus.OK, "Native tool calls are made.", details=details)
     how = "in its text" if "<tool_call>" in reply.text else "not at all"
-    return Check("", Status.SKIPPED, f"Tools are accepted, and called {how}.", hint, details)
+    return Check("", CheckStatus.SKIPPED, f"Tools are accepted, and called {how}.", hint, details)
 
 
 @dataclass(frozen=True, slots=True)

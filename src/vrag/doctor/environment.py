@@ -12,7 +12,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from vrag.doctor.examine import Check, Status
+from vrag.doctor.check import Check, CheckStatus
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -33,7 +33,7 @@ __all__ = [
 ]
 
 DISTRIBUTION = "vrag-agent"
-LEAST_PYTHON = (3, 11)
+MIN_PYTHON = (3, 11)
 LOW_DISK, NO_DISK = 2e9, 2e8
 """Bytes that are little room for a collection, and none."""
 
@@ -100,10 +100,10 @@ def check_python() -> Check:
         "executable": sys.executable,
         "vrag": _version(DISTRIBUTION),
     }
-    if sys.version_info < LEAST_PYTHON:
-        wanted = ".".join(map(str, LEAST_PYTHON))
-        return Check("", Status.FAILED, f"{here}.", f"Install Python {wanted} or newer.", details)
-    return Check("", Status.OK, f"{here}; vrag {details['vrag']}.", details=details)
+    if sys.version_info < MIN_PYTHON:
+        wanted = ".".join(map(str, MIN_PYTHON))
+        return Check("", CheckStatus.FAILED, f"{here}.", f"Install Python {wanted} or newer.", details)
+    return Check("", CheckStatus.OK, f"{here}; vrag {details['vrag']}.", details=details)
 
 
 def check_packages() -> Check:
@@ -113,12 +113,12 @@ def check_packages() -> Check:
     missing = [name for name, known in found.items() if not known]
     if missing:
         hint = f"Run: pip install --force-reinstall {DISTRIBUTION}"
-        return Check("", Status.FAILED, f"Missing: {', '.join(missing)}.", hint, found)
+        return Check("", CheckStatus.FAILED, f"Missing: {', '.join(missing)}.", hint, found)
     if not names:
-        return Check("", Status.SKIPPED, "vrag runs from its sources: nothing says what it needs.")
+        return Check("", CheckStatus.SKIPPED, "vrag runs from its sources: nothing says what it needs.")
     shown = ("lancedb", "numpy", "pillow", "pypdfium2", "onnxruntime", "httpx")
     some = ", ".join(f"{name} {found[name]}" for name in shown if name in found)
-    return Check("", Status.OK, f"All {len(found)} are there: {some} …", details=found)
+    return Check("", CheckStatus.OK, f"All {len(found)} are there: {some} …", details=found)
 
 
 def _dependencies() -> list[str]:
@@ -144,14 +144,14 @@ def check_extra(extra: Extra) -> Check:
     if missing:
         return Check(
             "",
-            Status.SKIPPED,
+            CheckStatus.SKIPPED,
             f"Not installed: {extra.without}.",
             f"If you need it: pip install '{DISTRIBUTION}[{extra.name}]'",
             {"missing": missing},
         )
     versions = {name: _version(name) for name in extra.packages.values()}
     told = ", ".join(f"{name} {known}".rstrip() for name, known in versions.items())
-    return Check("", Status.OK, f"{told}.", details=versions)
+    return Check("", CheckStatus.OK, f"{told}.", details=versions)
 
 
 def _is_installed(module: str) -> bool:
@@ -164,14 +164,14 @@ def _is_installed(module: str) -> bool:
 
 def check_office() -> Check:
     """LibreOffice, which turns office documents into pages."""
-    from vrag.corpus.libreoffice import find_soffice
+    from vrag.corpus.formats.libreoffice import find_soffice
     from vrag.errors import UnsupportedFormat
 
     try:
         program = find_soffice()
     except UnsupportedFormat as error:
-        return Check("", Status.WARNING, "Not found: office documents cannot be read.", error.hint)
-    return Check("", Status.OK, program, details={"program": program})
+        return Check("", CheckStatus.WARNING, "Not found: office documents cannot be read.", error.hint)
+    return Check("", CheckStatus.OK, program, details={"program": program})
 
 
 def check_ocr() -> Check:
@@ -184,12 +184,15 @@ def check_ocr() -> Check:
     if missing:
         return Check(
             "",
-            Status.FAILED,
+            CheckStatus.FAILED,
             f"Pages without text cannot be read: {', '.join(missing)} is missing.",
             "Run: pip install --force-reinstall rapidocr; or do without: VRAG_OCR=false",
         )
     return Check(
-        "", Status.OK, f"rapidocr {_version('rapidocr')} with its models.", details={"models": len(MODELS)}
+        "",
+        CheckStatus.OK,
+        f"rapidocr {_version('rapidocr')} with its models.",
+        details={"models": len(MODELS)},
     )
 
 
@@ -205,18 +208,18 @@ def check_accelerator(settings: Settings, *, needed: bool) -> Check:
         EmbedError: If the device is not there.
     """
     if find_spec("torch") is None:
-        status = Status.FAILED if needed else Status.SKIPPED
+        status = CheckStatus.FAILED if needed else CheckStatus.SKIPPED
         hint = f"Run: pip install '{DISTRIBUTION}[models]'" if needed else ""
         return Check("", status, "torch is not installed: no model runs here.", hint)
     if not needed and settings.device == "auto":
-        return Check("", Status.SKIPPED, "Nothing is set up that runs a model on this machine.")
+        return Check("", CheckStatus.SKIPPED, "Nothing is set up that runs a model on this machine.")
     from vrag.embed.device import open_device
     from vrag.embed.options import EmbedOptions
 
     device = open_device(EmbedOptions(device=settings.device, dtype=settings.dtype))
     return Check(
         "",
-        Status.OK,
+        CheckStatus.OK,
         f"Models run on {device.name} in {device.dtype}.",
         details={"device": device.name, "dtype": device.dtype, "torch": _version("torch")},
     )
@@ -228,10 +231,12 @@ def check_actions(settings: Settings) -> Check:
     Raises:
         ActionError: If one is not installed or cannot be loaded.
     """
-    from vrag.agent.extension import load_extensions
+    from vrag.agent.tool_plugins import load_extensions
 
     names = ", ".join(load_extensions(settings.actions))
-    return Check("", Status.OK, f"They can be loaded: {names}.", details={"actions": list(settings.actions)})
+    return Check(
+        "", CheckStatus.OK, f"They can be loaded: {names}.", details={"actions": list(settings.actions)}
+    )
 
 
 def check_disk(directory: Path) -> Check:
@@ -241,7 +246,7 @@ def check_disk(directory: Path) -> Check:
     message = f"{usage.free / 1e9:.1f} GB are free at {place}."
     details = {"free_bytes": usage.free, "total_bytes": usage.total}
     if usage.free < LOW_DISK:
-        status = Status.FAILED if usage.free < NO_DISK else Status.WARNING
+        status = CheckStatus.FAILED if usage.free < NO_DISK else CheckStatus.WARNING
         hint = "Make room, or put the collection elsewhere: VRAG_COLLECTION"
         return Check("", status, message, hint, details)
-    return Check("", Status.OK, message, details=details)
+    return Check("", CheckStatus.OK, message, details=details)

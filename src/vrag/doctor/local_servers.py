@@ -10,11 +10,11 @@ import shlex
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
-from vrag.chat.connections import is_loopback
+from vrag.chat.http_clients import is_loopback
 from vrag.chat.identity import ModelIdentity, ask_identity, list_models
-from vrag.doctor.examine import Check, Status
+from vrag.doctor.check import Check, CheckStatus
 from vrag.model_names import ModelKind, read_model_name
-from vrag.profiles import profile_of
+from vrag.model_profiles import profile_of
 from vrag.providers import PROVIDERS
 
 if TYPE_CHECKING:
@@ -74,7 +74,9 @@ def check_local_servers(servers: Sequence[LocalServer] = LOCAL_SERVERS) -> Check
     found = asyncio.run(_find_models(servers))
     details = {"models": [asdict(model) for model in found]}
     if not found:
-        return Check("", Status.SKIPPED, "None answers at the usual ports of this machine.", details=details)
+        return Check(
+            "", CheckStatus.SKIPPED, "None answers at the usual ports of this machine.", details=details
+        )
     places = {(model.server, model.base_url): 0 for model in found}
     for model in found:
         places[model.server, model.base_url] += 1
@@ -84,13 +86,15 @@ def check_local_servers(servers: Sequence[LocalServer] = LOCAL_SERVERS) -> Check
     )
     useful = [model for model in found if model.sees] or [model for model in found if model.sees is None]
     if not useful:
-        return Check("", Status.WARNING, f"{counted}; none of them sees.", "Load one that sees.", details)
+        return Check(
+            "", CheckStatus.WARNING, f"{counted}; none of them sees.", "Load one that sees.", details
+        )
     useful.sort(key=lambda model: model.family is None)
     commands = "; or ".join(model.command for model in useful[:SHOWN])
     names = ", ".join(model.name for model in useful)
     sight = "sees" if len(useful) == 1 else "see"
     said = f"{names} {sight}" if useful[0].sees else f"whether {names} {sight} is not known"
-    return Check("", Status.OK, f"{counted}; {said}.", commands, details)
+    return Check("", CheckStatus.OK, f"{counted}; {said}.", commands, details)
 
 
 async def _find_models(servers: Sequence[LocalServer]) -> list[LocalModel]:

@@ -12,13 +12,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from vrag.addresses import reachable
-from vrag.doctor.examine import Check, Status
-from vrag.doctor.rounds import Step, examine_steps
+from vrag.doctor.check import Check, CheckStatus
+from vrag.doctor.runner import CheckStep, examine_steps
 from vrag.doctor.verl_dry_run import MODEL_HINT, DryRun
 from vrag.rl.trainers.verl import LOOPS
 from vrag.rl.trainers.verl.attention import FLASH, choose_attention
-from vrag.rl.trainers.verl.memory import count_parameters, least_memory
-from vrag.rl.trainers.verl.needs import (
+from vrag.rl.trainers.verl.gpu_memory import count_parameters, least_memory
+from vrag.rl.trainers.verl.preflight import (
     ENGINES,
     INSTALL,
     PINS,
@@ -27,7 +27,7 @@ from vrag.rl.trainers.verl.needs import (
     missing_columns,
     unknown_names,
 )
-from vrag.rl.trainers.verl.playing import case_of
+from vrag.rl.trainers.verl.rollout import case_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -59,22 +59,22 @@ def examine_verl(
     """
     run = DryRun(launch)
     steps = [
-        *(Step(package, lambda package=package: _package(package)) for package in PINS),
-        Step("names", _names, after="verl"),
-        Step("engine", _engine, after="torch", slow=True),
-        Step("attention", lambda: _attention(launch)),
-        Step("configuration", run.check_configuration, after="verl", slow=True),
-        Step("gpus", _gpus, after="torch"),
-        Step("model", lambda: check_model(run, model), after="configuration"),
-        Step("memory", lambda: check_memory(run), after="configuration"),
-        Step("shared memory", _shared_memory),
-        *([Step("ray", _ray)] if os.environ.get("RAY_ADDRESS") else []),
-        *(Step(f"data {path.name}", lambda path=path: _data(path)) for path in data),
-        Step("collection", lambda: _collection(options)),
-        Step("judge", lambda: _judge(options)),
+        *(CheckStep(package, lambda package=package: _package(package)) for package in PINS),
+        CheckStep("names", _names, after="verl"),
+        CheckStep("engine", _engine, after="torch", slow=True),
+        CheckStep("attention", lambda: _attention(launch)),
+        CheckStep("configuration", run.check_configuration, after="verl", slow=True),
+        CheckStep("gpus", _gpus, after="torch"),
+        CheckStep("model", lambda: check_model(run, model), after="configuration"),
+        CheckStep("memory", lambda: check_memory(run), after="configuration"),
+        CheckStep("shared memory", _shared_memory),
+        *([CheckStep("ray", _ray)] if os.environ.get("RAY_ADDRESS") else []),
+        *(CheckStep(f"data {path.name}", lambda path=path: _data(path)) for path in data),
+        CheckStep("collection", lambda: _collection(options)),
+        CheckStep("judge", lambda: _judge(options)),
     ]
     if not data:
-        yield Check("data", Status.WARNING, "No data was named.", "Name it: --data train.parquet")
+        yield Check("data", CheckStatus.WARNING, "No data was named.", "Name it: --data train.parquet")
     yield from examine_steps(steps, seconds)
 
 
@@ -84,12 +84,12 @@ def _package(name: str) -> Check:
     if found is None:
         others = [engine for engine in ENGINES if engine != name and installed(engine)]
         if name in ENGINES and others:
-            return Check("", Status.SKIPPED, f"Not installed: {others[0]} serves the rollouts.")
-        return Check("", Status.FAILED, f"{name} is not installed.", f"In a new environment: {INSTALL}")
+            return Check("", CheckStatus.SKIPPED, f"Not installed: {others[0]} serves the rollouts.")
+        return Check("", CheckStatus.FAILED, f"{name} is not installed.", f"In a new environment: {INSTALL}")
     if found != pinned:
         said = f"{name} {found}; the lock file has {pinned}."
-        return Check("", Status.WARNING, said, f"Run: pip install {name}=={pinned}", {"version": found})
-    return Check("", Status.OK, f"{name} {found}.", details={"version": found})
+        return Check("", CheckStatus.WARNING, said, f"Run: pip install {name}=={pinned}", {"version": found})
+    return Check("", CheckStatus.OK, f"{name} {found}.", details={"version": found})
 
 
 def _names() -> Check:
@@ -101,15 +101,15 @@ def _names() -> Check:
             if off
             else "Install this package in verl's environment: pip install --no-deps -e ."
         )
-        return Check("", Status.FAILED, f"verl does not know: {', '.join(absent)}.", hint)
-    return Check("", Status.OK, f"Registered: {', '.join(LOOPS)}, the trainer, the reward manager.")
+        return Check("", CheckStatus.FAILED, f"verl does not know: {', '.join(absent)}.", hint)
+    return Check("", CheckStatus.OK, f"Registered: {', '.join(LOOPS)}, the trainer, the reward manager.")
 
 
 def _engine() -> Check:
     """Whether the inference engine can be imported: in a process of its own, since it may end it."""
     found = engine()
     if found is None:
-        return Check("", Status.FAILED, "Neither vLLM nor SGLang is installed.", f"Run: {INSTALL}")
+        return Check("", CheckStatus.FAILED, "Neither vLLM nor SGLang is installed.", f"Run: {INSTALL}")
     command = [sys.executable, "-c", f"import {found}"]
     try:
         done = subprocess.run(  # noqa: S603
@@ -117,12 +117,12 @@ def _engine() -> Check:
         )
     except subprocess.TimeoutExpired:
         said = f"{found} was not imported within {IMPORT_SECONDS} s."
-        return Check("", Status.FAILED, said, f"Try it alone: python -c 'import {found}'")
+        return Check("", CheckStatus.FAILED, said, f"Try it alone: python -c 'import {found}'")
     if done.returncode:
         lines = done.stderr.strip().splitlines() or [f"exit status {done.returncode}"]
         said = f"{found} {installed(found)} cannot be imported: {lines[-1]}"
-        return Check("", Status.FAILED, said, f"In a new environment: {INSTALL}")
-    return Check("", Status.OK, f"{found} {installed(found)} can be imported.")
+        return Check("", CheckStatus.FAILED, said, f"In a new environment: {INSTALL}")
+    return Check("", CheckStatus.OK, f"{found} {installed(found)} can be imported.")
 
 
 def _attention(launch: Launch) -> Check:
@@ -131,8 +131,8 @@ def _attention(launch: Launch) -> Check:
     details = {"implementation": chosen.name}
     if chosen.name == FLASH and (found := choose_attention()).name != FLASH:
         hint = "Leave the choice to what is installed: --attention auto"
-        return Check("", Status.FAILED, f"{FLASH} was asked for, and {found.reason}.", hint, details)
-    return Check("", Status.OK, f"{chosen.name}: {chosen.reason}.", details=details)
+        return Check("", CheckStatus.FAILED, f"{FLASH} was asked for, and {found.reason}.", hint, details)
+    return Check("", CheckStatus.OK, f"{chosen.name}: {chosen.reason}.", details=details)
 
 
 def _gpus() -> Check:
@@ -141,9 +141,9 @@ def _gpus() -> Check:
     sizes = gpu_bytes()
     if not sizes:
         hint = "Training with verl needs some; a small model trains on a CPU: vrag train local"
-        return Check("", Status.FAILED, f"torch {torch.__version__} sees no GPU.", hint)
+        return Check("", CheckStatus.FAILED, f"torch {torch.__version__} sees no GPU.", hint)
     message = f"{len(sizes)} with {min(sizes) / 2**30:.0f} GiB or more; CUDA {torch.version.cuda}."
-    return Check("", Status.OK, message, details={"bytes": sizes})
+    return Check("", CheckStatus.OK, message, details={"bytes": sizes})
 
 
 def gpu_bytes() -> list[int]:
@@ -159,19 +159,19 @@ def check_model(run: DryRun, given: str) -> Check:
     folder = Path(name).expanduser()
     if not folder.is_dir():
         if name.startswith((".", "/", "~")):
-            return Check("", Status.FAILED, f"There is no folder {name}.", MODEL_HINT)
+            return Check("", CheckStatus.FAILED, f"There is no folder {name}.", MODEL_HINT)
         offline = os.environ.get("HF_HUB_OFFLINE", "").lower() in {"1", "true", "yes", "on"}
         said = f"{name} is not a folder: it is taken from the hub or its cache."
-        return Check("", Status.WARNING, said, MODEL_HINT if offline else "")
+        return Check("", CheckStatus.WARNING, said, MODEL_HINT if offline else "")
     missing = [file for file in ("config.json", "tokenizer_config.json") if not (folder / file).is_file()]
     if not any(folder.glob("*.safetensors")):
         missing.append("*.safetensors")
     if not any((folder / file).is_file() for file in ("preprocessor_config.json", "processor_config.json")):
         missing.append("preprocessor_config.json")
     if missing:
-        return Check("", Status.FAILED, f"{name} lacks: {', '.join(missing)}.", "Fetch the model again.")
+        return Check("", CheckStatus.FAILED, f"{name} lacks: {', '.join(missing)}.", "Fetch the model again.")
     size = sum(path.stat().st_size for path in folder.glob("*.safetensors"))
-    return Check("", Status.OK, f"{name}: {size / 2**30:.1f} GiB of weights.")
+    return Check("", CheckStatus.OK, f"{name}: {size / 2**30:.1f} GiB of weights.")
 
 
 def check_memory(run: DryRun) -> Check:
@@ -179,20 +179,22 @@ def check_memory(run: DryRun) -> Check:
     name = str(run.config.actor_rollout_ref.model.path)
     counted = count_parameters(name)
     if counted is None:
-        return Check("", Status.SKIPPED, f"The size of {name} is not known before it is fetched.")
+        return Check("", CheckStatus.SKIPPED, f"The size of {name} is not known before it is fetched.")
     least = least_memory(run.config, *counted)
     needed = f"{least.bytes / 2**30:.1f} GiB of each GPU are needed, and activations on top"
     details = {"training": least.training, "rollouts": least.rollouts, "parameters": counted[0]}
     sizes = gpu_bytes() if installed("torch") else []
     if not sizes:
-        return Check("", Status.SKIPPED, f"{needed}; there is no GPU to compare with.", details=details)
+        return Check("", CheckStatus.SKIPPED, f"{needed}; there is no GPU to compare with.", details=details)
     said = f"{needed}; the smallest has {min(sizes) / 2**30:.1f}."
     if min(sizes) < least.bytes:
         hint = "Take more GPUs (trainer.n_gpus_per_node), a smaller model, or LoRA: vrag train verl lora_24gb"
-        return Check("", Status.FAILED, said, hint, details)
-    status = Status.OK if min(sizes) >= MARGIN * least.bytes else Status.WARNING
+        return Check("", CheckStatus.FAILED, said, hint, details)
+    status = CheckStatus.OK if min(sizes) >= MARGIN * least.bytes else CheckStatus.WARNING
     hint = (
-        "" if status is Status.OK else "Where it runs out: data.max_response_length, offloading, more GPUs."
+        ""
+        if status is CheckStatus.OK
+        else "Where it runs out: data.max_response_length, offloading, more GPUs."
     )
     return Check("", status, said, hint, details)
 
@@ -201,12 +203,12 @@ def _shared_memory() -> Check:
     """Room in /dev/shm."""
     place = Path("/dev/shm")  # noqa: S108 - where Ray and NCCL put theirs
     if not place.is_dir():
-        return Check("", Status.SKIPPED, f"There is no {place} on this system.")
+        return Check("", CheckStatus.SKIPPED, f"There is no {place} on this system.")
     free = shutil.disk_usage(place).free
     said = f"{free / 2**30:.1f} GiB are free in {place}."
     if free < SHARED_MEMORY_BYTES:
-        return Check("", Status.WARNING, said, "In a container, give it more: docker run --shm-size=32g")
-    return Check("", Status.OK, said)
+        return Check("", CheckStatus.WARNING, said, "In a container, give it more: docker run --shm-size=32g")
+    return Check("", CheckStatus.OK, said)
 
 
 def _ray() -> Check:
@@ -215,54 +217,54 @@ def _ray() -> Check:
     host, _, port = address.removeprefix("ray://").rpartition(":")
     if not port.isdigit():
         said = f"RAY_ADDRESS is {address}: it is looked for when training starts."
-        return Check("", Status.SKIPPED, said)
+        return Check("", CheckStatus.SKIPPED, said)
     try:
         with socket.create_connection((host, int(port)), timeout=REACH_SECONDS):
-            return Check("", Status.OK, f"{address} listens.")
+            return Check("", CheckStatus.OK, f"{address} listens.")
     except OSError as error:
         said = f"RAY_ADDRESS is {address}, which cannot be reached: {error}."
-        return Check("", Status.FAILED, said, "Start the cluster, or unset RAY_ADDRESS.")
+        return Check("", CheckStatus.FAILED, said, "Start the cluster, or unset RAY_ADDRESS.")
 
 
 def _data(path: Path) -> Check:
     if not path.is_file():
-        return Check("", Status.FAILED, f"There is no {path}.", "Make it: vrag data convert")
+        return Check("", CheckStatus.FAILED, f"There is no {path}.", "Make it: vrag data convert")
     if absent := missing_columns(path):
         return Check(
-            "", Status.FAILED, f"{path} lacks: {', '.join(absent)}.", "Make it anew: vrag data convert"
+            "", CheckStatus.FAILED, f"{path} lacks: {', '.join(absent)}.", "Make it anew: vrag data convert"
         )
     parquet: Any = importlib.import_module("pyarrow.parquet")
     with parquet.ParquetFile(path) as table:
         count = int(table.metadata.num_rows)
         if not count:
-            return Check("", Status.FAILED, f"{path} has no rows.", "Make it anew: vrag data convert")
+            return Check("", CheckStatus.FAILED, f"{path} has no rows.", "Make it anew: vrag data convert")
         first = next(table.iter_batches(batch_size=1)).to_pylist()[0]
     if not case_of(first).reference_page:
         hint = "Without pages the retrieval part is 0, and GGPO cannot spare what found the evidence."
-        return Check("", Status.WARNING, f"{count:,} questions; the first has no gold pages.", hint)
-    return Check("", Status.OK, f"{count:,} questions.")
+        return Check("", CheckStatus.WARNING, f"{count:,} questions; the first has no gold pages.", hint)
+    return Check("", CheckStatus.OK, f"{count:,} questions.")
 
 
 def _collection(options: VerlOptions) -> Check:
     from vrag.search.client import SearchClient
 
     if options.searcher:
-        return Check("", Status.OK, f"{options.searcher} searches.")
+        return Check("", CheckStatus.OK, f"{options.searcher} searches.")
     root = Path(options.image_root) if options.image_root else None
     with SearchClient(
         options.search_url, token=options.search_key, image_root=root, timeout=10, retries=0
     ) as searcher:
         found = searcher.version
-    return Check("", Status.OK, f"{options.search_url} answers, version {found[:12]}.")
+    return Check("", CheckStatus.OK, f"{options.search_url} answers, version {found[:12]}.")
 
 
 def _judge(options: VerlOptions) -> Check:
     asked = options.judge
     if asked.kind == "rules":
         hint = "The reference asks a model: --judge-url URL --judge-model NAME"
-        return Check("", Status.WARNING, "Answers are compared by rules.", hint)
+        return Check("", CheckStatus.WARNING, "Answers are compared by rules.", hint)
     if not asked.base_url or not asked.model:
-        return Check("", Status.FAILED, "The judge has no address or no name.", "Name both.")
+        return Check("", CheckStatus.FAILED, "The judge has no address or no name.", "Name both.")
     import httpx
 
     headers = {"Authorization": f"Bearer {asked.key}"} if asked.key else {}
@@ -270,8 +272,10 @@ def _judge(options: VerlOptions) -> Check:
         reply = httpx.get(f"{reachable(asked.base_url).rstrip('/')}/models", headers=headers, timeout=10)
     except (httpx.HTTPError, httpx.InvalidURL) as error:
         said = f"{asked.base_url} cannot be reached: {error or type(error).__name__}."
-        return Check("", Status.FAILED, said, "Does the server run, and is the address right? --judge-url")
+        return Check(
+            "", CheckStatus.FAILED, said, "Does the server run, and is the address right? --judge-url"
+        )
     if reply.is_success:
-        return Check("", Status.OK, f"{asked.model} at {asked.base_url} answers.")
+        return Check("", CheckStatus.OK, f"{asked.model} at {asked.base_url} answers.")
     said = f"{asked.base_url} answers {reply.status_code}."
-    return Check("", Status.FAILED, said, f"Is the key in {asked.key_variable}?")
+    return Check("", CheckStatus.FAILED, said, f"Is the key in {asked.key_variable}?")

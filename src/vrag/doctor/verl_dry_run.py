@@ -17,13 +17,13 @@ from dataclasses import dataclass, field
 from functools import wraps
 from typing import TYPE_CHECKING, Any
 
-from vrag.doctor.examine import Check, Status
-from vrag.doctor.rounds import Step, examine_steps
+from vrag.doctor.check import Check, CheckStatus
+from vrag.doctor.runner import CheckStep, examine_steps
 from vrag.errors import TrainingError, VragError
+from vrag.rl.trainers.verl.agent_loops import PreparedRollout, prepare_rollout
 from vrag.rl.trainers.verl.attention import FLASH
 from vrag.rl.trainers.verl.engine import library, options_of
-from vrag.rl.trainers.verl.loops import PreparedRollout, prepare_rollout
-from vrag.rl.trainers.verl.playing import open_scorer, open_searcher, play
+from vrag.rl.trainers.verl.rollout import open_scorer, open_searcher, play
 from vrag.types import Query
 
 if TYPE_CHECKING:
@@ -53,16 +53,16 @@ def dry_run(launch: Launch, seconds: float = 120.0) -> Iterator[Check]:
     """
     run = DryRun(launch)
     steps = [
-        Step("configuration", run.check_configuration, slow=True),
-        Step("model", run.check_model, after="configuration", slow=True, hint=MODEL_HINT),
-        Step("network", run.check_network, after="model", slow=True),
-        Step("data", run.check_data, after="model", slow=True, hint="Make it: vrag data convert"),
-        Step("agent loop", run.check_loop, after="data"),
-        Step("collection", run.check_search, after="agent loop"),
-        Step("prompt", run.check_prompt, after="collection"),
-        Step("reward", run.check_reward, after="configuration"),
-        Step("engine", run.check_engine, after="configuration", slow=True),
-        Step("gpus", run.check_gpus, after="network", slow=True),
+        CheckStep("configuration", run.check_configuration, slow=True),
+        CheckStep("model", run.check_model, after="configuration", slow=True, hint=MODEL_HINT),
+        CheckStep("network", run.check_network, after="model", slow=True),
+        CheckStep("data", run.check_data, after="model", slow=True, hint="Make it: vrag data convert"),
+        CheckStep("agent loop", run.check_loop, after="data"),
+        CheckStep("collection", run.check_search, after="agent loop"),
+        CheckStep("prompt", run.check_prompt, after="collection"),
+        CheckStep("reward", run.check_reward, after="configuration"),
+        CheckStep("engine", run.check_engine, after="configuration", slow=True),
+        CheckStep("gpus", run.check_gpus, after="network", slow=True),
     ]
     yield from examine_steps(steps, seconds)
 
@@ -78,7 +78,7 @@ def _step(check: Callable[[DryRun], Check]) -> Callable[[DryRun], Check]:
             except VragError:
                 raise
             except Exception as error:  # noqa: BLE001 - verl raises whatever it likes
-                return Check("", Status.FAILED, _first_line(error))
+                return Check("", CheckStatus.FAILED, _first_line(error))
 
     return checked
 
@@ -146,7 +146,7 @@ class DryRun:
             f"{trainer.nnodes * trainer.n_gpus_per_node} GPUs, groups of {rollout.n}, "
             f"{config.data.train_batch_size} questions a step, attention {implementation}."
         )
-        return Check("", Status.OK, message, details={"settings": list(self.launch.settings)})
+        return Check("", CheckStatus.OK, message, details={"settings": list(self.launch.settings)})
 
     @_step
     def check_model(self) -> Check:
@@ -158,7 +158,7 @@ class DryRun:
             raise TrainingError(f"{self.model.path} has no processor of pictures.", MODEL_HINT)
         kind = self.model.hf_config.model_type
         message = f"{self.model.path}: {kind}, {type(processor).__name__}."
-        return Check("", Status.OK, message)
+        return Check("", CheckStatus.OK, message)
 
     @_step
     def check_network(self) -> Check:
@@ -171,7 +171,7 @@ class DryRun:
         adapt(model=network, use_remove_padding=self.model.use_remove_padding, ulysses_sp_size=1)
         count = sum(weights.numel() for weights in network.parameters())
         used = network.config._attn_implementation  # noqa: SLF001 - transformers has no other name for it
-        return Check("", Status.OK, f"{type(network).__name__}, {count:,} weights, attention {used}.")
+        return Check("", CheckStatus.OK, f"{type(network).__name__}, {count:,} weights, attention {used}.")
 
     @_step
     def check_data(self) -> Check:
@@ -191,7 +191,7 @@ class DryRun:
             f"{known:,} questions to train, {len(trainer.val_dataset):,} to validate; "
             f"{trainer.total_training_steps:,} steps of {type(trainer).__name__}."
         )
-        return Check("", Status.OK, message)
+        return Check("", CheckStatus.OK, message)
 
     @_step
     def check_loop(self) -> Check:
@@ -212,7 +212,7 @@ class DryRun:
         banned = len(self.rollout.template.banned)
         profile = self.rollout.profile.name
         message = f"{name}, profile {profile}; {banned} tokens of vision and turns are never sampled."
-        return Check("", Status.OK, message)
+        return Check("", CheckStatus.OK, message)
 
     @_step
     def check_search(self) -> Check:
@@ -221,7 +221,7 @@ class DryRun:
         options, question = self.rollout.options, self.rollout.attempt.case.query
         [hits] = open_searcher(options).search([Query(text=question)], 3)
         return Check(
-            "", Status.OK, f"{options.searcher or options.search_url}: {len(hits)} hits of at most 3."
+            "", CheckStatus.OK, f"{options.searcher or options.search_url}: {len(hits)} hits of at most 3."
         )
 
     @_step
@@ -230,12 +230,12 @@ class DryRun:
         assert self.rollout is not None
         made = self.rollout
         name = self.config.actor_rollout_ref.rollout.agent.default_agent_loop
-        played = asyncio.run(play(made.attempt, name, made.policy, made.options, made.profile))
+        rollout_result = asyncio.run(play(made.attempt, name, made.policy, made.options, made.profile))
         if not self.request.prompt_ids:
-            raise TrainingError(f"The agent asked for no reply: {played.rollout.failure}.")
+            raise TrainingError(f"The agent asked for no reply: {rollout_result.rollout.failure}.")
         length, most = len(self.request.prompt_ids), self.config.actor_rollout_ref.rollout.prompt_length
         message = f"The first has {length:,} tokens of at most {most:,}: {made.attempt.case.query}"
-        return Check("", Status.OK, message, details={"sampling": self.request.sampling_params})
+        return Check("", CheckStatus.OK, message, details={"sampling": self.request.sampling_params})
 
     @_step
     def check_reward(self) -> Check:
@@ -245,7 +245,7 @@ class DryRun:
         managers = library("verl.experimental.reward_loop.reward_manager")
         manager = managers.get_reward_manager_cls(self.config.reward.reward_manager.name)
         judge = options.judge.model if options.judge.kind == "endpoint" else "rules"
-        return Check("", Status.OK, f"{type(scorer).__name__}, judged by {judge}; {manager.__name__}.")
+        return Check("", CheckStatus.OK, f"{type(scorer).__name__}, judged by {judge}; {manager.__name__}.")
 
     @_step
     def check_engine(self) -> Check:
@@ -253,11 +253,11 @@ class DryRun:
         name = str(self.config.actor_rollout_ref.rollout.name)
         if name not in _ENGINES:
             return Check(
-                "", Status.SKIPPED, f"Rollouts are served by {name}, of which nothing is known here."
+                "", CheckStatus.SKIPPED, f"Rollouts are served by {name}, of which nothing is known here."
             )
         importlib.import_module(_ENGINES[name])
         version = getattr(importlib.import_module(name), "__version__", "")
-        return Check("", Status.OK, f"{name} {version} is imported by verl.")
+        return Check("", CheckStatus.OK, f"{name} {version} is imported by verl.")
 
     @_step
     def check_gpus(self) -> Check:
@@ -267,13 +267,15 @@ class DryRun:
             kind = _build_engine(self.config, self.model)
         except Exception as error:  # noqa: BLE001 - of torch, verl or the driver
             message = f"The first call of CUDA, and the end without a GPU: {_first_line(error)}"
-            return Check("", Status.WARNING, message, "Start it on a machine with GPUs.")
+            return Check("", CheckStatus.WARNING, message, "Start it on a machine with GPUs.")
         count = torch.cuda.device_count()
         wanted = int(self.config.trainer.n_gpus_per_node)
         if count < wanted:
             hint = f"Take fewer: trainer.n_gpus_per_node={count}; look at actor_rollout_ref.rollout, too."
-            return Check("", Status.FAILED, f"{count} GPUs are visible, and {wanted} are asked for.", hint)
-        return Check("", Status.OK, f"{kind} on {count} GPUs: everything is ready to start.")
+            return Check(
+                "", CheckStatus.FAILED, f"{count} GPUs are visible, and {wanted} are asked for.", hint
+            )
+        return Check("", CheckStatus.OK, f"{kind} on {count} GPUs: everything is ready to start.")
 
     def _sampling(self) -> dict[str, Any]:
         """As verl's agent loop worker takes it from the configuration."""

@@ -6,13 +6,13 @@ import difflib
 from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Protocol, Unpack, cast
 
-from vrag.embed.base import VectorKind
-from vrag.embed.identity import RETIRED
+from vrag.embed.embedder import VectorKind
+from vrag.embed.fingerprint import RETIRED
 from vrag.embed.options import EmbedArguments, EmbedOptions
 from vrag.errors import EmbedError
 
 if TYPE_CHECKING:
-    from vrag.embed.base import Embedder
+    from vrag.embed.embedder import Embedder
 
 __all__ = ["ENTRY_POINTS", "SHORT_NAMES", "EmbedderFactory", "embedder_names", "open_embedder"]
 
@@ -81,10 +81,10 @@ def embedder_names() -> list[str]:
 
 def _sentence(argument: str, options: EmbedOptions) -> Embedder:
     """A model of sentence-transformers; Qwen3-VL-Embedding through its own adapter."""
-    from vrag.embed.checkpoint import find_checkpoint, lasting_name
-    from vrag.embed.layout import is_qwen3_vl_embedding
-    from vrag.embed.qwen3_vl import Qwen3VLEmbedder
-    from vrag.embed.sentence import SentenceEmbedder
+    from vrag.embed.model_files import find_checkpoint, lasting_name
+    from vrag.embed.model_kind import is_qwen3_vl_embedding
+    from vrag.embed.models.qwen3_vl import Qwen3VLEmbedder
+    from vrag.embed.models.sentence import SentenceEmbedder
 
     if is_qwen3_vl_embedding(find_checkpoint(argument)):
         return Qwen3VLEmbedder(argument, options, name=f"sentence:{lasting_name(argument)}")
@@ -92,31 +92,31 @@ def _sentence(argument: str, options: EmbedOptions) -> Embedder:
 
 
 def _qwen3_vl(argument: str, options: EmbedOptions) -> Embedder:
-    from vrag.embed.qwen3_vl import Qwen3VLEmbedder
+    from vrag.embed.models.qwen3_vl import Qwen3VLEmbedder
 
     return Qwen3VLEmbedder(argument, options)
 
 
 def _gve(argument: str, options: EmbedOptions) -> Embedder:
-    from vrag.embed.gve import GveEmbedder
+    from vrag.embed.models.gve import GveEmbedder
 
     return GveEmbedder(argument, options)
 
 
 def _remote(argument: str, options: EmbedOptions) -> Embedder:
-    from vrag.embed.remote import RemoteEmbedder
+    from vrag.embed.models.remote import RemoteEmbedder
 
     return RemoteEmbedder(argument, options)
 
 
 def _remote_chat(argument: str, options: EmbedOptions) -> Embedder:
-    from vrag.embed.remote import RemoteEmbedder
+    from vrag.embed.models.remote import RemoteEmbedder
 
     return RemoteEmbedder(argument, options, chat=True)
 
 
 def _pooling(argument: str, options: EmbedOptions) -> Embedder:
-    from vrag.embed.remote import RemoteEmbedder
+    from vrag.embed.models.remote import RemoteEmbedder
 
     return RemoteEmbedder(argument, options, kind=VectorKind.MULTI)
 

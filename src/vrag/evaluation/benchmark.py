@@ -11,7 +11,16 @@ if TYPE_CHECKING:
 
     from vrag.types import Case
 
-__all__ = ["Benchmark", "DocumentSource", "Filed", "Hub", "Opened", "Paged", "Streamed", "Textual"]
+__all__ = [
+    "Benchmark",
+    "DocumentSource",
+    "FileDocument",
+    "Hub",
+    "OpenBenchmark",
+    "PageDocument",
+    "StreamDocument",
+    "TextDocument",
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,7 +38,7 @@ class Hub:
 
 
 @dataclass(frozen=True, slots=True)
-class Filed:
+class FileDocument:
     """A document that lies there as a file: a PDF, a picture, a video."""
 
     name: str
@@ -38,7 +47,7 @@ class Filed:
 
 
 @dataclass(frozen=True, slots=True)
-class Paged:
+class PageDocument:
     """A document that was published as pictures of its pages."""
 
     name: str
@@ -48,7 +57,7 @@ class Paged:
 
 
 @dataclass(frozen=True, slots=True)
-class Textual:
+class TextDocument:
     """A document that is a text."""
 
     name: str
@@ -57,7 +66,7 @@ class Textual:
 
 
 @dataclass(frozen=True, slots=True)
-class Streamed:
+class StreamDocument:
     """A document that comes as its bytes: out of an archive, or made of what the data set has about it."""
 
     name: str
@@ -66,11 +75,11 @@ class Streamed:
     """Takes its bytes, piece by piece. Raises `CaseError` where they are damaged."""
 
 
-DocumentSource = Filed | Paged | Textual | Streamed
+DocumentSource = FileDocument | PageDocument | TextDocument | StreamDocument
 
 
 @dataclass(frozen=True, slots=True)
-class Opened:
+class OpenBenchmark:
     """A benchmark whose files were found. Cases are read before documents, each once."""
 
     cases: Iterable[Case]
@@ -116,7 +125,7 @@ class Benchmark(Protocol):
         """Names of the measures that its authors report, their main one first; see `vrag.evaluation`."""
         ...
 
-    def open(self, folder: Path, split: str | None = None) -> Opened:
+    def open(self, folder: Path, split: str | None = None) -> OpenBenchmark:
         """Finds the files; reads them while cases and documents are taken.
 
         Args:

@@ -15,10 +15,10 @@ from vrag.cases import UNANSWERABLE, gold_pages
 if TYPE_CHECKING:
     from vrag.types import Case
 
-__all__ = ["Extraction", "Outcome", "Place", "Record", "Subject", "subject_of"]
+__all__ = ["CaseOutcome", "CaseRecord", "EvidencePlace", "Extraction", "Subject", "subject_of"]
 
 
-class Outcome(StrEnum):
+class CaseOutcome(StrEnum):
     """What became of a question, in one word."""
 
     RIGHT = "right"
@@ -33,11 +33,11 @@ class Outcome(StrEnum):
     """The run broke off. Counts as wrong."""
 
 
-class _Frozen(BaseModel):
+class _FrozenRecord(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
-class Place(_Frozen):
+class EvidencePlace(_FrozenRecord):
     """A rectangle on a page: of the answer's evidence, or gold."""
 
     document: str
@@ -48,7 +48,7 @@ class Place(_Frozen):
     """Fractions of the page; None for the page as a whole, or what has no picture."""
 
 
-class Extraction(_Frozen):
+class Extraction(_FrozenRecord):
     """The short answer that a model made of an agent's answer, for rules to compare."""
 
     answer: str | None
@@ -61,7 +61,7 @@ class Extraction(_Frozen):
     """Why there is none."""
 
 
-class Subject(_Frozen):
+class Subject(_FrozenRecord):
     """The question: of its case what reports tell and group by."""
 
     benchmark: str
@@ -75,13 +75,13 @@ class Subject(_Frozen):
     document_type: str = ""
     source_type: tuple[str, ...] = ()
     query_type: str = ""
-    gold: tuple[Place, ...] = ()
+    gold: tuple[EvidencePlace, ...] = ()
     """Gold rectangles; gold pages, without a box, where there are none."""
     spans: tuple[tuple[float, float], ...] = ()
     """Gold stretches of a video, from and to, in seconds."""
 
 
-class Record(_Frozen):
+class CaseRecord(_FrozenRecord):
     """How one question went: a line of `records.jsonl`."""
 
     subject: Subject
@@ -89,7 +89,7 @@ class Record(_Frozen):
     """Which run of the question, from 0."""
     run: str | None = None
     """Id of its run in `runs/`; None where it failed before its first event."""
-    outcome: Outcome
+    outcome: CaseOutcome
     why: str = ""
     """Why so: the judge's or the rule's words; why it failed or has no verdict."""
     judge: str = ""
@@ -100,7 +100,7 @@ class Record(_Frozen):
     """What was compared by rules in place of `answer`; None where that itself was, or nothing."""
     stop: str | None = None
     """Why the run ended (`StopReason`)."""
-    evidence: tuple[Place, ...] = ()
+    evidence: tuple[EvidencePlace, ...] = ()
     measures: dict[str, FiniteFloat]
     """What could be measured, by the names of `vrag.evaluation.measures`; what could not is not in it."""
 
@@ -119,10 +119,12 @@ class Record(_Frozen):
 def subject_of(case: Case) -> Subject:
     """The question of a case."""
     boxes = tuple(
-        Place(document=region.document or case.file_name, page=region.page, box=region.box.as_tuple())
+        EvidencePlace(document=region.document or case.file_name, page=region.page, box=region.box.as_tuple())
         for region in case.regions
     )
-    pages = tuple(Place(document=name, page=page, box=None) for name, page in sorted(gold_pages(case)))
+    pages = tuple(
+        EvidencePlace(document=name, page=page, box=None) for name, page in sorted(gold_pages(case))
+    )
     return Subject(
         benchmark=case.benchmark,
         uid=case.uid,

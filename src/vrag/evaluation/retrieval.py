@@ -7,21 +7,21 @@ import time
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
-from vrag.evaluation.gold import Gold
-from vrag.evaluation.groups import GROUPS, grouped
-from vrag.evaluation.interval import mean_interval
+from vrag.evaluation.document_names import DocumentNames
 from vrag.evaluation.measures.ranking import DOCUMENT_RECALL, RANKING, ranking_measures
 from vrag.evaluation.measures.regions import REGIONS, region_measures
-from vrag.evaluation.names import Names
-from vrag.evaluation.pairing import document_of
 from vrag.evaluation.record import subject_of
-from vrag.evaluation.summary import Estimate
+from vrag.evaluation.relevance import Gold
+from vrag.evaluation.statistics.groups import GROUPS, grouped
+from vrag.evaluation.statistics.intervals import mean_interval
+from vrag.evaluation.statistics.pairs import document_of
+from vrag.evaluation.statistics.summary import Estimate
 from vrag.types import ItemKind, Query
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 
-    from vrag.evaluation.locating import Locate
+    from vrag.evaluation.region_search import Locate
     from vrag.search.engine import Searcher
     from vrag.types import Case, Document, Hit
 
@@ -78,14 +78,14 @@ class RetrievalReport:
 
     @property
     def groups(self) -> dict[str, dict[str, dict[str, float]]]:
-        """Means by kind of group and label (`vrag.evaluation.groups`), each with its `questions`."""
+        """Means and `questions` by kind of group and label (`vrag.evaluation.statistics.groups`)."""
         return {
             kind: {label: {"questions": len(held), **_means(held)} for label, held in those.items()}
             for kind, those in self._grouped().items()
         }
 
     def estimates_by(self, kind: str) -> dict[str, dict[str, Estimate]]:
-        """The same as `estimates`, of each group of a kind; see `vrag.evaluation.groups.GROUPS`."""
+        """`estimates` of each group of a kind (`vrag.evaluation.statistics.groups.GROUPS`)."""
         return {label: _estimates(held) for label, held in self._grouped().get(kind, {}).items()}
 
     def as_dict(self) -> dict[str, object]:
@@ -129,12 +129,12 @@ def evaluate_retrieval(
         documents: The documents to search in. None where they are not known, as where a server searches:
             all are searched then, and have the names that they are found by.
         locate: Says which parts of the hits to look at, as hits have no boxes of their own; without it, no
-            regions are measured. See `vrag.evaluation.locating`.
+            regions are measured. See `vrag.evaluation.region_search`.
 
     Raises:
         SearchError: If a question cannot be searched for.
     """
-    names = Names.of(documents)
+    names = DocumentNames.of(documents)
     golds = [(case, Gold.of(case, names)) for case in cases]
     asked = [(case, gold) for case, gold in golds if gold.grades and case.query.strip()]
     started = time.perf_counter()
@@ -183,7 +183,7 @@ def _seconds(hit: Hit, searcher: Searcher) -> tuple[float, float] | None:
     return None if clip is None else (clip.start, clip.end)
 
 
-def _located(case: Case, hits: Sequence[Hit], locate: Locate, names: Names) -> dict[str, float]:
+def _located(case: Case, hits: Sequence[Hit], locate: Locate, names: DocumentNames) -> dict[str, float]:
     """How well regions are found, of a question with gold regions."""
     gold = [((region.document or case.file_name, region.page), region.box) for region in case.regions]
     if not gold:

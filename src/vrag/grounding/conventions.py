@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from vrag.geometry import Box, Size, Space, View, iou
 
-__all__ = ["CONVENTIONS", "Convention", "Numbers", "Sample", "separates"]
+__all__ = ["CONVENTIONS", "BoxSample", "Convention", "Numbers", "separates"]
 
 
 class Numbers(NamedTuple):
@@ -59,7 +59,7 @@ CONVENTIONS = tuple(Convention(space, order) for order, space in product((False,
 
 
 @dataclass(frozen=True, slots=True)
-class Sample:
+class BoxSample:
     """A rectangle that was drawn, and what a model answered when asked where it is."""
 
     box: Box

@@ -26,26 +26,26 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from vrag.geometry import Size
-    from vrag.grounding.conventions import Sample
+    from vrag.grounding.conventions import BoxSample
 
 Floats = NDArray[np.float64]
 Key = TypeVar("Key")
 
-__all__ = ["Measurement", "Scaled", "Score", "measure"]
+__all__ = ["ConventionScore", "Measurement", "Scaled", "measure"]
 
-LEAST_ANSWERS = 8
+MIN_ANSWERS = 8
 """Fewer answers with a box decide nothing."""
-LEAST_SHARE = 1 / 3
+MIN_SHARE = 1 / 3
 """Nor do answers to less than this share of the questions."""
-LEAST_OVERLAP = 0.5
+MIN_OVERLAP = 0.5
 """Median intersection over union that a convention needs: the threshold at which detections count."""
-LEAST_LEAD = 0.2
+MIN_LEAD = 0.2
 """Difference of medians by which it has to lead. A drawn box read wrongly overlaps by 0.25 at most."""
 CHANCE = 0.01
 """Probability under which a result is not put down to chance."""
 SHUFFLES = 999
 """Of the permutation test."""
-LEAST_GROUP = 3
+MIN_GROUP = 3
 """Answers on pages of one size that a scale is fitted to, at least."""
 SCALE_LEAD = 0.2
 """Difference of medians by which a fitted scale has to beat every convention: it has more freedom."""
@@ -54,7 +54,7 @@ SAME_EXTENT = 0.05
 
 
 @dataclass(frozen=True, slots=True)
-class Score:
+class ConventionScore:
     """How well a convention explains the answers."""
 
     convention: Convention
@@ -90,7 +90,7 @@ class Measurement:
     asked: int
     answered: int
     """Answers in which a box could be read."""
-    scores: tuple[Score, ...]
+    scores: tuple[ConventionScore, ...]
     """Of every convention, best first; empty without answers."""
     chance: float
     """Probability that the best convention's overlap would come about if answers had nothing to do with
@@ -103,7 +103,7 @@ class Measurement:
     """In words, for people."""
 
 
-def measure(samples: Sequence[Sample], *, seed: int = 0) -> Measurement:
+def measure(samples: Sequence[BoxSample], *, seed: int = 0) -> Measurement:
     """Decides in which convention the answers are written, or that it cannot be decided.
 
     Args:
@@ -117,7 +117,9 @@ def measure(samples: Sequence[Sample], *, seed: int = 0) -> Measurement:
     read = {one: _read(one, answered) for one in CONVENTIONS}
     overlaps = {one: _overlaps(drawn, boxes) for one, boxes in read.items()}
     scores = [
-        Score(one, float(np.median(overlaps[one].diagonal())), float(np.median(abs(read[one] - drawn))))
+        ConventionScore(
+            one, float(np.median(overlaps[one].diagonal())), float(np.median(abs(read[one] - drawn)))
+        )
         for one in CONVENTIONS
     ]
     scores.sort(key=lambda score: -score.overlap)
@@ -155,15 +157,15 @@ def _judge(overlaps: Mapping[Key, Floats], best: Key, asked: int, seed: int) -> 
     others = [table.diagonal() for key, table in overlaps.items() if key != best]
     chance = _chance(overlaps[best], seed)
     lead = float(np.median(own)) - max(float(np.median(other)) for other in others)
-    if len(own) < max(LEAST_ANSWERS, asked * LEAST_SHARE):
+    if len(own) < max(MIN_ANSWERS, asked * MIN_SHARE):
         return _Verdict(f"Only {len(own)} of {asked} answers held a box.", chance)
-    if np.median(own) < LEAST_OVERLAP:
+    if np.median(own) < MIN_OVERLAP:
         return _Verdict(
             f"Read in the best way, the boxes overlap what was drawn by {np.median(own):.2f} only "
-            f"({LEAST_OVERLAP} is needed): the model guesses, or cannot point.",
+            f"({MIN_OVERLAP} is needed): the model guesses, or cannot point.",
             chance,
         )
-    if lead < LEAST_LEAD or max(_sign_test(own, other) for other in others) > CHANCE:
+    if lead < MIN_LEAD or max(_sign_test(own, other) for other in others) > CHANCE:
         return _Verdict(f"The best way to read them leads the next by {lead:.2f} only.", chance)
     if chance > CHANCE:
         return _Verdict(f"Dealt out to other rectangles the answers fit as well (p = {chance:.2f}).", chance)
@@ -185,7 +187,7 @@ def _sign_test(ours: Floats, theirs: Floats) -> float:
     return sum(math.comb(count, number) for number in range(wins, count + 1)) / 2**count
 
 
-def _read(convention: Convention, answered: Sequence[Sample]) -> Floats:
+def _read(convention: Convention, answered: Sequence[BoxSample]) -> Floats:
     """The answers, read in a convention: (n, 4), in fractions of their pages."""
     boxes = [convention.read(sample.numbers, sample.size) for sample in answered if sample.numbers]
     return np.array([box.as_tuple() for box in boxes])
@@ -200,12 +202,12 @@ def _overlaps(drawn: Floats, answered: Floats) -> Floats:
     return common / np.maximum(areas[0][:, None] + areas[1][None, :] - common, 1e-12)
 
 
-def _scaled(answered: Sequence[Sample], asked: int, seed: int) -> Scaled | None:
+def _scaled(answered: Sequence[BoxSample], asked: int, seed: int) -> Scaled | None:
     """The scale that explains the answers, if one does."""
-    by_size: dict[Size, list[Sample]] = {}
+    by_size: dict[Size, list[BoxSample]] = {}
     for sample in answered:
         by_size.setdefault(sample.size, []).append(sample)
-    groups = {size: group for size, group in by_size.items() if len(group) >= LEAST_GROUP}
+    groups = {size: group for size, group in by_size.items() if len(group) >= MIN_GROUP}
     if not groups:
         return None
     drawn = np.array([sample.unit.as_tuple() for group in groups.values() for sample in group])
@@ -230,7 +232,7 @@ class Fit(NamedTuple):
     """How far numbers reach on the page, along x and y, by all answers."""
 
     @classmethod
-    def of(cls, group: Sequence[Sample], y_first: bool) -> Fit:
+    def of(cls, group: Sequence[BoxSample], y_first: bool) -> Fit:
         answers = [sample.numbers for sample in group if sample.numbers]
         numbers = np.array([one.swapped if y_first else one for one in answers])
         drawn = np.array([sample.unit.as_tuple() for sample in group])
@@ -242,7 +244,7 @@ class Fit(NamedTuple):
         return cls(numbers / np.tile(scales, 2), (float(x), float(y)))
 
 
-def _lead_in_words(scores: Sequence[Score]) -> str:
+def _lead_in_words(scores: Sequence[ConventionScore]) -> str:
     best, second = scores[:2]
     return (
         f"The boxes overlap what was drawn by {best.overlap:.2f}; read as {second.convention}, the next "

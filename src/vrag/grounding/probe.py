@@ -20,20 +20,20 @@ from typing import TYPE_CHECKING
 from platformdirs import user_cache_path
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from vrag.atomic_io import write_whole
 from vrag.geometry import Space
 from vrag.grounding.conventions import Convention
 from vrag.grounding.measurement import measure
 from vrag.grounding.probe_pages import make_pages
 from vrag.grounding.questions import ask_pages, measured_factor
-from vrag.journal import write_whole
-from vrag.profiles import PROFILES
+from vrag.model_profiles import PROFILES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from vrag.agent.policy import Policy
     from vrag.grounding.questions import ProbeAnswer
-    from vrag.profiles import Profile
+    from vrag.model_profiles import Profile
 
 __all__ = [
     "MAX_QUESTIONS",

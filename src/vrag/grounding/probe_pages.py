@@ -12,9 +12,9 @@ from vrag.grounding.conventions import separates
 if TYPE_CHECKING:
     from PIL.Image import Image
 
-    from vrag.profiles import Profile
+    from vrag.model_profiles import Profile
 
-__all__ = ["Page", "Rectangle", "draw", "make_pages"]
+__all__ = ["ProbePage", "Rectangle", "draw", "make_pages"]
 
 SIZES = (Size(448, 672), Size(672, 448), Size(448, 896), Size(896, 448))
 """None is square. All sides are multiples of 28 and of 32, so that no known family resizes them."""
@@ -46,7 +46,7 @@ class Rectangle:
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
+class ProbePage:
     """A page to be drawn."""
 
     size: Size
@@ -54,7 +54,7 @@ class Page:
     """No two of one colour, none touching another."""
 
 
-def make_pages(profile: Profile, *, each: int = 2, rectangles: int = 3, seed: int = 0) -> list[Page]:
+def make_pages(profile: Profile, *, each: int = 2, rectangles: int = 3, seed: int = 0) -> list[ProbePage]:
     """Pages of four sizes, portrait and landscape.
 
     Args:
@@ -65,7 +65,7 @@ def make_pages(profile: Profile, *, each: int = 2, rectangles: int = 3, seed: in
     """
     chance = random.Random(seed)
     sizes = [profile.shown_size(size) for size in SIZES for _ in range(each)]
-    return [Page(size, _scatter(size, rectangles, chance)) for size in sizes]
+    return [ProbePage(size, _scatter(size, rectangles, chance)) for size in sizes]
 
 
 def _scatter(size: Size, count: int, chance: random.Random) -> tuple[Rectangle, ...]:
@@ -98,7 +98,7 @@ def _keeps_apart(box: Box, others: list[Box], gap: float) -> bool:
     return not any(grown.intersect(other).area for other in others)
 
 
-def draw(page: Page) -> Image:
+def draw(page: ProbePage) -> Image:
     """The page as a picture."""
     from PIL import Image as Images
 

@@ -13,9 +13,9 @@ from vrag.agent.prompts import prompt
 from vrag.errors import ModelError
 from vrag.geometry import Size, View
 from vrag.grounding.box_reply import parse_box
-from vrag.grounding.conventions import Convention, Sample
+from vrag.grounding.conventions import BoxSample, Convention
 from vrag.grounding.probe_pages import draw
-from vrag.profiles import PROFILES, profile_of
+from vrag.model_profiles import PROFILES, profile_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from PIL.Image import Image
 
     from vrag.agent.policy import Policy
-    from vrag.grounding.probe_pages import Page
-    from vrag.profiles import Profile
+    from vrag.grounding.probe_pages import ProbePage
+    from vrag.model_profiles import Profile
 
 __all__ = ["SLACK", "ProbeAnswer", "ask", "ask_pages", "factor_of", "fitting", "measured_factor"]
 
@@ -38,7 +38,7 @@ AT_ONCE = 4
 class ProbeAnswer:
     """What came of asking for one rectangle."""
 
-    sample: Sample
+    sample: BoxSample
     color: str
     text: str
     """The reply; empty where there was none."""
@@ -88,7 +88,7 @@ def factor_of(tokens: Mapping[Size, int]) -> int | None:
 
 async def ask_pages(
     policy: Policy,
-    pages: Sequence[Page],
+    pages: Sequence[ProbePage],
     seconds: float = math.inf,
     numbers: Sequence[int] | None = None,
     *,
@@ -110,7 +110,7 @@ async def ask_pages(
     clock = asyncio.get_running_loop().time
     ends = clock() + total
 
-    async def ask_one(page: Page, image: Image, number: int) -> ProbeAnswer:
+    async def ask_one(page: ProbePage, image: Image, number: int) -> ProbeAnswer:
         drawn = page.rectangles[number]
         question = prompt("coords.md", color=drawn.color)
         try:
@@ -120,8 +120,8 @@ async def ask_pages(
                 reply = await asyncio.wait_for(work, None if math.isinf(limit) else limit)
         except (ModelError, TimeoutError) as error:
             reason = str(error) or f"No reply within {min(seconds, total):.3g} s."
-            return ProbeAnswer(Sample(drawn.box, page.size, None), drawn.color, "", reason)
-        sample = Sample(drawn.box, page.size, parse_box(reply.text))
+            return ProbeAnswer(BoxSample(drawn.box, page.size, None), drawn.color, "", reason)
+        sample = BoxSample(drawn.box, page.size, parse_box(reply.text))
         return ProbeAnswer(sample, drawn.color, reply.text, prompt_tokens=reply.tokens.prompt)
 
     try:

@@ -30,15 +30,15 @@ from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from vrag.corpus.base import Converted, Counted, Failed, Source
-from vrag.corpus.manifest import Skipped, read_source
+from vrag.corpus.converter import Converted, Failed, ItemCount, SourceFile
+from vrag.corpus.discover import Skipped, read_source
 from vrag.errors import CollectionError, EmbedderGone
-from vrag.index.arrow import arrow
-from vrag.index.embedding import Embedded, local
-from vrag.index.meter import Meter, Progress
-from vrag.index.outcome import OpenDocument
-from vrag.index.plan import Known, Plan, is_unchanged, make_plan, plan_sources, read_manifest
-from vrag.index.upkeep import compact, is_settled, prune, remove, settle, status, sweep
+from vrag.index.document_progress import OpenDocument
+from vrag.index.embed_items import Embedded, local
+from vrag.index.maintenance import compact, is_settled, prune, remove, settle, status, sweep
+from vrag.index.plan import IndexPlan, Known, is_unchanged, make_plan, plan_sources, read_manifest
+from vrag.index.progress import IndexProgress, ProgressMeter
+from vrag.index.tables.arrow import arrow
 from vrag.index.verify import verify
 from vrag.index.writer import Writer
 from vrag.types import ABSENT, Document, DocumentStatus
@@ -50,12 +50,22 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from vrag.corpus.options import CorpusOptions
-    from vrag.embed.base import Embedder
-    from vrag.index.embedding import Made, Producer
-    from vrag.index.store import Collection
+    from vrag.embed.embedder import Embedder
+    from vrag.index.collection import Collection
+    from vrag.index.embed_items import Made, Producer
     from vrag.types import Item
 
-__all__ = ["AddReport", "Progress", "add", "add_sources", "compact", "prune", "remove", "status", "verify"]
+__all__ = [
+    "AddReport",
+    "IndexProgress",
+    "add",
+    "add_sources",
+    "compact",
+    "prune",
+    "remove",
+    "status",
+    "verify",
+]
 
 _TOGETHER = 64
 """Files that are marked as begun in one commit."""
@@ -91,7 +101,7 @@ def add(
     *,
     embedder: Embedder | None = None,
     producer: Producer | None = None,
-    progress: Callable[[Progress], None] | None = None,
+    progress: Callable[[IndexProgress], None] | None = None,
     retry_failed: bool = False,
 ) -> AddReport:
     """Brings files and folders into a collection, and finishes what an earlier run left.
@@ -118,26 +128,26 @@ def add(
     collection.header.check_options(options or collection.header.options)
     collection.header.check_embedder(embedder)
 
-    def plan(known: Mapping[str, Known]) -> Plan:
+    def plan(known: Mapping[str, Known]) -> IndexPlan:
         return make_plan(paths, known, collection.directory, retry_failed=retry_failed)
 
-    work = _Work(producer or local(embedder), options or collection.header.options, retry_failed)
+    work = _BuildWork(producer or local(embedder), options or collection.header.options, retry_failed)
     return _carry_out(collection, plan, work, progress)
 
 
 def add_sources(
     collection: Collection,
-    sources: Sequence[Path | Source],
+    sources: Sequence[Path | SourceFile],
     producer: Producer,
     *,
-    progress: Callable[[Progress], None] | None = None,
+    progress: Callable[[IndexProgress], None] | None = None,
     retry_failed: bool = False,
 ) -> AddReport:
     """Brings in what the caller names, in that order; otherwise like `add`.
 
     Args:
         collection: Where to.
-        sources: Absolute paths of files, and `Source`s of contents that have no file here: their
+        sources: Absolute paths of files, and `SourceFile`s of contents that have no file here: their
             modification time is `ABSENT`, and their path one that no other row of the manifest has.
         producer: What makes their items, with vectors as the collection has them.
         progress: Is told how far it has come.
@@ -148,14 +158,14 @@ def add_sources(
         CollectionError: If the collection cannot be written: what was committed stays.
     """
 
-    def plan(known: Mapping[str, Known]) -> Plan:
+    def plan(known: Mapping[str, Known]) -> IndexPlan:
         return plan_sources(sources, known, retry_failed=retry_failed)
 
-    work = _Work(producer, collection.header.options, retry_failed)
+    work = _BuildWork(producer, collection.header.options, retry_failed)
     return _carry_out(collection, plan, work, progress)
 
 
-class _Work(NamedTuple):
+class _BuildWork(NamedTuple):
     """How what is new is made."""
 
     producer: Producer
@@ -165,9 +175,9 @@ class _Work(NamedTuple):
 
 def _carry_out(
     collection: Collection,
-    make: Callable[[Mapping[str, Known]], Plan],
-    work: _Work,
-    progress: Callable[[Progress], None] | None,
+    make: Callable[[Mapping[str, Known]], IndexPlan],
+    work: _BuildWork,
+    progress: Callable[[IndexProgress], None] | None,
 ) -> AddReport:
     """Plans, takes the lock if there is anything to do, and does it."""
     started = time.monotonic()
@@ -178,7 +188,7 @@ def _carry_out(
         if writing:  # somebody may have written since
             known = read_manifest(collection)
             plan = make(known)
-        meter = Meter(progress, len(plan.todo) if writing else 0)
+        meter = ProgressMeter(progress, len(plan.todo) if writing else 0)
         addition = _Addition(collection, known, meter, work)
         if writing and plan.todo:
             addition.run(plan.todo)
@@ -197,7 +207,7 @@ def _carry_out(
     )
 
 
-def _take_turn(collection: Collection, plan: Plan, held: ExitStack) -> bool:
+def _take_turn(collection: Collection, plan: IndexPlan, held: ExitStack) -> bool:
     """Takes the lock if there is anything to do; says whether it is held.
 
     What others began and left is done on the way if the lock can be had, and waits otherwise: a
@@ -218,7 +228,9 @@ def _take_turn(collection: Collection, plan: Plan, held: ExitStack) -> bool:
 class _Addition:
     """One run over the files that need work."""
 
-    def __init__(self, collection: Collection, known: dict[str, Known], meter: Meter, work: _Work) -> None:
+    def __init__(
+        self, collection: Collection, known: dict[str, Known], meter: ProgressMeter, work: _BuildWork
+    ) -> None:
         self.added = self.changed = self.failed = self.items = 0
         self._collection = collection
         self._meter = meter
@@ -239,9 +251,9 @@ class _Addition:
                 self._partial.setdefault(entry.document.id, []).append(path)
         self._present: dict[str, frozenset[int]] = {}
         self._open: dict[str, OpenDocument] = {}
-        self._again: list[Source] = []
+        self._again: list[SourceFile] = []
 
-    def run(self, todo: Sequence[Path | Source]) -> None:
+    def run(self, todo: Sequence[Path | SourceFile]) -> None:
         """Makes everything of the files, and commits it."""
         self._present = _present(self._collection, self._complete)
         try:
@@ -263,18 +275,18 @@ class _Addition:
         documents = (self._manifest[path] for path in found if path in self._manifest)
         return tuple(document for document in documents if document.reason)
 
-    def _convert(self, sources: Iterator[Source]) -> None:
+    def _convert(self, sources: Iterator[SourceFile]) -> None:
         work, folder = self._work, self._collection.items_dir
         with closing(work.producer(sources, folder, work.options, self._have)) as made:
             for one in made:
                 self._take(one)
 
-    def _read(self, todo: Iterable[Path | Source]) -> Iterator[Source]:
+    def _read(self, todo: Iterable[Path | SourceFile]) -> Iterator[SourceFile]:
         """Hashes files; yields those whose content has to be made, once they are marked as begun."""
-        batch: list[Source] = []
+        batch: list[SourceFile] = []
         since = time.monotonic()
         for one in todo:
-            source = one if isinstance(one, Source) else self._source(one)
+            source = one if isinstance(one, SourceFile) else self._source(one)
             if source is not None and self._is_new(source):
                 batch.append(source)
             if len(batch) >= _TOGETHER or time.monotonic() - since >= _TOGETHER_SECONDS:
@@ -282,7 +294,7 @@ class _Addition:
                 batch, since = [], time.monotonic()
         yield from self._begin(batch)
 
-    def _source(self, path: Path) -> Source | None:
+    def _source(self, path: Path) -> SourceFile | None:
         """Hashes a file; records it as failed when it cannot be read."""
         try:
             return read_source(path)
@@ -299,26 +311,27 @@ class _Addition:
             )
             return None
 
-    def _is_new(self, source: Source) -> bool:
+    def _is_new(self, source: SourceFile) -> bool:
         """Whether the content has to be made; if not, the file is settled here or with its twin."""
         content = source.document
         if self._contents.setdefault(content[:16], content) != content:
             reason = "Its hash begins like that of another file."
             self._record(_row(source, DocumentStatus.FAILED, reason=reason), 0)
         elif content in self._complete:
-            twin = self._complete[content]
+            duplicate = self._complete[content]
             self._record(
-                _row(source, twin.document.status, twin.document.items, twin.document.reason), twin.rows
+                _row(source, duplicate.document.status, duplicate.document.items, duplicate.document.reason),
+                duplicate.rows,
             )
         elif content in self._open:
-            self._open[content].twins.append(source)
+            self._open[content].duplicates.append(source)
         else:
             self._open[content] = OpenDocument(source)
             sweep(self._collection, content)
             return True
         return False
 
-    def _begin(self, sources: Iterable[Source]) -> Iterator[Source]:
+    def _begin(self, sources: Iterable[SourceFile]) -> Iterator[SourceFile]:
         """Marks files as begun, unless an older content of theirs is being served meanwhile."""
         batch = list(sources)
         known = (self._manifest.get(os.fspath(source.path)) for source in batch)
@@ -326,14 +339,14 @@ class _Addition:
         self._writer.begin(_row(source, DocumentStatus.PENDING) for source in fresh)
         yield from batch
 
-    def _have(self, source: Source) -> frozenset[int]:
+    def _have(self, source: SourceFile) -> frozenset[int]:
         return self._present.get(source.document, frozenset())
 
     def _take(self, made: Made) -> None:
         source = made.source
         document = self._open[source.document]
         match made:
-            case Counted(items=items):
+            case ItemCount(items=items):
                 had = len(self._have(source))
                 document.count(items, had)
                 self._meter.counted(source.name, items, had)
@@ -361,7 +374,7 @@ class _Addition:
             self._writer.discard(document.source.document)
             document.spoil("It changed while it was being read. Add it again.")
         status, reason = document.outcome()
-        for source in (document.source, *document.twins):
+        for source in (document.source, *document.duplicates):
             is_another = document.differs(source) or (spoiled and source is not document.source)
             if status is DocumentStatus.FAILED and is_another:
                 self._again.append(source)
@@ -395,13 +408,13 @@ class _Addition:
         self._meter.finished()
 
 
-def _still_is(source: Source) -> bool:
+def _still_is(source: SourceFile) -> bool:
     """Whether a file is still as it was when it was hashed."""
     row = _row(source, DocumentStatus.PENDING)
     return source.mtime_ns == ABSENT or is_unchanged(source.path, row)
 
 
-def _row(source: Source, status: DocumentStatus, items: int = 0, reason: str = "") -> Document:
+def _row(source: SourceFile, status: DocumentStatus, items: int = 0, reason: str = "") -> Document:
     return Document(
         path=os.fspath(source.path),
         id=source.document,

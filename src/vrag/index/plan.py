@@ -7,18 +7,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from vrag.corpus.manifest import Skipped, find
-from vrag.index.rows import FILE_COLUMNS, document_of
+from vrag.corpus.discover import Skipped, find
+from vrag.index.tables.schema import FILE_COLUMNS, document_of
 from vrag.types import DocumentStatus
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from vrag.corpus.base import Source
-    from vrag.index.store import Collection
+    from vrag.corpus.converter import SourceFile
+    from vrag.index.collection import Collection
     from vrag.types import Document
 
-__all__ = ["Known", "Plan", "is_unchanged", "make_plan", "plan_sources", "read_manifest"]
+__all__ = ["IndexPlan", "Known", "is_unchanged", "make_plan", "plan_sources", "read_manifest"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,12 +30,12 @@ class Known:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class IndexPlan:
     """What an `add` has to do."""
 
     found: tuple[str, ...]
     """Every file found, by absolute path."""
-    todo: tuple[Path | Source, ...]
+    todo: tuple[Path | SourceFile, ...]
     """Files that are new, have changed, were begun, or are to be tried again."""
     unchanged: int
     """Files found that need nothing: same size and modification time as in the manifest."""
@@ -52,7 +52,7 @@ def read_manifest(collection: Collection) -> dict[str, Known]:
 
 def make_plan(
     paths: Sequence[str | Path], known: Mapping[str, Known], own: Path, *, retry_failed: bool
-) -> Plan:
+) -> IndexPlan:
     """Compares what is on disk with the manifest.
 
     Files that an earlier `add` began and did not finish are taken up again wherever they lie.
@@ -83,10 +83,12 @@ def make_plan(
         begun = entry.document.status is DocumentStatus.PENDING
         if begun and name not in todo and os.path.isfile(name):  # noqa: PTH113 - any bytes
             todo[name] = Path(name)
-    return Plan(tuple(found), tuple(todo.values()), unchanged, tuple(skipped.values()))
+    return IndexPlan(tuple(found), tuple(todo.values()), unchanged, tuple(skipped.values()))
 
 
-def plan_sources(sources: Sequence[Path | Source], known: Mapping[str, Known], *, retry_failed: bool) -> Plan:
+def plan_sources(
+    sources: Sequence[Path | SourceFile], known: Mapping[str, Known], *, retry_failed: bool
+) -> IndexPlan:
     """Compares what a caller names with the manifest.
 
     Args:
@@ -94,7 +96,7 @@ def plan_sources(sources: Sequence[Path | Source], known: Mapping[str, Known], *
         known: The manifest.
         retry_failed: Whether what failed, wholly or in part, is tried again unchanged.
     """
-    todo: list[Path | Source] = []
+    todo: list[Path | SourceFile] = []
     found: list[str] = []
     for source in sources:
         path = source if isinstance(source, Path) else source.path
@@ -102,10 +104,10 @@ def plan_sources(sources: Sequence[Path | Source], known: Mapping[str, Known], *
         found.append(os.fspath(path))
         if not _done(source, entry, retry_failed=retry_failed):
             todo.append(source)
-    return Plan(tuple(found), tuple(todo), len(found) - len(todo), ())
+    return IndexPlan(tuple(found), tuple(todo), len(found) - len(todo), ())
 
 
-def _done(source: Path | Source, entry: Known | None, *, retry_failed: bool) -> bool:
+def _done(source: Path | SourceFile, entry: Known | None, *, retry_failed: bool) -> bool:
     """Whether the manifest already says all there is to say of a file, or of a content without one."""
     if entry is None:
         return False

@@ -9,22 +9,22 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from vrag.embed.base import VectorKind
+from vrag.embed.embedder import VectorKind
 from vrag.errors import CollectionError
+from vrag.index.maintenance import settle, stray_pictures
 from vrag.index.plan import read_manifest
-from vrag.index.rows import ITEM_COLUMNS, file_rows, vector_column
-from vrag.index.table import any_of
-from vrag.index.upkeep import settle, stray_pictures
+from vrag.index.tables.schema import ITEM_COLUMNS, file_rows, vector_column
+from vrag.index.tables.table import any_of
 from vrag.types import DocumentStatus, item_id
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from vrag.index.arrow import ArrowTable
+    from vrag.index.collection import Collection
     from vrag.index.plan import Known
-    from vrag.index.store import Collection
+    from vrag.index.tables.arrow import ArrowTable
 
-__all__ = ["Problem", "VerifyReport", "verify"]
+__all__ = ["VerifyProblem", "VerifyReport", "verify"]
 
 _TOGETHER = 32
 """Documents whose items are read at once: bounds the memory."""
@@ -33,7 +33,7 @@ _VECTORS = 256
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
+class VerifyProblem:
     """Something that is not as it should be."""
 
     document: str
@@ -51,7 +51,7 @@ class VerifyReport:
     files: int
     items: int
     pictures: int
-    problems: tuple[Problem, ...]
+    problems: tuple[VerifyProblem, ...]
     repaired: bool
     """Whether what could be repaired has been: what has to be made again is made by the next `add`."""
 
@@ -94,7 +94,7 @@ class _Inspection:
 
     def __init__(self, collection: Collection, known: dict[str, Known]) -> None:
         self.items = self.pictures = 0
-        self.problems: list[Problem] = []
+        self.problems: list[VerifyProblem] = []
         self.damaged: dict[str, set[str]] = {}
         """Ids of items to be made again, by document."""
         self._collection = collection
@@ -117,7 +117,7 @@ class _Inspection:
         self._look_at_vectors()
         for path in stray_pictures(self._collection):
             name = path.relative_to(self._collection.items_dir).as_posix()
-            self.problems.append(Problem("", name, "It is the picture of no item."))
+            self.problems.append(VerifyProblem("", name, "It is the picture of no item."))
 
     def _count(self, document: str, rows: int) -> None:
         if document not in self._expected:
@@ -127,7 +127,7 @@ class _Inspection:
         else:
             detail = f"It has {rows} items instead of {self._expected[document]}."
             self.damaged.setdefault(document, set())
-        self.problems.append(Problem(document, document[:16], detail))
+        self.problems.append(VerifyProblem(document, document[:16], detail))
 
     def _look_at(self, documents: Sequence[str]) -> None:
         (where,) = any_of("document", documents)
@@ -153,7 +153,7 @@ class _Inspection:
                     self._blame(document, item, "Its vector is missing or not finite.")
 
     def _blame(self, document: str, item: str, detail: str) -> None:
-        self.problems.append(Problem(document, item, detail))
+        self.problems.append(VerifyProblem(document, item, detail))
         self.damaged.setdefault(document, set()).add(item)
 
     def _faults(self, row: dict[str, Any]) -> Iterator[str]:

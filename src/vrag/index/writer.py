@@ -6,15 +6,15 @@ import time
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-from vrag.index.rows import file_rows, item_rows
-from vrag.index.table import literal
+from vrag.index.tables.schema import file_rows, item_rows
+from vrag.index.tables.table import literal
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from numpy.typing import NDArray
 
-    from vrag.index.store import Collection
+    from vrag.index.collection import Collection
     from vrag.types import Document, Item
 
 __all__ = ["KEEP", "Writer"]

@@ -9,17 +9,17 @@ scoring    many runs at once
 plugins    parts that other packages bring
 """
 
-from vrag.reward.base import Part, Reward, Scorer
 from vrag.reward.combine import CompositeReward, OutcomeReward, Weights
 from vrag.reward.judge import Judge, Verdict
+from vrag.reward.reward import Reward, RewardPart, Scorer
 from vrag.reward.scoring import score_all
 
 __all__ = [
     "CompositeReward",
     "Judge",
     "OutcomeReward",
-    "Part",
     "Reward",
+    "RewardPart",
     "Scorer",
     "Verdict",
     "Weights",

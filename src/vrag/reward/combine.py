@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING
 
 from vrag.agent.events import StopReason
 from vrag.errors import JudgeError, SettingsError
-from vrag.reward.base import Part, Reward
+from vrag.reward.format import answer_of, pattern_reward, searched
 from vrag.reward.judge import Verdict
-from vrag.reward.pattern import answer_of, pattern_reward, searched
 from vrag.reward.retrieval import retrieval_reward
+from vrag.reward.reward import Reward, RewardPart
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from vrag.agent.actions import Flag
-    from vrag.agent.trajectory import Trajectory
+    from vrag.agent.runs.trajectory import Trajectory
     from vrag.reward.judge import Judge
     from vrag.types import Case
 
@@ -96,7 +96,7 @@ class CompositeReward:
     weights: Weights = field(default_factory=Weights)
     gate: bool = True
     """Whether the total is 0 without a search or without an answer, as in the reference."""
-    extras: Mapping[str, Part] = field(default_factory=dict[str, Part])
+    extras: Mapping[str, RewardPart] = field(default_factory=dict[str, RewardPart])
     """Parts of others, by name; one without a weight is measured and does not count."""
     tolerated: frozenset[Flag] = frozenset()
     """Flags of a reply that do not cost the pattern part."""
@@ -194,7 +194,7 @@ def _ending(run: Trajectory) -> str:
     return f"The run ended without an answer ({ended}){f': {run.failure}' if run.failure else '.'}"
 
 
-async def _of_others(name: str, part: Part, case: Case, run: Trajectory) -> float | None:
+async def _of_others(name: str, part: RewardPart, case: Case, run: Trajectory) -> float | None:
     """What a part of others says; None where it fails, or says what no part of a reward can be."""
     try:
         value = await part.score(case, run)

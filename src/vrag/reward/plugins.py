@@ -3,7 +3,7 @@
 ::
 
     [project.entry-points."vrag.rewards"]
-    brevity = "my_package:Brevity"        # what is called without arguments and gives a `Part`
+    brevity = "my_package:Brevity"        # what is called without arguments and gives a `RewardPart`
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from vrag.reward.combine import OWN_PARTS
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from vrag.reward.base import Part
+    from vrag.reward.reward import RewardPart
 
 __all__ = ["GROUP", "installed_parts", "load_parts"]
 
@@ -30,7 +30,7 @@ def installed_parts() -> list[str]:
     return sorted({entry.name for entry in entry_points(group=GROUP)})
 
 
-def load_parts(names: Iterable[str]) -> dict[str, Part]:
+def load_parts(names: Iterable[str]) -> dict[str, RewardPart]:
     """The parts of these names, for `CompositeReward(…, extras=…)`.
 
     Raises:
@@ -39,7 +39,7 @@ def load_parts(names: Iterable[str]) -> dict[str, Part]:
     return {name: _load(name) for name in dict.fromkeys(names)}
 
 
-def _load(name: str) -> Part:
+def _load(name: str) -> RewardPart:
     if name in OWN_PARTS:
         raise SettingsError(f"The part {name!r} of the reward is one of ours, and always there.")
     entry = next(iter(entry_points(group=GROUP, name=name)), None)
@@ -50,7 +50,7 @@ def _load(name: str) -> Part:
             f"Installed: {known}. Install the package that has it.",
         )
     try:
-        part: Part = entry.load()()
+        part: RewardPart = entry.load()()
         usable = inspect.iscoroutinefunction(part.score)
     except Exception as error:  # importing code of others may raise anything; it is told which package it was
         raise SettingsError(

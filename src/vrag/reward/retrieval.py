@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from vrag.agent.events import ImageShown
-    from vrag.agent.trajectory import Trajectory
+    from vrag.agent.runs.trajectory import Trajectory
     from vrag.types import Case
 
 __all__ = ["clips_known", "images_looked_at", "pages_looked_at", "retrieval_reward"]

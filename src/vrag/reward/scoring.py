@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from vrag.agent.trajectory import Trajectory
-    from vrag.reward.base import Reward, Scorer
+    from vrag.agent.runs.trajectory import Trajectory
+    from vrag.reward.reward import Reward, Scorer
     from vrag.types import Case
 
 __all__ = ["score_all"]

@@ -15,20 +15,20 @@ from dataclasses import dataclass
 from pickle import UnpicklingError
 from typing import TYPE_CHECKING, Any
 
+from vrag.atomic_io import one_writer, write_whole
 from vrag.embed.device import library
 from vrag.errors import TrainingError
-from vrag.journal import one_writer, write_whole
-from vrag.provenance import changed
-from vrag.rl.placing import placed, refused
+from vrag.rl.atomic_dir import placed, refused
+from vrag.run_config import changed
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Generator, Mapping
     from pathlib import Path
 
-    from vrag.rl.network import Network
+    from vrag.rl.model import TrainableModel
     from vrag.rl.update import Updates
 
-__all__ = ["Checkpoints", "Saved"]
+__all__ = ["Checkpoints", "SavedCheckpoint"]
 
 _NAME = re.compile(r"step-(\d{6,})")
 _REMOVE = "Remove it to go on from the one before."
@@ -49,7 +49,7 @@ _STATE, _OPTIMIZER, _SETTINGS = "state.json", "optimizer.pt", "training.json"
 
 
 @dataclass(frozen=True, slots=True)
-class Saved:
+class SavedCheckpoint:
     """A checkpoint on disk."""
 
     folder: Path
@@ -85,7 +85,7 @@ class Checkpoints:
 
     def begin(
         self, settings: Mapping[str, Any], *, again: bool = False, free: Collection[str] = ()
-    ) -> Saved | None:
+    ) -> SavedCheckpoint | None:
         """Takes up a run: the checkpoint that it goes on from, if there is one.
 
         Args:
@@ -104,7 +104,7 @@ class Checkpoints:
         return self.latest
 
     @property
-    def latest(self) -> Saved | None:
+    def latest(self) -> SavedCheckpoint | None:
         """The newest one; None before the first."""
         steps = self._steps()
         if not steps:
@@ -114,9 +114,9 @@ class Checkpoints:
             state: dict[str, Any] = dict(json.loads((folder / _STATE).read_text(encoding="utf-8")))
         except (OSError, ValueError, TypeError) as error:
             raise TrainingError(f"{folder} is damaged: {error}.", _REMOVE) from error
-        return Saved(folder, step, state)
+        return SavedCheckpoint(folder, step, state)
 
-    def save(self, step: int, network: Network, updates: Updates, state: Mapping[str, Any]) -> Path:
+    def save(self, step: int, network: TrainableModel, updates: Updates, state: Mapping[str, Any]) -> Path:
         """Writes a checkpoint. It is there whole, or not at all.
 
         Raises:
@@ -134,7 +134,7 @@ class Checkpoints:
             shutil.rmtree(old, ignore_errors=True)
         return target
 
-    def restore(self, saved: Saved, updates: Updates) -> None:
+    def restore(self, saved: SavedCheckpoint, updates: Updates) -> None:
         """The optimizer as it was; the network is opened from the checkpoint's folder.
 
         Raises:
@@ -148,7 +148,7 @@ class Checkpoints:
             reason = str(error).strip().split("\n")[0] or type(error).__name__
             raise TrainingError(f"{saved.folder} cannot be gone on from: {reason}.", _REMOVE) from error
 
-    def publish(self, network: Network) -> Path:
+    def publish(self, network: TrainableModel) -> Path:
         """The model as it is at the end: `<run>/model`, whole; one that was there stands until then.
 
         Raises:

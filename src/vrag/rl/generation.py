@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from vrag.agent.policies.checkpoint import opening_of
-from vrag.agent.policy import Enclosed, FinishReason, Picture, Role
+from vrag.agent.policies.local_model import opening_of
+from vrag.agent.policy import EnclosedImage, FinishReason, Picture, Role
 from vrag.embed.device import library
 from vrag.errors import ContextTooLong, SettingsError
 from vrag.rl.rows import covering
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from vrag.agent.policy import Message
-    from vrag.rl.network import Network, Seen
+    from vrag.rl.model import TrainableModel, VisionInputs
 
 __all__ = [
-    "Prompt",
-    "Sampling",
-    "Written",
+    "GeneratedReply",
+    "GenerationPrompt",
+    "SamplingOptions",
     "first_prompt",
     "inputs_of",
     "next_prompt",
@@ -38,7 +38,7 @@ _PARTS = 2**40
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Sampling:
+class SamplingOptions:
     """How replies are drawn.
 
     Raises:
@@ -59,21 +59,21 @@ class Sampling:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Prompt:
+class GenerationPrompt:
     """What a network is told, in its tokens."""
 
     text: str
     """By the chat template, one placeholder a picture."""
     ids: tuple[int, ...]
     """One placeholder for each visual token."""
-    seen: tuple[Seen, ...]
+    seen: tuple[VisionInputs, ...]
     """Its pictures, in order."""
     messages: tuple[Message, ...]
     """What it was made of."""
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class GeneratedReply:
     """A reply."""
 
     text: str
@@ -84,13 +84,15 @@ class Written:
     finish: FinishReason
 
 
-def first_prompt(network: Network, history: Sequence[Message]) -> Prompt:
+def first_prompt(network: TrainableModel, history: Sequence[Message]) -> GenerationPrompt:
     """A prompt from scratch."""
     text = network.checkpoint.prompt(history)
-    return _grown(network, Prompt("", (), (), ()), text, text, history)
+    return _grown(network, GenerationPrompt("", (), (), ()), text, text, history)
 
 
-def next_prompt(network: Network, before: Prompt, reply: Written, history: Sequence[Message]) -> Prompt:
+def next_prompt(
+    network: TrainableModel, before: GenerationPrompt, reply: GeneratedReply, history: Sequence[Message]
+) -> GenerationPrompt:
     """A prompt that goes on from the one before and its reply, where the history does.
 
     The ids of both are taken over, and only what was added since is encoded: a reply is never decoded and
@@ -112,28 +114,30 @@ def next_prompt(network: Network, before: Prompt, reply: Written, history: Seque
         return first_prompt(network, history)
     decode = network.checkpoint.decode
     kept = covering(reply.ids, wanted, decode)
-    begun = Prompt(start, (*before.ids, *reply.ids[:kept]), before.seen, before.messages)
+    begun = GenerationPrompt(start, (*before.ids, *reply.ids[:kept]), before.seen, before.messages)
     return _grown(network, begun, text[len(start) :], text, history)
 
 
-def _grown(network: Network, begun: Prompt, added: str, text: str, history: Sequence[Message]) -> Prompt:
+def _grown(
+    network: TrainableModel, begun: GenerationPrompt, added: str, text: str, history: Sequence[Message]
+) -> GenerationPrompt:
     """A prompt with more text, and the pictures that stand in it."""
     parts = [part for message in history for part in message.parts]
-    pictures = [part for part in parts if isinstance(part, Picture | Enclosed)]
+    pictures = [part for part in parts if isinstance(part, Picture | EnclosedImage)]
     new = [network.see(picture.sha256, picture.jpeg) for picture in pictures[len(begun.seen) :]]
     ids: list[int] = list(begun.ids)
     coming = iter(new)
     for token in network.encode(added):
         ids += [token] * (next(coming).tokens if token == network.image_token else 1)
-    return Prompt(text, tuple(ids), (*begun.seen, *new), tuple(history))
+    return GenerationPrompt(text, tuple(ids), (*begun.seen, *new), tuple(history))
 
 
 def write(
-    network: Network,
-    prompts: Sequence[Prompt],
-    sampling: Sampling,
+    network: TrainableModel,
+    prompts: Sequence[GenerationPrompt],
+    sampling: SamplingOptions,
     randoms: Sequence[np.random.Generator],
-) -> list[Written]:
+) -> list[GeneratedReply]:
     """Replies to several prompts, in one batch.
 
     A reply depends on its prompt, its generator and, in the last bits of floating point, on the batch: the
@@ -166,7 +170,7 @@ def write(
     ]
 
 
-def room_of(network: Network, prompt: Prompt) -> int:
+def room_of(network: TrainableModel, prompt: GenerationPrompt) -> int:
     """How many tokens may follow a prompt.
 
     Raises:
@@ -181,16 +185,22 @@ def room_of(network: Network, prompt: Prompt) -> int:
     return context - len(prompt.ids)
 
 
-def _written(network: Network, prompt: Prompt, ids: list[int], logprobs: list[float]) -> Written:
+def _written(
+    network: TrainableModel, prompt: GenerationPrompt, ids: list[int], logprobs: list[float]
+) -> GeneratedReply:
     ends = network.checkpoint.ends
     end = next((at + 1 for at, token in enumerate(ids) if token in ends), len(ids))
     text = opening_of(prompt.text) + network.checkpoint.decode(ids[:end])
     finish = FinishReason.STOP if end and ids[end - 1] in ends else FinishReason.LENGTH
-    return Written(text, tuple(ids[:end]), tuple(logprobs[:end]), finish)
+    return GeneratedReply(text, tuple(ids[:end]), tuple(logprobs[:end]), finish)
 
 
 def inputs_of(
-    network: Network, ids: Sequence[Sequence[int]], seen: Sequence[Sequence[Seen]], *, left: bool
+    network: TrainableModel,
+    ids: Sequence[Sequence[int]],
+    seen: Sequence[Sequence[VisionInputs]],
+    *,
+    left: bool,
 ) -> dict[str, Any]:
     """The tensors of a batch: ids, attention, kinds of tokens, pictures.
 
@@ -229,8 +239,8 @@ class _Drawer:
     probabilities laid end to end. So no state of any generator is touched while a batch is written.
     """
 
-    network: Network
-    sampling: Sampling
+    network: TrainableModel
+    sampling: SamplingOptions
     noise: Any
     """(rows, tokens)"""
     ids: list[list[int]] = field(init=False)

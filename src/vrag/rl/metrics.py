@@ -16,14 +16,14 @@ from dataclasses import dataclass, field
 from numbers import Integral
 from typing import TYPE_CHECKING, Any
 
+from vrag.atomic_io import Journal, read_lines, write_lines
 from vrag.errors import RunError
-from vrag.journal import Journal, read_lines, write_lines
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterable, Mapping
     from pathlib import Path
 
-__all__ = ["FILE", "Metrics", "MetricsFile", "latest", "names", "read_metrics", "series"]
+__all__ = ["FILE", "MetricsFile", "TrainingMetrics", "latest", "names", "read_metrics", "series"]
 
 FILE = "metrics.jsonl"
 """What it is called in the folder of a training."""
@@ -34,7 +34,7 @@ _LAST = 2**53
 
 
 @dataclass(frozen=True, slots=True)
-class Metrics:
+class TrainingMetrics:
     """What was measured at a step: a line of the file."""
 
     step: int
@@ -95,7 +95,7 @@ class MetricsFile:
 
         Args:
             step: Its step.
-            values: By name, as in `Metrics`; numbers of NumPy and of one-element tensors will do.
+            values: By name, as in `TrainingMetrics`; numbers of NumPy and of one-element tensors will do.
 
         Raises:
             RunError: If the disk refuses. Nothing of the line is in the file then.
@@ -106,7 +106,7 @@ class MetricsFile:
             self._journal.append(line.encode())
 
 
-def read_metrics(path: Path) -> tuple[Metrics, ...]:
+def read_metrics(path: Path) -> tuple[TrainingMetrics, ...]:
     """The lines of a file, in their order; one that is torn, at the end, is left out.
 
     Args:
@@ -124,13 +124,13 @@ def read_metrics(path: Path) -> tuple[Metrics, ...]:
     return tuple(_record(line, number, file) for number, line in enumerate(lines, 1))
 
 
-def names(records: Iterable[Metrics]) -> tuple[str, ...]:
+def names(records: Iterable[TrainingMetrics]) -> tuple[str, ...]:
     """What was measured at least once, in the order of the first time."""
     found = (name for one in records for name, value in one.values.items() if value is not None)
     return tuple(dict.fromkeys(found))
 
 
-def series(records: Iterable[Metrics], name: str) -> tuple[tuple[int, float], ...]:
+def series(records: Iterable[TrainingMetrics], name: str) -> tuple[tuple[int, float], ...]:
     """Steps and values of one measure, by step; steps without a value are left out.
 
     >>> series([Metrics(2, {"loss": 0.5}), Metrics(1, {"loss": 1.0}), Metrics(3, {"loss": None})], "loss")
@@ -140,7 +140,7 @@ def series(records: Iterable[Metrics], name: str) -> tuple[tuple[int, float], ..
     return tuple(sorted(found.items()))
 
 
-def latest(records: Iterable[Metrics]) -> dict[str, tuple[int, float]]:
+def latest(records: Iterable[TrainingMetrics]) -> dict[str, tuple[int, float]]:
     """The last step at which each measure had a value, and that value."""
     lines = tuple(records)
     return {name: series(lines, name)[-1] for name in names(lines)}
@@ -158,13 +158,13 @@ def _cut(path: Path, after: int | None) -> None:
         write_lines(path, kept)
 
 
-def _record(line: bytes, number: int, path: Path) -> Metrics:
+def _record(line: bytes, number: int, path: Path) -> TrainingMetrics:
     try:
         found: Any = json.loads(line)
         step = found.pop("step")
         if not isinstance(step, int) or isinstance(step, bool) or not 0 <= step <= _LAST:
             raise TypeError(step)  # noqa: TRY301 - a step that is none is damage like any other
-        return Metrics(step, {str(name): _finite(value) for name, value in found.items()})
+        return TrainingMetrics(step, {str(name): _finite(value) for name, value in found.items()})
     except (ValueError, TypeError, AttributeError, KeyError, RecursionError) as error:
         told = f"Line {number} of {path} is no line of metrics."
         raise RunError(told, "Take it out, or name another training.") from error

@@ -25,7 +25,7 @@ import numpy as np
 
 from vrag.agent.events import ModelCalled
 from vrag.geometry import Size
-from vrag.rl.credit import segment_numbers
+from vrag.rl.objectives.credit import segment_numbers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from vrag.agent.events import Event
 
-__all__ = ["Dropped", "Row", "RunRows", "Vocabulary", "covering", "rows_of"]
+__all__ = ["DroppedRow", "Row", "RunRows", "Vocabulary", "covering", "rows_of"]
 
 _OPENED = re.compile(r"<think>\s*")
 """What a chat template may have written before the model began."""
@@ -58,7 +58,7 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True)
-class Dropped:
+class DroppedRow:
     """Calls of which no row was made."""
 
     segment: int
@@ -73,7 +73,7 @@ class RunRows:
     """All that training takes from a run."""
 
     rows: tuple[Row, ...]
-    dropped: tuple[Dropped, ...] = ()
+    dropped: tuple[DroppedRow, ...] = ()
     breaks: tuple[int, ...] = ()
     """Steps whose prompt did not begin with the tokens of the call before, within one segment: a row
     begins there."""
@@ -101,7 +101,7 @@ class _Unusable(Exception):
 
 
 @dataclass(slots=True)
-class _Draft:
+class _PartialRow:
     """A row that is being made."""
 
     segment: int
@@ -151,27 +151,27 @@ def rows_of(events: Sequence[Event], files: Mapping[str, bytes], vocabulary: Voc
         vocabulary: Of the model that sampled.
     """
     segments = segment_numbers(events)
-    drafts: list[_Draft] = []
-    dropped: list[Dropped] = []
+    drafts: list[_PartialRow] = []
+    dropped: list[DroppedRow] = []
     breaks: list[int] = []
-    draft: _Draft | None = None
+    draft: _PartialRow | None = None
     for call in (event for event in events if isinstance(event, ModelCalled)):
         segment = segments[call.step]
         try:
             kept, images = _kept(call, vocabulary), _images(call, files)
         except _Unusable as fault:
-            dropped.append(Dropped(segment, (call.step,), str(fault)))
+            dropped.append(DroppedRow(segment, (call.step,), str(fault)))
             draft = None
             continue
         same = draft is not None and draft.segment == segment
         if draft is None or not same or not draft.goes_on(call, images):
             breaks += [call.step] if same else []
-            draft = _Draft(segment)
+            draft = _PartialRow(segment)
             drafts.append(draft)
         draft.add(call, images, kept)
     faults = [_fault(one, files, vocabulary) for one in drafts]
     refused = [
-        Dropped(one.segment, tuple(one.steps), fault)
+        DroppedRow(one.segment, tuple(one.steps), fault)
         for one, fault in zip(drafts, faults, strict=True)
         if fault
     ]
@@ -263,7 +263,7 @@ def _pictures(sha256: str, files: Mapping[str, bytes]) -> list[str]:
         raise _Unusable(f"The message {sha256:.12} is damaged.") from error
 
 
-def _fault(draft: _Draft, files: Mapping[str, bytes], vocabulary: Vocabulary) -> str:
+def _fault(draft: _PartialRow, files: Mapping[str, bytes], vocabulary: Vocabulary) -> str:
     """Why a row cannot be trained on; empty when it can."""
     sampled = {token for token, own in zip(draft.tokens, draft.own, strict=True) if own}
     if sampled & vocabulary.forbidden:

@@ -9,21 +9,21 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field
 
-from vrag.agent.policies.checkpoint import within_memory
+from vrag.agent.policies.local_model import within_memory
 from vrag.embed.device import library
-from vrag.rl.forward import Scoring, piles, score
-from vrag.rl.losses import RatioKind, policy_loss, row_weights
+from vrag.rl.logprobs import Scoring, piles, score
+from vrag.rl.objectives.losses import RatioKind, policy_loss, row_weights
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
 
-    from vrag.rl.losses import LossOptions
-    from vrag.rl.network import Network
+    from vrag.rl.model import TrainableModel
+    from vrag.rl.objectives.losses import LossOptions
     from vrag.rl.rows import Row
 
-__all__ = ["Lesson", "UpdateOptions", "Updates"]
+__all__ = ["TrainBatch", "UpdateOptions", "Updates"]
 
 
 _LESS = "Smaller --pile-tokens and --logit-tokens, --checkpoint-activations, or --freeze-vision."
@@ -52,7 +52,7 @@ class UpdateOptions(BaseModel):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Lesson:
+class TrainBatch:
     """Rows of a step, and what each is worth."""
 
     rows: Sequence[Row]
@@ -80,10 +80,10 @@ class Updates:
     """The optimizer of a network.
 
     Bit by bit the same for the same lessons in the same order, on the same machine with the same libraries
-    and number of threads; on CUDA see `vrag.rl.repeatable`.
+    and number of threads; on CUDA see `vrag.rl.determinism`.
     """
 
-    network: Network
+    network: TrainableModel
     options: UpdateOptions
     done: int = 0
     """Steps made."""
@@ -130,12 +130,12 @@ class Updates:
     @within_memory("the update", _LESS)
     def improve(
         self,
-        lesson: Lesson,
+        train_batch: TrainBatch,
         files: Mapping[str, bytes],
         options: LossOptions,
         *,
         temperature: float,
-        reference: Network | None = None,
+        reference: TrainableModel | None = None,
     ) -> dict[str, float]:
         """A policy step.
 
@@ -151,35 +151,37 @@ class Updates:
         Raises:
             ModelError: If the memory does not suffice.
         """
-        lengths = np.array([row.own.sum() for row in lesson.rows])
-        weights = row_weights(lengths, lesson.units, count=lesson.count)
-        needed = lesson.needed(everywhere=bool(options.entropy or (options.kl and reference is not None)))
-        rows = [lesson.rows[at] for at in needed]
+        lengths = np.array([row.own.sum() for row in train_batch.rows])
+        weights = row_weights(lengths, train_batch.units, count=train_batch.count)
+        needed = train_batch.needed(
+            everywhere=bool(options.entropy or (options.kl and reference is not None))
+        )
+        rows = [train_batch.rows[at] for at in needed]
         sums: dict[str, float] = {"loss": 0.0}
         for within in piles(rows, self.options.pile_tokens):
             pile = [needed[at] for at in within]
-            found = self._pile(lesson, pile, weights, files, options, temperature, reference)
+            found = self._pile(train_batch, pile, weights, files, options, temperature, reference)
             for name, value in found.items():
                 sums[name] = sums.get(name, 0.0) + value * (
                     1.0 if name in {"loss", "tokens"} else found["tokens"]
                 )
         tokens = max(sums.pop("tokens", 0.0), 1.0)
         means = {name: value if name == "loss" else value / tokens for name, value in sums.items()}
-        skipped = 1.0 - len(needed) / max(len(lesson.rows), 1)
+        skipped = 1.0 - len(needed) / max(len(train_batch.rows), 1)
         return means | {"grad_norm": self._step(), "skipped": skipped, "computed": _tokens(rows)}
 
     def _pile(
         self,
-        lesson: Lesson,
+        train_batch: TrainBatch,
         pile: Sequence[int],
         weights: NDArray[np.float64],
         files: Mapping[str, bytes],
         options: LossOptions,
         temperature: float,
-        reference: Network | None,
+        reference: TrainableModel | None,
     ) -> dict[str, float]:
         torch = library("torch")
-        rows = [lesson.rows[at] for at in pile]
+        rows = [train_batch.rows[at] for at in pile]
         how = self._scoring(entropies=options.entropy > 0)
         known = None
         if reference is not None and options.kl:
@@ -193,10 +195,10 @@ class Updates:
         loss = policy_loss(
             scored.logprobs,
             old,
-            torch.from_numpy(lesson.advantages[list(pile)]).float().to(place),
+            torch.from_numpy(train_batch.advantages[list(pile)]).float().to(place),
             scored.own,
             weights=torch.from_numpy(weights[list(pile)]).float().to(place),
-            masked=torch.from_numpy(lesson.masked[list(pile)]).to(place),
+            masked=torch.from_numpy(train_batch.masked[list(pile)]).to(place),
             reference=known,
             entropies=scored.entropies,
             sampled=scored.sampled,

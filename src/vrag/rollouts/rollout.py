@@ -19,16 +19,16 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING
 
 from vrag.agent.events import AnswerGiven, Event, RunFailed, StopReason
-from vrag.agent.trajectory import Trajectory
+from vrag.agent.runs.trajectory import Trajectory
 from vrag.errors import VragError
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
 
-    from vrag.agent.loop import Agent
+    from vrag.agent.agent import Agent
     from vrag.types import Case
 
-__all__ = ["DEADLINE", "GRACE_SECONDS", "Attempt", "Rollout", "roll_out"]
+__all__ = ["DEADLINE", "GRACE_SECONDS", "Rollout", "RolloutAttempt", "roll_out"]
 
 log = logging.getLogger("vrag.rollouts")
 DEADLINE = "Deadline"
@@ -40,7 +40,7 @@ SHARED_BYTES = 64 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Attempt:
+class RolloutAttempt:
     """One try at a case."""
 
     case: Case
@@ -52,7 +52,7 @@ class Attempt:
 class Rollout:
     """What came of an attempt."""
 
-    attempt: Attempt
+    attempt: RolloutAttempt
     events: tuple[Event, ...]
     """Of the run, in order; of a failed one those before it failed, at worst none."""
     files: Mapping[str, bytes]
@@ -81,8 +81,8 @@ class Rollout:
 
 
 async def roll_out(
-    attempts: Iterable[Attempt],
-    agent: Callable[[Attempt], Agent],
+    attempts: Iterable[RolloutAttempt],
+    agent: Callable[[RolloutAttempt], Agent],
     *,
     concurrency: int = 64,
     seconds: float | None = None,
@@ -107,32 +107,32 @@ async def roll_out(
     """
     if concurrency < 1 or (seconds is not None and seconds <= 0):
         raise ValueError("concurrency and seconds must be positive")
-    flight = _Flight(attempts, agent, concurrency, seconds)
+    in_flight = _InFlight(attempts, agent, concurrency, seconds)
     try:
-        flight.fill()
-        while flight.running or not flight.finished.empty():
-            task = await flight.finished.get()
-            flight.fill()
+        in_flight.fill()
+        while in_flight.running or not in_flight.finished.empty():
+            task = await in_flight.finished.get()
+            in_flight.fill()
             yield task.result()
     finally:
-        await flight.give_up()
-    if flight.fault is not None:
-        raise flight.fault
+        await in_flight.give_up()
+    if in_flight.fault is not None:
+        raise in_flight.fault
 
 
-class _Flight:
+class _InFlight:
     """The attempts that are being made, and those finished that nobody has taken yet."""
 
     def __init__(
         self,
-        attempts: Iterable[Attempt],
-        agent: Callable[[Attempt], Agent],
+        attempts: Iterable[RolloutAttempt],
+        agent: Callable[[RolloutAttempt], Agent],
         concurrency: int,
         seconds: float | None,
     ) -> None:
         self._attempts = iter(attempts)
         self._agent, self._places, self._seconds = agent, concurrency, seconds
-        self._shared = _Shared(SHARED_BYTES)
+        self._shared = _SharedFiles(SHARED_BYTES)
         self._over = False
         """Whether no further attempt is begun."""
         self.running: set[asyncio.Task[Rollout]] = set()
@@ -150,7 +150,7 @@ class _Flight:
             except Exception as error:  # noqa: BLE001 - raised where rollouts are taken
                 self._over, self.fault = True, error
             else:
-                course = _Course(attempt, self._seconds, self._shared)
+                course = _RolloutTask(attempt, self._seconds, self._shared)
                 task = asyncio.create_task(course.rollout(self._agent))
                 self.running.add(task)
                 task.add_done_callback(self._done)
@@ -170,18 +170,18 @@ class _Flight:
 
 
 @dataclass(slots=True)
-class _Course:
+class _RolloutTask:
     """One attempt while it is made."""
 
-    attempt: Attempt
+    attempt: RolloutAttempt
     seconds: float | None
-    shared: _Shared
+    shared: _SharedFiles
     events: list[Event] = field(default_factory=list[Event])
     files: dict[str, bytes] = field(default_factory=dict[str, bytes])
     cancel: asyncio.Event = field(default_factory=asyncio.Event)
     """Set at the deadline."""
 
-    async def rollout(self, agent: Callable[[Attempt], Agent]) -> Rollout:
+    async def rollout(self, agent: Callable[[RolloutAttempt], Agent]) -> Rollout:
         """Makes it. Never raises but when it is cancelled."""
         begun = time.perf_counter()
         failure = await self._made(agent)
@@ -193,7 +193,7 @@ class _Course:
             seconds=time.perf_counter() - begun,
         )
 
-    async def _made(self, agent: Callable[[Attempt], Agent]) -> str | None:
+    async def _made(self, agent: Callable[[RolloutAttempt], Agent]) -> str | None:
         """Follows the run to its end; why it failed, if it did."""
         loop = asyncio.get_running_loop()
         alarm = None if self.seconds is None else loop.call_later(self.seconds, self.cancel.set)
@@ -236,7 +236,7 @@ class _Course:
         return f"{DEADLINE}: It took longer than {self.seconds:g} seconds."
 
 
-class _Shared:
+class _SharedFiles:
     """The latest files, so that equal ones are one object in memory.
 
     Args:

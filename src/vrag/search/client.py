@@ -2,7 +2,7 @@
 
 What a server sends is checked before it is used: a server may be wrong, old, or somebody else's. Nothing
 is opened by a path that it names, and nothing it sends is larger than a limit. A server of the reference
-names paths and nothing else: what lies there is looked for inside of a directory of ours (`image_root.py`).
+names paths and nothing else: what lies there is looked for inside of a directory of ours (`local_items.py`).
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING
 
 from pydantic import ValidationError
 
-from vrag.corpus.showing import check_clip, clip_frames, on_disk, rgb
+from vrag.corpus.media import check_clip, clip_frames, on_disk, rgb
 from vrag.errors import CorpusError, SearchError, ServerError
 from vrag.search.connection import Connection, problem_of
 from vrag.search.engine import check_search
-from vrag.search.image_root import ImageRoot, page_of
-from vrag.search.wire import (
+from vrag.search.local_items import ImageRoot, page_of
+from vrag.search.schema import (
     ID_PATTERN,
     MAX_HITS,
     MAX_QUERIES,
@@ -45,10 +45,10 @@ if TYPE_CHECKING:
     import httpx
     from PIL.Image import Image
 
-    from vrag.corpus.video import Frame
+    from vrag.corpus.formats.video import VideoFrame
     from vrag.geometry import Size
-    from vrag.search.connection import Answer
-    from vrag.search.wire import ImageFile
+    from vrag.search.connection import HttpAnswer
+    from vrag.search.schema import ImageFileEntry
     from vrag.types import Item, Query
 
 __all__ = ["SearchClient"]
@@ -211,7 +211,7 @@ class SearchClient:
         except (OSError, ValueError, UnidentifiedImageError, Image.DecompressionBombError) as error:
             raise self._connection.unusable(f"a picture cannot be opened: {error}") from error
 
-    def frames(self, id: str, *, fps: float, most: int) -> list[Frame]:
+    def frames(self, id: str, *, fps: float, most: int) -> list[VideoFrame]:
         """Frames of the clip that an item is, as `Searcher.frames` says.
 
         Raises:
@@ -233,7 +233,7 @@ class SearchClient:
         except CorpusError as error:
             raise self._connection.unusable(f"a clip cannot be opened: {error}") from error
 
-    def _told(self, answer: Answer) -> ServerInfo:
+    def _told(self, answer: HttpAnswer) -> ServerInfo:
         if answer.status == HTTPStatus.NOT_FOUND:
             raise ServerError(
                 f"The server at {self._connection.url} does not say which version it searches.",
@@ -281,7 +281,7 @@ class SearchClient:
             own = self._root.id_of(entry.file_path)
         return hit if own is None else self._root.hit_of(own, hit)
 
-    def _about_item(self, id: str, part: str, params: dict[str, str], limit: int) -> Answer:
+    def _about_item(self, id: str, part: str, params: dict[str, str], limit: int) -> HttpAnswer:
         if not _ID.fullmatch(id):
             raise SearchError(
                 f"There is no item {id[:100]!r} at {self._connection.url}: that is not an id.", _NAMES_ONLY
@@ -294,7 +294,7 @@ class SearchClient:
         return answer
 
 
-def _as_result(files: Sequence[ImageFile]) -> SearchResult:
+def _as_result(files: Sequence[ImageFileEntry]) -> SearchResult:
     return SearchResult(
         score=[1 / rank for rank in range(1, len(files) + 1)],
         indice=[-1] * len(files),

@@ -13,14 +13,14 @@ from pydantic import BaseModel, ValidationError
 from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_random_exponential
 
 from vrag.addresses import reachable
-from vrag.chat.faults import plain_http_hint
+from vrag.chat.errors import plain_http_hint
 from vrag.errors import ServerError
-from vrag.search.wire import Problem
+from vrag.search.schema import ProblemDetails
 
 if TYPE_CHECKING:
     from tenacity import RetryCallState
 
-__all__ = ["Answer", "Connection", "problem_of"]
+__all__ = ["Connection", "HttpAnswer", "problem_of"]
 
 Model = TypeVar("Model", bound=BaseModel)
 
@@ -33,7 +33,7 @@ _BUSY = frozenset({HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE}
 _START = "Start it: vrag serve --only search --port 8001"
 
 
-class _Passing(Exception):
+class _RetryableError(Exception):
     """A failure that may be gone at the next try.
 
     Args:
@@ -48,7 +48,7 @@ class _Passing(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class HttpAnswer:
     """A response, read to its end."""
 
     status: int
@@ -97,7 +97,7 @@ class Connection:
         """Closes it."""
         self._client.close()
 
-    def ask(self, method: str, path: str, limit: int, **request: Any) -> Answer:  # noqa: ANN401 - httpx's
+    def ask(self, method: str, path: str, limit: int, **request: Any) -> HttpAnswer:  # noqa: ANN401 - httpx's
         """The answer to a request, repeated while it fails in passing.
 
         Args:
@@ -110,19 +110,19 @@ class Connection:
             ServerError: If there is none in the end.
         """
         retrying = Retrying(
-            retry=retry_if_exception_type(_Passing), wait=self._wait, stop=self._stop, reraise=True
+            retry=retry_if_exception_type(_RetryableError), wait=self._wait, stop=self._stop, reraise=True
         )
         try:
             return retrying(self._once, method, path, limit, request)
-        except _Passing as failure:
+        except _RetryableError as failure:
             raise failure.error from failure.__cause__
 
     def _wait(self, state: RetryCallState) -> float:
         failure = state.outcome.exception() if state.outcome else None
-        asked = failure.wait if isinstance(failure, _Passing) else 0.0
+        asked = failure.wait if isinstance(failure, _RetryableError) else 0.0
         return min(_LONGEST_WAIT, asked + self._exponential(state))
 
-    def _once(self, method: str, path: str, limit: int, request: dict[str, Any]) -> Answer:
+    def _once(self, method: str, path: str, limit: int, request: dict[str, Any]) -> HttpAnswer:
         try:
             with self._client.stream(method, path, **request) as response:
                 answer = self._read(response, limit)
@@ -132,20 +132,20 @@ class Connection:
                 f"The server at {self.url} took longer than {self._timeout:g} s.", "Wait longer: timeout=…"
             )
             if isinstance(error, httpx.ConnectTimeout | httpx.PoolTimeout):
-                raise _Passing(failure) from error
+                raise _RetryableError(failure) from error
             raise failure from error  # it may still be at work: asking again would double that
         except httpx.TransportError as error:
             reason = str(error) or type(error).__name__
             hint = plain_http_hint(error, self.url)
             unreached = ServerError(f"The server at {self.url} cannot be reached: {reason}.", hint or _START)
-            raise (unreached if hint else _Passing(unreached)) from error
+            raise (unreached if hint else _RetryableError(unreached)) from error
         if answer.status in _BUSY:
             detail = problem_of(answer.content).detail
             busy = ServerError(f"The server at {self.url} is busy ({answer.status}): {detail}", "Try later.")
-            raise _Passing(busy, wait)
+            raise _RetryableError(busy, wait)
         return answer
 
-    def _read(self, response: httpx.Response, limit: int) -> Answer:
+    def _read(self, response: httpx.Response, limit: int) -> HttpAnswer:
         """The body, as far as it is not longer than allowed and does not take too long."""
         if response.headers.get("content-encoding", "identity") != "identity":
             raise self.unusable("it is compressed, which was not asked for")
@@ -159,9 +159,9 @@ class Connection:
             if time.monotonic() > deadline:
                 raise httpx.ReadTimeout("the body took too long")
             parts.append(part)
-        return Answer(response.status_code, b"".join(parts))
+        return HttpAnswer(response.status_code, b"".join(parts))
 
-    def parsed(self, answer: Answer, model: type[Model]) -> Model:
+    def parsed(self, answer: HttpAnswer, model: type[Model]) -> Model:
         """The content of an answer that is no refusal, as a model.
 
         Raises:
@@ -175,7 +175,7 @@ class Connection:
             place = ".".join(map(str, fault["loc"]))[:100]
             raise self.unusable(f"{place}: {fault['msg']}"[:_MESSAGE]) from None
 
-    def check(self, answer: Answer) -> None:
+    def check(self, answer: HttpAnswer) -> None:
         """Refuses an answer that is a refusal.
 
         Raises:
@@ -212,13 +212,13 @@ def _base(url: str) -> str:
     return reachable(url).rstrip("/").removesuffix("/search")
 
 
-def problem_of(content: bytes) -> Problem:
+def problem_of(content: bytes) -> ProblemDetails:
     """What a refusal says, made safe to show."""
     try:
-        problem = Problem.model_validate_json(content)
+        problem = ProblemDetails.model_validate_json(content)
     except ValidationError:
-        problem = Problem(detail="It did not say why.")
-    return Problem(detail=_line(problem.detail), hint=_line(problem.hint))
+        problem = ProblemDetails(detail="It did not say why.")
+    return ProblemDetails(detail=_line(problem.detail), hint=_line(problem.hint))
 
 
 def _line(text: str) -> str:

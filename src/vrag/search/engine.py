@@ -13,10 +13,10 @@ from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from vrag.errors import SearchError
-from vrag.index.catalog import Catalog
-from vrag.index.lexical import Entry, Lexical
-from vrag.index.vectors import VectorOptions, open_vectors
-from vrag.search.fuse import reciprocal_rank_fusion
+from vrag.index.lexical.lexical_index import Lexical, LexicalEntry
+from vrag.index.tables.catalog import Catalog
+from vrag.index.vectors.vector_index import VectorOptions, open_vectors
+from vrag.search.fusion import reciprocal_rank_fusion
 from vrag.types import DocumentStatus
 
 if TYPE_CHECKING:
@@ -27,12 +27,12 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from PIL.Image import Image
 
-    from vrag.corpus.video import Frame
-    from vrag.embed.base import Embedder
+    from vrag.corpus.formats.video import VideoFrame
+    from vrag.embed.embedder import Embedder
     from vrag.geometry import Size
-    from vrag.index.lexical import WordStatistics
-    from vrag.index.store import Collection
-    from vrag.index.vectors import Tier, VectorIndex
+    from vrag.index.collection import Collection
+    from vrag.index.lexical.lexical_index import WordStatistics
+    from vrag.index.vectors.vector_index import Tier, VectorIndex
     from vrag.types import Hit, Item, Query
 
 __all__ = [
@@ -48,7 +48,7 @@ __all__ = [
 ]
 
 MAX_TOP_K = 1000
-_LEAST_DEPTH = 100
+_MIN_DEPTH = 100
 _Found: TypeAlias = list[tuple[str, float]]
 """Ids of items with scores, best first."""
 _CACHE = "lexical-"
@@ -96,7 +96,7 @@ class Searcher(Protocol):
         """
         ...
 
-    def frames(self, id: str, *, fps: float, most: int) -> list[Frame]:
+    def frames(self, id: str, *, fps: float, most: int) -> list[VideoFrame]:
         """Frames of the clip that an item is, RGB, upright; large ones made smaller, with their proportions.
 
         Args:
@@ -105,7 +105,7 @@ class Searcher(Protocol):
             most: Frames beyond which they are spread evenly from the first to the last.
 
         Returns:
-            In the order in which they are shown; `Frame.seconds` counts from the first frame of the
+            In the order in which they are shown; `VideoFrame.seconds` counts from the first frame of the
             video, not of the clip. Damaged frames are left out.
 
         Raises:
@@ -308,7 +308,7 @@ class Engine:
         """
         return self.collection.image(self.item(id), least=least)
 
-    def frames(self, id: str, *, fps: float, most: int) -> list[Frame]:
+    def frames(self, id: str, *, fps: float, most: int) -> list[VideoFrame]:
         """Frames of the clip that an item is, as `Searcher.frames` says.
 
         Raises:
@@ -400,7 +400,9 @@ class Engine:
         if not texts.keys() >= set(catalog.ids):
             return None
         parts = zip(catalog.ids, catalog.documents, catalog.document_names, strict=True)
-        lexical = Lexical.build(Entry(item, document, name, texts[item]) for item, document, name in parts)
+        lexical = Lexical.build(
+            LexicalEntry(item, document, name, texts[item]) for item, document, name in parts
+        )
         _save_lexical(lexical, path)
         return lexical
 
@@ -421,7 +423,7 @@ def _beside(load: Callable[[], Snapshot]) -> Future[Snapshot]:
 
 def depth_of(top_k: int, rankings: int = 2) -> int:
     """How deep each ranking has to go for so many results: deeper where several are to be fused."""
-    return max(_LEAST_DEPTH, 10 * top_k) if rankings > 1 else top_k
+    return max(_MIN_DEPTH, 10 * top_k) if rankings > 1 else top_k
 
 
 def check_search(queries: Sequence[Query], top_k: int) -> None:

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from vrag.errors import CollectionError
-from vrag.index.catalog import Catalog
+from vrag.index.tables.catalog import Catalog
 from vrag.search.engine import check_corpora, check_search, depth_of
-from vrag.search.fuse import reciprocal_rank_fusion
-from vrag.search.several import named
+from vrag.search.fusion import reciprocal_rank_fusion
+from vrag.search.multi import named
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from PIL.Image import Image
 
-    from vrag.corpus.video import Frame
-    from vrag.embed.base import Embedder
+    from vrag.corpus.formats.video import VideoFrame
+    from vrag.embed.embedder import Embedder
     from vrag.geometry import Size
-    from vrag.index.qdrant import QdrantStore
-    from vrag.index.store import Collection
+    from vrag.index.collection import Collection
+    from vrag.index.remote.qdrant import QdrantStore
     from vrag.search.engine import Engine, Ranking
     from vrag.types import Hit, Item, Query
 
@@ -121,7 +121,7 @@ class QdrantSearcher:
         """
         return self._collection.image(self.item(id), least=least)
 
-    def frames(self, id: str, *, fps: float, most: int) -> list[Frame]:
+    def frames(self, id: str, *, fps: float, most: int) -> list[VideoFrame]:
         """Frames of the clip that an item is, as `Searcher.frames` says.
 
         Raises:

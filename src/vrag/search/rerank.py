@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from vrag.embed.base import Content, Modality
 from vrag.embed.batches import Batches, is_out_of_memory
-from vrag.embed.checkpoint import find_checkpoint, lasting_name
 from vrag.embed.device import library, open_device
-from vrag.embed.layout import Role, read_layout
+from vrag.embed.embedder import EmbedContent, Modality
+from vrag.embed.model_files import find_checkpoint, lasting_name
+from vrag.embed.model_kind import EmbedderRole, read_layout
+from vrag.embed.models.escape_tokens import harmless
+from vrag.embed.models.processors import PROCESSOR_SETTINGS, loading, set_pixels
 from vrag.embed.options import EmbedOptions
-from vrag.embed.processors import PROCESSOR_SETTINGS, loading, set_pixels
-from vrag.embed.wording import harmless
 from vrag.errors import CollectionError, EmbedError, SearchError, ServerError
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from PIL.Image import Image
 
-    from vrag.corpus.video import Frame
+    from vrag.corpus.formats.video import VideoFrame
     from vrag.geometry import Size
     from vrag.search.engine import Searcher
     from vrag.types import Hit, Item, Query
@@ -56,7 +56,7 @@ class Reranker(Protocol):
         """What it can look at in an item; queries are text."""
         ...
 
-    def score(self, query: str, contents: Sequence[Content]) -> Sequence[float]:
+    def score(self, query: str, contents: Sequence[EmbedContent]) -> Sequence[float]:
         """How well each content answers the query; higher is better.
 
         Raises:
@@ -82,7 +82,7 @@ class CrossEncoderReranker:
         self.name = f"{_SCHEME}{lasting_name(model)}"
         device = open_device(options)
         layout = read_layout(find_checkpoint(model))
-        if layout.role is not Role.RERANK:
+        if layout.role is not EmbedderRole.RERANK:
             raise EmbedError(f"{model} makes vectors and scores no pairs.", "Use it as the embedder.")
         settings: dict[str, Any] = {"dtype": getattr(library("torch"), device.dtype), "use_safetensors": True}
         with loading():
@@ -105,7 +105,7 @@ class CrossEncoderReranker:
         self._lock = threading.Lock()
         self._batches = Batches(options.batch)
 
-    def score(self, query: str, contents: Sequence[Content]) -> Sequence[float]:
+    def score(self, query: str, contents: Sequence[EmbedContent]) -> Sequence[float]:
         """How well each content answers the query, as the model's own activation gives it.
 
         Raises:
@@ -115,7 +115,7 @@ class CrossEncoderReranker:
         with self._lock:
             return self._batches.run(pairs, self._scores)
 
-    def _pair(self, query: str, content: Content) -> tuple[Any, Any]:
+    def _pair(self, query: str, content: EmbedContent) -> tuple[Any, Any]:
         missing = content.modalities - self.modalities
         if missing or not content.modalities:
             raise EmbedError(f"{self.name} was given {', '.join(sorted(missing)) or 'nothing'} to compare.")
@@ -217,7 +217,7 @@ class Reranked:
         """
         return self._searcher.image(id, least=least)
 
-    def frames(self, id: str, *, fps: float, most: int) -> list[Frame]:
+    def frames(self, id: str, *, fps: float, most: int) -> list[VideoFrame]:
         """Frames of the clip that an item is, as `Searcher.frames` says.
 
         Raises:
@@ -262,7 +262,7 @@ class Reranked:
             raise SearchError(f"{self._reranker.name} gave no score for each of {len(hits)} hits.")
         return scores
 
-    def _alone(self, query: str, hit: Hit, content: Content) -> float:
+    def _alone(self, query: str, hit: Hit, content: EmbedContent) -> float:
         try:
             return float(self._reranker.score(query, [content])[0])
         except EmbedError as error:
@@ -271,13 +271,13 @@ class Reranked:
                 "Search without the reranker, or remove the item.",
             ) from error
 
-    def _content(self, item: Item) -> Content:
+    def _content(self, item: Item) -> EmbedContent:
         """What the reranker is shown of an item: its picture, or else its text, or else its name."""
         sees = Modality.IMAGE in self._reranker.modalities and item.image is not None
         image = self._image(item) if sees else None
         if image is not None:
-            return Content(image=image)
-        return Content(text=f"{item.heading}\n{item.text}".strip() or item.name)
+            return EmbedContent(image=image)
+        return EmbedContent(text=f"{item.heading}\n{item.text}".strip() or item.name)
 
     def _image(self, item: Item) -> Image | None:
         """The picture of an item; None when it is missing or damaged."""

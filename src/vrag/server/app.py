@@ -12,35 +12,35 @@ from fastapi import FastAPI
 
 from vrag import __version__
 from vrag.agent.events import AnswerGiven, RunFailed, RunStarted, UsageReported
-from vrag.server import problems
-from vrag.server.batching import Batcher
-from vrag.server.completions import ErrorShape, completions_routes
-from vrag.server.entries import Finder
-from vrag.server.files import SearcherFiles, plain_name
-from vrag.server.gate import Gate, Watch, is_public
+from vrag.server.collections.routes import library_routes
+from vrag.server.collections.service import CollectionService
+from vrag.server.hit_json import EntryFinder
+from vrag.server.http import errors
+from vrag.server.http.auth import AuthMiddleware, MetricsMiddleware, is_public
+from vrag.server.http.sessions import BrowserSessions, session_routes
+from vrag.server.http.timeouts import ItemThreadPool
+from vrag.server.item_files import SearcherFiles, plain_name
 from vrag.server.items import item_routes
-from vrag.server.library.library import Library
-from vrag.server.library.routes import library_routes
 from vrag.server.logs import RequestLines, RunLines
-from vrag.server.metrics import Metrics
+from vrag.server.mcp import McpTools, McpTransport
+from vrag.server.metrics import ServerMetrics
+from vrag.server.openai import ErrorShape, completions_routes
 from vrag.server.options import ServerOptions
-from vrag.server.page import page_routes, static_files
-from vrag.server.runs.host import HostOptions, RunHost
+from vrag.server.query_batcher import Batcher
 from vrag.server.runs.routes import run_routes
+from vrag.server.runs.run_manager import RunManager, RunManagerOptions
 from vrag.server.search import search_body, search_routes
-from vrag.server.sessions import Sessions, session_routes
 from vrag.server.status import status_routes
-from vrag.server.toolbox import McpDoor, Toolbox
-from vrag.server.waiting import Desks
+from vrag.server.web import page_routes, static_files
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Sequence
 
     from vrag.agent.events import Event
     from vrag.search.engine import Searcher
-    from vrag.server.files import ItemFiles, Naming
-    from vrag.server.library.holdings import Holdings
-    from vrag.server.runs.desk import Answering
+    from vrag.server.collections.registry import CollectionSet
+    from vrag.server.item_files import ItemFiles, Naming
+    from vrag.server.runs.agent_provider import AgentProvider
 
 __all__ = ["Service", "create_app"]
 
@@ -52,8 +52,8 @@ Life: TypeAlias = "Callable[[], AbstractAsyncContextManager[None]]"
 class Service:
     """What a server does beside searching: it answers, and takes documents."""
 
-    answering: Answering
-    holdings: Holdings
+    answering: AgentProvider
+    holdings: CollectionSet
     observers: tuple[Callable[[Event], None], ...] = ()
     """Each is told every event of every run."""
 
@@ -78,11 +78,11 @@ def create_app(
         service: What it does beside searching; None for search alone.
     """
     options = options or ServerOptions()
-    metrics = Metrics()
+    metrics = ServerMetrics()
     files = files or SearcherFiles(searcher)
-    batcher = Batcher(Finder(searcher, files, naming), options, metrics)
-    desks = Desks(options, metrics)
-    sessions = Sessions(options)
+    batcher = Batcher(EntryFinder(searcher, files, naming), options, metrics)
+    item_threads = ItemThreadPool(options, metrics)
+    sessions = BrowserSessions(options)
     lives: list[Life] = []
 
     @asynccontextmanager
@@ -91,7 +91,7 @@ def create_app(
             for life in lives:
                 await stack.enter_async_context(life())
             yield
-        await asyncio.gather(*(part.close(options.closing_seconds) for part in (batcher, desks)))
+        await asyncio.gather(*(part.close(options.closing_seconds) for part in (batcher, item_threads)))
 
     app = FastAPI(
         title="vrag",
@@ -102,16 +102,16 @@ def create_app(
         lifespan=lifespan,
     )
     app.state.metrics, app.state.stopping = metrics, None
-    problems.register(app)
+    errors.register(app)
     app.include_router(search_routes(batcher, options, corpora))
-    app.include_router(item_routes(searcher, files, desks, options))
-    app.include_router(status_routes(searcher, corpora, desks, metrics, options))
+    app.include_router(item_routes(searcher, files, item_threads, options))
+    app.include_router(status_routes(searcher, corpora, item_threads, metrics, options))
     app.include_router(session_routes(sessions, options))
     if service is not None:
-        lives += _serve_all(app, service, searcher, desks, options, metrics)
+        lives += _serve_all(app, service, searcher, item_threads, options, metrics)
     app.openapi = partial(_described, app.openapi, corpora, with_token=options.token is not None)
-    app.add_middleware(Gate, options=options, metrics=metrics, sessions=sessions)
-    app.add_middleware(Watch, metrics=metrics)
+    app.add_middleware(AuthMiddleware, options=options, metrics=metrics, sessions=sessions)
+    app.add_middleware(MetricsMiddleware, metrics=metrics)
     app.add_middleware(RequestLines)
     app.add_middleware(ErrorShape)  # the last added stands first
     return app
@@ -121,22 +121,22 @@ def _serve_all(
     app: FastAPI,
     service: Service,
     searcher: Searcher,
-    desks: Desks,
+    item_threads: ItemThreadPool,
     options: ServerOptions,
-    metrics: Metrics,
+    metrics: ServerMetrics,
 ) -> list[Life]:
     """Adds runs, collections, the doors of other protocols and the page; what has to live beside them."""
-    host = RunHost(
+    host = RunManager(
         service.answering,
-        HostOptions(runs=options.runs, client_runs=options.client_runs),
+        RunManagerOptions(runs=options.runs, client_runs=options.client_runs),
         (_counting(metrics), RunLines(), *service.observers),
     )
-    library = Library(service.holdings, options, metrics=metrics)
+    library = CollectionService(service.holdings, options, metrics=metrics)
     app.state.stopping = partial(host.finish, options.draining_seconds)
     app.include_router(run_routes(host, service.answering, metrics))
-    app.include_router(library_routes(library, desks, options))
+    app.include_router(library_routes(library, item_threads, options))
     app.include_router(completions_routes(host, service.answering))
-    door = McpDoor(Toolbox(searcher, host, service.answering, desks, options))
+    door = McpTransport(McpTools(searcher, host, service.answering, item_threads, options))
     app.router.routes.append(door.route)
     app.include_router(page_routes())
     app.mount("/static", static_files())
@@ -152,7 +152,7 @@ def _serve_all(
     return [lives, door.open]
 
 
-def _counting(metrics: Metrics) -> Callable[[Event], None]:
+def _counting(metrics: ServerMetrics) -> Callable[[Event], None]:
     """Counts the runs of a server by their events."""
     agents: dict[str, RunStarted] = {}
 
@@ -181,7 +181,8 @@ def _described(
 ) -> dict[str, Any]:
     """The OpenAPI document, with what is not known of routes when they are made.
 
-    These are the names that collections have now, and which routes need the token that `Gate` asks for.
+    These are the names that collections have now, and which routes need the token that `AuthMiddleware` asks
+    for.
     """
     schema = generate()
     schema["paths"]["/search"]["post"] |= search_body(corpora)

@@ -11,19 +11,19 @@ from starlette.responses import Response
 
 from vrag.errors import CollectionError, SearchError
 from vrag.geometry import Box
-from vrag.search.wire import ID_PATTERN, ItemInfo
-from vrag.server.pictures import DAMAGED, Picture, crop_of, picture_of
-from vrag.server.problems import Refusal, Responses, responses
-from vrag.server.ranges import send_file
-from vrag.server.waiting import attend
+from vrag.search.schema import ID_PATTERN, ItemInfo
+from vrag.server.http.errors import Refusal, Responses, responses
+from vrag.server.http.ranges import send_file
+from vrag.server.http.timeouts import attend
+from vrag.server.pictures import DAMAGED, ServedPicture, crop_of, picture_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from vrag.search.engine import Searcher
-    from vrag.server.files import Filed, ItemFiles
+    from vrag.server.http.timeouts import ItemThreadPool
+    from vrag.server.item_files import ItemDetails, ItemFiles
     from vrag.server.options import ServerOptions
-    from vrag.server.waiting import Desks
     from vrag.types import Item
 
 __all__ = ["item_routes"]
@@ -52,13 +52,15 @@ _FILM: Responses = {
 _VIDEO = frozenset({"video/mp4", "video/webm", "video/quicktime", "video/x-matroska"})
 
 
-def item_routes(searcher: Searcher, files: ItemFiles, desks: Desks, options: ServerOptions) -> APIRouter:
+def item_routes(
+    searcher: Searcher, files: ItemFiles, item_threads: ItemThreadPool, options: ServerOptions
+) -> APIRouter:
     """`/items/{id}`, its picture, parts of that, and its clip."""
     router = APIRouter(tags=["items"])
     refused = responses(404, 408, 413, 502, 503, 504)
 
-    async def at_desk(request: Request, work: Callable[[], T]) -> T:
-        return await attend(request, desks.run(work), options.item_seconds)
+    async def run_in_pool(request: Request, work: Callable[[], T]) -> T:
+        return await attend(request, item_threads.run(work), options.item_seconds)
 
     @router.get("/items/{id}", summary="An item", response_model_exclude_none=True, responses=refused)
     async def item(
@@ -67,7 +69,7 @@ def item_routes(searcher: Searcher, files: ItemFiles, desks: Desks, options: Ser
         words: Annotated[bool, Query(description="Whether to list its words with their boxes.")] = False,
     ) -> ItemInfo:
         """All that is known of an item besides its picture."""
-        return await at_desk(request, lambda: ItemInfo.of(_item(searcher, id), words=words))
+        return await run_in_pool(request, lambda: ItemInfo.of(_item(searcher, id), words=words))
 
     @router.get(
         "/items/{id}/image",
@@ -82,7 +84,7 @@ def item_routes(searcher: Searcher, files: ItemFiles, desks: Desks, options: Ser
         if_none_match: Annotated[str | None, Header(max_length=1000)] = None,
     ) -> Response:
         """As it is stored, or drawn smaller: JPEG or PNG. Passages have none."""
-        picture = await at_desk(request, lambda: _picture(searcher, files, id, max_pixels, if_none_match))
+        picture = await run_in_pool(request, lambda: _picture(searcher, files, id, max_pixels, if_none_match))
         return _sent(picture)
 
     @router.get(
@@ -103,7 +105,7 @@ def item_routes(searcher: Searcher, files: ItemFiles, desks: Desks, options: Ser
     ) -> Response:
         """As it is stored, rounded outwards to whole pixels: what an agent is given for this box."""
         sides = _box(box)
-        part = await at_desk(request, lambda: _crop(searcher, id, sides, max_pixels, if_none_match))
+        part = await run_in_pool(request, lambda: _crop(searcher, id, sides, max_pixels, if_none_match))
         return _sent(part)
 
     @router.get(
@@ -118,12 +120,12 @@ def item_routes(searcher: Searcher, files: ItemFiles, desks: Desks, options: Ser
         range: Annotated[str | None, Header(max_length=1000)] = None,
     ) -> Response:
         """Whole, or the range asked for: players seek by ranges."""
-        return await at_desk(request, lambda: _clip(files, id, range))
+        return await run_in_pool(request, lambda: _clip(files, id, range))
 
     return router
 
 
-def _sent(picture: Picture) -> Response:
+def _sent(picture: ServedPicture) -> Response:
     headers = {"ETag": picture.etag, "Cache-Control": _CACHE}
     if picture.content is None:
         return Response(status_code=304, headers=headers)
@@ -143,7 +145,7 @@ def _box(sides: str) -> Box:
     return Box.unit(x1, y1, x2, y2)
 
 
-def _crop(searcher: Searcher, id: str, box: Box, max_pixels: int | None, known: str | None) -> Picture:
+def _crop(searcher: Searcher, id: str, box: Box, max_pixels: int | None, known: str | None) -> ServedPicture:
     item = _item(searcher, id)
     if item.size is None:
         raise Refusal(404, f"The item {id} has no picture: it is text.", f"Its text: /items/{id}")
@@ -157,7 +159,7 @@ def _item(searcher: Searcher, id: str) -> Item:
         raise Refusal(404, f"There is no item {id}.", _NO_ITEM) from error
 
 
-def _filed(files: ItemFiles, id: str) -> Filed:
+def _filed(files: ItemFiles, id: str) -> ItemDetails:
     filed = files.filed([id]).get(id)
     if filed is None:
         raise Refusal(404, f"There is no item {id}.", _NO_ITEM)
@@ -166,7 +168,7 @@ def _filed(files: ItemFiles, id: str) -> Filed:
 
 def _picture(
     searcher: Searcher, files: ItemFiles, id: str, max_pixels: int | None, known: str | None
-) -> Picture:
+) -> ServedPicture:
     filed = _filed(files, id)
     if filed.picture is None and _item(searcher, id).size is None:
         raise Refusal(404, f"The item {id} has no picture: it is text.", f"Its text: /items/{id}")

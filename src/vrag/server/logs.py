@@ -17,9 +17,9 @@ from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from vrag.agent.events import RunFailed, RunStarted, ThoughtDelta
-from vrag.agent.outline import Outline
+from vrag.agent.runs.outline import RunOutline
 from vrag.errors import SettingsError, VragError
-from vrag.server.templates import template_of
+from vrag.server.http.route_name import template_of
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -161,14 +161,14 @@ class RunLines:
     """An observer of events that writes a line when a run begins, and one when it ends."""
 
     def __init__(self) -> None:
-        self._open: dict[str, Outline] = {}
+        self._open: dict[str, RunOutline] = {}
 
     def __call__(self, event: Event) -> None:
         """Takes one event."""
         if isinstance(event, ThoughtDelta):
             return
         if isinstance(event, RunStarted):
-            self._open[event.run_id] = Outline.of([event])
+            self._open[event.run_id] = RunOutline.of([event])
             about = {"session": event.session or event.run_id} | _about(event)
             runs.info("started", extra={"fields": about})
         elif event.run_id in self._open:
@@ -184,7 +184,7 @@ def _about(started: RunStarted) -> dict[str, Any]:
     return {"run": started.run_id, "agent": settings.agent, "model": settings.policy}
 
 
-def _ended(outline: Outline) -> dict[str, Any]:
+def _ended(outline: RunOutline) -> dict[str, Any]:
     assert outline.end is not None
     usage = outline.usage
     return _about(outline.started) | {

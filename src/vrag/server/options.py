@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from vrag.errors import SettingsError
-from vrag.search.wire import MAX_HITS
+from vrag.search.schema import MAX_HITS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

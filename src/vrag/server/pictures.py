@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, BinaryIO
 from vrag.agent.environment import fault_of
 from vrag.errors import CollectionError
 from vrag.geometry import Box, Size, View, draw_view, smart_resize
-from vrag.server.problems import Refusal
+from vrag.server.http.errors import Refusal
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -19,10 +19,10 @@ if TYPE_CHECKING:
     from PIL.Image import Image
 
     from vrag.search.engine import Searcher
-    from vrag.server.files import Filed
+    from vrag.server.item_files import ItemDetails
     from vrag.types import Item
 
-__all__ = ["DAMAGED", "Picture", "crop_of", "picture_of"]
+__all__ = ["DAMAGED", "ServedPicture", "crop_of", "picture_of"]
 
 JPEG, PNG = "image/jpeg", "image/png"
 DAMAGED = "Where the server runs: vrag index verify --repair"
@@ -32,7 +32,7 @@ _RULE = b"1"
 
 
 @dataclass(frozen=True, slots=True)
-class Picture:
+class ServedPicture:
     """A picture as it is sent."""
 
     etag: str
@@ -42,8 +42,8 @@ class Picture:
 
 
 def picture_of(
-    searcher: Searcher, id: str, filed: Filed, max_pixels: int | None, known: str | None
-) -> Picture:
+    searcher: Searcher, id: str, filed: ItemDetails, max_pixels: int | None, known: str | None
+) -> ServedPicture:
     """The picture of an item: the stored bytes, or drawn smaller in the same format.
 
     Args:
@@ -70,7 +70,9 @@ def picture_of(
         raise Refusal(404, f"The picture of {id} cannot be opened.", DAMAGED) from error
 
 
-def crop_of(searcher: Searcher, item: Item, box: Box, max_pixels: int | None, known: str | None) -> Picture:
+def crop_of(
+    searcher: Searcher, item: Item, box: Box, max_pixels: int | None, known: str | None
+) -> ServedPicture:
     """A part of the picture of an item, cut as for an agent: JPEG, and never larger than it is stored.
 
     Args:
@@ -106,7 +108,7 @@ def crop_of(searcher: Searcher, item: Item, box: Box, max_pixels: int | None, kn
 
 def _of_file(
     file: BinaryIO, searcher: Searcher, id: str, max_pixels: int | None, known: str | None
-) -> Picture:
+) -> ServedPicture:
     """Ids are hashes of content: with the length of the file they tell one stored picture from another."""
     head = file.read(8)
     media_type = PNG if head.startswith(b"\x89PNG") else JPEG
@@ -124,9 +126,11 @@ def _of_file(
     return _unless_known(etag, media_type, known, content)
 
 
-def _unless_known(etag: str, media_type: str, known: str | None, content: Callable[[], bytes]) -> Picture:
+def _unless_known(
+    etag: str, media_type: str, known: str | None, content: Callable[[], bytes]
+) -> ServedPicture:
     tags = {tag.strip().removeprefix("W/") for tag in (known or "").split(",")}
-    return Picture(etag, media_type, None if tags & {etag, "*"} else content())
+    return ServedPicture(etag, media_type, None if tags & {etag, "*"} else content())
 
 
 def _resized(image: Image, max_pixels: int | None) -> Image:

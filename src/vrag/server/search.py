@@ -8,24 +8,24 @@ from fastapi import APIRouter, Query, Request
 from pydantic_core import to_json
 from starlette.responses import Response
 
-from vrag.search.wire import (
+from vrag.search.schema import (
     MAX_QUERIES,
     OLDER_TOP_K,
-    ImageFile,
+    ImageFileEntry,
     QueryText,
     SearchRequest,
     SearchResponse,
 )
-from vrag.server.entries import newer, older
-from vrag.server.problems import Refusal, responses
-from vrag.server.waiting import attend
+from vrag.server.hit_json import newer, older
+from vrag.server.http.errors import Refusal, responses
+from vrag.server.http.timeouts import attend
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from vrag.server.batching import Batcher
-    from vrag.server.entries import Shown
+    from vrag.server.hit_json import ShownHit
     from vrag.server.options import ServerOptions
+    from vrag.server.query_batcher import Batcher
 
 __all__ = ["search_routes"]
 
@@ -41,7 +41,7 @@ def search_routes(batcher: Batcher, options: ServerOptions, corpora: Sequence[st
     router = APIRouter(tags=["search"])
     refused = responses(408, 413, 502, 503, 504)
 
-    async def find(request: Request, asked: SearchRequest) -> list[list[Shown]]:
+    async def find(request: Request, asked: SearchRequest) -> list[list[ShownHit]]:
         _check(asked, options, corpora)
         work = batcher.search(asked.as_queries(), asked.top_k)
         return await attend(request, work, options.search_seconds)
@@ -51,7 +51,9 @@ def search_routes(batcher: Batcher, options: ServerOptions, corpora: Sequence[st
         summary="Search",
         openapi_extra=search_body(corpora),
         response_model=None,
-        responses={200: {"model": SearchResponse | list[list[ImageFile]], "description": "What was found."}}
+        responses={
+            200: {"model": SearchResponse | list[list[ImageFileEntry]], "description": "What was found."}
+        }
         | refused,
     )
     async def search(request: Request) -> Response:
@@ -67,7 +69,7 @@ def search_routes(batcher: Batcher, options: ServerOptions, corpora: Sequence[st
         "/search",
         summary="Search for pictures, in the older shape",
         response_model=None,
-        responses={200: {"model": list[list[ImageFile]], "description": "What was found."}} | refused,
+        responses={200: {"model": list[list[ImageFileEntry]], "description": "What was found."}} | refused,
     )
     async def search_images(
         request: Request,

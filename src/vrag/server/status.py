@@ -8,18 +8,18 @@ from fastapi import APIRouter, Request
 from pydantic import BaseModel, Field
 from starlette.responses import Response
 
-from vrag.search.wire import ServerInfo
+from vrag.search.schema import ServerInfo
+from vrag.server.http.errors import Responses, responses
+from vrag.server.http.timeouts import attend
 from vrag.server.metrics import CONTENT_TYPE
-from vrag.server.problems import Responses, responses
-from vrag.server.waiting import attend
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from vrag.search.engine import Searcher
-    from vrag.server.metrics import Metrics
+    from vrag.server.http.timeouts import ItemThreadPool
+    from vrag.server.metrics import ServerMetrics
     from vrag.server.options import ServerOptions
-    from vrag.server.waiting import Desks
 
 __all__ = ["Health", "status_routes"]
 
@@ -34,7 +34,11 @@ class Health(BaseModel):
 
 
 def status_routes(
-    searcher: Searcher, corpora: Sequence[str], desks: Desks, metrics: Metrics, options: ServerOptions
+    searcher: Searcher,
+    corpora: Sequence[str],
+    item_threads: ItemThreadPool,
+    metrics: ServerMetrics,
+    options: ServerOptions,
 ) -> APIRouter:
     """`/healthz`, `/metrics` and `/version`."""
     router = APIRouter(tags=["status"])
@@ -57,7 +61,7 @@ def status_routes(
     @router.get("/version", summary="What is searched", responses=responses(408, 413, 502, 503, 504))
     async def version(request: Request) -> ServerInfo:
         """The version of what can be found, and the names of the collections."""
-        work = desks.run(lambda: searcher.version)
+        work = item_threads.run(lambda: searcher.version)
         found = await attend(request, work, options.item_seconds)
         return ServerInfo(version=found, corpora=list(corpora))
 

@@ -4,21 +4,21 @@ For tests, and for models small enough to be trained on a CPU. The same options 
 """
 
 from vrag.synthesis.corpus import Corpus, SynthesisOptions, synthesize
-from vrag.synthesis.folder import write
-from vrag.synthesis.template import Draft, Question, Supply, Template
+from vrag.synthesis.corpus_folder import write
+from vrag.synthesis.template import DocumentDraft, DocumentTemplate, Supply, TemplateQuestion
 from vrag.synthesis.templates import TEMPLATES
-from vrag.synthesis.words import COLOURS, WORDS, Words
+from vrag.synthesis.vocabulary import COLOURS, WORDS, Words
 
 __all__ = [
     "COLOURS",
     "TEMPLATES",
     "WORDS",
     "Corpus",
-    "Draft",
-    "Question",
+    "DocumentDraft",
+    "DocumentTemplate",
     "Supply",
     "SynthesisOptions",
-    "Template",
+    "TemplateQuestion",
     "Words",
     "synthesize",
     "write",

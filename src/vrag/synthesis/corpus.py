@@ -9,18 +9,18 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from vrag.errors import CaseError
-from vrag.synthesis.deck import deal_names
 from vrag.synthesis.pdf import print_pdf
+from vrag.synthesis.sampling import deal_names
 from vrag.synthesis.template import Supply
 from vrag.synthesis.templates import TEMPLATES
-from vrag.synthesis.words import COLOURS, WORDS, check_vocabulary
+from vrag.synthesis.vocabulary import COLOURS, WORDS, check_vocabulary
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from vrag.synthesis.deck import Name
-    from vrag.synthesis.sheet import Colour
-    from vrag.synthesis.words import Words
+    from vrag.synthesis.canvas import Colour
+    from vrag.synthesis.sampling import Name
+    from vrag.synthesis.vocabulary import Words
     from vrag.types import Case
 
 __all__ = ["Corpus", "SynthesisOptions", "synthesize"]
@@ -103,7 +103,7 @@ def _make(
     for at, (stem, template, _) in enumerate(plan):
         draft = TEMPLATES[template].draft(names[at * pages : (at + 1) * pages], supply)
         documents[f"{stem}.pdf"] = print_pdf(
-            (sheet.width, sheet.height, sheet.marks) for sheet in draft.sheets
+            (canvas.width, canvas.height, canvas.marks) for canvas in draft.canvases
         )
         cases += [
             question.case(f"{stem}-{number}", f"{stem}.pdf")

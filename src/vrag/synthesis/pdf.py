@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from vrag.corpus.binding import timeless
+from vrag.corpus.formats.images_to_pdf import timeless
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
-from vrag.cases.source import hops
-from vrag.synthesis.deck import Deck
+from vrag.cases.case_format import hops
+from vrag.synthesis.sampling import BalancedSampler
 from vrag.types import Case, Region
 
 if TYPE_CHECKING:
@@ -14,14 +14,14 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from vrag.geometry import Box
-    from vrag.synthesis.deck import Name
-    from vrag.synthesis.sheet import Colour, Sheet
+    from vrag.synthesis.canvas import Canvas, Colour
+    from vrag.synthesis.sampling import Name
 
-__all__ = ["Draft", "Question", "Supply", "Template"]
+__all__ = ["DocumentDraft", "DocumentTemplate", "Supply", "TemplateQuestion"]
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class TemplateQuestion:
     """A question about a document, before the document has a file name."""
 
     query: str
@@ -47,11 +47,11 @@ class Question:
 
 
 @dataclass(frozen=True, slots=True)
-class Draft:
+class DocumentDraft:
     """A document that is not printed yet."""
 
-    sheets: Sequence[Sheet]
-    questions: Sequence[Question]
+    canvases: Sequence[Canvas]
+    questions: Sequence[TemplateQuestion]
 
 
 @dataclass(slots=True)
@@ -60,12 +60,12 @@ class Supply:
 
     chance: random.Random
     colours: Mapping[str, Colour]
-    _decks: dict[str, Deck[str]] = field(default_factory=dict[str, Deck[str]])
+    _decks: dict[str, BalancedSampler[str]] = field(default_factory=dict[str, BalancedSampler[str]])
 
     def deal(self, kind: str, values: Sequence[str]) -> str:
         """A value out of those of its kind, in equal shares over the corpus."""
         if kind not in self._decks:
-            self._decks[kind] = Deck(tuple(values), self.chance)
+            self._decks[kind] = BalancedSampler(tuple(values), self.chance)
         return self._decks[kind].deal()
 
     def colour(self) -> str:
@@ -74,11 +74,11 @@ class Supply:
 
     def keep_to_dealt(self) -> None:
         """From here on, only values that were dealt already."""
-        for deck in self._decks.values():
-            deck.keep_to_dealt()
+        for sampler in self._decks.values():
+            sampler.keep_to_dealt()
 
 
-class Template(Protocol):
+class DocumentTemplate(Protocol):
     """A kind of document."""
 
     @property
@@ -91,6 +91,6 @@ class Template(Protocol):
         """Pages that a document needs for one question."""
         ...
 
-    def draft(self, names: Sequence[Name], supply: Supply) -> Draft:
+    def draft(self, names: Sequence[Name], supply: Supply) -> DocumentDraft:
         """Makes a document of one page for each name, and the questions about it."""
         ...

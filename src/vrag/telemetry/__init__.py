@@ -1,5 +1,5 @@
 """Runs as traces for OpenTelemetry."""
 
-from vrag.telemetry.exporting import observer_from_environment
+from vrag.telemetry.exporter import observer_from_environment
 
 __all__ = ["observer_from_environment"]

@@ -35,8 +35,8 @@ from vrag.agent.events import (
     ThoughtDelta,
     UsageReported,
 )
-from vrag.agent.trajectory import Usage
-from vrag.telemetry.names import Error, GenAi, Vrag
+from vrag.agent.runs.trajectory import RunUsage
+from vrag.telemetry.attributes import Error, GenAi, VragAttributes
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -99,7 +99,7 @@ class Spans:
 class _Counted:
     """What a run did, in numbers."""
 
-    usage: Usage = field(default_factory=Usage)
+    usage: RunUsage = field(default_factory=RunUsage)
     steps: int = 0
     retries: int = 0
 
@@ -109,10 +109,10 @@ class _Counted:
             GenAi.INPUT_TOKENS: self.usage.prompt_tokens,
             GenAi.OUTPUT_TOKENS: self.usage.completion_tokens,
             GenAi.CACHED_TOKENS: self.usage.cached_tokens,
-            Vrag.VISUAL_TOKENS: self.usage.visual_tokens,
-            Vrag.COST: self.usage.cost,
-            Vrag.STEPS: self.steps,
-            Vrag.RETRIES: self.retries,
+            VragAttributes.VISUAL_TOKENS: self.usage.visual_tokens,
+            VragAttributes.COST: self.usage.cost,
+            VragAttributes.STEPS: self.steps,
+            VragAttributes.RETRIES: self.retries,
         }
         return {name: value for name, value in told.items() if value is not None}
 
@@ -130,18 +130,18 @@ class _Run:
         self._shared: Attributes = {
             GenAi.PROVIDER: SERVED if self._served else OURS,
             GenAi.CONVERSATION: started.session or started.run_id,
-            Vrag.RUN: started.run_id,
+            VragAttributes.RUN: started.run_id,
         }
         self._counted = _Counted()
         self._last = started.ts
-        self._chat: _Call | None = None
+        self._chat: _ModelCall | None = None
         self._tool: _Tool | None = None
         about: Attributes = {
             GenAi.AGENT_NAME: settings.agent,
             GenAi.AGENT_VERSION: __version__,
             GenAi.MODEL: self._model,
-            Vrag.PROFILE: settings.profile,
-            Vrag.COLLECTION: started.collection,
+            VragAttributes.PROFILE: settings.profile,
+            VragAttributes.COLLECTION: started.collection,
         }
         if content:
             about[GenAi.INPUT_MESSAGES] = _message("user", started.question)
@@ -174,7 +174,7 @@ class _Run:
     def interrupt(self) -> None:
         """The run will have no end."""
         self._close(self._last, "interrupted")
-        self._root.set_attribute(Vrag.INTERRUPTED, True)
+        self._root.set_attribute(VragAttributes.INTERRUPTED, True)
         _finish(self._root, self._last, self._counted.attributes, "interrupted")
 
     def _begin_call(self, step: int) -> None:
@@ -182,8 +182,8 @@ class _Run:
         self._close(self._last, None)
         self._counted.steps = step
         kind = self._kinds.CLIENT if self._served else None
-        about: Attributes = {GenAi.MODEL: self._model, Vrag.STEP: step}
-        self._chat = _Call(self._span("chat", self._model, self._last, about, kind))
+        about: Attributes = {GenAi.MODEL: self._model, VragAttributes.STEP: step}
+        self._chat = _ModelCall(self._span("chat", self._model, self._last, about, kind))
 
     def _called(self, event: ModelCalled | ModelRetried | UsageReported) -> None:
         """What is told of a call; with its usage it is complete."""
@@ -207,7 +207,7 @@ class _Run:
 
     def _begin_tool(self, event: SearchRequested | CropRequested | ActionRequested) -> None:
         name, kind, arguments = _tool(event)
-        about: Attributes = {GenAi.TOOL_NAME: name, GenAi.TOOL_TYPE: kind, Vrag.STEP: event.step}
+        about: Attributes = {GenAi.TOOL_NAME: name, GenAi.TOOL_TYPE: kind, VragAttributes.STEP: event.step}
         if self._content:
             about[GenAi.TOOL_ARGUMENTS] = _json(arguments)
         self._tool = _Tool(self._span("execute_tool", name, event.ts, about, None))
@@ -221,14 +221,14 @@ class _Run:
             self._chat.refused(event.ts, reason)
 
     def _end(self, event: AnswerGiven | RunFailed) -> None:
-        about = self._counted.attributes | {Vrag.STOP_REASON: event.stop_reason.value}
+        about = self._counted.attributes | {VragAttributes.STOP_REASON: event.stop_reason.value}
         if isinstance(event, RunFailed):
             self._close(event.ts, event.boundary, in_tool=event.stop_reason is StopReason.SEARCH_ERROR)
             _finish(self._root, event.ts, about, event.boundary, event.message if self._content else "")
             return
         broken = self._chat is not None or (self._tool is not None and self._tool.until is None)
         self._close(event.ts, event.stop_reason.value if broken else None)
-        about[Vrag.EVIDENCE] = len(event.evidence)
+        about[VragAttributes.EVIDENCE] = len(event.evidence)
         if self._content:
             about[GenAi.OUTPUT_MESSAGES] = _message("assistant", event.text or "", event.stop_reason.value)
         _finish(self._root, event.ts, about)
@@ -263,7 +263,7 @@ class _Run:
 
 
 @dataclass(slots=True)
-class _Call:
+class _ModelCall:
     """A model call that is open."""
 
     span: Span
@@ -281,22 +281,22 @@ class _Call:
         self.span.set_attributes(about)
 
     def retried(self, event: ModelRetried, *, content: bool) -> None:
-        about: dict[str, str | float] = {Vrag.RETRY_PAUSE: event.seconds}
+        about: dict[str, str | float] = {VragAttributes.RETRY_PAUSE: event.seconds}
         if content:
-            about[Vrag.REASON] = event.reason
+            about[VragAttributes.REASON] = event.reason
         self.span.add_event("retry", about, _ns(event.ts))
 
     def refused(self, ts: float, reason: str) -> None:
-        self.span.set_attribute(Vrag.REFUSED, True)
-        self.span.add_event("refused", {Vrag.REASON: reason} if reason else {}, _ns(ts))
+        self.span.set_attribute(VragAttributes.REFUSED, True)
+        self.span.add_event("refused", {VragAttributes.REASON: reason} if reason else {}, _ns(ts))
 
     def cost(self, event: UsageReported) -> None:
         told = {
             GenAi.INPUT_TOKENS: event.prompt_tokens,
             GenAi.OUTPUT_TOKENS: event.completion_tokens,
             GenAi.CACHED_TOKENS: event.cached_tokens,
-            Vrag.VISUAL_TOKENS: event.visual_tokens,
-            Vrag.COST: event.cost,
+            VragAttributes.VISUAL_TOKENS: event.visual_tokens,
+            VragAttributes.COST: event.cost,
         }
         _finish(self.span, self.until or event.ts, {n: v for n, v in told.items() if v is not None})
 
@@ -320,12 +320,14 @@ class _Tool:
         """What it brought."""
         match event:
             case SearchReturned():
-                self.span.set_attributes({Vrag.HITS: len(event.hits), Vrag.DAMAGED: len(event.damaged)})
+                self.span.set_attributes(
+                    {VragAttributes.HITS: len(event.hits), VragAttributes.DAMAGED: len(event.damaged)}
+                )
                 if content:
                     hits = [{"id": hit.item, "score": hit.score} for hit in event.hits]
                     self.span.set_attribute(GenAi.TOOL_RESULT, _json(hits))
             case ActionReturned():
-                self.span.set_attribute(Vrag.DAMAGED, len(event.damaged))
+                self.span.set_attribute(VragAttributes.DAMAGED, len(event.damaged))
                 if content:
                     self.span.set_attribute(GenAi.TOOL_RESULT, _json(event.texts))
             case ImageShown() | PassageShown():
@@ -335,7 +337,7 @@ class _Tool:
 
     def close(self, ts: float, fault: str | None) -> None:
         kind, reason = self.fault or (fault, "")
-        _finish(self.span, self.until or ts, {Vrag.SHOWN: self.shown}, kind, reason)
+        _finish(self.span, self.until or ts, {VragAttributes.SHOWN: self.shown}, kind, reason)
 
 
 def _tool(event: SearchRequested | CropRequested | ActionRequested) -> tuple[str, str, dict[str, Any]]:

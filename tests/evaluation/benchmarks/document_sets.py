@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 from PIL import Image
 
-from vrag.evaluation.benchmark import Paged
+from vrag.evaluation.benchmark import PageDocument
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from pathlib import Path
 
-    from vrag.evaluation.benchmark import DocumentSource, Opened
+    from vrag.evaluation.benchmark import DocumentSource, OpenBenchmark
     from vrag.types import Case
 
 pa: Any = importlib.import_module("pyarrow")
@@ -64,7 +64,7 @@ def write_files(folder: Path, *names: str) -> None:
         path.write_bytes(name.encode())
 
 
-def taken(opened: Opened) -> tuple[list[Case], list[DocumentSource]]:
+def taken(opened: OpenBenchmark) -> tuple[list[Case], list[DocumentSource]]:
     """The cases, and then the documents."""
     cases = list(opened.cases)
     return cases, list(opened.documents)
@@ -72,5 +72,5 @@ def taken(opened: Opened) -> tuple[list[Case], list[DocumentSource]]:
 
 def pages_of(source: DocumentSource) -> list[bytes | None]:
     """The pictures of a document of pictures."""
-    assert isinstance(source, Paged)
+    assert isinstance(source, PageDocument)
     return list(source.pages())

@@ -17,11 +17,11 @@ from hypothesis import strategies as st
 
 from vrag.errors import CaseError
 from vrag.evaluation.benchmark import Hub
-from vrag.evaluation.benchmarks import archive as archives
-from vrag.evaluation.benchmarks.archive import members
-from vrag.evaluation.benchmarks.names import PDF, find_documents, need_all
 from vrag.evaluation.benchmarks.vidoseek import ViDoSeek
-from vrag.evaluation.preparing import prepare
+from vrag.evaluation.prepare import prepare
+from vrag.evaluation.sources import archive as archives
+from vrag.evaluation.sources.archive import members
+from vrag.evaluation.sources.file_lookup import PDF, find_documents, need_all
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

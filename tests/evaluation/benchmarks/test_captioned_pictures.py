@@ -12,12 +12,12 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
-from vrag.corpus.base import Desk
-from vrag.corpus.html import HtmlFile
-from vrag.corpus.manifest import read_source
-from vrag.corpus.markup import html_page
+from vrag.corpus.converter import ConversionContext
+from vrag.corpus.discover import read_source
+from vrag.corpus.formats.html import HtmlFile
+from vrag.corpus.formats.sections import html_page
 from vrag.corpus.options import CorpusOptions
-from vrag.evaluation.benchmarks.captioned import captioned
+from vrag.evaluation.sources.image_cards import captioned
 from vrag.types import ItemKind, TextSource
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ def read(folder: Path, data: bytes | None, title: str, caption: str) -> list[Ite
     """The items of the file."""
     path = folder / "eagle.html"
     path.write_bytes(b"".join(captioned(data, title, caption)))
-    with HtmlFile(read_source(path), Desk(folder / "items", CorpusOptions(ocr=False))) as file:
+    with HtmlFile(read_source(path), ConversionContext(folder / "items", CorpusOptions(ocr=False))) as file:
         return [file.item(ordinal) for ordinal in range(1, file.count + 1)]
 
 

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from document_sets import pages_of, picture, taken, write_files, write_json, write_lines, write_table
 
-from vrag.corpus.binding import bind_pages
+from vrag.corpus.formats.images_to_pdf import bind_pages
 from vrag.errors import CaseError
-from vrag.evaluation.benchmark import Filed
+from vrag.evaluation.benchmark import FileDocument
 from vrag.evaluation.benchmarks.dataset import DatasetJson
 from vrag.types import AnswerFormat
 
@@ -49,9 +49,9 @@ def test_everything_in_pdf_is_a_document_asked_about_or_not(tmp_path: Path) -> N
 
     assert (cases[0].uid, cases[0].benchmark) == ("dataset-report.pdf_0", "dataset")
     assert documents == [
-        Filed("report.pdf", tmp_path / "pdf" / "report.pdf"),
-        Filed("er.pdf", tmp_path / "pdf" / "deep" / "er.pdf"),
-        Filed("other.pdf", tmp_path / "pdf" / "other.pdf"),
+        FileDocument("report.pdf", tmp_path / "pdf" / "report.pdf"),
+        FileDocument("er.pdf", tmp_path / "pdf" / "deep" / "er.pdf"),
+        FileDocument("other.pdf", tmp_path / "pdf" / "other.pdf"),
     ]
 
 
@@ -86,7 +86,7 @@ def test_a_picture_that_is_asked_about_is_a_document_of_its_own(tmp_path: Path) 
 
     _, documents = taken(DatasetJson().open(own(tmp_path, example("cat_1.jpg"))))
 
-    assert documents == [Filed(name, tmp_path / "img" / name) for name in ("cat_1.jpg", "cat_2.jpg")]
+    assert documents == [FileDocument(name, tmp_path / "img" / name) for name in ("cat_1.jpg", "cat_2.jpg")]
 
 
 def test_what_cannot_be_answered_has_no_gold(tmp_path: Path) -> None:
@@ -125,9 +125,9 @@ def test_one_file_of_questions_at_the_top_has_its_documents_anywhere_below(tmp_p
 
     assert [(case.uid, case.reference_page) for case in cases] == [("dataset-report.pdf_0", (2,))]
     assert documents == [
-        Filed("report.pdf", tmp_path / "deep" / "er" / "report.pdf"),
-        Filed("data.json", tmp_path / "deep" / "data.json"),
-        Filed("other.txt", tmp_path / "other.txt"),
+        FileDocument("report.pdf", tmp_path / "deep" / "er" / "report.pdf"),
+        FileDocument("data.json", tmp_path / "deep" / "data.json"),
+        FileDocument("other.txt", tmp_path / "other.txt"),
     ]
     assert opened.title == f"{tmp_path.name} (your own questions)"
 
@@ -138,7 +138,7 @@ def test_of_files_of_one_name_the_first_is_taken_and_the_others_are_told(tmp_pat
 
     opened = DatasetJson().open(tmp_path)
 
-    assert taken(opened)[1] == [Filed("report.pdf", tmp_path / "a" / "report.pdf")]
+    assert taken(opened)[1] == [FileDocument("report.pdf", tmp_path / "a" / "report.pdf")]
     assert opened.notes == [
         "1 files are called as one in another folder, and were left out: b/report.pdf (taken: a/report.pdf)."
     ]
@@ -228,7 +228,7 @@ def test_what_was_made_of_the_folder_is_not_asked_about(tmp_path: Path, made: st
 
     documents = taken(DatasetJson().open(tmp_path))[1]
 
-    assert documents == [Filed("report.pdf", tmp_path / "report.pdf")]
+    assert documents == [FileDocument("report.pdf", tmp_path / "report.pdf")]
 
 
 def test_files_that_may_all_be_questions_are_named(tmp_path: Path) -> None:

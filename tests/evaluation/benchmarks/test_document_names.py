@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vrag.errors import CaseError
-from vrag.evaluation.benchmark import Filed, Hub
-from vrag.evaluation.benchmarks.names import Names, check_name, filed, need_all, safe_name
+from vrag.evaluation.benchmark import FileDocument, Hub
+from vrag.evaluation.sources.file_lookup import FileNames, check_name, filed, need_all, safe_name
 
 
 @given(name=st.text(max_size=300))
@@ -34,21 +34,21 @@ def test_what_is_no_file_name_is_refused_with_its_place(name: str) -> None:
 def test_files_are_found_as_they_are_spelled_or_else_alike(tmp_path: Path) -> None:
     write_files(tmp_path, "Café.pdf", "a.pdf", "x/A.PDF", "y/a.pdf")
     paths = [tmp_path / name for name in ("x/A.PDF", "a.pdf", "y/a.pdf", "Café.pdf", "gone.pdf")]
-    files = Names(paths)
+    files = FileNames(paths)
 
     assert files.get("a.pdf") == tmp_path / "a.pdf"
     assert files.get("A.pdf") == tmp_path / "x" / "A.PDF"
     assert files.get(unicodedata.normalize("NFD", "CAFÉ.pdf")) == tmp_path / "Café.pdf"
     assert files.get("gone.pdf") is files.get("../a.pdf") is None
     assert files.without(["a.pdf", "gone.pdf"]) == [tmp_path / "x" / "A.PDF", tmp_path / "Café.pdf"]
-    assert list(filed(["b.pdf", "a.pdf"], files)) == [Filed("a.pdf", tmp_path / "a.pdf")]
+    assert list(filed(["b.pdf", "a.pdf"], files)) == [FileDocument("a.pdf", tmp_path / "a.pdf")]
 
 
 def test_what_is_missing_is_counted_and_some_of_it_named(tmp_path: Path) -> None:
     names = [f"{number}.pdf" for number in range(8)]
 
     with pytest.raises(CaseError, match=r"lacks 8 of the 8 documents.*0\.pdf.*4\.pdf, …\. Get them from a/b"):
-        need_all(names, Names[Path]([]), tmp_path, Hub(repo="a/b"))
+        need_all(names, FileNames[Path]([]), tmp_path, Hub(repo="a/b"))
 
 
 def test_of_a_long_name_the_ending_stays() -> None:

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vrag.errors import CaseError
-from vrag.evaluation.benchmark import Filed, Paged
+from vrag.evaluation.benchmark import FileDocument, PageDocument
 from vrag.evaluation.benchmarks.dataset import DatasetJson
 from vrag.evaluation.benchmarks.mmdocir import MMDocIR
 from vrag.evaluation.benchmarks.mmlongbench import MMLongBench
@@ -110,9 +110,9 @@ def read_all(benchmark: Benchmark, folder: Path) -> None:
     names: set[str] = set()
     for source in opened.documents:
         names.add(source.name)
-        if isinstance(source, Paged):
+        if isinstance(source, PageDocument):
             assert len(list(source.pages())) < 200
-        elif isinstance(source, Filed):
+        elif isinstance(source, FileDocument):
             assert not source.path.relative_to(folder).parts[0].startswith("..")
     assert all(case.uid.startswith(benchmark.name) and case.benchmark == benchmark.name for case in cases)
     assert len({case.uid for case in cases}) == len(cases)

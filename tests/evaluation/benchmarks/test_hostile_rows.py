@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from vrag.errors import CaseError
-from vrag.evaluation.benchmark import Paged
+from vrag.evaluation.benchmark import PageDocument
 from vrag.evaluation.benchmarks import BENCHMARKS
 
 if TYPE_CHECKING:
@@ -117,7 +117,7 @@ def take(folder: Path, name: str) -> tuple[list[str], list[str]]:
     uids = [case.uid for case in opened.cases]
     documents = [*opened.documents]
     for document in documents:
-        if isinstance(document, Paged):
+        if isinstance(document, PageDocument):
             list(document.pages())
     assert all(opened.notes)
     return uids, [document.name for document in documents]

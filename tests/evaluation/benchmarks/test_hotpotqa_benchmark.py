@@ -10,9 +10,9 @@ import pytest
 
 from vrag.cases import gold_documents
 from vrag.errors import CaseError
-from vrag.evaluation.benchmark import Textual
+from vrag.evaluation.benchmark import TextDocument
 from vrag.evaluation.benchmarks.hotpotqa import HotpotQA
-from vrag.evaluation.benchmarks.passages import Passage
+from vrag.evaluation.sources.passages import ParagraphDocument
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -50,7 +50,7 @@ def folder_of(folder: Path, *rows: object, name: str = DISTRACTORS) -> Path:
 
 
 def name_of(paragraph: list[Any]) -> str:
-    return Passage(paragraph[0], "".join(paragraph[1])).name
+    return ParagraphDocument(paragraph[0], "".join(paragraph[1])).name
 
 
 def test_both_paragraphs_are_gold_each_once(tmp_path: Path) -> None:
@@ -73,7 +73,7 @@ def test_a_paragraph_is_a_document_under_its_title_and_sentences_are_joined_as_t
 
     first, _ = opened.documents
 
-    assert first == Textual(
+    assert first == TextDocument(
         name_of(DERRICKSON),
         "# Scott Derrickson\n\nScott Derrickson is a director. He lives in Los Angeles.\n",
     )

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vrag.errors import CaseError
-from vrag.evaluation.benchmark import Filed
+from vrag.evaluation.benchmark import FileDocument
 from vrag.evaluation.benchmarks.lvbench import LVBench, stretch
 from vrag.types import AnswerFormat
 
@@ -65,7 +65,7 @@ def test_a_question_is_read_with_its_options_its_letter_and_its_stretch(tmp_path
     assert case.spans == ((15.0, 19.0),)
     assert case.source_type == ("key information retrieval", "reasoning")
     assert case.document_type == "cartoon"
-    assert [*opened.documents] == [Filed(f"{KEY}.mp4", tmp_path / "all_videos" / f"{KEY}.mp4")]
+    assert [*opened.documents] == [FileDocument(f"{KEY}.mp4", tmp_path / "all_videos" / f"{KEY}.mp4")]
     assert opened.notes == []
 
 
@@ -74,7 +74,7 @@ def test_a_video_is_found_by_its_key_however_deep(tmp_path: Path, name: str) -> 
     opened = LVBench().open(folder_of(tmp_path, video(KEY, asked(1)), films=(name,)))
 
     assert [case.file_name for case in opened.cases] == [name.rpartition("/")[2]]
-    assert [each.path for each in opened.documents if isinstance(each, Filed)] == [tmp_path / name]
+    assert [each.path for each in opened.documents if isinstance(each, FileDocument)] == [tmp_path / name]
 
 
 def test_questions_about_a_missing_video_are_asked_all_the_same_and_counted_once(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from vrag.cases import gold_documents
 from vrag.errors import CaseError
-from vrag.evaluation.benchmark import Filed, Streamed
+from vrag.evaluation.benchmark import FileDocument, StreamDocument
 from vrag.evaluation.benchmarks.m3docvqa import M3DocVQA
 from vrag.types import AnswerFormat
 
@@ -73,7 +73,7 @@ def test_all_pdfs_of_the_split_are_documents_and_none_of_another(tmp_path: Path)
     opened = M3DocVQA().open(folder_of(tmp_path, asked("q1", "Mask"), pdfs=(OTHER, ONE, "d" * 32)))
 
     assert [*opened.documents] == [
-        Filed(f"{name}.pdf", tmp_path / "splits" / "pdfs_dev" / f"{name}.pdf")
+        FileDocument(f"{name}.pdf", tmp_path / "splits" / "pdfs_dev" / f"{name}.pdf")
         for name in (ONE, OTHER, "d" * 32)
     ]
 
@@ -93,7 +93,9 @@ def test_what_is_packed_is_read_as_it_is(tmp_path: Path) -> None:
     opened, plain = M3DocVQA().open(packed), M3DocVQA().open(there)
 
     assert [*opened.cases] == [*plain.cases]
-    assert [(one.name, b"".join(one.pieces())) for one in opened.documents if isinstance(one, Streamed)] == [
+    assert [
+        (one.name, b"".join(one.pieces())) for one in opened.documents if isinstance(one, StreamDocument)
+    ] == [
         (f"{ONE}.pdf", b"%PDF"),
         (f"{OTHER}.pdf", b"%PDF-1.7"),
     ]

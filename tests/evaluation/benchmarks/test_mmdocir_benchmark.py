@@ -8,7 +8,7 @@ import pytest
 from document_sets import pa, pages_of, picture, taken, write_files, write_lines, write_table
 
 from vrag.errors import CaseError
-from vrag.evaluation.benchmark import Filed
+from vrag.evaluation.benchmark import FileDocument
 from vrag.evaluation.benchmarks.mmdocir import MMDocIR
 from vrag.geometry import Box
 from vrag.types import Case, Region
@@ -82,7 +82,7 @@ def test_pages_are_counted_from_1_and_boxes_are_fractions(tmp_path: Path) -> Non
             benchmark="mmdocir",
         )
     ]
-    assert documents == [Filed("annual-review.pdf", tmp_path / "doc_pdfs" / "annual-review.pdf")]
+    assert documents == [FileDocument("annual-review.pdf", tmp_path / "doc_pdfs" / "annual-review.pdf")]
     assert opened.notes == ["1 PDFs that no question names were left out."]
 
 

@@ -8,7 +8,7 @@ import pytest
 from document_sets import pa, taken, write_files, write_json, write_table
 
 from vrag.errors import CaseError
-from vrag.evaluation.benchmark import Filed
+from vrag.evaluation.benchmark import FileDocument
 from vrag.evaluation.benchmarks.mmlongbench import MMLongBench
 from vrag.types import AnswerFormat, Case
 
@@ -104,7 +104,9 @@ def test_pdfs_that_nobody_asks_about_are_left_out(tmp_path: Path) -> None:
 
     _, documents = taken(opened)
 
-    assert documents == [Filed("annual-review.pdf", tmp_path / "data" / "documents" / "annual-review.pdf")]
+    assert documents == [
+        FileDocument("annual-review.pdf", tmp_path / "data" / "documents" / "annual-review.pdf")
+    ]
     assert "1 PDFs that no question names were left out." in opened.notes
 
 
@@ -122,7 +124,7 @@ def test_a_pdf_is_found_however_the_disk_spells_it(tmp_path: Path, spelled: str)
 
     _, documents = taken(MMLongBench().open(tmp_path))
 
-    assert documents == [Filed("annual-review.pdf", tmp_path / "deep" / "er" / spelled)]
+    assert documents == [FileDocument("annual-review.pdf", tmp_path / "deep" / "er" / spelled)]
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,8 @@ from document_sets import cell, pages_of, picture
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vrag.evaluation.benchmarks.pictures import picture_of, picture_size, with_pages
-from vrag.evaluation.benchmarks.remarks import Remarks
+from vrag.evaluation.sources.load_report import Remarks
+from vrag.evaluation.sources.page_images import picture_of, picture_size, with_pages
 
 GOOD = picture()
 WORSE = {"cut": GOOD[:-60], "text": b"no picture", "empty": b"", "zip": b"PK\x03\x04"}

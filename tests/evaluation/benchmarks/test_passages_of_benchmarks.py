@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vrag.corpus.markup import markdown_sections
-from vrag.evaluation.benchmarks.passages import Passage, as_markdown, distinct, title_in_name
+from vrag.corpus.formats.sections import markdown_sections
+from vrag.evaluation.sources.passages import ParagraphDocument, as_markdown, distinct, title_in_name
 
 texts = st.text(
     st.characters(codec="utf-8", exclude_categories=["C"]) | st.sampled_from("\n#*_`<>[]()|-+=~&1. \\!")
@@ -16,7 +16,7 @@ texts = st.text(
 
 @given(title=texts, text=texts)
 def test_the_name_of_a_file_stays_in_its_folder_on_any_disk(title: str, text: str) -> None:
-    name = Passage(title, text).name
+    name = ParagraphDocument(title, text).name
 
     assert name.isprintable()
     assert not set(name) & set('/\\:*?"<>|')
@@ -41,20 +41,29 @@ def test_a_title_in_a_name_keeps_what_is_harmless(title: str, part: str) -> None
 
 
 def test_other_texts_have_other_names_and_the_same_one_the_same() -> None:
-    assert Passage("Wood", "a b").name == Passage("Wood", " a\nb ").name
-    assert len({Passage(*each).name for each in [("Wood", "a"), ("Wood", "b"), ("wood!", "a")]}) == 3
-    assert Passage("a", "b c").name != Passage("a b", "c").name
+    assert ParagraphDocument("Wood", "a b").name == ParagraphDocument("Wood", " a\nb ").name
+    assert (
+        len({ParagraphDocument(*each).name for each in [("Wood", "a"), ("Wood", "b"), ("wood!", "a")]}) == 3
+    )
+    assert ParagraphDocument("a", "b c").name != ParagraphDocument("a b", "c").name
 
 
 def test_a_passage_is_there_once_and_one_without_words_never() -> None:
-    found = distinct([Passage("a", "x"), Passage("b", "…"), Passage("a", "x "), Passage("a", "y")])
+    found = distinct(
+        [
+            ParagraphDocument("a", "x"),
+            ParagraphDocument("b", "…"),
+            ParagraphDocument("a", "x "),
+            ParagraphDocument("a", "y"),
+        ]
+    )
 
     assert [document.text for document in found] == ["# a\n\nx\n", "# a\n\ny\n"]
 
 
 @given(text=texts)
 def test_a_text_is_read_from_markdown_word_for_word(text: str) -> None:
-    sections = [*markdown_sections(Passage("Title", text).document().text)]
+    sections = [*markdown_sections(ParagraphDocument("Title", text).document().text)]
 
     assert [section.headings for section in sections if section.text.strip()] == [("Title",)]
     assert "".join(section.text for section in sections).split() == ["Title", *text.split()]
@@ -62,7 +71,7 @@ def test_a_text_is_read_from_markdown_word_for_word(text: str) -> None:
 
 @given(title=texts)
 def test_a_title_is_the_heading_word_for_word(title: str) -> None:
-    sections = [*markdown_sections(Passage(title, "words").document().text)]
+    sections = [*markdown_sections(ParagraphDocument(title, "words").document().text)]
 
     assert [" ".join(section.headings).split() for section in sections if section.text.strip()] == [
         title.split() or ["…"]

@@ -9,8 +9,8 @@ import pytest
 
 from vrag.errors import CaseError
 from vrag.evaluation.benchmark import Hub
-from vrag.evaluation.benchmarks.published import blamed, choose_split, find_all, objects, told_apart
-from vrag.evaluation.benchmarks.remarks import Remarks
+from vrag.evaluation.sources.load_report import Remarks
+from vrag.evaluation.sources.source_files import blamed, choose_split, distinct_names, find_all, objects
 from vrag.types import Case
 
 if TYPE_CHECKING:
@@ -105,7 +105,7 @@ def test_uids_differ_in_the_end_and_the_same_question_comes_once() -> None:
     remarks = Remarks()
     cases = [case("a"), case("a"), case("a", "!"), case("a-2"), case("a")]
 
-    assert [each.uid for each in told_apart(cases, remarks)] == ["a", "a-2", "a-2-2"]
+    assert [each.uid for each in distinct_names(cases, remarks)] == ["a", "a-2", "a-2-2"]
     assert len(remarks.notes) == 2
 
 

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vrag.errors import CaseError
-from vrag.evaluation.benchmarks.table import RowReader, Spot, table_rows
+from vrag.evaluation.sources.parquet import RowReader, Spot, table_rows
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -8,7 +8,7 @@ import pytest
 from document_sets import IMAGE, cell, pa, pages_of, picture, taken, write_files, write_lines, write_table
 
 from vrag.errors import CaseError
-from vrag.evaluation.benchmark import Filed
+from vrag.evaluation.benchmark import FileDocument
 from vrag.evaluation.benchmarks.slidevqa import SlideVQA
 from vrag.types import Case
 
@@ -223,7 +223,7 @@ def test_a_deck_that_could_not_be_fetched_is_left_out_with_its_questions(tmp_pat
     cases, documents = taken(opened)
 
     assert [case.uid for case in cases] == ["slidevqa-test-17", "slidevqa-test-19"]
-    assert documents[1] == Filed("printed.pdf", tmp_path / "pdf" / "printed.pdf")
+    assert documents[1] == FileDocument("printed.pdf", tmp_path / "pdf" / "printed.pdf")
     assert "1 questions about decks that are missing were left out: slidevqa-test-18." in opened.notes
 
 

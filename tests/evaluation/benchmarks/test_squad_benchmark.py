@@ -10,9 +10,9 @@ import pytest
 
 from vrag.cases import UNANSWERABLE, gold_documents
 from vrag.errors import CaseError
-from vrag.evaluation.benchmark import Textual
-from vrag.evaluation.benchmarks.passages import Passage
+from vrag.evaluation.benchmark import TextDocument
 from vrag.evaluation.benchmarks.squad import SQuAD
+from vrag.evaluation.sources.passages import ParagraphDocument
 from vrag.types import AnswerFormat
 
 if TYPE_CHECKING:
@@ -62,9 +62,9 @@ def test_gold_is_the_paragraph_and_not_the_article(tmp_path: Path) -> None:
     one, other = opened.cases
 
     assert (one.uid, one.benchmark, one.reference_answer) == ("squad-a", "squad", "Normans")
-    assert one.file_name == Passage("Normans", NORMANS).name
-    assert gold_documents(one) == {Passage("Normans", NORMANS).name}
-    assert gold_documents(other) == {Passage("Normans", RULE).name}
+    assert one.file_name == ParagraphDocument("Normans", NORMANS).name
+    assert gold_documents(one) == {ParagraphDocument("Normans", NORMANS).name}
+    assert gold_documents(other) == {ParagraphDocument("Normans", RULE).name}
     assert [document.name for document in opened.documents] == [one.file_name, other.file_name]
 
 
@@ -82,7 +82,7 @@ def test_a_plausible_answer_is_none(tmp_path: Path) -> None:
 
     assert case.references == (UNANSWERABLE,)
     assert case.answer_format is AnswerFormat.NONE
-    assert case.file_name == Passage("N", NORMANS).name
+    assert case.file_name == ParagraphDocument("N", NORMANS).name
     assert (case.gold, case.query_type) == ((), "Unanswerable")
 
 
@@ -91,8 +91,8 @@ def test_a_title_is_read_as_people_write_it(tmp_path: Path) -> None:
 
     (document,) = opened.documents
 
-    assert document == Textual(
-        Passage("Beyoncé Knowles", RULE).name,
+    assert document == TextDocument(
+        ParagraphDocument("Beyoncé Knowles", RULE).name,
         "# Beyoncé Knowles\n\nIn 1066 they came to England, \\#1 of their lands.\n",
     )
 

@@ -13,11 +13,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vrag.errors import CaseError
-from vrag.evaluation.benchmark import Filed
+from vrag.evaluation.benchmark import FileDocument
 from vrag.evaluation.benchmarks.lvbench import LVBench
-from vrag.evaluation.benchmarks.remarks import Remarks
-from vrag.evaluation.benchmarks.videos import _key_in, find_videos  # pyright: ignore[reportPrivateUsage]
-from vrag.evaluation.preparing import prepare
+from vrag.evaluation.prepare import prepare
+from vrag.evaluation.sources.load_report import Remarks
+from vrag.evaluation.sources.videos import _key_in, find_videos  # pyright: ignore[reportPrivateUsage]
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -73,7 +73,7 @@ def test_numbered_videos_become_documents_that_are_called_by_their_keys(tmp_path
     opened = LVBench().open(tmp_path)
 
     assert [case.file_name for case in opened.cases] == [f"{KEY}.mp4"]
-    assert [*opened.documents] == [Filed(f"{KEY}.mp4", tmp_path / "videos/00000/000000007.mp4")]
+    assert [*opened.documents] == [FileDocument(f"{KEY}.mp4", tmp_path / "videos/00000/000000007.mp4")]
     assert opened.notes == ["1 questions have a time reference that cannot be read, and no gold: lvbench-1."]
 
 

@@ -8,7 +8,7 @@ import pytest
 from document_sets import taken, write_files, write_json
 
 from vrag.errors import CaseError
-from vrag.evaluation.benchmark import Filed
+from vrag.evaluation.benchmark import FileDocument
 from vrag.evaluation.benchmarks.vidoseek import ViDoSeek
 from vrag.types import Case
 
@@ -61,8 +61,8 @@ def test_questions_are_asked_of_the_whole_collection(tmp_path: Path, name: str) 
         )
     ]
     assert documents == [
-        Filed(f"{STEM}.pdf", pdfs / f"{STEM}.pdf"),
-        Filed("distractor.pdf", pdfs / "distractor.pdf"),
+        FileDocument(f"{STEM}.pdf", pdfs / f"{STEM}.pdf"),
+        FileDocument("distractor.pdf", pdfs / "distractor.pdf"),
     ]
     assert set(opened.notes) == {
         "1 PDFs that no question names were taken, to be told from: distractor.pdf.",

@@ -13,9 +13,9 @@ from PIL import Image
 
 from vrag.cases import gold_documents
 from vrag.errors import CaseError
-from vrag.evaluation.benchmark import DocumentSource, Streamed, Textual
-from vrag.evaluation.benchmarks.passages import Passage
+from vrag.evaluation.benchmark import DocumentSource, StreamDocument, TextDocument
 from vrag.evaluation.benchmarks.webqa import WebQA
+from vrag.evaluation.sources.passages import ParagraphDocument
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -58,7 +58,7 @@ def asked(split: str = "val", **changed: object) -> dict[str, Any]:
 
 def written(document: DocumentSource) -> bytes:
     """The file of a picture."""
-    assert isinstance(document, Streamed)
+    assert isinstance(document, StreamDocument)
     return b"".join(document.pieces())
 
 
@@ -102,16 +102,16 @@ def test_pictures_and_snippets_are_gold_as_documents(tmp_path: Path) -> None:
     (case,) = opened.cases
     documents = {document.name: document for document in opened.documents}
 
-    eagle = Passage("Eagle", "An eagle is red.")
+    eagle = ParagraphDocument("Eagle", "An eagle is red.")
     assert case.file_name == f"The Nice Eagle 2-{FIRST}.html"
     assert gold_documents(case) == {case.file_name, eagle.name}
     assert case.source_type == ("Image", "Text")
-    assert documents[eagle.name] == Textual(eagle.name, "# Eagle\n\nAn eagle is red.\n")
+    assert documents[eagle.name] == TextDocument(eagle.name, "# Eagle\n\nAn eagle is red.\n")
     assert [*documents] == [
         case.file_name,
         f"Crow-{SECOND}.html",
         eagle.name,
-        Passage("Crow", "A crow is black.").name,
+        ParagraphDocument("Crow", "A crow is black.").name,
     ]
 
 
@@ -119,7 +119,7 @@ def test_a_picture_is_read_when_its_page_is_asked_for(tmp_path: Path) -> None:
     lines = {FIRST: jpeg("first"), SECOND: jpeg("second")}
     opened = WebQA().open(folder_of(tmp_path, {GUID: asked()}, lines))
 
-    documents = [document for document in opened.documents if isinstance(document, Streamed)]
+    documents = [document for document in opened.documents if isinstance(document, StreamDocument)]
 
     assert [shown(document) for document in documents] == [lines[FIRST], lines[SECOND]]
     assert opened.notes == []

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from vrag.agent.events import ImageShown, PassageShown, StopReason
 from vrag.agent.evidence import Evidence
-from vrag.agent.trajectory import Step, Trajectory
+from vrag.agent.runs.trajectory import Trajectory, TrajectoryStep
 from vrag.geometry import Box
 from vrag.types import Case, Document, DocumentStatus, Hit, ItemKind, Region, item_id
 
@@ -107,5 +107,5 @@ def run(
     stop: StopReason | None = StopReason.ANSWERED,
 ) -> Trajectory:
     """One search that showed these, and the end."""
-    steps = (Step(number=1, query="ferry", hits=hits, shown=shown), Step(number=2))
+    steps = (TrajectoryStep(number=1, query="ferry", hits=hits, shown=shown), TrajectoryStep(number=2))
     return Trajectory(run_id="r", steps=steps, answer=answer, evidence=cites, stop_reason=stop)

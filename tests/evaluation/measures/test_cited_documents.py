@@ -9,19 +9,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 from shown_runs import case, document, evidence, run
 
-from vrag.evaluation.measures.citing import CITING, citing, joint
-from vrag.evaluation.names import Names
-from vrag.evaluation.rules import RULES
+from vrag.evaluation.document_names import DocumentNames
+from vrag.evaluation.measures.citations import CITING, citing, joint
+from vrag.evaluation.scorers import RULES
 from vrag.types import Case, GoldPage, ItemKind
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from vrag.agent.evidence import Evidence
-    from vrag.agent.trajectory import Trajectory
+    from vrag.agent.runs.trajectory import Trajectory
 
 FILES = "abcdef"
-NAMES = Names.of([one for name in FILES for one in document(name * 64, f"{name}.md")])
+NAMES = DocumentNames.of([one for name in FILES for one in document(name * 64, f"{name}.md")])
 
 
 def asked(*files: str, answer: str = "9") -> Case:
@@ -75,7 +75,7 @@ def test_as_the_script_counts_facts(gold: list[str], cited: list[str]) -> None:
 
 
 def test_passages_of_a_document_and_its_other_names_are_that_document() -> None:
-    names = Names.of(document("a" * 64, "a.md", "copy.md"))
+    names = DocumentNames.of(document("a" * 64, "a.md", "copy.md"))
     cited = run(cites=(passage("a", 1), passage("a", 2)))
     assert numbers(citing(asked("a"), cited, names)) == (1, 1, 1, 1)
     assert numbers(citing(asked("copy"), cited, names)) == (1, 1, 1, 1)

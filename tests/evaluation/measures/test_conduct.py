@@ -3,8 +3,8 @@ from __future__ import annotations
 import pytest
 
 from vrag.agent.events import StopReason, UsageReported
-from vrag.agent.trajectory import Step, Trajectory, Usage
-from vrag.evaluation.measures.conduct import CONDUCT, COUNTS, conduct
+from vrag.agent.runs.trajectory import RunUsage, Trajectory, TrajectoryStep
+from vrag.evaluation.measures.cost import CONDUCT, COUNTS, conduct
 
 
 def usage(**told: object) -> UsageReported:
@@ -24,20 +24,20 @@ def usage(**told: object) -> UsageReported:
     return UsageReported.model_validate(event | told)
 
 
-def run(*steps: Step, stop: StopReason | None = StopReason.ANSWERED) -> Trajectory:
-    total = Usage()
+def run(*steps: TrajectoryStep, stop: StopReason | None = StopReason.ANSWERED) -> Trajectory:
+    total = RunUsage()
     for step in steps:
         total = total if step.usage is None else total.plus(step.usage)
     return Trajectory(run_id="r", steps=steps, answer="9", stop_reason=stop, usage=total)
 
 
 STEPS = (
-    Step(number=1, query="ferry", usage=usage()),
-    Step(number=2, query="ferry", invalid="It was searched before.", usage=usage()),
-    Step(number=3, crop=(1, 2, 3, 4), flags=("no_thought", "repaired"), usage=usage()),
-    Step(number=4, crop=(9, 9, 9, 9), invalid="Nothing lies inside.", usage=usage()),
-    Step(number=5, query="42", action="calculate", usage=usage()),
-    Step(number=6, usage=usage()),
+    TrajectoryStep(number=1, query="ferry", usage=usage()),
+    TrajectoryStep(number=2, query="ferry", invalid="It was searched before.", usage=usage()),
+    TrajectoryStep(number=3, crop=(1, 2, 3, 4), flags=("no_thought", "repaired"), usage=usage()),
+    TrajectoryStep(number=4, crop=(9, 9, 9, 9), invalid="Nothing lies inside.", usage=usage()),
+    TrajectoryStep(number=5, query="42", action="calculate", usage=usage()),
+    TrajectoryStep(number=6, usage=usage()),
 )
 
 
@@ -74,12 +74,12 @@ def test_only_an_answer_or_an_abstention_is_an_end(stop: StopReason | None) -> N
 
 def test_what_no_turn_told_is_left_out() -> None:
     untold = usage(prompt_tokens=None, completion_tokens=None, cost=None)
-    found = conduct(run(Step(number=1, query="ferry", usage=untold)))
+    found = conduct(run(TrajectoryStep(number=1, query="ferry", usage=untold)))
     assert found.keys() == CONDUCT.keys() - {"prompt_tokens", "completion_tokens", "cost"}
 
 
 def test_a_turn_that_was_cut_off_tells_no_costs() -> None:
-    found = conduct(run(Step(number=1), stop=None))
+    found = conduct(run(TrajectoryStep(number=1), stop=None))
     none = dict.fromkeys(("answered", "abstained", "invalid", "repaired", "searches", "crops"), 0)
     assert found == {**none, "turns": 1}
 

@@ -8,11 +8,11 @@ import pytest
 from shown_runs import FERRY, HARBOUR, case, document, evidence, region, run
 
 from vrag.agent.events import StopReason
+from vrag.evaluation.document_names import DocumentNames
 from vrag.evaluation.measures.grounding import GROUNDING, grounding
-from vrag.evaluation.names import Names
 from vrag.types import GoldPage, ItemKind, Region
 
-NAMES = Names.of([*document(FERRY, "ferry.pdf", "copy.pdf"), *document(HARBOUR, "harbour.pdf")])
+NAMES = DocumentNames.of([*document(FERRY, "ferry.pdf", "copy.pdf"), *document(HARBOUR, "harbour.pdf")])
 QUARTER = region(3, 0.0, 0.0, 0.5, 0.5)
 
 
@@ -65,7 +65,7 @@ def test_boxes_of_other_documents_are_never_compared() -> None:
 def test_the_same_bytes_count_whatever_they_are_called() -> None:
     cited = evidence(3, (0.0, 0.0, 0.5, 0.5), name="copy.pdf")
     assert grounding(case(3, regions=(QUARTER,)), run(cites=(cited,)), NAMES)["iou"] == 1
-    unknown = grounding(case(3, regions=(QUARTER,)), run(cites=(cited,)), Names())
+    unknown = grounding(case(3, regions=(QUARTER,)), run(cites=(cited,)), DocumentNames())
     assert unknown["iou"] == unknown["evidence_page"] == 0
 
 
@@ -158,7 +158,7 @@ def test_a_page_of_a_document_of_text_is_cited_by_any_passage_of_it() -> None:
     other = evidence(1, None, id="b" * 64, name="other.md", kind=ItemKind.PASSAGE)
     page = evidence(1)
     for cites, right in (((notes, page), 1.0), ((other, notes), 0.0), ((page, notes), 0.0)):
-        assert grounding(asked, run(cites=cites), Names()) == {"evidence_page": right}
+        assert grounding(asked, run(cites=cites), DocumentNames()) == {"evidence_page": right}
 
 
 def test_a_passage_beside_gold_of_text_is_no_gold_page() -> None:

@@ -9,13 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from shown_runs import FERRY, HARBOUR, case, document, hit, image, passage, run
 
-from vrag.agent.trajectory import Step
-from vrag.evaluation.measures.looking import LOOKING, looking
-from vrag.evaluation.names import Names
+from vrag.agent.runs.trajectory import TrajectoryStep
+from vrag.evaluation.document_names import DocumentNames
+from vrag.evaluation.measures.page_recall import LOOKING, looking
 from vrag.reward.retrieval import retrieval_reward
 from vrag.types import Case, GoldPage, ItemKind
 
-NAMES = Names.of([*document(FERRY, "ferry.pdf", "copy.pdf"), *document(HARBOUR, "harbour.mp4")])
+NAMES = DocumentNames.of([*document(FERRY, "ferry.pdf", "copy.pdf"), *document(HARBOUR, "harbour.mp4")])
 
 
 def test_by_hand() -> None:
@@ -36,7 +36,7 @@ def test_ndcg_is_the_reward_of_training_where_each_page_has_one_name(
 
 def test_gold_is_known_by_any_name_of_its_bytes() -> None:
     assert looking(case(3, file="copy.pdf"), run(image(3)), NAMES)["seen_recall"] == 1
-    assert looking(case(3, file="copy.pdf"), run(image(3)), Names())["seen_recall"] == 0
+    assert looking(case(3, file="copy.pdf"), run(image(3)), DocumentNames())["seen_recall"] == 0
 
 
 def test_a_page_under_two_names_takes_up_one_place() -> None:
@@ -60,7 +60,7 @@ def test_nothing_shown_is_none_of_it() -> None:
 def test_a_document_that_is_gold_as_a_whole_is_seen_by_any_item_and_takes_up_one_place() -> None:
     gold = (GoldPage("harbour.txt"), GoldPage("copy.pdf"))
     asked = Case(uid="c", query="?", reference_answer="9", file_name="harbour.txt", gold=gold)
-    names = Names.of([*document(FERRY, "ferry.pdf", "copy.pdf"), *document(HARBOUR, "harbour.txt")])
+    names = DocumentNames.of([*document(FERRY, "ferry.pdf", "copy.pdf"), *document(HARBOUR, "harbour.txt")])
     shown = [passage(4, id=HARBOUR, name="harbour.txt", step=at) for at in (2, 2)]
     looked = run(image(1), image(2))
     assert looking(asked, looked, names)["seen_recall"] == 0.5
@@ -70,17 +70,23 @@ def test_a_document_that_is_gold_as_a_whole_is_seen_by_any_item_and_takes_up_one
 def test_a_page_of_a_document_of_text_is_seen_by_any_passage_of_it() -> None:
     asked = case(1, file="harbour.txt")
     shown = [passage(4, id=HARBOUR, name="harbour.txt")]
-    assert looking(asked, run(), Names(), shown) == {"seen_recall": 1.0, "seen_ndcg": 1.0}
-    assert looking(asked, run(), Names(), [passage(1, id=FERRY, name="ferry.txt")])["seen_recall"] == 0
+    assert looking(asked, run(), DocumentNames(), shown) == {"seen_recall": 1.0, "seen_ndcg": 1.0}
+    assert (
+        looking(asked, run(), DocumentNames(), [passage(1, id=FERRY, name="ferry.txt")])["seen_recall"] == 0
+    )
 
 
 def test_passages_stand_where_they_were_shown() -> None:
     gold = (GoldPage("harbour.txt"),)
     asked = Case(uid="c", query="?", reference_answer="9", file_name="harbour.txt", gold=gold)
     looked = replace(
-        run(), steps=(Step(number=1, shown=(image(1),)), Step(number=3, shown=(image(2, step=3),)))
+        run(),
+        steps=(
+            TrajectoryStep(number=1, shown=(image(1),)),
+            TrajectoryStep(number=3, shown=(image(2, step=3),)),
+        ),
     )
-    found = looking(asked, looked, Names(), [passage(1, id=HARBOUR, name="harbour.txt", step=2)])
+    found = looking(asked, looked, DocumentNames(), [passage(1, id=HARBOUR, name="harbour.txt", step=2)])
     assert found["seen_ndcg"] == pytest.approx(0.63093, abs=1e-5)
 
 

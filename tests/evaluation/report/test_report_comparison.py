@@ -11,31 +11,31 @@ import pytest
 from reported import page_image, record
 from test_report_page import HOSTILE, Elements
 
-from vrag.evaluation.comparison import compare
-from vrag.evaluation.record import Outcome, Record
+from vrag.evaluation.record import CaseOutcome, CaseRecord
 from vrag.evaluation.report import ComparisonPage, comparison_page
-from vrag.evaluation.report.entries import cell_of
+from vrag.evaluation.report.case_list import cell_of
+from vrag.evaluation.statistics.comparison import compare
 
 CELLS = {
-    (Outcome.RIGHT, Outcome.RIGHT): "both",
-    (Outcome.RIGHT, Outcome.FAILED): "a",
-    (Outcome.ABSTAINED, Outcome.RIGHT): "b",
-    (Outcome.WRONG, Outcome.ABSTAINED): "neither",
-    (Outcome.UNJUDGED, Outcome.RIGHT): None,
-    (Outcome.WRONG, Outcome.UNJUDGED): None,
+    (CaseOutcome.RIGHT, CaseOutcome.RIGHT): "both",
+    (CaseOutcome.RIGHT, CaseOutcome.FAILED): "a",
+    (CaseOutcome.ABSTAINED, CaseOutcome.RIGHT): "b",
+    (CaseOutcome.WRONG, CaseOutcome.ABSTAINED): "neither",
+    (CaseOutcome.UNJUDGED, CaseOutcome.RIGHT): None,
+    (CaseOutcome.WRONG, CaseOutcome.UNJUDGED): None,
 }
 
 
-def both() -> tuple[list[Record], list[Record]]:
+def both() -> tuple[list[CaseRecord], list[CaseRecord]]:
     """A pair of every two outcomes."""
-    pairs = list(product(Outcome, Outcome))
+    pairs = list(product(CaseOutcome, CaseOutcome))
     a, b = ([record(f"c{n}", pair[side]) for n, pair in enumerate(pairs)] for side in (0, 1))
     return a, b
 
 
 def compared(
-    a: list[Record],
-    b: list[Record],
+    a: list[CaseRecord],
+    b: list[CaseRecord],
     **given: Any,  # noqa: ANN401 - as of `comparison_page`
 ) -> ComparisonPage:
     made = compare(a, b, names=("one", "two"), resamples=50)
@@ -44,7 +44,7 @@ def compared(
 
 @pytest.mark.parametrize(("outcomes", "cell"), CELLS.items())
 def test_a_question_is_in_one_cell_if_both_have_a_verdict(
-    outcomes: tuple[Outcome, Outcome], cell: str | None
+    outcomes: tuple[CaseOutcome, CaseOutcome], cell: str | None
 ) -> None:
     assert cell_of(*outcomes) == cell
 
@@ -80,7 +80,7 @@ def test_questions_that_only_one_has_are_counted_and_left_out() -> None:
 
 
 def test_the_difference_stands_with_its_interval_and_p_on_the_page_and_in_markdown() -> None:
-    a = [record(f"c{n}", Outcome.WRONG if n % 3 else Outcome.RIGHT) for n in range(30)]
+    a = [record(f"c{n}", CaseOutcome.WRONG if n % 3 else CaseOutcome.RIGHT) for n in range(30)]
     page = compared(a, [record(f"c{n}") for n in range(30)])
     first = page.differences["accuracy"]
     assert (first.a, first.b, first.n) == (pytest.approx(1 / 3), 1.0, 30)
@@ -105,7 +105,7 @@ def test_settings_that_differ_are_marked() -> None:
 def test_its_json_has_every_pair() -> None:
     a, b = both()
     written = json.loads(json.dumps(compared(a, b).as_dict()))
-    assert [Record.model_validate(one) for pair in written["pairs"] for one in pair] == [
+    assert [CaseRecord.model_validate(one) for pair in written["pairs"] for one in pair] == [
         one for pair in zip(a, b, strict=True) for one in pair
     ]
 

@@ -7,24 +7,24 @@ from typing import TYPE_CHECKING, Any
 from reported import FERRY, record, store_with_run, subject
 
 from vrag.agent.events import AnswerGiven
-from vrag.agent.runs import RunStore
-from vrag.evaluation.preparing import Part
-from vrag.evaluation.record import Extraction, Outcome, Place
+from vrag.agent.runs.run_store import RunStore
+from vrag.evaluation.prepare import PreparedPart
+from vrag.evaluation.record import CaseOutcome, EvidencePlace, Extraction
 from vrag.evaluation.report import ReportPage, Thumbnails, report_page
-from vrag.evaluation.report.facts import facts_of, title_of
-from vrag.evaluation.report.naming import FAMILIES, families
-from vrag.evaluation.running import Conditions
-from vrag.evaluation.summary import summarise
+from vrag.evaluation.report.labels import FAMILIES, families
+from vrag.evaluation.report.run_facts import facts_of, title_of
+from vrag.evaluation.result_store import Conditions
+from vrag.evaluation.statistics.summary import summarise
 from vrag.types import ItemKind
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from vrag.evaluation.record import Record
+    from vrag.evaluation.record import CaseRecord
 
 
-def report(told: Sequence[Record], **given: Any) -> ReportPage:  # noqa: ANN401 - as of `report_page`
+def report(told: Sequence[CaseRecord], **given: Any) -> ReportPage:  # noqa: ANN401 - as of `report_page`
     return report_page("Ferries", told, summarise(told, resamples=50).as_dict(), made=0.0, **given)
 
 
@@ -61,7 +61,7 @@ def sights(store: RunStore, run: str, **given: Any) -> list[dict[str, Any]]:  # 
 
 def test_evidence_of_a_clip_is_shown_by_its_frame_and_its_time(tmp_path: Path) -> None:
     store, run = filmed(tmp_path)
-    clip, gold = sights(store, run, evidence=(Place(document="film.mp4", page=3, box=None),))
+    clip, gold = sights(store, run, evidence=(EvidencePlace(document="film.mp4", page=3, box=None),))
     assert (clip["document"], clip["when"], clip["picture"]) == ("film.mp4", "1:12–1:20.5", 0)
     assert (gold["document"], gold["when"]) == (FERRY, None)
 
@@ -69,7 +69,7 @@ def test_evidence_of_a_clip_is_shown_by_its_frame_and_its_time(tmp_path: Path) -
 def test_a_part_of_a_frame_is_drawn_on_the_whole_frame(tmp_path: Path) -> None:
     part = (0.25, 0.25, 0.5, 0.5)
     store, run = filmed(tmp_path, part)
-    (clip, *_) = sights(store, run, evidence=(Place(document="film.mp4", page=3, box=part),))
+    (clip, *_) = sights(store, run, evidence=(EvidencePlace(document="film.mp4", page=3, box=part),))
     assert clip["picture"] == 0
     assert clip["boxes"] == [["a", *part]]
 
@@ -78,31 +78,31 @@ def test_a_frame_that_is_gone_leaves_its_time(tmp_path: Path) -> None:
     store, run = filmed(tmp_path)
     for picture in (tmp_path / "runs").rglob("*.jpg"):
         picture.unlink()
-    (clip, *_) = sights(store, run, evidence=(Place(document="film.mp4", page=3, box=None),))
+    (clip, *_) = sights(store, run, evidence=(EvidencePlace(document="film.mp4", page=3, box=None),))
     assert (clip["when"], clip["picture"]) == ("1:12–1:20.5", None)
 
 
 def test_a_page_has_its_picture_whatever_the_gold_calls_its_document(tmp_path: Path) -> None:
     store, run = store_with_run(tmp_path)
-    renamed = Place(document="copy.pdf", page=1, box=None)
+    renamed = EvidencePlace(document="copy.pdf", page=1, box=None)
     (page,) = sights(store, run, subject=subject("c1", gold=(renamed,)), evidence=(renamed,))
     assert page["picture"] == 0
 
 
 def test_long_thoughts_are_whole() -> None:
-    from vrag.evaluation.report.walk import THOUGHT, cut
+    from vrag.evaluation.report.steps import THOUGHT, cut
 
     assert cut("a" * THOUGHT, THOUGHT) == "a" * THOUGHT
     assert len(cut("a" * 20_000, THOUGHT)) == THOUGHT > 2000
 
 
 def test_an_abstention_is_what_the_last_step_did(tmp_path: Path) -> None:
-    from vrag.agent.trajectory import Trajectory
-    from vrag.evaluation.report.walk import walk_of
+    from vrag.agent.runs.trajectory import Trajectory
+    from vrag.evaluation.report.steps import summarize_steps
 
     for said in ("48,200", "Not answerable"):
         store, run = store_with_run(tmp_path / said, said)
-        *_, last = walk_of(Trajectory.of(store.read(run).events))
+        *_, last = summarize_steps(Trajectory.of(store.read(run).events))
         assert [(act.kind, act.text) for act in last.acts] == [("answer", said)]
 
 
@@ -122,8 +122,8 @@ def test_what_rules_compared_stands_beside_the_answer() -> None:
 # Settings
 
 
-def part(name: str, *measures: str, title: str = "") -> Part:
-    return Part(
+def part(name: str, *measures: str, title: str = "") -> PreparedPart:
+    return PreparedPart(
         name=name,
         title=title or f"{name.title()} (arXiv 1)",
         licence="CC0",
@@ -136,7 +136,7 @@ def part(name: str, *measures: str, title: str = "") -> Part:
     )
 
 
-def conditions(*parts: Part, **given: Any) -> Conditions:  # noqa: ANN401 - as of `Conditions`
+def conditions(*parts: PreparedPart, **given: Any) -> Conditions:  # noqa: ANN401 - as of `Conditions`
     usual: dict[str, Any] = {"cases": "ab" * 32, "samples": 1, "judge": "rules", "made_with": {}}
     return Conditions(version="1", benchmarks=parts, **{**usual, **given})
 
@@ -203,7 +203,7 @@ def test_a_title_names_the_benchmarks() -> None:
 def test_each_benchmark_has_what_its_authors_report() -> None:
     told = [
         record("c1", measures={"slidevqa/f1": 0.25, "f1": 0.5}),
-        record("c2", Outcome.WRONG, subject=subject("c2", benchmark="films"), measures={"lvbench": 1.0}),
+        record("c2", CaseOutcome.WRONG, subject=subject("c2", benchmark="films"), measures={"lvbench": 1.0}),
     ]
     reported = {"slides": ("slidevqa/f1", "slidevqa/em"), "films": ("accuracy", "lvbench")}
     page = report(told, reported=reported)

@@ -9,14 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vrag.evaluation.report.drawings import (
-    difference_drawing,
-    histogram,
-    interval_drawing,
-    scatter,
-    shares_bar,
-)
-from vrag.evaluation.report.estimates import Estimate
+from vrag.evaluation.report.charts import difference_drawing, histogram, interval_drawing, scatter, shares_bar
+from vrag.evaluation.statistics.estimates import ReportEstimate
 
 NUMBERS = st.floats(allow_nan=True, allow_infinity=True)
 
@@ -63,7 +57,7 @@ def test_shares_of_the_bar_are_those_of_the_counts() -> None:
     ("mean", "place"), [(0.0, "5"), (0.5, "58"), (1.0, "111"), (7.0, "111"), (-1.0, "5")]
 )
 def test_a_mean_stands_where_it_belongs_and_never_outside(mean: float, place: str) -> None:
-    assert f'd="M{place} 9h0" class="spot"' in interval_drawing(Estimate(mean), "x").html
+    assert f'd="M{place} 9h0" class="spot"' in interval_drawing(ReportEstimate(mean), "x").html
 
 
 def test_no_difference_stands_in_the_middle() -> None:

@@ -13,18 +13,18 @@ import pytest
 from PIL import Image
 from reported import FOUND, GOLD, QUERY, THOUGHT, page_image, record, records, store_with_run, subject
 
-from vrag.evaluation.record import Outcome
+from vrag.evaluation.record import CaseOutcome
 from vrag.evaluation.report import ReportPage, Thumbnails, report_page
-from vrag.evaluation.report.entries import opened
-from vrag.evaluation.report.shell import embedded
+from vrag.evaluation.report.case_list import opened
+from vrag.evaluation.report.html_shell import embedded
 from vrag.evaluation.report.thumbnails import thumbnails_of
-from vrag.evaluation.summary import summarise
+from vrag.evaluation.statistics.summary import summarise
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from vrag.evaluation.record import Record
+    from vrag.evaluation.record import CaseRecord
 
 HOSTILE = (
     "\"'></title></script></style><script>document.title='PWNED'</script><img src=x onerror=alert(1)>"
@@ -32,7 +32,7 @@ HOSTILE = (
 )
 
 
-def report(told: Sequence[Record], **given: Any) -> ReportPage:  # noqa: ANN401 - as of `report_page`
+def report(told: Sequence[CaseRecord], **given: Any) -> ReportPage:  # noqa: ANN401 - as of `report_page`
     return report_page("Ferries", told, summarise(told, resamples=50).as_dict(), made=0.0, **given)
 
 
@@ -69,7 +69,7 @@ def test_counts_of_unjudged_and_failed_are_told_even_when_there_are_none() -> No
     for told in (records(), records()[:1]):
         page = report(told)
         words = Elements(page.html).words
-        for outcome in Outcome:
+        for outcome in CaseOutcome:
             count = sum(one.outcome is outcome for one in told)
             assert re.search(rf"{outcome.value.capitalize()}\s*{count}\s*\d+ %", words)
             assert f"**{count}** {outcome.value}" in page.markdown

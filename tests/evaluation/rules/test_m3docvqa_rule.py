@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vrag.evaluation.rules import RULES
-from vrag.evaluation.rules.m3docvqa import MOST, list_em, list_f1, span_words
-from vrag.evaluation.rules.matching import best_match
+from vrag.evaluation.scorers import RULES
+from vrag.evaluation.scorers.m3docvqa import MOST, list_em, list_f1, span_words
+from vrag.evaluation.scorers.matching import best_match
 from vrag.types import AnswerFormat, Case
 
 SPANS = st.text("ab 5-.", max_size=8) | st.sampled_from(

@@ -9,14 +9,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from vrag.evaluation.rules.mmlongbench import (
-    LONGEST_LIST,
-    clean,
-    likeness,
-    mark,
-    measures,
-    verbatim,
-)
+from vrag.evaluation.scorers.mmlongbench import LONGEST_LIST, clean, likeness, mark, measures, verbatim
 from vrag.types import AnswerFormat as F
 from vrag.types import Case
 

@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vrag.evaluation.rules import RULES, published_measures
-from vrag.evaluation.rules.lvbench import chosen_letter, first_letter
-from vrag.evaluation.rules.slidevqa import slide_words
-from vrag.evaluation.rules.webqa import web_words
+from vrag.evaluation.scorers import RULES, published_measures
+from vrag.evaluation.scorers.lvbench import chosen_letter, first_letter
+from vrag.evaluation.scorers.slidevqa import slide_words
+from vrag.evaluation.scorers.webqa import web_words
 from vrag.types import AnswerFormat, Case
 
 NAMES = {

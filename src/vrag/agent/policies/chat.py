@@ -10,15 +10,15 @@ from collections import OrderedDict
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Any
 
-from vrag.agent.policy import Delta, Enclosed, FinishReason, Picture, Reply, Retry, Sampled, Tokens
-from vrag.chat.base import ChatDelta, ChatImage, ChatMessage, ChatOptions, ChatRetry, ChatText
+from vrag.agent.policy import Delta, EnclosedImage, FinishReason, Picture, Reply, Retry, Sampled, Tokens
+from vrag.chat.messages import ChatDelta, ChatImage, ChatMessage, ChatOptions, ChatRetry, ChatText
 from vrag.errors import ModelError
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Sequence
 
     from vrag.agent.policy import Message
-    from vrag.chat.base import ChatModel, ChatPart, ChatReply, ToolCall
+    from vrag.chat.messages import ChatModel, ChatPart, ChatReply, ToolCall
 
 __all__ = ["ChatPolicy"]
 
@@ -108,7 +108,7 @@ class ChatPolicy:
         """A message; texts in a row are one, since servers put nothing between them."""
         parts: list[ChatPart] = []
         for part in message.parts:
-            if isinstance(part, Picture | Enclosed):
+            if isinstance(part, Picture | EnclosedImage):
                 parts.append(ChatImage(self._urls.of(part)))
             elif parts and isinstance(before := parts[-1], ChatText):
                 parts[-1] = ChatText(f"{before.text}\n{part.text}")
@@ -129,7 +129,7 @@ class _DataUrls:
         self._kept: OrderedDict[str, str] = OrderedDict()
         self._lock = threading.Lock()
 
-    def of(self, picture: Picture | Enclosed) -> str:
+    def of(self, picture: Picture | EnclosedImage) -> str:
         """With the type, which strict servers ask for."""
         with self._lock:
             if (known := self._kept.get(picture.sha256)) is not None:

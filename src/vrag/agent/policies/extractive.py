@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from vrag.agent.actions import ABSTENTION, TAG, Action, Answer, Crop, Search, parse, render
+from vrag.agent.extractive import SelectedAnswer, best_quote, completed, search_query
 from vrag.agent.policy import Delta, Picture, Reply, Role, Text
 from vrag.agent.prompts import prompt
-from vrag.agent.reading import Quote, best_quote, completed, search_query
 from vrag.geometry import Space
 
 if TYPE_CHECKING:
@@ -21,11 +21,18 @@ if TYPE_CHECKING:
 
     from vrag.agent.policy import Message, Part
     from vrag.geometry import Box
-    from vrag.profiles import Profile
+    from vrag.model_profiles import Profile
     from vrag.search.engine import Searcher
     from vrag.types import Item
 
-__all__ = ["ExtractivePolicy", "ExtractiveReader", "Heard", "Offline", "without_tags", "written_box"]
+__all__ = [
+    "ExtractivePolicy",
+    "ExtractiveReader",
+    "Offline",
+    "ResolvedQuestion",
+    "without_tags",
+    "written_box",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +59,7 @@ class Offline:
 
 
 @dataclass(frozen=True, slots=True)
-class Heard:
+class ResolvedQuestion:
     """A question as the policies without a model take it."""
 
     text: str
@@ -61,11 +68,11 @@ class Heard:
     """What a first thought says of that, and of what cannot be done; empty, or a sentence and a blank."""
 
     @classmethod
-    def of(cls, history: Sequence[Message]) -> Heard:
+    def of(cls, history: Sequence[Message]) -> ResolvedQuestion:
         """What is asked in a history; it stands in what the user says first."""
         parts = (part for message in history for part in message.parts)
         asked = next(part.asked for part in parts if isinstance(part, Text) and part.asked is not None)
-        whole = completed(asked.text, [exchange.question for exchange in asked.history])
+        whole = completed(asked.text, [previous_turn.question for previous_turn in asked.history])
         remarks = [f"As it follows on the question before, it means: {whole} "] if whole != asked.text else []
         if asked.images:
             remarks.append("The pictures that came with the question cannot be looked at without a model. ")
@@ -90,27 +97,27 @@ class ExtractivePolicy(Offline):
         turn: int = 1,  # noqa: ARG002 - the history tells all
     ) -> AsyncGenerator[Delta | Reply, None]:
         """Decides from what was shown so far; the same history gives the same reply."""
-        thought, action = self._decide(_Glance.of(history))
+        thought, action = self._decide(_RunSummary.of(history))
         text = f"<think>{without_tags(thought)}</think>\n{render(action)}"
         yield Delta(text)
         yield Reply(text)
 
-    def _decide(self, glance: _Glance) -> tuple[str, Action]:
-        query = without_tags(search_query(glance.question)) or glance.question
-        if not glance.searches:
-            return f"{glance.remark}The words worth looking for: {query}", Search(query)
-        fresh = glance.last_turn_showed_something
-        if not glance.crops and fresh and glance.searches < self.looks and not glance.must_answer:
+    def _decide(self, summary: _RunSummary) -> tuple[str, Action]:
+        query = without_tags(search_query(summary.question)) or summary.question
+        if not summary.searches:
+            return f"{summary.remark}The words worth looking for: {query}", Search(query)
+        fresh = summary.last_turn_showed_something
+        if not summary.crops and fresh and summary.searches < self.looks and not summary.must_answer:
             return "One page may not be enough; another look at what else was found.", Search(query)
-        items = [self.searcher.item(item) for item in glance.items]
-        if self.crops and not glance.crops and not glance.must_answer:
-            nearest = best_quote(glance.question, items, threshold=0)
+        items = [self.searcher.item(item) for item in summary.items]
+        if self.crops and not summary.crops and not summary.must_answer:
+            nearest = best_quote(summary.question, items, threshold=0)
             if nearest and nearest.box:
-                return self._look_closer(nearest, glance)
-        return _quoted(glance.question, items)
+                return self._look_closer(nearest, summary)
+        return _quoted(summary.question, items)
 
-    def _look_closer(self, quote: Quote, glance: _Glance) -> tuple[str, Action]:
-        picture = next(p for p in glance.pictures if p.item == quote.item and not p.crop)
+    def _look_closer(self, quote: SelectedAnswer, summary: _RunSummary) -> tuple[str, Action]:
+        picture = next(p for p in summary.pictures if p.item == quote.item and not p.crop)
         assert quote.box is not None
         thought = f"Image {picture.number} comes nearest here: {quote.text[:200]}"
         return thought, Crop(written_box(quote.box, picture, self.profile), picture.number)
@@ -126,10 +133,10 @@ class ExtractiveReader(Offline):
         turn: int = 1,  # noqa: ARG002 - the history tells all
     ) -> AsyncGenerator[Delta | Reply, None]:
         """Decides from what was shown; the same history gives the same reply."""
-        heard = Heard.of(history)
+        resolved = ResolvedQuestion.of(history)
         shown = _items_shown([part for message in history for part in message.parts])
-        thought, answer = _quoted(heard.text, [self.searcher.item(item) for item in shown])
-        text = f"<think>{without_tags(heard.remark + thought)}</think>\n{render(answer)}"
+        thought, answer = _quoted(resolved.text, [self.searcher.item(item) for item in shown])
+        text = f"<think>{without_tags(resolved.remark + thought)}</think>\n{render(answer)}"
         yield Delta(text)
         yield Reply(text)
 
@@ -145,7 +152,7 @@ def _quoted(question: str, items: Sequence[Item]) -> tuple[str, Answer]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Glance:
+class _RunSummary:
     """What a history says about the run so far."""
 
     question: str
@@ -158,14 +165,14 @@ class _Glance:
     must_answer: bool
 
     @classmethod
-    def of(cls, history: Sequence[Message]) -> _Glance:
+    def of(cls, history: Sequence[Message]) -> _RunSummary:
         actions = [parse(message.text).action for message in history if message.role is Role.ASSISTANT]
         observations = [message for message in history[1:] if message.role is Role.USER]
         parts = [part for message in observations for part in message.parts]
-        heard = Heard.of(history)
+        resolved = ResolvedQuestion.of(history)
         return cls(
-            question=heard.text,
-            remark=heard.remark,
+            question=resolved.text,
+            remark=resolved.remark,
             searches=sum(isinstance(action, Search) for action in actions),
             crops=sum(isinstance(action, Crop) for action in actions),
             items=tuple(_items_shown(parts)),

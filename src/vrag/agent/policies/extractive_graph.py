@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from vrag.agent.actions import ABSTENTION
-from vrag.agent.graph import ROOT
-from vrag.agent.policies.extractive import Heard, Offline, without_tags, written_box
+from vrag.agent.extractive import SelectedAnswer, best_quote, search_query
+from vrag.agent.memory.memory_graph import ROOT
+from vrag.agent.policies.extractive import Offline, ResolvedQuestion, without_tags, written_box
 from vrag.agent.policy import Delta, Picture, Reply, Role, Text
 from vrag.agent.prompts import prompt
-from vrag.agent.reading import Quote, best_quote, search_query
-from vrag.agent.toolcalls import AnswerNode, Call, CropNode, Memorize, Note, SearchNode, render_call
+from vrag.agent.replies.tool_calls import AnswerNode, Call, CropNode, Memorize, Note, SearchNode, render_call
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
@@ -43,62 +43,62 @@ class ExtractiveGraphPolicy(Offline):
         turn: int = 1,  # noqa: ARG002 - the history tells all
     ) -> AsyncGenerator[Delta | Reply, None]:
         """Decides from graph and results; the same history gives the same reply."""
-        thought, call = self._decide(_Sight.of(history))
+        thought, call = self._decide(_GraphSummary.of(history))
         text = f"<think>{without_tags(thought)}</think>\n{render_call(call)}"
         yield Delta(text)
         yield Reply(text)
 
-    def _decide(self, sight: _Sight) -> tuple[str, Call]:
-        if sight.results is not None and not sight.must_answer:
-            return self._summarise(sight)
-        found = next((node for node in sight.nodes if _QUOTE.match(node.get("summary") or "")), None)
+    def _decide(self, summary: _GraphSummary) -> tuple[str, Call]:
+        if summary.results is not None and not summary.must_answer:
+            return self._summarise(summary)
+        found = next((node for node in summary.nodes if _QUOTE.match(node.get("summary") or "")), None)
         if found is not None:
-            return self._conclude(found, sight)
-        query = _next_query(sight)
-        if query is None or sight.must_answer:
-            parents = (sight.nodes[-1]["id"],) if sight.nodes else (ROOT,)
+            return self._conclude(found, summary)
+        query = _next_query(summary)
+        if query is None or summary.must_answer:
+            parents = (summary.nodes[-1]["id"],) if summary.nodes else (ROOT,)
             return "Nothing found answers this well enough to stand behind.", AnswerNode(parents, ABSTENTION)
-        number = 1 + sum(node["kind"] == "search" for node in sight.nodes)
-        thought = f"{'' if sight.nodes else sight.remark}The words worth looking for: {query}"
+        number = 1 + sum(node["kind"] == "search" for node in summary.nodes)
+        thought = f"{'' if summary.nodes else summary.remark}The words worth looking for: {query}"
         return thought, SearchNode(f"search_{number}", (ROOT,), query)
 
-    def _summarise(self, sight: _Sight) -> tuple[str, Call]:
-        assert sight.results is not None
-        items = {label: parts[0].item for label, parts in sight.results.items() if parts}
-        quote = best_quote(sight.question, [self.searcher.item(item) for item in items.values() if item])
+    def _summarise(self, summary: _GraphSummary) -> tuple[str, Call]:
+        assert summary.results is not None
+        items = {label: parts[0].item for label, parts in summary.results.items() if parts}
+        quote = best_quote(summary.question, [self.searcher.item(item) for item in items.values() if item])
         label = next((label for label, item in items.items() if quote and item == quote.item), None)
         words = without_tags(quote.text) if quote and quote.literal else ""
         notes = tuple(
             Note(one, useful=True, priority=5, timestamps=_moments(parts))
             if one == label and words
             else Note(one, useful=False)
-            for one, parts in sight.results.items()
+            for one, parts in summary.results.items()
         )
         if not words or label is None:
             return "Nothing here answers the question.", Memorize(_NOTHING, notes)
         return f"{label} answers it best.", Memorize(f"{label} says: “{' '.join(words.split())}”", notes)
 
-    def _conclude(self, node: Mapping[str, Any], sight: _Sight) -> tuple[str, Call]:
+    def _conclude(self, node: Mapping[str, Any], summary: _GraphSummary) -> tuple[str, Call]:
         said = _QUOTE.match(node["summary"])
         assert said is not None
-        crop = self._crop(node, said["label"], sight) if self.crops and not sight.must_answer else None
+        crop = self._crop(node, said["label"], summary) if self.crops and not summary.must_answer else None
         if crop is not None:
             return "A closer look at where it stands.", crop
-        parents = [node["id"], *(one["id"] for one in sight.nodes if one["kind"] == "crop")]
+        parents = [node["id"], *(one["id"] for one in summary.nodes if one["kind"] == "crop")]
         return "These words answer it best.", AnswerNode(tuple(parents), said["words"])
 
-    def _crop(self, node: Mapping[str, Any], label: str, sight: _Sight) -> CropNode | None:
-        picture = sight.memory.get((node["id"], label))
-        if picture is None or any(one["kind"] == "crop" for one in sight.nodes):
+    def _crop(self, node: Mapping[str, Any], label: str, summary: _GraphSummary) -> CropNode | None:
+        picture = summary.memory.get((node["id"], label))
+        if picture is None or any(one["kind"] == "crop" for one in summary.nodes):
             return None
-        quote: Quote | None = best_quote(sight.question, [self.searcher.item(picture.item)])
+        quote: SelectedAnswer | None = best_quote(summary.question, [self.searcher.item(picture.item)])
         if quote is None or quote.box is None:
             return None
         return CropNode("closer", (node["id"],), label, written_box(quote.box, picture, self.profile))
 
 
 @dataclass(frozen=True, slots=True)
-class _Sight:
+class _GraphSummary:
     """What a history says about the run so far."""
 
     question: str
@@ -112,7 +112,7 @@ class _Sight:
     must_answer: bool
 
     @classmethod
-    def of(cls, history: Sequence[Message]) -> _Sight:
+    def of(cls, history: Sequence[Message]) -> _GraphSummary:
         state, *since = [message for message in history if message.role is Role.USER]
         at = next(n for n, part in enumerate(state.parts) if isinstance(part, Text) and part.asked)
         told, *shown = state.parts[at + 1 :]
@@ -120,10 +120,10 @@ class _Sight:
         graph: list[dict[str, Any]] = json.loads(told.text[told.text.index("[") :])
         parts = [part for message in since for part in message.parts]
         texts = {part.text for message in history for part in message.parts if isinstance(part, Text)}
-        heard = Heard.of(history)
+        resolved = ResolvedQuestion.of(history)
         return cls(
-            question=heard.text,
-            remark=heard.remark,
+            question=resolved.text,
+            remark=resolved.remark,
             nodes=tuple(node for node in graph if node["id"] != ROOT),
             memory={(node, label): p for node, label, p in _remembered(shown)},
             results=_labelled(parts) if parts else None,
@@ -161,10 +161,10 @@ def _moments(parts: Sequence[Shown]) -> tuple[float, ...]:
     return tuple(p.seconds for p in parts if isinstance(p, Picture) and p.seconds is not None)
 
 
-def _next_query(sight: _Sight) -> str | None:
+def _next_query(summary: _GraphSummary) -> str | None:
     """Another way to ask, that differs from those before; None when there is none."""
-    words = without_tags(search_query(sight.question)) or sight.question
-    asked = {frozenset(_WORD.findall(node.get("query", "").casefold())) for node in sight.nodes}
+    words = without_tags(search_query(summary.question)) or summary.question
+    asked = {frozenset(_WORD.findall(node.get("query", "").casefold())) for node in summary.nodes}
     rare = " ".join(sorted(_WORD.findall(words), key=len, reverse=True)[:3])
-    tries = [words, rare, sight.question]
+    tries = [words, rare, summary.question]
     return next((one for one in tries if one and frozenset(_WORD.findall(one.casefold())) not in asked), None)

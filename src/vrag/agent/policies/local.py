@@ -11,29 +11,29 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from vrag.agent.policies.checkpoint import (
+from vrag.agent.policies.decoding import TextDecoder
+from vrag.agent.policies.local_model import (
     as_model_error,
     family_of,
     open_checkpoint,
     opening_of,
     within_memory,
 )
-from vrag.agent.policies.writing import Writing
-from vrag.agent.policy import Delta, Enclosed, FinishReason, Picture, Reply, Sampled, Tokens
-from vrag.embed.checkpoint import find_checkpoint
+from vrag.agent.policy import Delta, EnclosedImage, FinishReason, Picture, Reply, Sampled, Tokens
 from vrag.embed.device import library, open_device
+from vrag.embed.model_files import find_checkpoint
+from vrag.embed.models.processors import rgb
 from vrag.embed.options import EmbedOptions
-from vrag.embed.processors import rgb
 from vrag.errors import ContextTooLong, ModelError, SettingsError
 from vrag.geometry import Size
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 
-    from vrag.agent.policies.checkpoint import Checkpoint
+    from vrag.agent.policies.local_model import Checkpoint
     from vrag.agent.policy import Message
     from vrag.embed.device import Device
-    from vrag.profiles import Profile
+    from vrag.model_profiles import Profile
 
 __all__ = ["LocalOptions", "LocalPolicy", "open_local"]
 
@@ -111,7 +111,7 @@ class LocalPolicy:
         self.profile = profile
         self.options = options
         self.name = name
-        self._shared = _Shared(partial(open_checkpoint, folder, profile, device, name))
+        self._shared = _SharedModel(partial(open_checkpoint, folder, profile, device, name))
 
     @property
     def sampling(self) -> Mapping[str, float | int | str | bool]:
@@ -179,7 +179,7 @@ class LocalPolicy:
             tell(error)
 
 
-class _Shared:
+class _SharedModel:
     """The weights, loaded at their first use, and the line before them."""
 
     def __init__(self, load: Callable[[], Checkpoint]) -> None:
@@ -248,7 +248,7 @@ class _Network:
                 prompt, inputs = self._inputs(history)
                 prompt_ids: list[int] = inputs["input_ids"][0].tolist()
                 room = self._room(len(prompt_ids))
-                writing = Writing(self._checkpoint.decode, (*self._profile.stop, *options.stop), say)
+                writing = TextDecoder(self._checkpoint.decode, (*self._profile.stop, *options.stop), say)
                 writing.begin(opening_of(prompt))
                 sampler = _Sampler(options, writing, ended, self._checkpoint.banned)
                 self._model.generate(
@@ -272,14 +272,14 @@ class _Network:
     def _inputs(self, history: Sequence[Message]) -> tuple[str, Any]:
         """The prompt as text, and all that the network takes."""
         parts = [part for message in history for part in message.parts]
-        pictures = [part for part in parts if isinstance(part, Picture | Enclosed)]
+        pictures = [part for part in parts if isinstance(part, Picture | EnclosedImage)]
         prompt = self._checkpoint.prompt(history)
         images = [rgb(picture.image) for picture in pictures]
         inputs = self._processor(text=[prompt], images=images or None, return_tensors="pt")
         self._check(pictures, inputs.get("image_grid_thw"))
         return prompt, inputs
 
-    def _check(self, pictures: Sequence[Picture | Enclosed], grids: Any) -> None:  # noqa: ANN401
+    def _check(self, pictures: Sequence[Picture | EnclosedImage], grids: Any) -> None:  # noqa: ANN401
         """Whether the model sees pictures at the sizes, and so the tokens, that the run records."""
         part = self._processor.image_processor
         for picture, (_, rows, columns) in zip(
@@ -313,7 +313,7 @@ class _Sampler:
     """
 
     def __init__(
-        self, options: LocalOptions, writing: Writing, ended: threading.Event, banned: Sequence[int]
+        self, options: LocalOptions, writing: TextDecoder, ended: threading.Event, banned: Sequence[int]
     ) -> None:
         self.ids: list[int] = []
         self.logprobs: list[float] = []

@@ -9,7 +9,7 @@ from string import Template
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from vrag.profiles import Profile
+    from vrag.model_profiles import Profile
 
 __all__ = ["box_words", "prompt", "prompt_in", "texts", "with_question", "worded"]
 

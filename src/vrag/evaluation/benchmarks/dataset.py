@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 from vrag.cases import SOURCES, overhang_of
 from vrag.errors import CaseError
-from vrag.evaluation.benchmark import Filed, Hub, Opened
-from vrag.evaluation.benchmarks.intake import gold_by_document, one_split, read_questions, take_in
-from vrag.evaluation.benchmarks.lengths import length_of, within_length
-from vrag.evaluation.benchmarks.names import SHOWN, Names, filed, need_all, safe_name
-from vrag.evaluation.benchmarks.pictures import with_pages
-from vrag.evaluation.benchmarks.published import find_all
-from vrag.evaluation.benchmarks.remarks import Remarks
+from vrag.evaluation.benchmark import FileDocument, Hub, OpenBenchmark
+from vrag.evaluation.sources.clean_cases import gold_by_document, one_split, read_questions, take_in
+from vrag.evaluation.sources.file_lookup import SHOWN, FileNames, filed, need_all, safe_name
+from vrag.evaluation.sources.load_report import Remarks
+from vrag.evaluation.sources.page_checks import length_of, within_length
+from vrag.evaluation.sources.page_images import with_pages
+from vrag.evaluation.sources.source_files import find_all
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
@@ -65,7 +65,7 @@ class DatasetJson:
     hub: Hub = HUB
     measures: tuple[str, ...] = ("accuracy", "recall@1", "recall@5", "recall@10", "mrr", "ndcg@5")
 
-    def open(self, folder: Path, split: str | None = None) -> Opened:
+    def open(self, folder: Path, split: str | None = None) -> OpenBenchmark:
         """Finds questions and documents.
 
         Raises:
@@ -79,7 +79,7 @@ class DatasetJson:
         cases = take_in(read, self.name, self.name, remarks)
         beside = _beside(questions)
         _tell_twins(beside, questions.parent, remarks)
-        files = Names(beside)
+        files = FileNames(beside)
         wanted = gold_by_document(cases)
         pages = _pages(files, wanted)
         with _own_hint():
@@ -89,7 +89,7 @@ class DatasetJson:
         left = gold_by_document(cases)
         wanted = {name: left.get(name, set()) for name in wanted}
         documents = _documents(wanted, files, pages, remarks)
-        return Opened(cases, documents, remarks.notes, _title(folder))
+        return OpenBenchmark(cases, documents, remarks.notes, _title(folder))
 
 
 def _remarking_overhang(row: Mapping[str, Any], cases: list[Case], remarks: Remarks) -> list[Case]:
@@ -154,7 +154,7 @@ def _own_hint() -> Generator[None]:
 
 
 def _tell_twins(beside: Sequence[Path], folder: Path, remarks: Remarks) -> None:
-    """Files of one name: the first is taken (`Names`), and the others are told."""
+    """Files of one name: the first is taken (`FileNames`), and the others are told."""
     taken: dict[str, Path] = {}
     for path in beside:
         first = taken.setdefault(path.name, path)
@@ -163,7 +163,7 @@ def _tell_twins(beside: Sequence[Path], folder: Path, remarks: Remarks) -> None:
             remarks.count("files are called as one in another folder, and were left out", told)
 
 
-def _lengths(files: Names[Path], pages: Mapping[str, Mapping[int, Path]]) -> Callable[[str], int | None]:
+def _lengths(files: FileNames[Path], pages: Mapping[str, Mapping[int, Path]]) -> Callable[[str], int | None]:
     """How many pages documents have, where known; each is opened once, and if it is asked for."""
 
     @cache
@@ -181,7 +181,7 @@ def _title(folder: Path) -> str:
     return f"{name} (your own questions)" if name else ""
 
 
-def _pages(files: Names[Path], wanted: Mapping[str, set[int]]) -> dict[str, dict[int, Path]]:
+def _pages(files: FileNames[Path], wanted: Mapping[str, set[int]]) -> dict[str, dict[int, Path]]:
     """Documents that are there as pictures of their pages only, by name; their pages from 1.
 
     Photographs have such names as well: pages of a document nobody asks about are those that go from 1 to
@@ -197,7 +197,7 @@ def _pages(files: Names[Path], wanted: Mapping[str, set[int]]) -> dict[str, dict
 
 def _documents(
     wanted: Mapping[str, set[int]],
-    files: Names[Path],
+    files: FileNames[Path],
     pages: Mapping[str, Mapping[int, Path]],
     remarks: Remarks,
 ) -> Iterator[DocumentSource]:
@@ -207,10 +207,10 @@ def _documents(
     drawn = {path for pictures in pages.values() for path in pictures.values()}
     for path in files.without(wanted):
         if path not in drawn and not _shown_otherwise(path, files):
-            yield Filed(safe_name(path.name), path)
+            yield FileDocument(safe_name(path.name), path)
 
 
-def _shown_otherwise(path: Path, files: Names[Path]) -> bool:
+def _shown_otherwise(path: Path, files: FileNames[Path]) -> bool:
     """Whether a picture is a page of a PDF that is there."""
     name = _PAGE.fullmatch(path.name)
     return name is not None and files.get(f"{name[1]}.pdf") is not None

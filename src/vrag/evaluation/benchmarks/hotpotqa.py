@@ -6,13 +6,13 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, cast
 
 from vrag.cases import case_of
-from vrag.cases.source import any_list
-from vrag.cases.sources.hotpotqa import HotpotQa as Rows
+from vrag.cases.case_format import any_list
+from vrag.cases.formats.hotpotqa import HotpotQa as Rows
 from vrag.errors import CaseError
-from vrag.evaluation.benchmark import Hub, Opened
-from vrag.evaluation.benchmarks.passages import Passage, distinct, title_in_name
-from vrag.evaluation.benchmarks.published import blamed, choose_split, objects, told_apart
-from vrag.evaluation.benchmarks.remarks import Remarks
+from vrag.evaluation.benchmark import Hub, OpenBenchmark
+from vrag.evaluation.sources.load_report import Remarks
+from vrag.evaluation.sources.passages import ParagraphDocument, distinct, title_in_name
+from vrag.evaluation.sources.source_files import blamed, choose_split, distinct_names, objects
 from vrag.types import GoldPage
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ class HotpotQA:
     (fullwiki, in which gold paragraphs may be missing: these count as not found).
 
     Gold are paragraphs, not the sentences in them: the measures of supporting facts and the joint ones have
-    paragraphs in the place of sentences, and another name; see `vrag.evaluation.measures.citing`.
+    paragraphs in the place of sentences, and another name; see `vrag.evaluation.measures.citations`.
     """
 
     name: str = "hotpotqa"
@@ -71,7 +71,7 @@ class HotpotQA:
         "document_recall@10",
     )
 
-    def open(self, folder: Path, split: str | None = None) -> Opened:
+    def open(self, folder: Path, split: str | None = None) -> OpenBenchmark:
         """Finds the files.
 
         Args:
@@ -85,8 +85,8 @@ class HotpotQA:
         remarks = Remarks()
         if split is None and chosen != "distractor":
             remarks.say(f"The questions are those of {chosen}.")
-        cases = told_apart(_cases(paths, remarks), remarks)
-        return Opened(cases, _documents(paths), remarks.notes)
+        cases = distinct_names(_cases(paths, remarks), remarks)
+        return OpenBenchmark(cases, _documents(paths), remarks.notes)
 
 
 def _documents(paths: Sequence[Path]) -> Iterator[DocumentSource]:
@@ -127,7 +127,7 @@ def _by_title(paths: Sequence[Path]) -> dict[str, str]:
     return found
 
 
-def _context(row: Mapping[str, Any], where: str) -> Iterator[Passage]:
+def _context(row: Mapping[str, Any], where: str) -> Iterator[ParagraphDocument]:
     """The paragraphs that come with a question. Sentences bring their blanks along, and are only joined.
 
     Raises:
@@ -148,4 +148,4 @@ def _context(row: Mapping[str, Any], where: str) -> Iterator[Passage]:
                 f"{where}: 'context' is not made of titles and sentences.",
                 "Take the file as it was published.",
             )
-        yield Passage(title, "".join(parts))
+        yield ParagraphDocument(title, "".join(parts))

@@ -9,20 +9,27 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from vrag.cases import case_of
-from vrag.cases.source import any_list, plain_list, text_of
+from vrag.cases.case_format import any_list, plain_list, text_of
 from vrag.errors import CaseError
-from vrag.evaluation.benchmark import Hub, Opened
-from vrag.evaluation.benchmarks.names import check_name, document
-from vrag.evaluation.benchmarks.published import blamed, choose_split, find_all, missing, objects, told_apart
-from vrag.evaluation.benchmarks.remarks import Remarks
-from vrag.evaluation.benchmarks.videos import SUFFIXES, find_videos
+from vrag.evaluation.benchmark import Hub, OpenBenchmark
+from vrag.evaluation.sources.file_lookup import check_name, document
+from vrag.evaluation.sources.load_report import Remarks
+from vrag.evaluation.sources.source_files import (
+    blamed,
+    choose_split,
+    distinct_names,
+    find_all,
+    missing,
+    objects,
+)
+from vrag.evaluation.sources.videos import SUFFIXES, find_videos
 from vrag.types import AnswerFormat
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from vrag.evaluation.benchmark import Filed, Streamed
-    from vrag.evaluation.benchmarks.archive import Member
+    from vrag.evaluation.benchmark import FileDocument, StreamDocument
+    from vrag.evaluation.sources.archive import Member
     from vrag.types import Case
 
 __all__ = ["LVBench", "stretch"]
@@ -72,7 +79,7 @@ class LVBench:
     hub: Hub = HUB
     measures: tuple[str, ...] = ("lvbench",)
 
-    def open(self, folder: Path, split: str | None = None) -> Opened:
+    def open(self, folder: Path, split: str | None = None) -> OpenBenchmark:
         """Finds the questions and the videos.
 
         Args:
@@ -86,12 +93,14 @@ class LVBench:
         _, paths = choose_split(folder, SPLITS, split, self.hub)
         if not any(path.suffix.lower() in {*SUFFIXES, ".zip"} for path in find_all(folder, "*")):
             raise missing(folder, "videos", self.hub)
-        reader = _Reader(paths, folder)
-        return Opened(told_apart(reader.cases(), reader.remarks), reader.documents(), reader.remarks.notes)
+        reader = _LVBenchReader(paths, folder)
+        return OpenBenchmark(
+            distinct_names(reader.cases(), reader.remarks), reader.documents(), reader.remarks.notes
+        )
 
 
 @dataclass(frozen=True, slots=True)
-class _Reader:
+class _LVBenchReader:
     paths: Sequence[Path]
     folder: Path
     remarks: Remarks = field(default_factory=Remarks)
@@ -110,7 +119,7 @@ class _Reader:
                 f"None of the {len(self.videos):,} videos there is one that is asked about.", HUB.note
             )
 
-    def documents(self) -> Iterator[Filed | Streamed]:
+    def documents(self) -> Iterator[FileDocument | StreamDocument]:
         keys = dict.fromkeys(question.key for question in _questions(self.paths))
         for key in keys:
             if key in self.videos:

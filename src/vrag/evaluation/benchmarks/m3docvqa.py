@@ -7,20 +7,27 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, cast
 
 from vrag.cases import case_of
-from vrag.cases.source import plain_list, text_of
+from vrag.cases.case_format import plain_list, text_of
 from vrag.errors import CaseError
-from vrag.evaluation.benchmark import Hub, Opened
-from vrag.evaluation.benchmarks.archive import members
-from vrag.evaluation.benchmarks.names import PDF, check_name, document
-from vrag.evaluation.benchmarks.published import blamed, choose_split, find_all, missing, objects, told_apart
-from vrag.evaluation.benchmarks.remarks import Remarks
+from vrag.evaluation.benchmark import Hub, OpenBenchmark
+from vrag.evaluation.sources.archive import members
+from vrag.evaluation.sources.file_lookup import PDF, check_name, document
+from vrag.evaluation.sources.load_report import Remarks
+from vrag.evaluation.sources.source_files import (
+    blamed,
+    choose_split,
+    distinct_names,
+    find_all,
+    missing,
+    objects,
+)
 from vrag.types import AnswerFormat, GoldPage
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
     from pathlib import Path
 
-    from vrag.evaluation.benchmarks.archive import Member
+    from vrag.evaluation.sources.archive import Member
     from vrag.types import Case
 
 __all__ = ["M3DocVQA"]
@@ -40,7 +47,7 @@ SPLITS = {
 class M3DocVQA:
     """The development set; the test set has no answers. Gold are documents, as no pages are annotated.
 
-    Its authors score answers as lists of spans (`vrag.evaluation.rules.m3docvqa`), and count gold documents
+    Its authors score answers as lists of spans (`vrag.evaluation.scorers.m3docvqa`), and count gold documents
     among the first k pages, as `document_recall@10` does.
     """
 
@@ -51,7 +58,7 @@ class M3DocVQA:
     hub: Hub = HUB
     measures: tuple[str, ...] = ("m3docvqa/f1", "m3docvqa/em", "document_recall@10")
 
-    def open(self, folder: Path, split: str | None = None) -> Opened:
+    def open(self, folder: Path, split: str | None = None) -> OpenBenchmark:
         """Finds questions and PDFs.
 
         Args:
@@ -68,8 +75,8 @@ class M3DocVQA:
             raise missing(folder, f"pdfs_{chosen}/*.pdf", self.hub)
         remarks = Remarks()
         there = {file.name: file for file in reversed(pdfs)}
-        cases = told_apart(_cases(paths, there, remarks), remarks)
-        return Opened(cases, [document(name, there[name]) for name in sorted(there)], remarks.notes)
+        cases = distinct_names(_cases(paths, there, remarks), remarks)
+        return OpenBenchmark(cases, [document(name, there[name]) for name in sorted(there)], remarks.notes)
 
 
 def _pdfs(folder: Path, name: str) -> Sequence[Path | Member]:

@@ -6,15 +6,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from vrag.cases import SOURCES
-from vrag.cases.source import any_list, text_of
+from vrag.cases.case_format import any_list, text_of
 from vrag.errors import CaseError
-from vrag.evaluation.benchmark import Hub, Opened
-from vrag.evaluation.benchmarks.intake import gold_by_document, one_split, read_questions, take_in
-from vrag.evaluation.benchmarks.names import filed, find_documents, need_all, pdf_name
-from vrag.evaluation.benchmarks.pictures import picture_of, with_pages
-from vrag.evaluation.benchmarks.published import find_all, missing
-from vrag.evaluation.benchmarks.remarks import Remarks
-from vrag.evaluation.benchmarks.table import RowReader, Spot, table_rows
+from vrag.evaluation.benchmark import Hub, OpenBenchmark
+from vrag.evaluation.sources.clean_cases import gold_by_document, one_split, read_questions, take_in
+from vrag.evaluation.sources.file_lookup import filed, find_documents, need_all, pdf_name
+from vrag.evaluation.sources.load_report import Remarks
+from vrag.evaluation.sources.page_images import picture_of, with_pages
+from vrag.evaluation.sources.parquet import RowReader, Spot, table_rows
+from vrag.evaluation.sources.source_files import find_all, missing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -57,7 +57,7 @@ class MMDocIR:
         "region_recall@10",
     )
 
-    def open(self, folder: Path, split: str | None = None) -> Opened:
+    def open(self, folder: Path, split: str | None = None) -> OpenBenchmark:
         """Finds annotations, and the documents as PDFs or as pictures.
 
         Raises:
@@ -76,8 +76,8 @@ class MMDocIR:
             need_all(wanted, files, folder, self.hub)
             if unused := files.without(wanted):
                 remarks.say(f"{len(unused):,} PDFs that no question names were left out.")
-            return Opened(cases, filed(wanted, files), remarks.notes)
-        return Opened(cases, _pictures(pages, wanted, remarks), remarks.notes)
+            return OpenBenchmark(cases, filed(wanted, files), remarks.notes)
+        return OpenBenchmark(cases, _pictures(pages, wanted, remarks), remarks.notes)
 
 
 def _read(paths: list[Path], remarks: Remarks) -> Iterator[Case]:

@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from vrag.cases import SOURCES
-from vrag.cases.source import UNANSWERABLE, literal_list
-from vrag.evaluation.benchmark import Hub, Opened
-from vrag.evaluation.benchmarks.intake import gold_by_document, one_split, read_questions, take_in
-from vrag.evaluation.benchmarks.names import filed, find_documents, need_all
-from vrag.evaluation.benchmarks.published import find_all, missing
-from vrag.evaluation.benchmarks.remarks import Remarks
+from vrag.cases.case_format import UNANSWERABLE, literal_list
+from vrag.evaluation.benchmark import Hub, OpenBenchmark
+from vrag.evaluation.sources.clean_cases import gold_by_document, one_split, read_questions, take_in
+from vrag.evaluation.sources.file_lookup import filed, find_documents, need_all
+from vrag.evaluation.sources.load_report import Remarks
+from vrag.evaluation.sources.source_files import find_all, missing
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -46,7 +46,7 @@ class MMLongBench:
     hub: Hub = HUB
     measures: tuple[str, ...] = ("mmlongbench", "mmlongbench/f1")
 
-    def open(self, folder: Path, split: str | None = None) -> Opened:
+    def open(self, folder: Path, split: str | None = None) -> OpenBenchmark:
         """Finds questions and PDFs.
 
         Raises:
@@ -64,7 +64,7 @@ class MMLongBench:
         need_all(wanted, files, folder, self.hub)
         if unused := files.without(wanted):
             remarks.say(f"{len(unused):,} PDFs that no question names were left out.")
-        return Opened(cases, filed(wanted, files), remarks.notes)
+        return OpenBenchmark(cases, filed(wanted, files), remarks.notes)
 
 
 def _read(paths: list[Path], remarks: Remarks) -> Iterator[Case]:

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
 
 from vrag.cases import SOURCES
-from vrag.cases.source import any_list
-from vrag.evaluation.benchmark import Hub, Opened
-from vrag.evaluation.benchmarks.intake import gold_by_document, read_questions, take_in
-from vrag.evaluation.benchmarks.names import filed, find_documents
-from vrag.evaluation.benchmarks.pictures import picture_of, with_pages
-from vrag.evaluation.benchmarks.published import choose_split, find_all, missing
-from vrag.evaluation.benchmarks.remarks import Remarks
-from vrag.evaluation.benchmarks.table import RowReader, Spot, table_rows
+from vrag.cases.case_format import any_list
+from vrag.evaluation.benchmark import Hub, OpenBenchmark
+from vrag.evaluation.sources.clean_cases import gold_by_document, read_questions, take_in
+from vrag.evaluation.sources.file_lookup import filed, find_documents
+from vrag.evaluation.sources.load_report import Remarks
+from vrag.evaluation.sources.page_images import picture_of, with_pages
+from vrag.evaluation.sources.parquet import RowReader, Spot, table_rows
+from vrag.evaluation.sources.source_files import choose_split, find_all, missing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -59,7 +59,7 @@ class SlideVQA:
     hub: Hub = HUB
     measures: tuple[str, ...] = ("slidevqa/f1", "slidevqa/em")
 
-    def open(self, folder: Path, split: str | None = None) -> Opened:
+    def open(self, folder: Path, split: str | None = None) -> OpenBenchmark:
         """Finds questions and decks.
 
         Args:
@@ -77,7 +77,7 @@ class SlideVQA:
             read = (case for _, _, made in read_questions(paths, source) for case in made)
             cases = take_in(read, prefix, self.name, remarks)
             _note(cases, remarks)
-            return Opened(cases, _decks(paths, gold_by_document(cases), remarks), remarks.notes)
+            return OpenBenchmark(cases, _decks(paths, gold_by_document(cases), remarks), remarks.notes)
         urls: dict[str, list[Any]] = {}
         cases = take_in(_with_urls(paths, urls), prefix, self.name, remarks)
         documents = _Downloaded.found(folder, urls, gold_by_document(cases), remarks)
@@ -88,7 +88,7 @@ class SlideVQA:
             if case.file_name not in documents:
                 remarks.count("questions about decks that are missing were left out", case.uid)
         _note(there, remarks)
-        return Opened(there, documents.values(), remarks.notes)
+        return OpenBenchmark(there, documents.values(), remarks.notes)
 
 
 def _note(cases: Iterable[Case], remarks: Remarks) -> None:

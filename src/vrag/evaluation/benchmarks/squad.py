@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import unquote
 
 from vrag.cases import UNANSWERABLE, case_of
-from vrag.cases.source import plain_list, text_of
-from vrag.cases.sources.squad import Squad as Rows
+from vrag.cases.case_format import plain_list, text_of
+from vrag.cases.formats.squad import Squad as Rows
 from vrag.errors import CaseError
-from vrag.evaluation.benchmark import Hub, Opened
-from vrag.evaluation.benchmarks.passages import Passage, distinct
-from vrag.evaluation.benchmarks.published import blamed, choose_split, objects, told_apart
-from vrag.evaluation.benchmarks.remarks import Remarks
+from vrag.evaluation.benchmark import Hub, OpenBenchmark
+from vrag.evaluation.sources.load_report import Remarks
+from vrag.evaluation.sources.passages import ParagraphDocument, distinct
+from vrag.evaluation.sources.source_files import blamed, choose_split, distinct_names, objects
 from vrag.types import AnswerFormat, GoldPage
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ class SQuAD:
     hub: Hub = HUB
     measures: tuple[str, ...] = ("f1", "em", "document_recall@10")
 
-    def open(self, folder: Path, split: str | None = None) -> Opened:
+    def open(self, folder: Path, split: str | None = None) -> OpenBenchmark:
         """Finds the files.
 
         Args:
@@ -68,8 +68,8 @@ class SQuAD:
         chosen, paths = choose_split(folder, SPLITS, split, self.hub)
         remarks = Remarks()
         remarks.say(f"The questions are those of {chosen}.")
-        cases = told_apart(_cases(paths, remarks), remarks)
-        return Opened(cases, distinct(passage for *_, passage in _paragraphs(paths)), remarks.notes)
+        cases = distinct_names(_cases(paths, remarks), remarks)
+        return OpenBenchmark(cases, distinct(passage for *_, passage in _paragraphs(paths)), remarks.notes)
 
 
 def _cases(paths: Sequence[Path], remarks: Remarks) -> Iterator[Case]:
@@ -90,7 +90,7 @@ def _cases(paths: Sequence[Path], remarks: Remarks) -> Iterator[Case]:
             )
 
 
-def _paragraphs(paths: Sequence[Path]) -> Iterator[tuple[str, Mapping[str, Any], Passage]]:
+def _paragraphs(paths: Sequence[Path]) -> Iterator[tuple[str, Mapping[str, Any], ParagraphDocument]]:
     """Each paragraph as a row of its own: where it stands, itself with its questions, its text.
 
     Raises:
@@ -106,7 +106,7 @@ def _paragraphs(paths: Sequence[Path]) -> Iterator[tuple[str, Mapping[str, Any],
                 fields = cast("dict[str, Any]", paragraph)
                 text = text_of(fields, "context")
                 one = row if fields is row else {"title": title, "paragraphs": [fields]}
-                yield where, one, Passage(_spoken(title), text)
+                yield where, one, ParagraphDocument(_spoken(title), text)
 
 
 def _spoken(title: str) -> str:

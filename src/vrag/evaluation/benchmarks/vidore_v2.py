@@ -6,19 +6,19 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from vrag.evaluation.benchmark import Hub
-from vrag.evaluation.benchmarks.joined import Columns, open_tables
+from vrag.evaluation.sources.beir import BeirColumns, open_tables
 from vrag.types import Case, GoldPage
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
-    from vrag.evaluation.benchmark import Opened
-    from vrag.evaluation.benchmarks.joined import Answering, Asked, Tables
+    from vrag.evaluation.benchmark import OpenBenchmark
+    from vrag.evaluation.sources.beir import BeirQuery, BeirTables, RelevantPage
 
 __all__ = ["ViDoReV2"]
 
-COLUMNS = Columns(query="query-id", page="corpus-id", document="doc-id", number="page-number")
+COLUMNS = BeirColumns(query="query-id", page="corpus-id", document="doc-id", number="page-number")
 
 HUB = Hub(
     repo="vidore/esg_reports_v2",
@@ -43,7 +43,7 @@ class ViDoReV2:
     hub: Hub = HUB
     measures: tuple[str, ...] = ("ndcg@5",)
 
-    def open(self, folder: Path, split: str | None = None) -> Opened:
+    def open(self, folder: Path, split: str | None = None) -> OpenBenchmark:
         """Finds the tables of each data set.
 
         Args:
@@ -59,13 +59,13 @@ class ViDoReV2:
 
 
 def _cases(
-    tables: Tables, asked: Mapping[str, Asked], answering: Mapping[str, Sequence[Answering]]
+    tables: BeirTables, asked: Mapping[str, BeirQuery], answering: Mapping[str, Sequence[RelevantPage]]
 ) -> Iterator[Case]:
     for id, pages in answering.items():
         yield _case(asked[id], pages, tables)
 
 
-def _case(query: Asked, answering: Sequence[Answering], tables: Tables) -> Case:
+def _case(query: BeirQuery, answering: Sequence[RelevantPage], tables: BeirTables) -> Case:
     answers = list(dict.fromkeys(text for one in answering if (text := _answer(one))))
     if not answers:
         tables.remarks.count("queries have no answer and count for retrieval only", f"query {query.id}")
@@ -80,6 +80,6 @@ def _case(query: Asked, answering: Sequence[Answering], tables: Tables) -> Case:
     )
 
 
-def _answer(one: Answering) -> str:
+def _answer(one: RelevantPage) -> str:
     answer = one.row.get("answer")
     return answer.strip() if isinstance(answer, str) else ""

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
-from vrag.cases.source import any_list
+from vrag.cases.case_format import any_list
 from vrag.evaluation.benchmark import Hub
-from vrag.evaluation.benchmarks.joined import Columns, open_tables
-from vrag.evaluation.benchmarks.pictures import picture_size
-from vrag.evaluation.benchmarks.table import table_rows
+from vrag.evaluation.sources.beir import BeirColumns, open_tables
+from vrag.evaluation.sources.page_images import picture_size
+from vrag.evaluation.sources.parquet import table_rows
 from vrag.geometry import Box
 from vrag.types import Case, GoldPage, Region
 
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
-    from vrag.evaluation.benchmark import Opened
-    from vrag.evaluation.benchmarks.joined import Answering, Asked, Tables
+    from vrag.evaluation.benchmark import OpenBenchmark
+    from vrag.evaluation.sources.beir import BeirQuery, BeirTables, RelevantPage
     from vrag.geometry import Size
 
 __all__ = ["ViDoReV3"]
 
-COLUMNS = Columns(query="query_id", page="corpus_id", document="doc_id", number="page_number_in_doc")
+COLUMNS = BeirColumns(query="query_id", page="corpus_id", document="doc_id", number="page_number_in_doc")
 SIDES = ("x1", "y1", "x2", "y2")
 NOTHING = "N/A"
 """What stands for no type of content begins so."""
@@ -51,7 +51,7 @@ class ViDoReV3:
     hub: Hub = HUB
     measures: tuple[str, ...] = ("ndcg@10",)
 
-    def open(self, folder: Path, split: str | None = None) -> Opened:
+    def open(self, folder: Path, split: str | None = None) -> OpenBenchmark:
         """Finds the tables of each data set.
 
         Args:
@@ -67,7 +67,7 @@ class ViDoReV3:
 
 
 def _cases(
-    tables: Tables, asked: Mapping[str, Asked], answering: Mapping[str, Sequence[Answering]]
+    tables: BeirTables, asked: Mapping[str, BeirQuery], answering: Mapping[str, Sequence[RelevantPage]]
 ) -> Iterator[Case]:
     sizes, types = _sizes(tables, answering), _types(tables)
     for id, pages in answering.items():
@@ -75,9 +75,9 @@ def _cases(
 
 
 def _case(
-    query: Asked,
-    answering: Sequence[Answering],
-    tables: Tables,
+    query: BeirQuery,
+    answering: Sequence[RelevantPage],
+    tables: BeirTables,
     sizes: Mapping[str, Size],
     types: Mapping[str, str],
 ) -> Case:
@@ -107,7 +107,7 @@ def _texts(value: object) -> list[str]:
     return [part for part in any_list(value) if isinstance(part, str)]
 
 
-def _sizes(tables: Tables, answering: Mapping[str, Sequence[Answering]]) -> dict[str, Size]:
+def _sizes(tables: BeirTables, answering: Mapping[str, Sequence[RelevantPage]]) -> dict[str, Size]:
     """Width and height of the picture of each page with boxes, in pixels."""
     boxed = {one.page for found in answering.values() for one in found if _boxes(one.row)}
     sizes: dict[str, Size] = {}
@@ -129,7 +129,9 @@ def _boxes(row: Mapping[str, Any]) -> list[list[float]]:
     return found
 
 
-def _regions(one: Answering, tables: Tables, sizes: Mapping[str, Size], document: str) -> Iterator[Region]:
+def _regions(
+    one: RelevantPage, tables: BeirTables, sizes: Mapping[str, Size], document: str
+) -> Iterator[Region]:
     size = sizes.get(one.page)
     if size is None:
         return
@@ -145,7 +147,7 @@ def _unit(sides: tuple[float, float, float, float], size: Size) -> Box:
     return Box.unit(*(min(max(side / whole, 0.0), 1.0) for side, whole in zip(sides, wholes, strict=True)))
 
 
-def _types(tables: Tables) -> dict[str, str]:
+def _types(tables: BeirTables) -> dict[str, str]:
     """What each document is, by its file name; empty where the set does not say."""
     rows = table_rows(tables.files["documents_metadata"], ["doc_id"], ["doc_type"])
     return {tables.file_name(str(row["doc_id"])): str(row.get("doc_type") or "") for _, row in rows}

@@ -6,19 +6,19 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, cast
 
 from vrag.cases import SOURCES
-from vrag.evaluation.benchmark import Hub, Opened
-from vrag.evaluation.benchmarks.intake import gold_by_document, one_split, read_questions, take_in
-from vrag.evaluation.benchmarks.names import document, filed, find_documents, need_all, safe_name
-from vrag.evaluation.benchmarks.published import find_all, missing
-from vrag.evaluation.benchmarks.remarks import Remarks
+from vrag.evaluation.benchmark import Hub, OpenBenchmark
+from vrag.evaluation.sources.clean_cases import gold_by_document, one_split, read_questions, take_in
+from vrag.evaluation.sources.file_lookup import document, filed, find_documents, need_all, safe_name
+from vrag.evaluation.sources.load_report import Remarks
+from vrag.evaluation.sources.source_files import find_all, missing
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from pathlib import Path
 
     from vrag.evaluation.benchmark import DocumentSource
-    from vrag.evaluation.benchmarks.archive import Member
-    from vrag.evaluation.benchmarks.names import Names
+    from vrag.evaluation.sources.archive import Member
+    from vrag.evaluation.sources.file_lookup import FileNames
     from vrag.types import Case
 
 __all__ = ["ViDoSeek"]
@@ -67,7 +67,7 @@ class ViDoSeek:
     hub: Hub = HUB
     measures: tuple[str, ...] = ("accuracy", "recall@1", "recall@5", "recall@10", "mrr", "ndcg@5")
 
-    def open(self, folder: Path, split: str | None = None) -> Opened:
+    def open(self, folder: Path, split: str | None = None) -> OpenBenchmark:
         """Finds questions and PDFs.
 
         Args:
@@ -87,7 +87,7 @@ class ViDoSeek:
         documents = gold_by_document(cases)
         files = find_documents(folder, documents, archives=ARCHIVES[wanted])
         need_all(documents, files, folder, self.hub)
-        return Opened(cases, _collection(list(documents), files, remarks), remarks.notes)
+        return OpenBenchmark(cases, _collection(list(documents), files, remarks), remarks.notes)
 
 
 def _read(paths: list[Path], remarks: Remarks) -> Iterator[Case]:
@@ -106,7 +106,9 @@ def _label(text: str) -> str:
     return LABELS.get(text.strip().lower().replace("_", "-").replace(" ", "-"), text)
 
 
-def _collection(names: list[str], files: Names[Path | Member], remarks: Remarks) -> Iterator[DocumentSource]:
+def _collection(
+    names: list[str], files: FileNames[Path | Member], remarks: Remarks
+) -> Iterator[DocumentSource]:
     """The documents of names, and those in the same folders."""
     yield from filed(names, files)
     folders = {file.parent for name in names if (file := files.get(name))}

@@ -7,14 +7,21 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 from vrag.cases import case_of
-from vrag.cases.source import any_list, plain_list, text_of
+from vrag.cases.case_format import any_list, plain_list, text_of
 from vrag.errors import CaseError
-from vrag.evaluation.benchmark import Hub, Opened, Streamed
-from vrag.evaluation.benchmarks.captioned import captioned
-from vrag.evaluation.benchmarks.lineidx import PictureLines
-from vrag.evaluation.benchmarks.passages import Passage, distinct, title_in_name
-from vrag.evaluation.benchmarks.published import blamed, choose_split, find_all, missing, objects, told_apart
-from vrag.evaluation.benchmarks.remarks import Remarks
+from vrag.evaluation.benchmark import Hub, OpenBenchmark, StreamDocument
+from vrag.evaluation.sources.image_cards import captioned
+from vrag.evaluation.sources.load_report import Remarks
+from vrag.evaluation.sources.passages import ParagraphDocument, distinct, title_in_name
+from vrag.evaluation.sources.source_files import (
+    blamed,
+    choose_split,
+    distinct_names,
+    find_all,
+    missing,
+    objects,
+)
+from vrag.evaluation.sources.webqa_images import PictureLines
 from vrag.types import GoldPage
 
 if TYPE_CHECKING:
@@ -54,7 +61,7 @@ class WebQA:
     hub: Hub = HUB
     measures: tuple[str, ...] = ("webqa/acc", "cited_f1", "document_recall@10")
 
-    def open(self, folder: Path, split: str | None = None) -> Opened:
+    def open(self, folder: Path, split: str | None = None) -> OpenBenchmark:
         """Finds questions and pictures.
 
         Args:
@@ -69,12 +76,12 @@ class WebQA:
         if not all(tables):
             raise missing(folder, "imgs.tsv or imgs.lineidx", self.hub)
         remarks = Remarks()
-        reader = _Reader(paths[0], chosen, PictureLines(tables[0][0], tables[1][0], remarks), remarks)
-        return Opened(told_apart(reader.cases(), remarks), reader.documents(), remarks.notes)
+        reader = _WebQAReader(paths[0], chosen, PictureLines(tables[0][0], tables[1][0], remarks), remarks)
+        return OpenBenchmark(distinct_names(reader.cases(), remarks), reader.documents(), remarks.notes)
 
 
 @dataclass(frozen=True, slots=True)
-class _Reader:
+class _WebQAReader:
     path: Path
     split: str
     pictures: PictureLines
@@ -129,7 +136,7 @@ class _Reader:
     def documents(self) -> Iterator[DocumentSource]:
         rows = self.rows()
         for id in self._texts:
-            yield Streamed(self._name(id), partial(self._file, id))
+            yield StreamDocument(self._name(id), partial(self._file, id))
         yield from distinct(
             _snippet(fact, where) for where, row in rows for fact in _facts(row, where, TEXT_FACTS)
         )
@@ -186,9 +193,9 @@ def _picture_id(fact: Mapping[str, Any], where: str) -> str:
         return id
 
 
-def _snippet(fact: Mapping[str, Any], where: str) -> Passage:
+def _snippet(fact: Mapping[str, Any], where: str) -> ParagraphDocument:
     with blamed(where):
-        return Passage(text_of(fact, "title"), text_of(fact, "fact"))
+        return ParagraphDocument(text_of(fact, "title"), text_of(fact, "fact"))
 
 
 def _answers(row: Mapping[str, Any]) -> list[str]:

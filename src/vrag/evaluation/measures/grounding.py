@@ -7,8 +7,8 @@ from collections import defaultdict
 from typing import TYPE_CHECKING
 
 from vrag.cases import gold_pages
-from vrag.evaluation.gold import is_text
-from vrag.evaluation.measures.areas import overlap
+from vrag.evaluation.measures.box_union import overlap
+from vrag.evaluation.relevance import is_text
 from vrag.geometry import Box
 from vrag.types import ItemKind
 
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Set as AbstractSet
 
     from vrag.agent.evidence import Evidence
-    from vrag.agent.trajectory import Trajectory
-    from vrag.evaluation.names import Names
+    from vrag.agent.runs.trajectory import Trajectory
+    from vrag.evaluation.document_names import DocumentNames
     from vrag.types import Case
 
 __all__ = ["GROUNDING", "grounding"]
@@ -37,7 +37,7 @@ _ALL = 0.99
 """Share of a page from which a box is the page."""
 
 
-def grounding(case: Case, run: Trajectory, names: Names) -> dict[str, float]:
+def grounding(case: Case, run: Trajectory, names: DocumentNames) -> dict[str, float]:
     """How well the evidence of an answer points at what is gold.
 
     - Only answers with evidence that has a box, but for documents of text: abstentions show where the agent
@@ -46,7 +46,7 @@ def grounding(case: Case, run: Trajectory, names: Names) -> dict[str, float]:
       from. Agents that look closer name both, and a page covers all that is gold on it.
     - `evidence_page` is of cases with gold pages or boxes, the others of cases with gold boxes.
     - A document of text has no pages: where one of it is gold, any passage of it is evidence on it
-      (`vrag.evaluation.gold.is_text`), and passages of others are evidence elsewhere.
+      (`vrag.evaluation.relevance.is_text`), and passages of others are evidence elsewhere.
     - Boxes are compared with those on the same page of the same bytes, whatever the file is called. Clips
       and passages are not pages.
     - `centre` is the converse of the pointing game (Zhang et al. 2018, IJCV 126:1084), which asks whether a
@@ -98,7 +98,7 @@ def _renamed(boxes: Mapping[_Page, Sequence[Box]], known: Mapping[str, str]) -> 
     return merged
 
 
-def _page(one: Evidence, wanted: AbstractSet[str], names: Names) -> _Page:
+def _page(one: Evidence, wanted: AbstractSet[str], names: DocumentNames) -> _Page:
     """Under the name that the gold has for its document; under its id where it has none."""
     return names.among(wanted, one.document_id, one.document) or one.document_id, one.page
 

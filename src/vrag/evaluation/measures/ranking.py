@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from collections.abc import Set as AbstractSet
 
-    from vrag.evaluation.gold import Gold, Spot
+    from vrag.evaluation.relevance import Gold, Spot
 
 __all__ = ["DOCUMENT_RECALL", "RANKING", "document_recall", "ranking_measures"]
 

@@ -7,7 +7,7 @@ from collections import defaultdict
 from functools import partial
 from typing import TYPE_CHECKING
 
-from vrag.evaluation.measures.areas import overlap
+from vrag.evaluation.measures.box_union import overlap
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from vrag import __version__
-from vrag.evaluation.report.markdown import facts_block
-from vrag.evaluation.report.naming import (
+from vrag.evaluation.report.evaluation_markdown import facts_block
+from vrag.evaluation.report.labels import (
     CELLS,
     families,
     grouping_name,
@@ -15,14 +15,14 @@ from vrag.evaluation.report.naming import (
     signed_text,
     value_text,
 )
-from vrag.view.markdown import bullets, inline, table
-from vrag.view.wording import count, when
+from vrag.render.markdown import bullets, inline, table
+from vrag.render.text_format import count, when
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from vrag.evaluation.report.comparing import ComparisonPage
-    from vrag.evaluation.report.estimates import Difference
+    from vrag.evaluation.report.comparison_report import ComparisonPage
+    from vrag.evaluation.statistics.estimates import EstimateDifference
 
 __all__ = ["markdown_of"]
 
@@ -50,14 +50,14 @@ def markdown_of(page: ComparisonPage) -> str:
     return "\n\n".join(block for block in blocks if block) + "\n"
 
 
-def _measures(differences: Mapping[str, Difference]) -> Iterator[str]:
+def _measures(differences: Mapping[str, EstimateDifference]) -> Iterator[str]:
     for family, names in families(differences).items():
         yield f"## {family}"
         rows = ((inline(label_of(name)), *_cells(name, differences[name])) for name in names)
         yield table(("Measure", *_HEADS), rows)
 
 
-def _groups(groups: Mapping[str, Mapping[str, Mapping[str, Difference]]]) -> Iterator[str]:
+def _groups(groups: Mapping[str, Mapping[str, Mapping[str, EstimateDifference]]]) -> Iterator[str]:
     for kind, labels in groups.items():
         for measure in dict.fromkeys(name for one in labels.values() for name in one):
             yield f"## {inline(label_of(measure))} by {inline(grouping_name(kind).lower())}"
@@ -68,7 +68,7 @@ def _groups(groups: Mapping[str, Mapping[str, Mapping[str, Difference]]]) -> Ite
             )
 
 
-def _cells(name: str, one: Difference) -> tuple[str, ...]:
+def _cells(name: str, one: EstimateDifference) -> tuple[str, ...]:
     ends = (one.low, one.high)
     between = "–" if None in ends else " to ".join(signed_text(name, end or 0.0) for end in ends)
     p = p_text(one.p if one.adjusted is None else one.adjusted)

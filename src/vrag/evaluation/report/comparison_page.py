@@ -6,9 +6,20 @@ from collections import Counter
 from functools import partial
 from typing import TYPE_CHECKING
 
-from vrag.evaluation.record import Outcome
-from vrag.evaluation.report.drawings import difference_drawing, scatter, shares_bar
-from vrag.evaluation.report.naming import (
+from vrag.evaluation.record import CaseOutcome
+from vrag.evaluation.report.charts import difference_drawing, scatter, shares_bar
+from vrag.evaluation.report.components import (
+    Links,
+    cases_data,
+    cases_section,
+    foot,
+    masthead,
+    navigation,
+    notes_list,
+    scrolled,
+)
+from vrag.evaluation.report.html_shell import shell
+from vrag.evaluation.report.labels import (
     CELLS,
     FILTERS,
     described,
@@ -20,25 +31,14 @@ from vrag.evaluation.report.naming import (
     signed_text,
     value_text,
 )
-from vrag.evaluation.report.parts import (
-    Links,
-    cases_data,
-    cases_section,
-    foot,
-    masthead,
-    navigation,
-    notes_list,
-    scrolled,
-)
-from vrag.evaluation.report.shell import shell
-from vrag.view.markup import Child, Markup, element
-from vrag.view.wording import count
+from vrag.render.html import Child, Markup, element
+from vrag.render.text_format import count
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from vrag.evaluation.report.comparing import ComparisonPage
-    from vrag.evaluation.report.estimates import Difference
+    from vrag.evaluation.report.comparison_report import ComparisonPage
+    from vrag.evaluation.statistics.estimates import EstimateDifference
 
 __all__ = ["html_of"]
 
@@ -126,12 +126,14 @@ def _names(names: tuple[str, str]) -> Markup:
 
 def _gaps(page: ComparisonPage) -> Iterator[Markup]:
     counts = [Counter(entry.sides[at].record.outcome for entry in page.entries) for at in (0, 1)]
-    missing = {outcome: [one[outcome] for one in counts] for outcome in (Outcome.UNJUDGED, Outcome.FAILED)}
-    a, b = missing[Outcome.UNJUDGED]
+    missing = {
+        outcome: [one[outcome] for one in counts] for outcome in (CaseOutcome.UNJUDGED, CaseOutcome.FAILED)
+    }
+    a, b = missing[CaseOutcome.UNJUDGED]
     if a or b:
         told = f"Without a verdict: {a:,} of A, {b:,} of B. These questions are left out of accuracy."
         yield element("p", told, class_="note")
-    a, b = missing[Outcome.FAILED]
+    a, b = missing[CaseOutcome.FAILED]
     if a or b:
         told = f"Broke off: {count(a, 'run')} of A, {b:,} of B. They count as wrong."
         yield element("p", told, class_="note failure")
@@ -165,13 +167,13 @@ def _verdict(page: ComparisonPage) -> Child:
     return element("dl", told, class_="figures")
 
 
-def _between(name: str, one: Difference) -> str:
+def _between(name: str, one: EstimateDifference) -> str:
     if one.low is None or one.high is None:
         return ""
     return f"{signed_text(name, one.low)} to {signed_text(name, one.high)}"
 
 
-def _measures(differences: Mapping[str, Difference]) -> Markup | None:
+def _measures(differences: Mapping[str, EstimateDifference]) -> Markup | None:
     if not differences:
         return None
     told = "paired by question, with intervals of 95 %; p is corrected for the number of measures"
@@ -186,7 +188,7 @@ def _measures(differences: Mapping[str, Difference]) -> Markup | None:
 
 def _table(
     heads: Sequence[str],
-    rows: Mapping[str, Difference],
+    rows: Mapping[str, EstimateDifference],
     first: str = "Measure",
     label: Callable[[str], Child] = label_of,
 ) -> Markup:
@@ -212,7 +214,7 @@ def _table(
     )
 
 
-def _reach(measure: str, rows: Mapping[str, Difference], heads: Sequence[str]) -> float:
+def _reach(measure: str, rows: Mapping[str, EstimateDifference], heads: Sequence[str]) -> float:
     """Half the width of a drawing: shares are drawn alike, all else for itself."""
     alike = [
         one
@@ -223,7 +225,7 @@ def _reach(measure: str, rows: Mapping[str, Difference], heads: Sequence[str]) -
     return max([*ends, 1e-9])
 
 
-def _row(label: Child, measure: str, one: Difference, reach: float) -> Markup:
+def _row(label: Child, measure: str, one: EstimateDifference, reach: float) -> Markup:
     difference, between = signed_text(measure, one.difference), _between(measure, one)
     drawn = difference_drawing(one.low, one.difference, one.high, reach, f"{difference}, {between}")
     p = p_text(one.p if one.adjusted is None else one.adjusted)
@@ -253,7 +255,9 @@ def _groups(page: ComparisonPage, links: Links) -> Markup | None:
     )
 
 
-def _grouping(kind: str, groups: Mapping[str, Mapping[str, Difference]], links: Links) -> Iterator[Markup]:
+def _grouping(
+    kind: str, groups: Mapping[str, Mapping[str, EstimateDifference]], links: Links
+) -> Iterator[Markup]:
     measures = dict.fromkeys(measure for one in groups.values() for measure in one)
     for measure in measures:
         rows = {label: one[measure] for label, one in groups.items() if measure in one}

@@ -4,9 +4,21 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from vrag.evaluation.report.drawings import histogram, interval_drawing
-from vrag.evaluation.report.estimates import benchmarks_of, own_measures
-from vrag.evaluation.report.naming import (
+from vrag.evaluation.report.charts import histogram, interval_drawing
+from vrag.evaluation.report.components import (
+    Links,
+    cases_data,
+    cases_section,
+    foot,
+    gaps,
+    masthead,
+    navigation,
+    outcomes_bar,
+    scrolled,
+    settings_section,
+)
+from vrag.evaluation.report.html_shell import shell
+from vrag.evaluation.report.labels import (
     FILTERS,
     FURTHER,
     described,
@@ -20,27 +32,15 @@ from vrag.evaluation.report.naming import (
     note_of,
     value_text,
 )
-from vrag.evaluation.report.parts import (
-    Links,
-    cases_data,
-    cases_section,
-    foot,
-    gaps,
-    masthead,
-    navigation,
-    outcomes_bar,
-    scrolled,
-    settings_section,
-)
-from vrag.evaluation.report.shell import shell
-from vrag.view.markup import Child, Markup, element
-from vrag.view.wording import count
+from vrag.evaluation.statistics.estimates import benchmarks_of, own_measures
+from vrag.render.html import Child, Markup, element
+from vrag.render.text_format import count
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from vrag.evaluation.report.estimates import Estimate, Group, Grouping, Overview
-    from vrag.evaluation.report.page import ReportPage
+    from vrag.evaluation.report.evaluation_report import ReportPage
+    from vrag.evaluation.statistics.estimates import Grouping, Overview, ReportEstimate, ReportGroup
 
 __all__ = ["headline", "html_of"]
 
@@ -54,7 +54,7 @@ _DRAWN = (
     "iou",
 )
 """Measures whose values are drawn, in order."""
-_MOST_DRAWN = 6
+_MAX_DRAWN = 6
 _SCALE = "0 – 1"
 """Head of the column of drawings."""
 
@@ -83,7 +83,7 @@ def html_of(page: ReportPage) -> str:
     return shell(page.title, body, data)
 
 
-def headline(measures: Mapping[str, Estimate]) -> list[str]:
+def headline(measures: Mapping[str, ReportEstimate]) -> list[str]:
     """The first measures of each family: what is told first."""
     named = families(measures)
     firsts = [told[0] for name, told in named.items() if is_share(told[0]) and name not in FURTHER]
@@ -102,7 +102,7 @@ def _result(overview: Overview, links: Links) -> Markup:
     )
 
 
-def _figure(name: str, estimate: Estimate) -> Markup:
+def _figure(name: str, estimate: ReportEstimate) -> Markup:
     told = interval_text(name, estimate)
     return element(
         "div",
@@ -138,7 +138,7 @@ def _told(overview: Overview) -> str:
     return f"{told}; * of few documents, it says little about others" if few else told
 
 
-def _family(names: Sequence[str], measures: Mapping[str, Estimate]) -> Markup:
+def _family(names: Sequence[str], measures: Mapping[str, ReportEstimate]) -> Markup:
     shares = any(is_share(name) for name in names)
     heads = ("Measure", "Mean", *((_SCALE,) if shares else ()), "95 %", "n")
     rows = (
@@ -159,7 +159,7 @@ def _head(name: str) -> Markup:
     return element("th", name, scope="col", class_={_SCALE: "drawn", "Measure": None}.get(name, "n"))
 
 
-def _interval(name: str, estimate: Estimate) -> Markup:
+def _interval(name: str, estimate: ReportEstimate) -> Markup:
     told = f"{label_of(name)}: {value_text(name, estimate.mean)}"
     between = interval_text(name, estimate)
     return interval_drawing(estimate, f"{told}, {between}" if between else told)
@@ -208,7 +208,7 @@ def _named(name: str) -> Markup:
     return element("th", name, scope="col", class_="n" if name == "n" else None)
 
 
-def _reported(measures: Mapping[str, Estimate]) -> Child:
+def _reported(measures: Mapping[str, ReportEstimate]) -> Child:
     """Names and values beside each other."""
     return (
         tuple(
@@ -239,7 +239,7 @@ def _groups(overview: Overview, links: Links) -> Markup | None:
     )
 
 
-def _grouping(grouping: Grouping, measures: Mapping[str, Estimate], links: Links) -> Child:
+def _grouping(grouping: Grouping, measures: Mapping[str, ReportEstimate], links: Links) -> Child:
     names = [name for name in headline(measures) if is_share(name)]
     main = names[0] if names else ""
     heads = (
@@ -257,7 +257,7 @@ def _grouping(grouping: Grouping, measures: Mapping[str, Estimate], links: Links
     return scrolled(table, grouping_name(grouping.name))
 
 
-def _row(grouping: str, group: Group, main: str, others: Sequence[str], links: Links) -> Markup:
+def _row(grouping: str, group: ReportGroup, main: str, others: Sequence[str], links: Links) -> Markup:
     linked = grouping in FILTERS and group.name
     name = links.to(group.name, **{grouping: group.name}) if linked else group.name or "–"
     return element(
@@ -270,7 +270,7 @@ def _row(grouping: str, group: Group, main: str, others: Sequence[str], links: L
     )
 
 
-def _main(name: str, estimate: Estimate | None) -> Child:
+def _main(name: str, estimate: ReportEstimate | None) -> Child:
     if estimate is None:
         return element("td", class_="drawn"), element("td", "–")
     between = interval_text(name, estimate)
@@ -278,12 +278,12 @@ def _main(name: str, estimate: Estimate | None) -> Child:
     return element("td", _interval(name, estimate), class_="drawn"), element("td", words, class_="estimate")
 
 
-def _value(name: str, estimate: Estimate | None) -> str:
+def _value(name: str, estimate: ReportEstimate | None) -> str:
     return value_text(name, estimate.mean if estimate else None)
 
 
 def _spread(page: ReportPage) -> Markup | None:
-    plots = list(_plots(page))[:_MOST_DRAWN]
+    plots = list(_plots(page))[:_MAX_DRAWN]
     if not plots:
         return None
     told = element("span", "how many questions had which value; the line is the median", class_="aside")

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from vrag.reward.judge import Verdict
-from vrag.reward.judges.dialogue import OPTIONS, Dialogue, cut_off, quoted
+from vrag.reward.judges.validated_reply import OPTIONS, Dialogue, cut_off, quoted
 from vrag.reward.prompts import prompt
 
 if TYPE_CHECKING:
-    from vrag.chat.base import ChatModel, ChatOptions
+    from vrag.chat.messages import ChatModel, ChatOptions
 
 __all__ = ["EndpointJudge"]
 

@@ -24,7 +24,7 @@ TOLERANCE = 0.01
 """Of the reference, by which a number with a decimal point or in per cent may differ."""
 _LONGEST_LIST = 10_000
 """Characters of a text that is read as a list, at most."""
-_MOST_ELEMENTS = 300
+_MAX_ELEMENTS = 300
 """Of a text that is read as a list: each is compared with each. A longer one is compared as text."""
 _DIGITS = r"(?:\d{1,3}(?:[,\u2009\u202f]\d{3})+|\d+)(?:\.\d+)?|\.\d+"
 _NUMBER = re.compile(
@@ -115,7 +115,7 @@ def _as_list(text: str) -> list[str] | None:
     for read in (json.loads, ast.literal_eval):
         with suppress(ValueError, SyntaxError, RecursionError, MemoryError):
             value: Any = read(text)
-            if isinstance(value, list) and len(cast("list[object]", value)) <= _MOST_ELEMENTS:
+            if isinstance(value, list) and len(cast("list[object]", value)) <= _MAX_ELEMENTS:
                 return [str(element) for element in cast("list[object]", value)]
     return None
 

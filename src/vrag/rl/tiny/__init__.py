@@ -2,7 +2,7 @@
 
 It is a checkpoint like any other (transformers loads it, `vrag ask --model local:PATH` asks it), with the
 sizes turned down: two layers, pictures of a few visual tokens, and a vocabulary made of the words it will
-meet. Its profile travels with it (`vrag.profiles.PROFILE_FILE`).
+meet. Its profile travels with it (`vrag.model_profiles.PROFILE_FILE`).
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ from typing import TYPE_CHECKING, Any
 
 from vrag.agent.prompts import texts
 from vrag.embed.device import library
-from vrag.embed.processors import loading
+from vrag.embed.models.processors import loading
 from vrag.errors import SettingsError
-from vrag.profiles import PROFILES, write_profile
-from vrag.rl.placing import placed
+from vrag.model_profiles import PROFILES, write_profile
+from vrag.rl.atomic_dir import placed
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from pathlib import Path
 
-    from vrag.profiles import Profile
+    from vrag.model_profiles import Profile
 
 __all__ = ["TINY_FAMILIES", "TinyOptions", "make_tiny"]
 
@@ -33,7 +33,7 @@ TINY_FAMILIES = ("qwen3-vl", "qwen2.5-vl")
 _PAD, _END, _IMAGE, _VIDEO = "<|endoftext|>", "<|im_end|>", "<|image_pad|>", "<|video_pad|>"
 _VISION = ("<|vision_start|>", "<|vision_end|>", "<|vision_pad|>", _IMAGE, _VIDEO)
 _SPECIAL = (_PAD, "<|im_start|>", _END, *_VISION)
-_MOST_WORDS = 20_000
+_MAX_WORDS = 20_000
 """Tokens of the vocabulary at most. Merging ends by itself when every word is one token."""
 _PLACES = re.compile(r"\$\w+")
 _LEAST = 8
@@ -152,7 +152,7 @@ def _tokenizer(corpus: Sequence[str]) -> Any:  # noqa: ANN401 - the libraries ar
     bpe.pre_tokenizer = tk.pre_tokenizers.ByteLevel(add_prefix_space=False)
     bpe.decoder = tk.decoders.ByteLevel()
     trainer = tk.trainers.BpeTrainer(
-        vocab_size=_MOST_WORDS,
+        vocab_size=_MAX_WORDS,
         initial_alphabet=sorted(tk.pre_tokenizers.ByteLevel.alphabet()),
         special_tokens=list(_SPECIAL),
         show_progress=False,

@@ -3,7 +3,7 @@
 Rollouts go through the same agent and the same environment as serving. With `together` (the default) a
 training can be repeated bit by bit, and goes on from a checkpoint as if it had never stopped: what is
 random is seeded by run, step, case and sample, and batches are joined at a barrier. This holds on the same
-machine, with the same libraries and number of threads, on a CPU; for CUDA see `vrag.rl.repeatable`. Without
+machine, with the same libraries and number of threads, on a CPU; for CUDA see `vrag.rl.determinism`. Without
 it, runs advance on their own; no rollout is lost or counted twice, but batches, and so last bits, differ
 from time to time.
 """
@@ -19,34 +19,34 @@ from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field
 
-from vrag.agent.policies.checkpoint import within_memory
+from vrag.agent.policies.local_model import within_memory
 from vrag.errors import TrainingError
-from vrag.rl.batching import Scribe
-from vrag.rl.credit import credit_of
-from vrag.rl.generation import Sampling
-from vrag.rl.ggpo import GgpoOptions, batch_credit
-from vrag.rl.grpo import group_advantages
-from vrag.rl.losses import LossOptions, RatioKind
-from vrag.rl.order import in_turn
+from vrag.rl.batched_policy import BatchedGenerator
+from vrag.rl.generation import SamplingOptions
+from vrag.rl.objectives.credit import credit_of
+from vrag.rl.objectives.ggpo import GgpoOptions, batch_credit
+from vrag.rl.objectives.grpo import group_advantages
+from vrag.rl.objectives.losses import LossOptions, RatioKind
 from vrag.rl.rows import rows_of
-from vrag.rl.teaching import vocabulary_of
-from vrag.rl.update import Lesson, UpdateOptions, Updates
-from vrag.rollouts.rollout import Attempt, roll_out
+from vrag.rl.sampler import in_turn
+from vrag.rl.sft_rows import vocabulary_of
+from vrag.rl.update import TrainBatch, UpdateOptions, Updates
+from vrag.rollouts.rollout import RolloutAttempt, roll_out
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 
-    from vrag.agent.loop import Agent
+    from vrag.agent.agent import Agent
     from vrag.agent.policy import Policy
-    from vrag.reward.base import Reward, Scorer
-    from vrag.rl.checkpoints import Checkpoints, Saved
+    from vrag.reward.reward import Reward, Scorer
+    from vrag.rl.checkpoints import Checkpoints, SavedCheckpoint
     from vrag.rl.metrics import MetricsFile
-    from vrag.rl.network import Network
+    from vrag.rl.model import TrainableModel
     from vrag.rl.rows import Row, RunRows
     from vrag.rollouts.rollout import Rollout
     from vrag.types import Case
 
-__all__ = ["ALGORITHMS", "Algorithm", "LocalTrainer", "RlOptions", "Stepped"]
+__all__ = ["ALGORITHMS", "Algorithm", "LocalTrainer", "RlOptions", "StepResult"]
 
 Algorithm: TypeAlias = Literal["grpo", "ggpo", "ggpo-permuted"]
 _BOUNDED = "eval/accuracy"
@@ -111,7 +111,7 @@ class RlOptions(BaseModel):
 
 
 @dataclass(frozen=True, slots=True)
-class Stepped:
+class StepResult:
     """A step that is done."""
 
     step: int
@@ -120,7 +120,7 @@ class Stepped:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Tried:
+class _ScoredRollout:
     """A rollout and what it earned."""
 
     rollout: Rollout
@@ -131,7 +131,7 @@ class _Tried:
 class LocalTrainer:
     """Trains a network on cases. See `train`."""
 
-    network: Network
+    network: TrainableModel
     agent: Callable[[Policy], Agent]
     """The agent whose policy that is: method, environment and limits as in serving."""
     scorer: Scorer
@@ -141,7 +141,7 @@ class LocalTrainer:
     options: RlOptions
     checkpoints: Checkpoints
     metrics: MetricsFile
-    reference: Network | None = None
+    reference: TrainableModel | None = None
     """The model it began as; needed where `kl` is above 0."""
     updates: Updates = field(init=False)
 
@@ -155,7 +155,7 @@ class LocalTrainer:
             )
         self.updates = Updates(self.network, self.options.update)
 
-    async def train(self, begun: Saved | None) -> AsyncGenerator[Stepped, None]:
+    async def train(self, begun: SavedCheckpoint | None) -> AsyncGenerator[StepResult, None]:
         """Makes all steps that are left, and yields each when it is done and, in its turn, saved.
 
         Args:
@@ -191,18 +191,18 @@ class LocalTrainer:
         """
         options = self.options
         samples = range(options.evaluate_samples)
-        attempts = [Attempt(case=case, sample=sample) for case in cases for sample in samples]
-        sampling = Sampling(temperature=options.evaluate_temperature, max_tokens=options.max_tokens)
-        tried = await self._tried(attempts, sampling, 0)
-        return {f"eval/{name}": value for name, value in _means([one.reward for one in tried]).items()}
+        attempts = [RolloutAttempt(case=case, sample=sample) for case in cases for sample in samples]
+        sampling = SamplingOptions(temperature=options.evaluate_temperature, max_tokens=options.max_tokens)
+        scored = await self._score_rollouts(attempts, sampling, 0)
+        return {f"eval/{name}": value for name, value in _means([one.reward for one in scored]).items()}
 
-    async def _measured(self, step: int, values: dict[str, float], *, evaluate: bool = True) -> Stepped:
+    async def _measured(self, step: int, values: dict[str, float], *, evaluate: bool = True) -> StepResult:
         """Writes down a step, with an evaluation where it is due."""
         if evaluate and self.held_out:
             values |= await self.evaluate(self.held_out)
         if values:
             self.metrics.write(step, values)
-        return Stepped(step, values)
+        return StepResult(step, values)
 
     def _is_enough(self, values: Mapping[str, float]) -> bool:
         bound = self.options.stop_at
@@ -213,93 +213,99 @@ class LocalTrainer:
         began = time.perf_counter()
         options = self.options
         attempts = [
-            Attempt(case=case, sample=sample) for case in self._drawn(step) for sample in range(options.group)
+            RolloutAttempt(case=case, sample=sample)
+            for case in self._drawn(step)
+            for sample in range(options.group)
         ]
-        sampling = Sampling(temperature=options.temperature, max_tokens=options.max_tokens)
-        tried = await self._tried(attempts, sampling, step)
+        sampling = SamplingOptions(temperature=options.temperature, max_tokens=options.max_tokens)
+        scored = await self._score_rollouts(attempts, sampling, step)
         rolled = time.perf_counter()
-        rows = [self._rows(one) for one in tried]
-        lesson, masked = self._lesson(tried, rows, step)
-        files = {name: data for one in tried for name, data in one.rollout.files.items()}
-        values = _means([one.reward for one in tried]) | _habits(tried) | masked
+        rows = [self._rows(one) for one in scored]
+        train_batch, masked = self._build_train_batch(scored, rows, step)
+        files = {name: data for one in scored for name, data in one.rollout.files.items()}
+        values = _means([one.reward for one in scored]) | _habits(scored) | masked
         values |= {"dropped": float(sum(len(made.dropped) for made in rows))}
-        if lesson.rows:
-            values |= await asyncio.to_thread(self._improve, lesson, files)
+        if train_batch.rows:
+            values |= await asyncio.to_thread(self._improve, train_batch, files)
         now = time.perf_counter()
         return values | {
             "seconds": now - began,
             "seconds/rollouts": rolled - began,
             "seconds/update": now - rolled,
-            "tokens_per_second/rollouts": values["tokens"] * len(tried) / (rolled - began),
+            "tokens_per_second/rollouts": values["tokens"] * len(scored) / (rolled - began),
             "tokens_per_second/update": values.pop("computed", 0.0) / (now - rolled),
         }
 
-    def _improve(self, lesson: Lesson, files: Mapping[str, bytes]) -> dict[str, float]:
+    def _improve(self, train_batch: TrainBatch, files: Mapping[str, bytes]) -> dict[str, float]:
         options = self.options
         return self.updates.improve(
-            lesson, files, options.loss, temperature=options.temperature, reference=self.reference
+            train_batch, files, options.loss, temperature=options.temperature, reference=self.reference
         )
 
     def _drawn(self, step: int) -> list[Case]:
         """The questions of a step."""
         return in_turn(self.cases, step, self.options.questions, (self.options.seed, 1))
 
-    async def _tried(self, attempts: Sequence[Attempt], sampling: Sampling, step: int) -> list[_Tried]:
+    async def _score_rollouts(
+        self, attempts: Sequence[RolloutAttempt], sampling: SamplingOptions, step: int
+    ) -> list[_ScoredRollout]:
         """All attempts with their rewards, in their order.
 
         Raises:
             ModelError: If the memory does not suffice to write; other faults of writing as they are.
         """
         options = self.options
-        scribe = Scribe(self.network, sampling, together=options.together, most=options.batch)
+        generator = BatchedGenerator(self.network, sampling, together=options.together, most=options.batch)
         number = {id(attempt): at for at, attempt in enumerate(attempts)}
 
-        def seated(attempt: Attempt) -> Agent:
-            return self.agent(scribe.seat((options.seed, 2, step, number[id(attempt)])))
+        def active_handles(attempt: RolloutAttempt) -> Agent:
+            return self.agent(generator.open_handle((options.seed, 2, step, number[id(attempt)])))
 
         places = asyncio.Semaphore(_JUDGED)
 
-        async def judged(rollout: Rollout) -> _Tried:
+        async def judged(rollout: Rollout) -> _ScoredRollout:
             async with places:
-                return _Tried(rollout, await self.scorer.score(rollout.attempt.case, rollout.trajectory))
+                return _ScoredRollout(
+                    rollout, await self.scorer.score(rollout.attempt.case, rollout.trajectory)
+                )
 
-        judging: dict[int, asyncio.Task[_Tried]] = {}
+        judging: dict[int, asyncio.Task[_ScoredRollout]] = {}
         try:
             for chunk in _chunks(attempts, options.batch if options.together else len(attempts)):
-                scribe.expect(len(chunk))
-                async with aclosing(roll_out(chunk, seated, concurrency=options.batch)) as rollouts:
+                generator.expect(len(chunk))
+                async with aclosing(roll_out(chunk, active_handles, concurrency=options.batch)) as rollouts:
                     async for rollout in rollouts:
-                        scribe.leave()
+                        generator.leave()
                         judging[number[id(rollout.attempt)]] = asyncio.create_task(judged(rollout))
                 # A fault of the machine: nothing is to be learned of runs without replies.
-                if scribe.fault is not None:
+                if generator.fault is not None:
                     with within_memory("the rollouts", _WRITTEN):
-                        raise scribe.fault
+                        raise generator.fault
             return [await judging[at] for at in range(len(attempts))]
         finally:
             for task in judging.values():
                 task.cancel()
-            scribe.close()
+            generator.close()
 
-    def _rows(self, tried: _Tried) -> RunRows:
-        return rows_of(tried.rollout.events, tried.rollout.files, vocabulary_of(self.network))
+    def _rows(self, scored: _ScoredRollout) -> RunRows:
+        return rows_of(scored.rollout.events, scored.rollout.files, vocabulary_of(self.network))
 
-    def _lesson(
-        self, tried: Sequence[_Tried], rows: Sequence[RunRows], step: int
-    ) -> tuple[Lesson, dict[str, float]]:
+    def _build_train_batch(
+        self, scored: Sequence[_ScoredRollout], rows: Sequence[RunRows], step: int
+    ) -> tuple[TrainBatch, dict[str, float]]:
         """What the rows of a step are worth, and the share of segments that the graph masked."""
         options = self.options
         rewards = [
             np.nan if one.reward.total is None or not made.rows else one.reward.total
-            for one, made in zip(tried, rows, strict=True)
+            for one, made in zip(scored, rows, strict=True)
         ]
-        groups = [at // options.group for at in range(len(tried))]
+        groups = [at // options.group for at in range(len(scored))]
         outcomes = group_advantages(rewards, groups, scale=options.scale)
         kept = [at for at, reward in enumerate(rewards) if not np.isnan(reward)]
         credited = batch_credit(
             outcomes[kept],
-            [credit_of(tried[at].rollout.events, tried[at].rollout.attempt.case) for at in kept],
-            [tried[at].reward.correct for at in kept],
+            [credit_of(scored[at].rollout.events, scored[at].rollout.attempt.case) for at in kept],
+            [scored[at].reward.correct for at in kept],
             options=options.credit,
             random=np.random.default_rng((options.seed, 3, step)),
         )
@@ -317,11 +323,13 @@ class LocalTrainer:
             segments += len(credit.masked)
         count = len(kept) if options.algorithm == "grpo" else segments
         share = float(sum(credit.masked.sum() for credit in credited)) / max(segments, 1)
-        lesson = Lesson(taken, np.array(advantages), np.array(masked, bool), np.array(units, int), count)
-        return lesson, {"masked": share}
+        train_batch = TrainBatch(
+            taken, np.array(advantages), np.array(masked, bool), np.array(units, int), count
+        )
+        return train_batch, {"masked": share}
 
 
-def _chunks(attempts: Sequence[Attempt], size: int) -> Iterable[Sequence[Attempt]]:
+def _chunks(attempts: Sequence[RolloutAttempt], size: int) -> Iterable[Sequence[RolloutAttempt]]:
     return (attempts[at : at + size] for at in range(0, len(attempts), size))
 
 
@@ -340,14 +348,14 @@ def _means(rewards: Sequence[Reward]) -> dict[str, float]:
     return values
 
 
-def _habits(tried: Sequence[_Tried]) -> dict[str, float]:
+def _habits(scored: Sequence[_ScoredRollout]) -> dict[str, float]:
     """How long rollouts are, how often an action is invalid, how many failed."""
-    runs = [one.rollout.trajectory for one in tried]
+    runs = [one.rollout.trajectory for one in scored]
     calls = sum(len(run.steps) for run in runs)
     tokens = sum(run.usage.completion_tokens or 0 for run in runs)
     return {
         "calls": calls / max(len(runs), 1),
         "tokens": tokens / max(len(runs), 1),
         "invalid": sum(step.invalid is not None for run in runs for step in run.steps) / max(calls, 1),
-        "failed": float(sum(one.rollout.failure is not None for one in tried)),
+        "failed": float(sum(one.rollout.failure is not None for one in scored)),
     }

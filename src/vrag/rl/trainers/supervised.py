@@ -1,7 +1,7 @@
 """Supervised training in one process: rows of recorded runs, in batches drawn by seed and step.
 
 It can be repeated, and goes on from a checkpoint, bit by bit: on the same machine, with the same libraries
-and number of threads, on a CPU; for CUDA see `vrag.rl.repeatable`.
+and number of threads, on a CPU; for CUDA see `vrag.rl.determinism`.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ from typing import TYPE_CHECKING
 from pydantic import BaseModel, ConfigDict, Field
 
 from vrag.errors import TrainingError
-from vrag.rl.order import in_turn
+from vrag.rl.sampler import in_turn
 from vrag.rl.update import UpdateOptions, Updates
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Mapping, Sequence
 
-    from vrag.rl.checkpoints import Checkpoints, Saved
+    from vrag.rl.checkpoints import Checkpoints, SavedCheckpoint
     from vrag.rl.metrics import MetricsFile
-    from vrag.rl.network import Network
+    from vrag.rl.model import TrainableModel
     from vrag.rl.rows import Row
 
 __all__ = ["SftOptions", "SupervisedTrainer"]
@@ -43,7 +43,7 @@ class SftOptions(BaseModel):
 class SupervisedTrainer:
     """Trains a network to say what recorded runs said. See `train`."""
 
-    network: Network
+    network: TrainableModel
     rows: Sequence[Row]
     files: Mapping[str, bytes]
     """Pictures of the rows, `<sha256>.jpg`."""
@@ -57,7 +57,7 @@ class SupervisedTrainer:
             raise TrainingError("There are no rows to learn from.", "Record others: vrag data demonstrate.")
         self.updates = Updates(self.network, self.options.update)
 
-    def train(self, begun: Saved | None) -> Generator[tuple[int, Mapping[str, float]], None, None]:
+    def train(self, begun: SavedCheckpoint | None) -> Generator[tuple[int, Mapping[str, float]], None, None]:
         """Makes all steps that are left, and yields each with what was measured.
 
         Args:

@@ -11,18 +11,26 @@ from fastapi import APIRouter, Header, Path, Query, Request
 from starlette.responses import FileResponse, Response, StreamingResponse
 
 from vrag.errors import RunError
-from vrag.server.headers import EXPORT_POLICY
-from vrag.server.problems import Refusal, Responses, responses
-from vrag.server.runs.frames import BEAT, end_frame, event_frame, with_beats
-from vrag.server.runs.wire import RUN_ID, Offer, ReportRequest, RunDetail, RunList, RunRequest, RunSummary
-from vrag.view.documents import Download, export_of, report_document
+from vrag.render.exports import Download, export_of, report_document
+from vrag.server.http.errors import Refusal, Responses, responses
+from vrag.server.http.headers import EXPORT_POLICY
+from vrag.server.runs.schema import (
+    RUN_ID,
+    Capabilities,
+    ReportRequest,
+    RunDetail,
+    RunList,
+    RunRequest,
+    RunSummary,
+)
+from vrag.server.runs.sse import BEAT, end_frame, event_frame, with_beats
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
 
-    from vrag.server.metrics import Metrics
-    from vrag.server.runs.desk import Answering
-    from vrag.server.runs.host import RunHost
+    from vrag.server.metrics import ServerMetrics
+    from vrag.server.runs.agent_provider import AgentProvider
+    from vrag.server.runs.run_manager import RunManager
 
 __all__ = ["run_routes"]
 
@@ -46,13 +54,13 @@ _PICTURE: Responses = {200: {"content": {"image/jpeg": {}}, "description": "The 
 _WHOLE = re.compile(r"[0-9]{1,9}")
 
 
-def run_routes(host: RunHost, answering: Answering, metrics: Metrics) -> APIRouter:  # noqa: C901 - one per route
+def run_routes(host: RunManager, answering: AgentProvider, metrics: ServerMetrics) -> APIRouter:  # noqa: C901 - one per route
     """`/options`, `/runs` and what belongs to a run, `/reports`."""
     router = APIRouter(tags=["runs"])
     making = asyncio.Semaphore(_DOCUMENTS)
 
     @router.get("/options", summary="What can be asked for", responses=responses(408, 413, 503, 504))
-    async def options() -> Offer:
+    async def options() -> Capabilities:
         """Agents, models, collections, limits."""
         return await host.look(lambda: answering.offer)
 
@@ -133,7 +141,7 @@ def run_routes(host: RunHost, answering: Answering, metrics: Metrics) -> APIRout
     async def export(id: Run, format: Literal["html", "markdown", "json"] = "html") -> Response:
         """A page that stands alone, Markdown, or JSON."""
         async with making:
-            return _attachment(await host.aside(lambda stored: export_of(stored, format), id))
+            return _attachment(await host.run_in_thread(lambda stored: export_of(stored, format), id))
 
     @router.post(
         "/reports",
@@ -150,7 +158,9 @@ def run_routes(host: RunHost, answering: Answering, metrics: Metrics) -> APIRout
     return router
 
 
-async def _stream(host: RunHost, metrics: Metrics, run: str, after: int) -> AsyncGenerator[bytes, None]:
+async def _stream(
+    host: RunManager, metrics: ServerMetrics, run: str, after: int
+) -> AsyncGenerator[bytes, None]:
     metrics.streams.inc()
     try:
         yield b"retry: 1000\n\n"

@@ -9,14 +9,21 @@ from vrag.synthesis.templates.emblem import Emblem
 from vrag.synthesis.templates.emblem_pair import EmblemPair
 from vrag.synthesis.templates.key_figure import KeyFigure
 from vrag.synthesis.templates.multi_hop import MultiHop
-from vrag.synthesis.templates.table import Table
+from vrag.synthesis.templates.table import TableTemplate
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from vrag.synthesis.template import Template
+    from vrag.synthesis.template import DocumentTemplate
 
 __all__ = ["TEMPLATES"]
 
-_ALL: tuple[Template, ...] = (Emblem(), EmblemPair(), KeyFigure(), Table(), Chart(), MultiHop())
-TEMPLATES: Mapping[str, Template] = {template.name: template for template in _ALL}
+_ALL: tuple[DocumentTemplate, ...] = (
+    Emblem(),
+    EmblemPair(),
+    KeyFigure(),
+    TableTemplate(),
+    Chart(),
+    MultiHop(),
+)
+TEMPLATES: Mapping[str, DocumentTemplate] = {template.name: template for template in _ALL}

@@ -8,15 +8,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from vrag.synthesis.template import Draft, Question
+from vrag.synthesis.template import DocumentDraft, TemplateQuestion
 from vrag.synthesis.templates.report import LEFT, MEASURES, MONTHS, RIGHT, draw_frame
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from vrag.geometry import Box
-    from vrag.synthesis.deck import Name
-    from vrag.synthesis.sheet import Sheet
+    from vrag.synthesis.canvas import Canvas
+    from vrag.synthesis.sampling import Name
     from vrag.synthesis.template import Supply
 
 __all__ = ["Chart"]
@@ -36,23 +36,23 @@ class Chart:
     name: str = "chart"
     least_pages: int = 1
 
-    def draft(self, names: Sequence[Name], supply: Supply) -> Draft:
+    def draft(self, names: Sequence[Name], supply: Supply) -> DocumentDraft:
         """Makes a document of one page for each name, and two questions for each page."""
-        sheets: list[Sheet] = []
-        questions: list[Question] = []
+        canvases: list[Canvas] = []
+        questions: list[TemplateQuestion] = []
         for page, name in enumerate(names, 1):
             measure, month = supply.deal("measure", MEASURES), supply.deal("month", MONTHS)
             highest = supply.deal("highest month", MONTHS)
             heights = _heights(highest, supply)
-            sheet = draw_frame(name.title, [f"Number of {measure} in the first half of the year, by month."])
-            bars = _draw(sheet, heights)
-            sheets.append(sheet)
+            canvas = draw_frame(name.title, [f"Number of {measure} in the first half of the year, by month."])
+            bars = _draw(canvas, heights)
+            canvases.append(canvas)
             value = str(heights[month] * UNIT)
             one = f"According to the bar chart, how many {measure} did {name.title} count in {month}?"
             top = f"In which month did {name.title} count the most {measure}?"
-            questions.append(Question(one, value, ((page, bars[month]),), "Chart"))
-            questions.append(Question(top, highest, ((page, bars[highest]),), "Chart"))
-        return Draft(sheets, questions)
+            questions.append(TemplateQuestion(one, value, ((page, bars[month]),), "Chart"))
+            questions.append(TemplateQuestion(top, highest, ((page, bars[highest]),), "Chart"))
+        return DocumentDraft(canvases, questions)
 
 
 def _heights(highest: str, supply: Supply) -> Mapping[str, int]:
@@ -63,16 +63,16 @@ def _heights(highest: str, supply: Supply) -> Mapping[str, int]:
     return {month: most if month == highest else next(left) for month in MONTHS}
 
 
-def _draw(sheet: Sheet, heights: Mapping[str, int]) -> dict[str, Box]:
+def _draw(canvas: Canvas, heights: Mapping[str, int]) -> dict[str, Box]:
     """Draws the chart; the place of each bar by its month."""
     for line in range(LINES + 1):
         y = FOOT - line * STEP
-        sheet.fill(LEFT + 34, y - 0.5, RIGHT, y + 0.5, GRID)
-        sheet.write(LEFT + 26, y + 4, str(line * UNIT), 12, end=True)
+        canvas.fill(LEFT + 34, y - 0.5, RIGHT, y + 0.5, GRID)
+        canvas.write(LEFT + 26, y + 4, str(line * UNIT), 12, end=True)
     wide = (RIGHT - LEFT - 34) / len(heights)
     bars: dict[str, Box] = {}
     for at, (month, height) in enumerate(heights.items()):
         x = LEFT + 34 + at * wide
-        bars[month] = sheet.fill(x + wide * 0.2, FOOT - height * STEP, x + wide * 0.8, FOOT, BAR)
-        sheet.write(x + wide * 0.12, FOOT + 24, month, 12)
+        bars[month] = canvas.fill(x + wide * 0.2, FOOT - height * STEP, x + wide * 0.8, FOOT, BAR)
+        canvas.write(x + wide * 0.12, FOOT + 24, month, 12)
     return bars

@@ -8,14 +8,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from vrag.synthesis.sheet import Sheet
-from vrag.synthesis.template import Draft, Question
+from vrag.synthesis.canvas import Canvas
+from vrag.synthesis.template import DocumentDraft, TemplateQuestion
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from vrag.geometry import Box
-    from vrag.synthesis.deck import Name
+    from vrag.synthesis.sampling import Name
     from vrag.synthesis.template import Supply
 
 __all__ = ["Emblem", "draw_emblem"]
@@ -25,15 +25,15 @@ SIDE = 300.0
 TITLE_SHARE = 0.15
 
 
-def draw_emblem(name: Name, colour: tuple[int, int, int]) -> tuple[Sheet, Box]:
+def draw_emblem(name: Name, colour: tuple[int, int, int]) -> tuple[Canvas, Box]:
     """A page and the place of its block.
 
     Returns:
         The page, and the block in fractions of it.
     """
-    sheet = Sheet(SIDE, SIDE)
-    sheet.write(12, SIDE * TITLE_SHARE * 0.68, str(name), 28, bold=True)
-    return sheet, sheet.fill(0, SIDE * TITLE_SHARE, SIDE, SIDE, colour)
+    canvas = Canvas(SIDE, SIDE)
+    canvas.write(12, SIDE * TITLE_SHARE * 0.68, str(name), 28, bold=True)
+    return canvas, canvas.fill(0, SIDE * TITLE_SHARE, SIDE, SIDE, colour)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,13 +43,13 @@ class Emblem:
     name: str = "emblem"
     least_pages: int = 1
 
-    def draft(self, names: Sequence[Name], supply: Supply) -> Draft:
+    def draft(self, names: Sequence[Name], supply: Supply) -> DocumentDraft:
         """Makes a document of one page for each name, and one question for each page."""
-        sheets: list[Sheet] = []
-        questions: list[Question] = []
+        canvases: list[Canvas] = []
+        questions: list[TemplateQuestion] = []
         for page, name in enumerate(names, 1):
             colour = supply.colour()
-            sheet, block = draw_emblem(name, supply.colours[colour])
-            sheets.append(sheet)
-            questions.append(Question(f'colour of "{name}" ?', colour, ((page, block),), "Figure"))
-        return Draft(sheets, questions)
+            canvas, block = draw_emblem(name, supply.colours[colour])
+            canvases.append(canvas)
+            questions.append(TemplateQuestion(f'colour of "{name}" ?', colour, ((page, block),), "Figure"))
+        return DocumentDraft(canvases, questions)

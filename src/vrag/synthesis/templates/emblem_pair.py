@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from vrag.synthesis.template import Draft, Question
+from vrag.synthesis.template import DocumentDraft, TemplateQuestion
 from vrag.synthesis.templates.emblem import draw_emblem
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from vrag.synthesis.deck import Name
+    from vrag.synthesis.sampling import Name
     from vrag.synthesis.template import Supply
 
 __all__ = ["EmblemPair"]
@@ -24,16 +24,16 @@ class EmblemPair:
     name: str = "emblem_pair"
     least_pages: int = 2
 
-    def draft(self, names: Sequence[Name], supply: Supply) -> Draft:
+    def draft(self, names: Sequence[Name], supply: Supply) -> DocumentDraft:
         """Makes a document of one page for each name; each page and the next, in a ring, make a question."""
         colours = [supply.colour() for _ in names]
         drawn = [
             draw_emblem(name, supply.colours[colour]) for name, colour in zip(names, colours, strict=True)
         ]
-        questions: list[Question] = []
+        questions: list[TemplateQuestion] = []
         for one in range(len(names) if len(names) > 2 else 1):
             other = (one + 1) % len(names)
             query = f'colours of "{names[one]}" and "{names[other]}" ?'
             evidence = tuple((at + 1, drawn[at][1]) for at in (one, other))
-            questions.append(Question(query, f"{colours[one]} {colours[other]}", evidence, "Figure"))
-        return Draft([sheet for sheet, _ in drawn], questions)
+            questions.append(TemplateQuestion(query, f"{colours[one]} {colours[other]}", evidence, "Figure"))
+        return DocumentDraft([canvas for canvas, _ in drawn], questions)

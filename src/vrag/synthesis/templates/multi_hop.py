@@ -5,15 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from vrag.synthesis.template import Draft, Question
+from vrag.synthesis.template import DocumentDraft, TemplateQuestion
 from vrag.synthesis.templates.report import LEFT, MEASURES, draw_frame, some_numbers
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from vrag.geometry import Box
-    from vrag.synthesis.deck import Name
-    from vrag.synthesis.sheet import Sheet
+    from vrag.synthesis.canvas import Canvas
+    from vrag.synthesis.sampling import Name
     from vrag.synthesis.template import Supply
 
 __all__ = ["MultiHop"]
@@ -22,10 +22,10 @@ ROLES = ("supplier", "landlord", "insurer", "builder", "printer", "carrier")
 
 
 @dataclass(frozen=True, slots=True)
-class _Page:
+class _PartnerPage:
     """A page as drawn, and what questions need of it."""
 
-    sheet: Sheet
+    canvas: Canvas
     role: str
     """What the partner is to this page's house."""
     partner: Box
@@ -42,7 +42,7 @@ class MultiHop:
     name: str = "multi_hop"
     least_pages: int = 2
 
-    def draft(self, names: Sequence[Name], supply: Supply) -> Draft:
+    def draft(self, names: Sequence[Name], supply: Supply) -> DocumentDraft:
         """Makes a document of one page for each name; each page's partner is the next, in a ring."""
         partners = [*names[1:], names[0]]
         values = some_numbers(supply.chance, len(names))
@@ -50,19 +50,19 @@ class MultiHop:
             _draw(name, partner, value, supply)
             for name, partner, value in zip(names, partners, values, strict=True)
         ]
-        questions: list[Question] = []
+        questions: list[TemplateQuestion] = []
         for at, (name, page) in enumerate(zip(names, pages, strict=True)):
             other = (at + 1) % len(names)
             told = pages[other]
             query = f"How many {told.measure} did the {page.role} of {name.title} count?"
             evidence = ((at + 1, page.partner), (other + 1, told.number))
-            questions.append(Question(query, told.value, evidence, "Text"))
-        return Draft([page.sheet for page in pages], questions)
+            questions.append(TemplateQuestion(query, told.value, evidence, "Text"))
+        return DocumentDraft([page.canvas for page in pages], questions)
 
 
-def _draw(name: Name, partner: Name, value: str, supply: Supply) -> _Page:
+def _draw(name: Name, partner: Name, value: str, supply: Supply) -> _PartnerPage:
     role, measure = supply.deal("role", ROLES), supply.deal("measure", MEASURES)
-    sheet = draw_frame(name.title, [f"{name.title} works with others in the town."])
-    named = sheet.write(LEFT, 240, f"Its {role} is {partner.title}.", 18)
-    sheet.write(LEFT, 420, f"{name.title} counted this many {measure}:", 18)
-    return _Page(sheet, role, named, measure, value, sheet.write(LEFT, 500, value, 60, bold=True))
+    canvas = draw_frame(name.title, [f"{name.title} works with others in the town."])
+    named = canvas.write(LEFT, 240, f"Its {role} is {partner.title}.", 18)
+    canvas.write(LEFT, 420, f"{name.title} counted this many {measure}:", 18)
+    return _PartnerPage(canvas, role, named, measure, value, canvas.write(LEFT, 500, value, 60, bold=True))

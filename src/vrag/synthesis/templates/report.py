@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from vrag.synthesis.sheet import Sheet
+from vrag.synthesis.canvas import Canvas
 
 if TYPE_CHECKING:
     import random
@@ -22,14 +22,14 @@ MONTHS = ("January", "February", "March", "April", "May", "June")
 YEARS = ("2019", "2020", "2021", "2022", "2023")
 
 
-def draw_frame(title: str, lines: Sequence[str]) -> Sheet:
+def draw_frame(title: str, lines: Sequence[str]) -> Canvas:
     """An A4 page with a heading above a rule, and lines of text below it, from 150 points down."""
-    sheet = Sheet(WIDTH, HEIGHT)
-    sheet.write(LEFT, 90, title, 26, bold=True)
-    sheet.fill(LEFT, 104, RIGHT, 107, RULE)
+    canvas = Canvas(WIDTH, HEIGHT)
+    canvas.write(LEFT, 90, title, 26, bold=True)
+    canvas.fill(LEFT, 104, RIGHT, 107, RULE)
     for at, line in enumerate(lines):
-        sheet.write(LEFT, 150 + at * 20, line, 13)
-    return sheet
+        canvas.write(LEFT, 150 + at * 20, line, 13)
+    return canvas
 
 
 def some_numbers(chance: random.Random, count: int) -> list[str]:

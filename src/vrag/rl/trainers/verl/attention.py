@@ -17,7 +17,7 @@ __all__ = ["FLASH", "IMPLEMENTATIONS", "SDPA", "Attention", "choose_attention"]
 FLASH, SDPA = "flash_attention_2", "sdpa"
 IMPLEMENTATIONS = (FLASH, SDPA)
 """Names of the configurations in the group `attention`."""
-LEAST_CAPABILITY = 8
+MIN_CAPABILITY = 8
 """Major compute capability that flash-attn 2 needs: Ampere and newer."""
 PROBE_SECONDS = 120.0
 _PROBE = """
@@ -56,8 +56,8 @@ def choose_attention() -> Attention:
 def _by_capability(capability: int) -> Attention:
     if not capability:
         return Attention(SDPA, "flash-attn is installed, but no GPU is visible")
-    if capability < LEAST_CAPABILITY:
+    if capability < MIN_CAPABILITY:
         return Attention(
-            SDPA, f"flash-attn needs compute capability {LEAST_CAPABILITY}.0, and a GPU has {capability}"
+            SDPA, f"flash-attn needs compute capability {MIN_CAPABILITY}.0, and a GPU has {capability}"
         )
     return Attention(FLASH, "flash-attn is installed, and every GPU supports it")

@@ -15,19 +15,19 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from vrag.rl.ggpo import segment_advantages
-from vrag.rl.grpo import group_advantages
+from vrag.rl.objectives.ggpo import segment_advantages
+from vrag.rl.objectives.grpo import group_advantages
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
 
-__all__ = ["BatchCredit", "Sessions", "batch_credit", "sessions_of"]
+__all__ = ["BatchCredit", "RolloutSessions", "batch_credit", "sessions_of"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Sessions:
+class RolloutSessions:
     """To which rollout each row belongs, from verl's keys `{uid}_{session}_{index}`."""
 
     of_row: NDArray[np.int64]
@@ -49,7 +49,7 @@ class BatchCredit:
     metrics: Mapping[str, float]
 
 
-def sessions_of(keys: Sequence[str], padding: Sequence[bool]) -> Sessions:
+def sessions_of(keys: Sequence[str], padding: Sequence[bool]) -> RolloutSessions:
     """Sorts rows by rollout.
 
     Args:
@@ -71,7 +71,7 @@ def sessions_of(keys: Sequence[str], padding: Sequence[bool]) -> Sessions:
         number = rollouts.setdefault((uid, session), len(rollouts))
         of_row[row] = number
         last[number] = max(last.get(number, (-1, -1)), (int(index), row))
-    return Sessions(
+    return RolloutSessions(
         of_row,
         np.array([groups[uid] for uid, _ in rollouts], np.int64),
         np.array([last[number][1] for number in range(len(rollouts))], np.int64),
@@ -79,7 +79,7 @@ def sessions_of(keys: Sequence[str], padding: Sequence[bool]) -> Sessions:
 
 
 def batch_credit(
-    sessions: Sessions,
+    sessions: RolloutSessions,
     rewards: NDArray[np.float64],
     rows: Sequence[Mapping[str, Any] | None],
     *,

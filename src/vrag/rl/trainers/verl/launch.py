@@ -10,7 +10,7 @@ from vrag.errors import SettingsError
 from vrag.rl.trainers.verl import LOOPS
 from vrag.rl.trainers.verl.attention import IMPLEMENTATIONS, Attention, choose_attention
 from vrag.rl.trainers.verl.engine import library
-from vrag.rl.trainers.verl.needs import shipped
+from vrag.rl.trainers.verl.preflight import shipped
 
 if TYPE_CHECKING:
     from pathlib import Path

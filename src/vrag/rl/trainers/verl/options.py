@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from vrag.errors import SettingsError
-from vrag.rl.ggpo import GgpoOptions
+from vrag.rl.objectives.ggpo import GgpoOptions
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 __all__ = ["JudgeOptions", "MemorySettings", "PartWeights", "VerlOptions", "read_options"]
 
 
-class _Strict(BaseModel):
+class _StrictOptions(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
-class JudgeOptions(_Strict):
+class JudgeOptions(_StrictOptions):
     """Who says whether an answer is right."""
 
     kind: Literal["rules", "endpoint"] = "rules"
@@ -41,7 +41,7 @@ class JudgeOptions(_Strict):
         return os.environ.get(self.key_variable) or None
 
 
-class PartWeights(_Strict):
+class PartWeights(_StrictOptions):
     """What the parts of VRAG's reward weigh; see `vrag.reward`."""
 
     retrieval: float = Field(default=0.2, ge=0)
@@ -49,7 +49,7 @@ class PartWeights(_Strict):
     pattern: float = Field(default=0.1, ge=0)
 
 
-class MemorySettings(_Strict):
+class MemorySettings(_StrictOptions):
     """What VimRAG remembers; the same in training and in serving."""
 
     tokens: int = Field(default=1280, ge=1)
@@ -58,7 +58,7 @@ class MemorySettings(_Strict):
     crop_nodes: bool = False
 
 
-class VerlOptions(_Strict):
+class VerlOptions(_StrictOptions):
     """All of the section."""
 
     search_url: str = "http://127.0.0.1:8001"

@@ -10,8 +10,8 @@ import io
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from vrag.rl.credit import credit_of
-from vrag.rl.ggpo import masks
+from vrag.rl.objectives.credit import credit_of
+from vrag.rl.objectives.ggpo import masks
 from vrag.rl.rows import rows_of
 
 if TYPE_CHECKING:
@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 
     from PIL.Image import Image
 
-    from vrag.rl.ggpo import GgpoOptions, Segment
+    from vrag.rl.objectives.ggpo import GgpoOptions, Segment
     from vrag.rl.rows import Row, Vocabulary
-    from vrag.rl.trainers.verl.playing import Played
-    from vrag.rl.trainers.verl.serving import Counted
+    from vrag.rl.trainers.verl.rollout import PlayedRollout
+    from vrag.rl.trainers.verl.rollout_policy import TokenCounter
 
 __all__ = ["CREDIT", "Output", "outputs_of"]
 
@@ -62,25 +62,29 @@ class Output:
 
 
 def outputs_of(
-    played: Played, vocabulary: Vocabulary, options: GgpoOptions, counted: Counted, step: int = 0
+    rollout_result: PlayedRollout,
+    vocabulary: Vocabulary,
+    options: GgpoOptions,
+    counted: TokenCounter,
+    step: int = 0,
 ) -> tuple[list[Output], list[str]]:
     """The outputs of one rollout, in order, and why calls are not among them.
 
     Args:
-        played: The rollout and its reward; without a reward there are no outputs.
+        rollout_result: The rollout and its reward; without a reward there are no outputs.
         vocabulary: Of the model that sampled.
         options: Which segments of it have no gradient.
         counted: What its calls took.
         step: The training step, for replies whose server does not tell the version of its weights.
     """
-    rollout, reward = played.rollout, played.reward
+    rollout, reward = rollout_result.rollout, rollout_result.reward
     if reward.total is None:
         return [], [reward.why or "There is no reward."]
     made = rows_of(rollout.events, rollout.files, vocabulary)
     credit = credit_of(rollout.events, rollout.attempt.case)
     masked = masks(credit, correct=reward.correct, options=options)
     shared: dict[str, Any] = {
-        "reward_extra_info": _measured(played),
+        "reward_extra_info": _measured(rollout_result),
         "turn_scores": [],
         "tool_rewards": [],
         "min_global_steps": min(counted.steps, default=step),
@@ -94,7 +98,10 @@ def outputs_of(
             reward.total,
             turns,
             shared
-            | {CREDIT: _credit(row, credit.segments[row.segment], bool(masked[row.segment])) | _told(played)},
+            | {
+                CREDIT: _credit(row, credit.segments[row.segment], bool(masked[row.segment]))
+                | _told(rollout_result)
+            },
         )
         for row in made.rows
     ]
@@ -122,15 +129,19 @@ def _credit(row: Row, segment: Segment, masked: bool) -> dict[str, Any]:
     return {"segment": row.segment, "masked": masked, "invalid": segment.invalid, "answers": segment.answers}
 
 
-def _told(played: Played) -> dict[str, Any]:
+def _told(rollout_result: PlayedRollout) -> dict[str, Any]:
     """All that is known of the reward, for those who look at rollouts that verl dumps."""
-    run = played.rollout.trajectory
-    return {"case": played.rollout.attempt.case.uid, "answer": run.answer, **played.reward.as_dict()}
+    run = rollout_result.rollout.trajectory
+    return {
+        "case": rollout_result.rollout.attempt.case.uid,
+        "answer": run.answer,
+        **rollout_result.reward.as_dict(),
+    }
 
 
-def _measured(played: Played) -> dict[str, float]:
+def _measured(rollout_result: PlayedRollout) -> dict[str, float]:
     """Numbers that verl averages; a part that is missing is 0 there, and None in what `_told` keeps."""
-    reward = played.reward
+    reward = rollout_result.reward
     parts = {name: float(reward.parts.get(name) or 0.0) for name in PARTS}
     return {"acc": float(reward.correct is True), **parts}
 

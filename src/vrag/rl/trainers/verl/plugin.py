@@ -25,10 +25,10 @@ __all__ = ["PLACES", "install"]
 
 log = logging.getLogger("vrag.rl")
 PLACES = {
-    "verl.experimental.agent_loop.agent_loop": "vrag.rl.trainers.verl.loops",
+    "verl.experimental.agent_loop.agent_loop": "vrag.rl.trainers.verl.agent_loops",
     "verl.trainer.ppo.v1.trainer_sync": "vrag.rl.trainers.verl.trainer",
-    "verl.experimental.reward_loop.reward_manager.naive": "vrag.rl.trainers.verl.manager",
-    "verl.models.transformers.qwen2_vl": "vrag.rl.trainers.verl.text_rows",
+    "verl.experimental.reward_loop.reward_manager.naive": "vrag.rl.trainers.verl.reward_manager",
+    "verl.models.transformers.qwen2_vl": "vrag.rl.trainers.verl.tokens.text_rows",
 }
 """Modules of verl, after which there is something to subclass, to register with or to correct, and ours for
 each, which has a function `register`."""
@@ -39,8 +39,8 @@ def install() -> None:
     for place in PLACES:
         if place in sys.modules:
             _register(place)
-    if not any(isinstance(finder, _Waiting) for finder in sys.meta_path):
-        sys.meta_path.insert(0, _Waiting())
+    if not any(isinstance(finder, _ImportHook) for finder in sys.meta_path):
+        sys.meta_path.insert(0, _ImportHook())
 
 
 def _register(place: str) -> None:
@@ -51,7 +51,7 @@ def _register(place: str) -> None:
         log.warning("vrag cannot register with %s; `vrag train doctor` says more.", place, exc_info=True)
 
 
-class _Waiting(MetaPathFinder):
+class _ImportHook(MetaPathFinder):
     """Finds nothing itself: has others find the modules of verl, and follows their execution."""
 
     def __init__(self) -> None:

@@ -1,0 +1,245 @@
+"""Scores the lines of pages by where the words of a question come together.
+
+For each term of the question the nearness of its nearest occurrence to a line counts, weighted by
+how rare the term is; the weighted mean over the terms is the line's support, from 0 to 1. A term
+that stands elsewhere on the page still counts a little, as the topic of the page does.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from vrag.agent.extractive.answer_type import AnswerType
+from vrag.agent.extractive.tokens import one_edit_apart, tokens
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from vrag.agent.extractive.query_analysis import QuestionAnalysis
+    from vrag.agent.extractive.text_layout import PageLayout
+
+__all__ = ["LocatedLine", "locate", "says_kind"]
+
+REACH = 0.05
+"""Distance over which nearness falls by a factor of e, in heights of the page."""
+ACROSS = 0.5
+"""How much a distance along a line counts against one across lines: rows hold together."""
+BELOW = 0.5
+"""How much a distance downwards counts against one upwards: content stands below its heading."""
+BESIDE = 0.8
+"""What a term counts that stands just beside the line, not on it."""
+TOPIC = 0.35
+"""What a term counts that stands on the page but not near the line."""
+KEY = 1.5
+"""How much more names and numbers count than other terms."""
+FITTING = 0.06
+"""Added to a line that holds the kind of thing asked for."""
+POINTED = 0.5
+"""Added to the caption of the figure or table, or to the page, that the question names."""
+RANK = 0.06
+"""Taken off per place down the ranking of the pages."""
+
+MAX_PLACES = 256
+"""Lines with one term that are looked at on one page; of more, an even sample."""
+
+_PREFIXED_YEAR = re.compile(r"[a-z]{1,3}((?:19|20)\d\d)")
+"""FY2023 means 2023."""
+_DATE = re.compile(
+    r"""\b(?:1[5-9]|20)\d\d\b | \b\d{1,2}[/.:]\d{1,2}\b | [年月日]
+    | \b(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*\b
+    | \b(?:mon|tues|wednes|thurs|fri|satur|sun)days?\b | o’?'?clock\b | \bmid(?:night|day)\b | \bnoon\b
+    | \b(?:morning|evening|night|spring|summer|autumn|winter)s?\b""",
+    re.IGNORECASE | re.VERBOSE,
+)
+_LINK = re.compile(r"https?:|www\.|\w\.(?:com|org|net|edu|gov|io|cn|de)\b", re.IGNORECASE)
+_MAIL = re.compile(r"\S@\S")
+_DIGIT = re.compile(r"\d")
+_PERCENT = re.compile(r"\d\s?(?:%|per ?cent)", re.IGNORECASE)
+_NAME = re.compile(r"\b[A-Z][a-z]+ (?:[A-Z]\. ?)?[A-Z][a-z]+|[\u4e00-\u9fff]{2,4}")
+
+_FITS = {
+    AnswerType.DATE: _DATE,
+    AnswerType.NUMBER: _DIGIT,
+    AnswerType.COMPUTE: _DIGIT,
+    AnswerType.EMAIL: _MAIL,
+    AnswerType.LINK: _LINK,
+    AnswerType.NAME: _NAME,
+}
+_KINDS = {
+    "email": _MAIL,
+    "url": _LINK,
+    "websit": _LINK,
+    "link": _LINK,
+    "dat": _DATE,
+    "percentag": _PERCENT,
+    "percent": _PERCENT,
+}
+"""Words of questions for which things of their kind stand on pages rather than the words themselves."""
+
+
+@dataclass(slots=True)
+class LocatedLine:
+    """How well the lines of one page support an answer."""
+
+    page: PageLayout
+    places: dict[str, list[int]]
+    """Numbers of the lines that hold each term, for terms that occur."""
+    weights: Mapping[str, float]
+    """Share of each term of the question; they add up to 1."""
+    support: NDArray[np.float64]
+    """Per line: weighted share of the question's terms near it, 0 to 1."""
+    score: NDArray[np.float64]
+    """Per line: support with what else speaks for the line, for comparing lines."""
+    title: frozenset[str]
+    """Terms of the headings above and of the file's name."""
+    pointed: bool
+    """Whether something that the question points at is captioned here, or is this page."""
+
+    def holds(self, term: str) -> bool:
+        """Whether a term of the question stands on the page, in the headings above or in the file's name."""
+        return term in self.places or term in self.title
+
+    def support_at(self, rects: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Support of any places of the page, given as rectangles of shape (n, 4)."""
+        return _support(self.page, self.places, self.weights, rects)
+
+
+def says_kind(ask: AnswerType, text: str, asked: Collection[str]) -> bool:
+    """Whether a text, beside the question's own words, holds the kind of thing asked for."""
+    if ask not in _FITS or ask is AnswerType.NAME:
+        return True
+    letters = list(text)
+    for token in tokens(text):
+        if token.term in asked:
+            letters[token.start : token.end] = " " * (token.end - token.start)
+    return _FITS[ask].search("".join(letters)) is not None
+
+
+def locate(question: QuestionAnalysis, pages: Sequence[PageLayout]) -> list[LocatedLine]:
+    """Scores every line of the pages, which come best first."""
+    places = [_places(question, page) for page in pages]
+    weights = _weights(question, pages, places)
+    return [
+        _found(question, page, there, weights, rank)
+        for rank, (page, there) in enumerate(zip(pages, places, strict=True))
+    ]
+
+
+def _weights(
+    question: QuestionAnalysis, pages: Sequence[PageLayout], places: Sequence[Mapping[str, Sequence[int]]]
+) -> dict[str, float]:
+    """Share of each term: its rarity among the lines given, more for names and numbers."""
+    lines = sum(len(page.lines) for page in pages)
+    counts = {term: sum(len(there.get(term.text, ())) for there in places) for term in question.terms}
+    raw = {
+        term.text: math.log(1 + lines / (0.5 + count)) * (KEY if term.key else 1.0)
+        for term, count in counts.items()
+    }
+    total = sum(raw.values()) or 1.0
+    return {term: weight / total for term, weight in raw.items()}
+
+
+def _found(
+    question: QuestionAnalysis,
+    page: PageLayout,
+    places: dict[str, list[int]],
+    weights: Mapping[str, float],
+    rank: int,
+) -> LocatedLine:
+    """Scores the lines of one page."""
+    title = frozenset(token.term for token in tokens(f"{page.item.heading} {page.item.document_name}"))
+    topic = TOPIC * sum(weight for term, weight in weights.items() if term in title and term not in places)
+    support = topic + _support(page, places, weights, page.rects)
+    score = support - RANK * rank
+    pointed = [number for number, line in enumerate(page.lines) if _captions(question, page, line.start)]
+    if pointed:
+        score += POINTED * _nearness(page, pointed, page.rects)
+    here = any(
+        pointer.kind == "page" and pointer.number == str(page.item.ordinal) for pointer in question.pointers
+    )
+    score += POINTED * here
+    if fits := _FITS.get(question.ask):
+        text = page.item.text
+        score += np.asarray([FITTING * bool(fits.search(text, line.start, line.end)) for line in page.lines])
+    return LocatedLine(page, places, weights, support, score, title, bool(pointed) or here)
+
+
+def _support(
+    page: PageLayout,
+    places: Mapping[str, Sequence[int]],
+    weights: Mapping[str, float],
+    rects: NDArray[np.float64],
+) -> NDArray[np.float64]:
+    """Weighted share of the terms near each rectangle."""
+    total = np.zeros(len(rects))
+    for term, there in places.items():
+        total += weights[term] * (TOPIC + (1 - TOPIC) * _nearness(page, there, rects))
+    return total
+
+
+def _captions(question: QuestionAnalysis, page: PageLayout, start: int) -> bool:
+    """Whether a line begins with the name of something that the question points at."""
+    return any(
+        pointer.kind != "page" and pointer.caption.match(page.item.text, start)
+        for pointer in question.pointers
+    )
+
+
+def _places(question: QuestionAnalysis, page: PageLayout) -> dict[str, list[int]]:
+    """The lines that hold each term of the question, or the kind of thing that it names."""
+    words = [[token.term for token in tokens(page.item.text[line.start : line.end])] for line in page.lines]
+    found = {term.text: _holding({term.text}, words) for term in question.terms}
+    for term in [term for term, lines in found.items() if not lines]:
+        found[term] = _holding(_variants(term, words), words)
+    for term in found.keys() & _KINDS.keys():
+        found[term] = sorted({*found[term], *_matching(_KINDS[term], page)})
+    return {term: lines for term, lines in found.items() if lines}
+
+
+def _matching(pattern: re.Pattern[str], page: PageLayout) -> list[int]:
+    """Numbers of the lines in which a pattern occurs."""
+    text = page.item.text
+    return [number for number, line in enumerate(page.lines) if pattern.search(text, line.start, line.end)]
+
+
+def _holding(terms: Collection[str], words: Sequence[Sequence[str]]) -> list[int]:
+    """Numbers of the lines in which one of the terms stands."""
+    return [number for number, line in enumerate(words) if any(term in line for term in terms)]
+
+
+def _variants(term: str, words: Sequence[Sequence[str]]) -> set[str]:
+    """Words that a slip, poor recognition or a missing space may have made of a term of the question."""
+    if prefixed := _PREFIXED_YEAR.fullmatch(term):
+        return {prefixed[1]}
+    if len(term) < 5 or not term.isalpha():
+        return set()
+    vocabulary = {word for line in words for word in line}
+    near = {
+        word for word in vocabulary if len(word) >= 5 and word[0] == term[0] and one_edit_apart(term, word)
+    }
+    joined = {first for line in words for first, second in pairwise(line) if first + second == term}
+    return near | joined | {word for word in vocabulary if term in word}
+
+
+def _nearness(page: PageLayout, places: Sequence[int], rects: NDArray[np.float64]) -> NDArray[np.float64]:
+    """How near each rectangle is to the nearest of some lines of the page, from 0 to 1."""
+    step = -(-len(places) // MAX_PLACES)
+    there = page.rects[np.asarray(places[::step])]
+    left, right = there[None, :, 0] - rects[:, None, 2], rects[:, None, 0] - there[None, :, 2]
+    above, below = there[None, :, 1] - rects[:, None, 3], rects[:, None, 1] - there[None, :, 3]
+    across = np.maximum(0.0, np.maximum(left, right)) * page.aspect * ACROSS
+    along = np.maximum(0.0, above) + np.maximum(0.0, below) * BELOW
+    near = BESIDE * np.exp(-np.hypot(across, along).min(axis=1) / REACH)
+    if (
+        rects is page.rects
+    ):  # the boxes of neighbouring lines may overlap: only the line itself counts in full
+        near[np.asarray(places)] = 1.0
+    return near

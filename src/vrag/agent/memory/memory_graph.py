@@ -1,0 +1,334 @@
+"""The multimodal memory graph: what was asked, what came of it, and what is remembered of it.
+
+A directed acyclic graph (VimRAG, arXiv 2602.12735). Edges run from parents to children. A graph is a value:
+every change gives another graph.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import unicodedata
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any
+
+from vrag.agent.replies.tool_arguments import IDENTIFIER
+from vrag.agent.replies.tool_calls import AnswerNode, CropNode, Memorize, SearchNode, ToolNode
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from vrag.agent.replies.tool_calls import Call
+
+__all__ = ["ROOT", "Graph", "Node", "NodeKind", "RememberedItem"]
+
+ROOT = "root"
+"""Id of the node that every graph begins with."""
+
+
+class NodeKind(StrEnum):
+    """What a node stands for."""
+
+    ROOT = "root"
+    """The question."""
+    SEARCH = "search"
+    """A search and what it found."""
+    CROP = "crop"
+    """A closer look at an item that a node before it holds."""
+    TOOL = "tool"
+    """An action of others (`vrag.actions`) and what it gave."""
+    ANSWER = "answer"
+    """The answer."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RememberedItem:
+    """A visual item among the results of a node, and what the model made of it."""
+
+    label: str
+    """How the model knows it within its node: `Picture 3`, `Video 1`."""
+    item: str
+    """Id of the item."""
+    position: int
+    """Among the results of its node, from 0."""
+    useful: bool = True
+    priority: int = 5
+    """1 to 5; 0 for what is not useful."""
+    region: tuple[float, float, float, float] | None = None
+    """The part of the item that was shown, in item pixels; None for the whole."""
+    seconds: tuple[float, ...] = ()
+    """Of a clip: the frames that are remembered, in seconds of its video."""
+    reviewed: bool = True
+    """False for what the model answered from without saying what it is worth."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Node:
+    """A step of the reasoning."""
+
+    id: str
+    kind: NodeKind
+    parents: tuple[str, ...] = ()
+    query: str = ""
+    """What was searched, or given to a tool; the question at the root, the answer at the end."""
+    tool: str = ""
+    """Name of the action of others that it ran; empty for every other kind."""
+    summary: str | None = None
+    """What the model took from the results; None while it has not said."""
+    memory: tuple[RememberedItem, ...] = ()
+    """Visual results, useful or not; empty while the node is pending."""
+    order: int
+    """Position in the order of creation, the root being 0."""
+
+    @property
+    def pending(self) -> bool:
+        """Whether its results have not been summarised yet."""
+        return self.summary is None
+
+
+@dataclass(frozen=True, slots=True)
+class Graph:
+    """The nodes in the order of creation; every node comes after its parents, so there are no circles.
+
+    What can be wrong with a change is told in one sentence that the model can act on.
+
+    Raises:
+        ValueError: If a node does not stand at its order, has the id of another, or comes before a parent.
+    """
+
+    nodes: tuple[Node, ...] = ()
+
+    def __post_init__(self) -> None:
+        known: set[str] = set()
+        for order, node in enumerate(self.nodes):
+            if node.order != order or node.id in known or not known.issuperset(node.parents):
+                raise ValueError(f"node {node.id!r} does not stand where it may in the graph")
+            known.add(node.id)
+
+    @classmethod
+    def of(cls, question: str) -> Graph:
+        """The graph before anything is done: its root."""
+        return cls((Node(id=ROOT, kind=NodeKind.ROOT, query=question, summary="", order=0),))
+
+    def node(self, node_id: str) -> Node:
+        """The node of this id.
+
+        Raises:
+            ValueError: If there is none.
+        """
+        if fault := self._unknown((node_id,)):
+            raise ValueError(fault)
+        return next(node for node in self.nodes if node.id == node_id)
+
+    @property
+    def pending(self) -> Node | None:
+        """The node whose results have not been summarised; there is one at most."""
+        return next((node for node in self.nodes if node.pending), None)
+
+    @property
+    def newest(self) -> Node:
+        """The node created last."""
+        return self.nodes[-1]
+
+    @property
+    def answered(self) -> bool:
+        """Whether the run has ended."""
+        return any(node.kind is NodeKind.ANSWER for node in self.nodes)
+
+    def children(self, node_id: str) -> tuple[Node, ...]:
+        """The nodes that follow from a node, in order."""
+        return tuple(node for node in self.nodes if node_id in node.parents)
+
+    def ancestors(self, ids: Iterable[str]) -> tuple[Node, ...]:
+        """These nodes and all that they follow from, in order, each once."""
+        wanted = set(ids)
+        for node in reversed(self.nodes):
+            if node.id in wanted:
+                wanted.update(node.parents)
+        return tuple(node for node in self.nodes if node.id in wanted)
+
+    def remembered(self, parents: Iterable[str], label: str) -> tuple[Node, RememberedItem]:
+        """What a node means by a label: the useful result of that name of its first parent that has one.
+
+        Raises:
+            ValueError: If no parent remembers such a result.
+        """
+        holders = [self.node(parent) for parent in parents]
+        useful = [(node, memo) for node in holders for memo in node.memory if memo.useful]
+        if found := next((pair for pair in useful if pair[1].label == label), None):
+            return found
+        kept = ", ".join(f"{memo.label} of {node.id}" for node, memo in useful) or "nothing"
+        raise ValueError(f"No parent remembers {label}; the parents named remember {kept}.")
+
+    def fault_of(self, call: Call, labels: Sequence[str] = ()) -> str | None:
+        """Why a call cannot be carried out; None when it can.
+
+        Args:
+            call: What the model wants.
+            labels: Labels of all results of the pending node, texts included.
+        """
+        match call:
+            case SearchNode(node, parents, query):
+                return self._fault_of_node(node, NodeKind.SEARCH, parents, query)
+            case ToolNode(node, parents, _, text):
+                return self._fault_of_node(node, NodeKind.TOOL, parents, text)
+            case CropNode(node, parents, label, _):
+                return self._fault_of_node(node, NodeKind.CROP, parents, label) or self._forgotten(
+                    parents, label
+                )
+            case Memorize():
+                return self._fault_of_review(call, labels)
+            case AnswerNode(parents, _):
+                return self._ended() or self._fault_of_parents(parents)
+
+    def add(self, *, id: str, kind: NodeKind, parents: tuple[str, ...], query: str, tool: str = "") -> Graph:
+        """With one more node, whose results are to be summarised.
+
+        Raises:
+            ValueError: If that cannot be, with the reason.
+        """
+        if fault := self._fault_of_node(id, kind, parents, query):
+            raise ValueError(fault)
+        order = len(self.nodes)
+        return Graph(
+            (*self.nodes, Node(id=id, kind=kind, parents=parents, query=query, tool=tool, order=order))
+        )
+
+    def complete(self, summary: str, memory: tuple[RememberedItem, ...] = ()) -> Graph:
+        """With the pending node summarised.
+
+        Raises:
+            ValueError: If no node is pending.
+        """
+        pending = self.pending
+        if pending is None:
+            raise ValueError(_NOTHING_PENDING)
+        done = replace(pending, summary=summary, memory=memory)
+        return Graph(tuple(done if node is pending else node for node in self.nodes))
+
+    def answer(self, parents: tuple[str, ...], text: str, memory: tuple[RememberedItem, ...] = ()) -> Graph:
+        """With the answer, which ends the run.
+
+        A node that is pending is completed with an empty summary, whether or not it is among the parents.
+
+        Args:
+            parents: Ids of the nodes that it rests on.
+            text: The answer.
+            memory: What the pending node returned, marked as not reviewed.
+
+        Raises:
+            ValueError: If that cannot be, with the reason.
+        """
+        if fault := self._ended() or self._fault_of_parents(parents):
+            raise ValueError(fault)
+        whole = self.complete("", memory) if self.pending else self
+        order = len(self.nodes)
+        taken = {node.id for node in self.nodes}
+        name = next(
+            name for name in ("answer", *(f"answer_{n}" for n in range(2, order + 3))) if name not in taken
+        )
+        end = Node(id=name, kind=NodeKind.ANSWER, parents=parents, query=text, summary="", order=order)
+        return Graph((*whole.nodes, end))
+
+    def as_json(self) -> str:
+        """The graph as the model reads it: one node a line, in order; what is empty is left out.
+
+        A summary of null means that the results are still to be summarised. Equal graphs give equal texts.
+        """
+        lines = [json.dumps(_told(node), ensure_ascii=False, separators=(",", ":")) for node in self.nodes]
+        return "[" + ",\n".join(lines) + "]"
+
+    def _fault_of_node(
+        self, node_id: str, kind: NodeKind, parents: tuple[str, ...], query: str
+    ) -> str | None:
+        return (
+            self._ended()
+            or self._unsummarised()
+            or self._fault_of_id(node_id)
+            or self._fault_of_parents(parents)
+            or (self._repeated(query) if kind is NodeKind.SEARCH else None)
+        )
+
+    def _ended(self) -> str | None:
+        return "The answer has been given; nothing can follow it." if self.answered else None
+
+    def _unsummarised(self) -> str | None:
+        if self.pending is None:
+            return None
+        return (
+            f"Node {self.pending.id} has not been summarised: call summarize_and_memorize for its results "
+            "first, or answer."
+        )
+
+    def _fault_of_id(self, node_id: str) -> str | None:
+        if not IDENTIFIER.fullmatch(node_id):
+            return f"{node_id!r} cannot be the id of a node: use 1 to 64 letters, digits, _ or -."
+        if any(node.id == node_id for node in self.nodes):
+            return f"There is a node {node_id} already; give the new one an id of its own."
+        return None
+
+    def _fault_of_parents(self, parents: tuple[str, ...]) -> str | None:
+        if not parents:
+            return f'Name at least one parent, such as "{ROOT}" for the question itself.'
+        if len(set(parents)) != len(parents):
+            return "Name every parent once."
+        return self._unknown(parents)
+
+    def _unknown(self, ids: Iterable[str]) -> str | None:
+        known = [node.id for node in self.nodes]
+        if unknown := [node_id for node_id in ids if node_id not in known]:
+            return f"There is no node {unknown[0]!r}; the nodes are {', '.join(known)}."
+        return None
+
+    def _repeated(self, query: str) -> str | None:
+        asked = _words(query)
+        for node in self.nodes:
+            if node.kind is NodeKind.SEARCH and _words(node.query) == asked:
+                return f"Node {node.id} has searched for that already: ask for something else, or answer."
+        return None
+
+    def _forgotten(self, parents: tuple[str, ...], label: str) -> str | None:
+        try:
+            self.remembered(parents, label)
+        except ValueError as error:
+            return str(error)
+        return None
+
+    def _fault_of_review(self, call: Memorize, labels: Sequence[str]) -> str | None:
+        if self.pending is None:
+            return self._ended() or _NOTHING_PENDING
+        named = [note.information for note in call.notes]
+        if unknown := [label for label in named if label not in labels]:
+            returned = f"the results are {', '.join(labels)}" if labels else "nothing was returned"
+            return f"{self.pending.id} returned no {unknown[0]}; {returned}."
+        if missing := [label for label in labels if label not in named]:
+            return f"memorize must have an entry for every result; {', '.join(missing)} is missing."
+        return None
+
+
+_NOTHING_PENDING = "No results are waiting to be summarised; search first, or answer."
+
+
+def _words(query: str) -> frozenset[str]:
+    """What two queries have in common when they are the same question, simply.
+
+    Case, punctuation, order and repetition do not count; any other word does. This refuses what is surely
+    the same and nothing else: "fare 2022" and "fare 2023" differ, and so do "fares" and "the fares".
+    """
+    plain = unicodedata.normalize("NFKC", query).casefold()
+    return frozenset(re.findall(r"\w+", plain)) or frozenset(plain.split())
+
+
+def _told(node: Node) -> dict[str, Any]:
+    """A node, without what is empty."""
+    told: dict[str, Any] = {
+        "id": node.id,
+        "kind": node.kind.value,
+        "parents": node.parents,
+        "query": node.query,
+        "tool": node.tool,
+        "summary": node.summary,
+        "remembered": [memo.label for memo in node.memory if memo.useful],
+    }
+    return {name: value for name, value in told.items() if value or value is None}

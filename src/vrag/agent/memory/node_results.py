@@ -1,0 +1,219 @@
+"""What the newest node of a memory graph found, as the model sees it until it is summarised."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from vrag.agent.evidence import EvidenceCandidate, passage_seen, picture_seen
+from vrag.agent.memory.memorize import Result
+from vrag.agent.memory.pixel_budget import Visual, fit_fresh
+from vrag.agent.policy import Part, Picture, Text
+from vrag.agent.prompts import prompt
+from vrag.errors import CollectionError, SearchError
+from vrag.geometry import Size, View
+from vrag.types import ItemKind
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from PIL.Image import Image
+
+    from vrag.agent.environment import Environment
+    from vrag.agent.memory.energies import MemoryOptions
+    from vrag.agent.memory.memory_graph import RememberedItem
+    from vrag.agent.memory.pixel_budget import Fresh
+    from vrag.agent.runs.event_log import EventLog
+    from vrag.geometry import Box
+    from vrag.types import Item
+
+__all__ = ["Results", "frame_parts"]
+
+
+@dataclass(slots=True)
+class Results:
+    """Texts, then pictures, then videos, each with a label: `Text 1`, `Picture 1`, `Video 1`."""
+
+    environment: Environment
+    options: MemoryOptions
+    node: str = ""
+    listed: list[Result] = field(default_factory=list[Result])
+    """What was shown, in the order shown."""
+    texts: dict[str, str] = field(default_factory=dict[str, str])
+    """By label."""
+    shown: dict[str, tuple[Picture, ...]] = field(default_factory=dict[str, tuple[Picture, ...]])
+    """By label; of a video its frames."""
+    natives: dict[str, Size] = field(default_factory=dict[str, Size])
+    """Size of each item, or of the frames of a clip, in pixels."""
+    frames: dict[str, dict[float, Image]] = field(default_factory=dict[str, "dict[float, Image]"])
+    """Of each clip: its frames by their moments."""
+    opened: dict[str, Item] = field(default_factory=dict[str, "Item"])
+    """By id, what could be opened."""
+    damaged: tuple[str, ...] = ()
+    """Why something that was found is not shown."""
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """Of all that was shown, in order."""
+        return tuple(result.label for result in self.listed)
+
+    @property
+    def items(self) -> tuple[str, ...]:
+        """Ids of the items shown."""
+        return tuple(result.item for result in self.listed if result.item)
+
+    @property
+    def pictures(self) -> tuple[Picture, ...]:
+        """All pictures, frames included."""
+        return tuple(picture for pictures in self.shown.values() for picture in pictures)
+
+    def gather(self, node: str, ids: Sequence[str], texts: Sequence[str] = ()) -> None:
+        """Opens what was found, as far as it can be opened and there is room for it.
+
+        What cannot be opened by itself, while the search still works, is told in `damaged`.
+
+        Args:
+            node: The node that found it.
+            ids: Of the items, best first.
+            texts: Texts that are no items, from actions of others.
+
+        Raises:
+            SearchError, CollectionError: If the search fails.
+        """
+        self.node = node
+        items = [item for id in dict.fromkeys(ids) if (item := self._open(id)) is not None]
+        for item in (item for item in items if item.kind is ItemKind.PASSAGE or item.size is None):
+            self._read(item.text, item.id)
+        for text in texts:
+            self._read(text, "")
+        visuals = [*self._pages(items), *self._clips(items)]
+        plan = fit_fresh([visual for _, visual in visuals], self.options, self.environment.profile)
+        places = {fresh.visual.label: fresh for fresh in plan.shown}
+        for item, visual in visuals:
+            if visual.label in places:
+                self._look(item, places[visual.label])
+        for lost in plan.dropped:
+            how = "shown in part" if lost.visual.label in places else "not shown"
+            self.damaged += (f"{lost.visual.label} is {how}: {lost.reason}",)
+
+    def enlarge(self, node: str, item: str, source: View, region: Box) -> None:
+        """Shows a part of an item closer.
+
+        Raises:
+            SearchError, CollectionError: If it cannot be opened.
+        """
+        self.node = node
+        self.opened[item] = self.environment.item(item)
+        picture = self.environment.closer(item, source, region)
+        self.natives[item] = source.item
+        self.shown["Picture 1"] = (picture,)
+        part = None if region == View.whole(source.item, source.item).region else region.as_tuple()
+        self.listed.append(Result(label="Picture 1", item=item, region=part))
+
+    def parts(self) -> list[Part]:
+        """What the model is told of it, and asked to do with it."""
+        if not self.listed:
+            return [Text(prompt("results_nothing.md"))]
+        parts: list[Part] = [Text(prompt("results_head.md", node=self.environment.material(self.node)))]
+        for result in self.listed:
+            if result.label in self.texts:
+                number = result.label.rpartition(" ")[2]
+                text = self.environment.material(self.texts[result.label])
+                told = prompt("results_text.md", number=number, text=text)
+                parts.append(Text(told, result.item or None, result.label))
+            else:
+                parts.append(Text(prompt("results_picture.md", label=result.label), label=result.label))
+                parts += frame_parts(self.shown[result.label])
+        return [*parts, Text(prompt("results_request.md", labels=", ".join(self.labels)))]
+
+    def tell(self, record: EventLog) -> None:
+        """Says what was shown."""
+        tokens = self.environment.profile.visual_tokens
+        for result in (result for result in self.listed if result.item):
+            item = self.opened[result.item]
+            for picture in self.shown.get(result.label, ()):
+                record.show(picture, item, tokens(picture.view.canvas), label=result.label, node=self.node)
+            if result.label in self.texts:
+                record.read(item, label=result.label, node=self.node)
+
+    def seen(self, label: str, memo: RememberedItem | None) -> tuple[EvidenceCandidate, ...]:
+        """One of the results as evidence; nothing for a text that is no item.
+
+        Args:
+            label: Which.
+            memo: What is kept of it; None for all of it.
+        """
+        result = next(result for result in self.listed if result.label == label)
+        if not result.item:
+            return ()
+        item, name = self.opened[result.item], f"{self.node}, {label}"
+        if label in self.texts:
+            return (passage_seen(item, name, node=self.node),)
+        pictures = self.shown[label]
+        kept = memo.seconds if memo and memo.reviewed else ()
+        first = next((p for p in pictures if p.seconds in kept), pictures[0])
+        sampling = None if first.seconds is None else (self.options.fps, self.options.frames)
+        span = (min(kept), max(kept)) if kept else None
+        return (picture_seen(first, item, name, node=self.node, seconds=span, sampling=sampling),)
+
+    def _open(self, id: str) -> Item | None:
+        try:
+            self.opened[id] = self.environment.item(id)
+        except (SearchError, CollectionError) as error:
+            self._lose(error)
+            return None
+        return self.opened[id]
+
+    def _lose(self, error: SearchError | CollectionError) -> None:
+        self.damaged += (self.environment.unopened(error),)
+
+    def _read(self, text: str, item: str) -> None:
+        label = f"Text {len(self.texts) + 1}"
+        self.texts[label] = text
+        self.listed.append(Result(label=label, item=item))
+
+    def _pages(self, items: Sequence[Item]) -> list[tuple[Item, Visual]]:
+        pages = [item for item in items if item.size is not None and item.kind is ItemKind.PAGE]
+        return [(item, Visual(f"Picture {n}", item.size)) for n, item in enumerate(pages, 1) if item.size]
+
+    def _clips(self, items: Sequence[Item]) -> list[tuple[Item, Visual]]:
+        visuals: list[tuple[Item, Visual]] = []
+        for item in (item for item in items if item.kind is ItemKind.CLIP):
+            try:
+                frames = self.environment.frames(item.id, fps=self.options.fps, most=self.options.frames)
+            except (SearchError, CollectionError) as error:
+                self._lose(error)
+                continue
+            self.frames[item.id] = dict(frames)
+            size = Size(*frames[0][1].size)
+            moments = tuple(seconds for seconds, _ in frames)
+            visuals.append((item, Visual(f"Video {len(visuals) + 1}", size, moments)))
+        return visuals
+
+    def _look(self, item: Item, fresh: Fresh) -> None:
+        shown, margin = fresh.fitted.shown, fresh.fitted.margin
+        label = fresh.visual.label
+        try:
+            if item.id in self.frames:
+                frames = self.frames[item.id]
+                frame = self.environment.frame
+                self.shown[label] = tuple(
+                    frame(item.id, frames[at], at, shown, margin) for at in fresh.seconds
+                )
+            else:
+                self.shown[label] = (self.environment.whole(item, shown=shown, margin=margin),)
+        except (SearchError, CollectionError) as error:
+            self._lose(error)
+            return
+        self.natives[item.id] = fresh.visual.native
+        self.listed.append(Result(label=label, item=item.id, seconds=fresh.seconds))
+
+
+def frame_parts(pictures: Sequence[Picture]) -> list[Part]:
+    """Pictures, each frame of a video after its moment."""
+    parts: list[Part] = []
+    for picture in pictures:
+        if picture.seconds is not None:
+            parts.append(Text(prompt("frame.md", seconds=f"{picture.seconds:.1f}")))
+        parts.append(picture)
+    return parts

@@ -1,0 +1,125 @@
+"""A question in its conversation: how a model is told it, and how the next one follows on a run.
+
+A run that follows on another knows of it what was asked and answered, and nothing else: neither its pictures
+nor its graph. Earlier answers may quote documents, so they are material like these.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import re
+from typing import TYPE_CHECKING
+
+from vrag.agent.environment import encode_jpeg
+from vrag.agent.policy import EnclosedImage, Part, Text
+from vrag.agent.prompts import prompt
+from vrag.agent.question import MAX_OPENED, PreviousTurn, Question, QuestionImage, bounded
+from vrag.corpus.formats.image import open_picture
+from vrag.errors import CorpusError, RunError
+from vrag.geometry import View, draw_view
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from PIL.Image import Image
+
+    from vrag.agent.environment import Environment
+    from vrag.agent.runs.run_store import StoredRun
+    from vrag.model_profiles import Profile
+
+__all__ = ["asked_again", "follow_up", "following", "told"]
+
+_HASH = re.compile(r"[0-9a-f]{64}")
+
+
+def following(run: StoredRun) -> tuple[PreviousTurn, ...]:
+    """The history of a question that follows on a run: that of the run, and the run itself."""
+    started = run.started
+    return bounded((*started.history, PreviousTurn(started.question, run.trajectory.answer)))
+
+
+def follow_up(run: StoredRun, text: str, images: Sequence[QuestionImage] = ()) -> Question:
+    """A question that follows on a run.
+
+    Args:
+        run: Of the same conversation, finished or not.
+        text: What is asked now.
+        images: Pictures that come with it; those of earlier questions do not come again.
+
+    Raises:
+        ValueError: If there is no text.
+    """
+    session = run.started.session or run.id
+    return Question.of(Question(text, following(run), tuple(images), session))
+
+
+def asked_again(run: StoredRun) -> Question:
+    """The question of a run as it was asked, with its history and its pictures.
+
+    Raises:
+        RunError: If a picture that came with it does not lie with it any more, or is damaged.
+    """
+    started = run.started
+    images = tuple(_kept(run, sha256) for sha256 in started.attached)
+    return Question(started.question, started.history, images, started.session)
+
+
+def told(question: Question, environment: Environment) -> tuple[Part, ...]:
+    """A question as a model is told it: after what was said before and the pictures that came with it.
+
+    May block: pictures are drawn at the size of the model's family.
+
+    Raises:
+        CorpusError: If a picture cannot be drawn.
+    """
+    parts: list[Part] = []
+    if question.history:
+        exchanges = "\n\n".join(_format_previous_turn(one, environment) for one in question.history)
+        parts.append(Text(prompt("history.md", exchanges=exchanges)))
+    if question.images:
+        parts.append(Text(prompt("enclosed.md", count=len(question.images))))
+        parts += (_enclosed(image, environment.profile) for image in question.images)
+    if parts:
+        parts.append(Text(prompt("question_itself.md")))
+    return (*parts, Text(question.text, asked=question))
+
+
+def _format_previous_turn(previous_turn: PreviousTurn, environment: Environment) -> str:
+    question = environment.material(previous_turn.question)
+    if previous_turn.answer is None:
+        return prompt("exchange_unanswered.md", question=question)
+    return prompt("exchange.md", question=question, answer=environment.material(previous_turn.answer))
+
+
+def _enclosed(attached: QuestionImage, profile: Profile) -> EnclosedImage:
+    """A picture that came with a question, at the size of a family."""
+    try:
+        shown = profile.shown_size(attached.size)
+        drawn = draw_view(_opened(attached.jpeg), View.whole(attached.size, shown))
+    except (OSError, SyntaxError, ValueError) as error:
+        raise CorpusError(f"A picture that came with the question cannot be shown: {error}.") from error
+    jpeg = encode_jpeg(drawn)
+    return EnclosedImage(attached.sha256, shown, jpeg, hashlib.sha256(jpeg).hexdigest())
+
+
+def _opened(jpeg: bytes) -> Image:
+    from PIL import Image
+
+    with Image.open(io.BytesIO(jpeg), formats=("JPEG",)) as image:
+        return image.convert("RGB")
+
+
+def _kept(run: StoredRun, sha256: str) -> QuestionImage:
+    """A picture that came with the question of a run, from its files."""
+    try:
+        jpeg = run.file(sha256).read_bytes() if _HASH.fullmatch(sha256) else b""
+    except OSError as error:
+        raise RunError(f"A picture of the run {run.id} cannot be read: {error.strerror}.") from error
+    if hashlib.sha256(jpeg).hexdigest() != sha256:
+        raise RunError(f"A picture of the run {run.id} is not the one that came with its question.")
+    try:
+        with open_picture(io.BytesIO(jpeg), MAX_OPENED) as image:
+            return QuestionImage(jpeg, sha256, *image.size)
+    except CorpusError as error:
+        raise RunError(f"A picture of the run {run.id} cannot be shown. {error}") from error

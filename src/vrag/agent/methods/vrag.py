@@ -1,0 +1,425 @@
+"""VRAG: think, then search, look closer or answer (VRAG-RL, arXiv 2505.22019).
+
+The history only grows: what the model was shown stays in its sight. Pictures are numbered in the order shown.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from vrag.agent.actions import Action, Answer, Crop, Extend, Invalid, Search, Select, Turn, parse
+from vrag.agent.events import (
+    ActionRequested,
+    ActionReturned,
+    CropRequested,
+    SearchRequested,
+    SearchReturned,
+)
+from vrag.agent.evidence import EvidenceCandidate, passage_seen, picture_seen, selected
+from vrag.agent.method import ActionOutcome, ActionRejected, Context
+from vrag.agent.methods.context_reduction import half_of, shortened
+from vrag.agent.methods.conversation import told
+from vrag.agent.policy import EnclosedImage, Message, Part, Picture, Role, Shown, Text
+from vrag.agent.prompts import box_words, prompt, with_question, worded
+from vrag.agent.question import Question
+from vrag.agent.replies.sanitize import spoken
+from vrag.agent.replies.tag_repair import read_tags
+from vrag.errors import CollectionError, SearchError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from vrag.agent.environment import Environment
+    from vrag.agent.memory.energies import MemoryOptions
+    from vrag.agent.runs.event_log import EventLog
+    from vrag.types import Item
+
+_SELECT = "select"
+"""The action by which UniDoc-RL takes one of the pages that a search has shown."""
+_OPENING = 40
+"""Characters by which a passage is called, which has no number."""
+_PAGE_NUMBER = re.compile(r"\d{1,4}")
+_MAX_ITEMS = 10
+"""Items of an action of others that are shown at once: as many as a search may show."""
+_MAX_TOKENS = 4096
+"""Visual tokens that they may take together."""
+
+__all__ = ["VragEpisode", "VragMethod", "opening"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VragMethod:
+    """The method: one growing conversation."""
+
+    instruction: str | None = None
+    """The user's own wording, in place of ours; released checkpoints know the one they were trained on."""
+    reselect: bool = False
+    """Whether the model is asked which of its evidence counts before the answer is given."""
+    repair: bool = True
+    """Whether replies that break the grammar are read where their meaning is clear."""
+
+    @property
+    def name(self) -> str:
+        """How it is called in run files and on the command line."""
+        return "vrag"
+
+    @property
+    def steps(self) -> int:
+        """Model calls of a run, where nothing else is said."""
+        return 10
+
+    @property
+    def memory(self) -> MemoryOptions | None:
+        """There is none: everything stays in sight."""
+        return None
+
+    def begin(self, environment: Environment, question: str | Question) -> VragEpisode:
+        """A new run: nothing searched, nothing shown but what came with the question; see `Method`."""
+        own = self.instruction or environment.profile.instruction
+        pending = opening(own, environment.profile.prompt, environment, question)
+        return VragEpisode(environment, self.reselect, pending, repair=self.repair)
+
+
+def opening(own: str | None, file: str, environment: Environment, question: str | Question) -> list[Part]:
+    """How a conversation begins: the instruction with the actions of others, and the question.
+
+    An instruction with `{question}` in it has the question there, and is the end of the message.
+
+    Args:
+        own: The user's wording of the instruction, or the checkpoint's; None for ours.
+        file: The prompt file with ours.
+        environment: It has the actions of others, and the profile.
+        question: What is asked.
+
+    Raises:
+        ValueError: If the question is empty.
+    """
+    usages = "".join(
+        "\n" + prompt("extension.md", name=extension.name, usage=extension.usage)
+        for extension in environment.extensions.values()
+    )
+    instruction = worded(own, file, actions=usages, profile=environment.profile)
+    asked = Question.of(question)
+    *before, last = told(asked, environment)
+    if (whole := with_question(instruction, asked.text)) is None:
+        return [Text(instruction), *before, last]
+    return [*before[:-1], Text(whole, asked=asked)]  # what comes before the question ends with words about it
+
+
+@dataclass(slots=True)
+class VragEpisode:
+    """The state of one run: the conversation, and what was shown in it."""
+
+    environment: Environment
+    reselect: bool
+    pending: list[Part]
+    """What the model is told next."""
+    repair: bool = True
+    """As of the method."""
+    history: list[Message] = field(default_factory=list[Message])
+    seen: list[str] = field(default_factory=list[str])
+    """Ids of the items shown by searches and actions of others, in order."""
+    items: dict[str, Item] = field(default_factory=dict[str, "Item"])
+    """By id, what was opened."""
+    pictures: list[Picture] = field(default_factory=list[Picture])
+    fresh: tuple[Picture, ...] = ()
+    candidates: list[str] = field(default_factory=list[str])
+    """Ids of the pages of the last search, where the model selects one of them."""
+    standing: Answer | None = None
+    """The answer given last; it is that of the run, unless another takes its place."""
+    seen_then: list[EvidenceCandidate] = field(default_factory=list[EvidenceCandidate])
+    """All that could be its evidence when it was given."""
+    asking: bool = False
+    """Whether the model is being asked which evidence counts."""
+    chosen: tuple[EvidenceCandidate, ...] | None = None
+    """What it said counts; None where it was not asked, or did not say."""
+
+    def prepare(self, record: EventLog) -> None:
+        """Nothing: the model says what is searched."""
+
+    def context(self, *, last: bool) -> Context:
+        """The conversation so far; see `Episode`."""
+        if self.pending:
+            *observed, end = self.pending
+            urge = self._urge(last)
+            opening = not self.history
+            parts = [*observed, *urge, end] if opening else [*observed, end, *urge]
+            self.history.append(Message(Role.USER, tuple(parts)))
+            self.fresh = tuple(part for part in parts if isinstance(part, Picture))
+            self.pending = []
+        return Context(tuple(self.history), fresh=self.fresh)
+
+    def _urge(self, last: bool) -> list[Part]:
+        """What the model is told of the turns that are left."""
+        if self.asking:
+            return [] if last else [Text(prompt("reselect_or_search.md"))]
+        return [Text(self.environment.profile.answer_now or prompt("answer_now.md"))] if last else []
+
+    def parse(self, reply: str, *, last: bool = False, cut: bool = False) -> Turn[Action]:
+        """Takes a reply apart; see `Episode`."""
+        names = frozenset(self.environment.extensions)
+        if self.environment.profile.candidates:
+            names |= {_SELECT}
+        return self._read(reply, names, last=last, cut=cut)
+
+    def _read(
+        self,
+        reply: str,
+        names: frozenset[str],
+        without: frozenset[str] = frozenset(),
+        *,
+        last: bool,
+        cut: bool,
+    ) -> Turn[Action]:
+        """A reply in the grammar of the method; what is said of the evidence is never repaired."""
+        if self.asking or not self.repair:
+            return parse(reply, names, selecting=self.asking, without=without)
+        return read_tags(reply, names, without=without, last=last, cut=cut)
+
+    def announce(self, turn: Turn[Action], record: EventLog) -> None:
+        """Says what is about to be done."""
+        match turn.action:
+            case Search(query):
+                record.tell(SearchRequested, query=query)
+            case Crop(box, image):
+                record.tell(CropRequested, image=image, box=box)
+            case Extend(name, text):
+                record.tell(ActionRequested, name=name, text=text)
+            case _:
+                pass
+
+    def step(self, turn: Turn[Action], record: EventLog, *, more: bool) -> ActionOutcome:
+        """Does it; see `Episode`."""
+        self.history.append(Message(Role.ASSISTANT, (Text(spoken(turn.executed)),)))
+        asking, self.asking = self.asking, False
+        match turn.action:
+            case Answer() as answer:
+                return self._answer(answer, ask=more and not asking)
+            case Select(numbers) if asking:
+                self.chosen = selected(self.seen_then, numbers)
+                return ActionOutcome(self.standing)
+            case Invalid() if asking:
+                return ActionOutcome(self.standing)
+            case action:
+                return self._act(action, record)
+
+    def shorten(self, *, last: bool) -> tuple[str, ...]:
+        """Takes the older half of the pictures out of sight, those of the question last; see `Episode`."""
+        parts = [part for message in self.history for part in message.parts]
+        shown = [part for part in parts if isinstance(part, Picture)]
+        pictures = shown or [part for part in parts if isinstance(part, EnclosedImage)]
+        dropped = pictures[: half_of(len(pictures))]
+        if dropped:
+            self.history = shortened(self.history, dropped, self._urge(last))
+            self.fresh = tuple(picture for picture in self.fresh if picture not in dropped)
+        return tuple(_name_of(picture) for picture in dropped)
+
+    def conclude(self, record: EventLog) -> ActionOutcome:  # noqa: ARG002 - nothing changes by it
+        """Gives the answer given last; see `Episode`."""
+        return ActionOutcome(self.standing)
+
+    def evidence(self, answer: str | None) -> Sequence[EvidenceCandidate]:
+        """The last crop first, then pages and passages, those that hold the answer word for word leading."""
+        if self.chosen is not None:
+            return self.chosen
+        seen = self._candidates() if self.standing is None else self.seen_then
+        text = {one.evidence.item: self.items[one.evidence.item].text for one in seen}
+        whole = [one for one in seen if not (one.picture and one.picture.crop)]
+        whole.sort(key=lambda one: answer is None or answer not in text[one.evidence.item])
+        return [one for one in seen if one.picture and one.picture.crop] + whole
+
+    def _answer(self, answer: Answer, *, ask: bool) -> ActionOutcome:
+        listed = self._candidates()
+        self.standing, self.seen_then = answer, listed
+        if not (ask and self.reselect and len(listed) > 1 and not answer.abstains):
+            return ActionOutcome(answer)
+        self.asking = True
+        lines = (f"{number}. {one.label}" for number, one in enumerate(listed, 1))
+        self.pending = [Text(prompt("reselect.md", listed="\n".join(lines)))]
+        return ActionOutcome()
+
+    def _act(self, action: Action | Invalid, record: EventLog) -> ActionOutcome:
+        try:
+            match action:
+                case Search(query):
+                    self._search(query, record)
+                case Crop():
+                    self._crop(action, record)
+                case Extend(name, text) if name == _SELECT and self.environment.profile.candidates:
+                    self._select(text, record)
+                case Extend():
+                    self._extend(action, record)
+                case _:
+                    assert isinstance(action, Invalid)
+                    raise ActionRejected(action.reason)  # noqa: TRY301 - like what is found to be wrong later
+        except ActionRejected as error:
+            reason = self.environment.material(record.refuse(str(error)))
+            self.pending = [Text(self._refusal(reason))]
+            return ActionOutcome(refused=True)
+        return ActionOutcome()
+
+    def _refusal(self, reason: str) -> str:
+        """What the model is told where its reply was not carried out."""
+        return prompt("invalid.md", reason=reason, **box_words(self.environment.profile))
+
+    def _nothing_new(self) -> str:
+        """What it is told where a search found only what was shown before."""
+        return prompt("nothing_new.md")
+
+    def _search(self, query: str, record: EventLog) -> None:
+        found = self.environment.search(query)
+        most = max(self.environment.options.show, self.environment.profile.candidates)
+        shown, damaged = self._first_new([hit.item for hit in found], most)
+        record.tell(SearchReturned, hits=tuple(found), damaged=tuple(damaged))
+        nothing = self._nothing_new() if found else prompt("nothing_found.md")
+        told = self._tell(shown, record)
+        if self.environment.profile.candidates:
+            self.candidates = [part.item for part in shown if isinstance(part, Picture)]
+            told = _numbered(told)
+        self.pending = told or [Text(nothing)]
+
+    def _select(self, text: str, record: EventLog) -> None:
+        """Shows a page of the last search once more, alone: the next box is on it."""
+        if not self.candidates:
+            raise ActionRejected("no pages to select from have been shown; search first")
+        if not _PAGE_NUMBER.fullmatch(text) or int(text) >= len(self.candidates):
+            last = len(self.candidates) - 1
+            raise ActionRejected(f"select takes the number of a page of the last search, 0 to {last}")
+        id = self.candidates[int(text)]
+        try:
+            shown = self._open(id, len(self.pictures) + 1)
+        except (SearchError, CollectionError) as error:
+            self.environment.unopened(error)
+            raise ActionRejected("that page can no longer be opened") from error
+        record.tell(ActionReturned, items=(id,), texts=())
+        self.pending = self._tell([shown], record)
+
+    def _extend(self, action: Extend, record: EventLog) -> None:
+        found, unknown = self.environment.extend(action, self.seen)
+        shown, damaged = self._bounded(found.items)
+        record.tell(ActionReturned, items=found.items, texts=found.texts, damaged=(*unknown, *damaged))
+        told: list[Part] = [self._passage(text) for text in found.texts]
+        self.pending = told + self._tell(shown, record) or [Text(prompt("nothing_found.md"))]
+
+    def _crop(self, action: Crop, record: EventLog) -> None:
+        if not self.pictures:
+            raise ActionRejected("no picture has been shown yet; search first")
+        number = action.image or len(self.pictures)
+        if number > len(self.pictures):
+            raise ActionRejected(f"there is no picture {number}; {len(self.pictures)} were shown")
+        source = self.pictures[number - 1]
+        region = self.environment.region(source.view, action.box)
+        if isinstance(region, str):
+            raise ActionRejected(region)
+        try:
+            picture = self.environment.closer(source.item, source.view, region, number=len(self.pictures) + 1)
+        except (SearchError, CollectionError) as error:
+            self.environment.unopened(error)
+            raise ActionRejected("that picture can no longer be opened") from error
+        self.pending = self._tell([picture], record)
+
+    def _bounded(self, items: Sequence[str]) -> tuple[list[Shown], list[str]]:
+        """The items, shown before or not, as far as there is room, and why others are not shown."""
+        shown: list[Shown] = []
+        damaged: list[str] = []
+        room = _MAX_TOKENS
+        for id in items:
+            try:
+                tokens = 0 if len(shown) == _MAX_ITEMS else self._cost(id)
+                if len(shown) == _MAX_ITEMS or (shown and tokens > room):
+                    damaged.append(f"{id} is not shown: there is no room for it.")
+                    continue
+                shown.append(self._open(id, len(self.pictures) + 1 + _pictures(shown)))
+            except (SearchError, CollectionError) as error:
+                damaged.append(self.environment.unopened(error))
+            else:
+                room -= tokens
+        return shown, damaged
+
+    def _cost(self, id: str) -> int:
+        """Visual tokens of an item."""
+        item = self.environment.item(id)
+        if item.size is None:
+            return 0
+        return self.environment.profile.visual_tokens(self.environment.shown_size(item))
+
+    def _first_new(self, items: Iterable[str], most: int) -> tuple[list[Shown], list[str]]:
+        """The first items that were not shown yet, and why others could not be opened."""
+        shown: list[Shown] = []
+        damaged: list[str] = []
+        for id in items:
+            if len(shown) < most and id not in self.seen:
+                try:
+                    shown.append(self._open(id, len(self.pictures) + 1 + _pictures(shown)))
+                except (SearchError, CollectionError) as error:
+                    damaged.append(self.environment.unopened(error))
+        return shown, damaged
+
+    def _open(self, id: str, number: int) -> Shown:
+        item = self.items[id] = self.environment.item(id)
+        if item.size is None:
+            return self._passage(item.text, id)
+        return self.environment.whole(item, number=number)
+
+    def _passage(self, text: str, item: str | None = None) -> Text:
+        return Text(prompt("passage.md", text=self.environment.material(text)), item)
+
+    def _tell(self, shown: Sequence[Shown], record: EventLog) -> list[Part]:
+        """What was opened, as the model is told it and as the run tells it."""
+        told: list[Part] = []
+        for part in shown:
+            assert part.item is not None
+            item = self.items[part.item]
+            if isinstance(part, Picture):
+                self.pictures.append(part)
+                record.show(part, item, self._tokens(part), label=f"Image {part.number}")
+                if self.environment.profile.labelled:
+                    told.append(Text(prompt("shown.md", number=part.number)))
+            else:
+                record.read(item)
+            told.append(part)
+            if not (isinstance(part, Picture) and part.crop) and item.id not in self.seen:
+                self.seen.append(item.id)
+        return told
+
+    def _tokens(self, picture: Picture) -> int:
+        return self.environment.profile.visual_tokens(picture.view.canvas)
+
+    def _candidates(self) -> list[EvidenceCandidate]:
+        """All that could be evidence: crops, the last first, then pages and passages in the order shown."""
+        items = self.items
+        crops = [
+            picture_seen(picture, items[picture.item], f"Image {picture.number}")
+            for picture in reversed(self.pictures)
+            if picture.crop
+        ]
+        pages = {picture.item: picture for picture in self.pictures if not picture.crop}
+        whole = [
+            picture_seen(pages[id], items[id], f"Image {pages[id].number}")
+            if id in pages
+            else passage_seen(
+                items[id], f"The passage “{self.environment.material(items[id].text[:_OPENING])} …”"
+            )
+            for id in self.seen
+        ]
+        return crops + whole
+
+
+def _numbered(parts: Sequence[Part]) -> list[Part]:
+    """Each picture after its number, from 0, as UniDoc-RL names the pages of a search."""
+    told: list[Part] = []
+    for part in parts:
+        if isinstance(part, Picture):
+            told.append(Text(prompt("shown.md", number=_pictures(told))))
+        told.append(part)
+    return told
+
+
+def _name_of(picture: Picture | EnclosedImage) -> str:
+    return f"Image {picture.number}" if isinstance(picture, Picture) else "a picture of the question"
+
+
+def _pictures(parts: Iterable[Part]) -> int:
+    return sum(isinstance(part, Picture) for part in parts)

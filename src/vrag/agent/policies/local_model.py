@@ -1,0 +1,200 @@
+"""The checkpoint of a Qwen-VL family in memory, as policies and trainers use it."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from vrag.agent.policy import Role, Text
+from vrag.embed.batches import is_out_of_memory
+from vrag.embed.device import library
+from vrag.embed.model_files import read_settings
+from vrag.embed.models.escape_tokens import harmless
+from vrag.embed.models.processors import PROCESSOR_SETTINGS, loading, set_pixels
+from vrag.embed.options import EmbedOptions
+from vrag.errors import EmbedError, ModelError, SettingsError
+from vrag.model_profiles import PROFILES, read_profile
+
+if TYPE_CHECKING:
+    from collections.abc import Generator, Sequence
+    from pathlib import Path
+
+    from vrag.agent.policy import Message
+    from vrag.embed.device import Device
+    from vrag.model_profiles import Profile
+
+__all__ = [
+    "Checkpoint",
+    "as_chat",
+    "as_model_error",
+    "family_of",
+    "open_checkpoint",
+    "opening_of",
+    "within_memory",
+]
+
+_ANY_SIZE = 2**40
+"""Pixels: more than any picture has. Pictures come at their size and are not resized again."""
+_OPENED = re.compile(r"<think>\s*\Z")
+_VISION = ("image_token_id", "video_token_id", "vision_start_token_id", "vision_end_token_id")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Checkpoint:
+    """A network with all that turns messages into its input. Not for several threads at once."""
+
+    folder: Path
+    name: str
+    """How messages to people call it."""
+    profile: Profile
+    device: Device
+    model: Any
+    processor: Any
+    ends: frozenset[int]
+    """Tokens at which a turn ends."""
+    banned: tuple[int, ...]
+    """Tokens that stand for pictures, in order: a reply has none, and they are not drawn from."""
+
+    @property
+    def tokenizer(self) -> Any:  # noqa: ANN401 - the library is not typed
+        """Text to tokens and back."""
+        return self.processor.tokenizer
+
+    @property
+    def context(self) -> int:
+        """Tokens that prompt and reply may have together."""
+        return int(self.model.config.get_text_config().max_position_embeddings)
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """The text of sampled tokens: special ones left out, all others byte for byte."""
+        return self.tokenizer.decode(list(ids), skip_special_tokens=True, clean_up_tokenization_spaces=False)
+
+    def prompt(self, history: Sequence[Message]) -> str:
+        """The history by the chat template, up to where the next reply begins."""
+        messages = list(map(as_chat, history))
+        return self.processor.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)
+
+
+def opening_of(prompt: str) -> str:
+    """The beginning of a thought with which a chat template ends its prompt; empty where it does not.
+
+    It is the beginning of the reply, and none of its tokens.
+    """
+    opened = _OPENED.search(prompt)
+    return opened[0] if opened else ""
+
+
+def open_checkpoint(folder: Path, profile: Profile, device: Device, name: str) -> Checkpoint:
+    """Loads a network and its processor.
+
+    Args:
+        folder: The files of the checkpoint.
+        profile: Its family.
+        device: Where it computes.
+        name: How messages call it.
+
+    Raises:
+        ModelError: If the files are damaged, lack weights, or do not fit into memory.
+        MissingExtra: Without torch and transformers.
+    """
+    with as_model_error(), within_memory(name, "Use a smaller model, or half precision."):
+        model, processor = _load(folder, device)
+        set_pixels(processor, EmbedOptions(min_pixels=profile.factor**2, max_pixels=_ANY_SIZE))
+    tokenizer = processor.tokenizer
+    if not processor.chat_template:
+        raise ModelError(f"{folder} has no chat template.", "Download the model again.")
+    ends = _ends(model.generation_config.eos_token_id, tokenizer.eos_token_id)
+    # What a checkpoint recommends, such as a penalty of repetitions, would apply behind our back.
+    model.generation_config = type(model.generation_config)(
+        eos_token_id=sorted(ends), pad_token_id=tokenizer.pad_token_id, do_sample=False
+    )
+    named = (getattr(model.config, token, None) for token in _VISION)
+    banned = tuple(sorted({int(token) for token in named if token is not None} - ends))
+    return Checkpoint(folder, name, profile, device, model, processor, ends, banned)
+
+
+def family_of(folder: Path) -> Profile:
+    """The profile that a checkpoint brings along, or that of its family.
+
+    Raises:
+        ModelError: If it is of no family that is known, or its files are damaged.
+    """
+    try:
+        own = read_profile(folder)
+    except SettingsError as error:
+        raise ModelError(error.message, error.hint) from error
+    if own is not None:
+        return own
+    with as_model_error():
+        kind = read_settings(folder, "config.json").get("model_type", "nothing known")
+    for profile in PROFILES.values():
+        if kind in profile.model_types:
+            return profile
+    known = ", ".join(kind for profile in PROFILES.values() for kind in profile.model_types)
+    raise ModelError(f"{folder} holds {kind}, which is not run in this process.", f"Known: {known}.")
+
+
+def _load(folder: Path, device: Device) -> tuple[Any, Any]:
+    """The network and its processor, from local files alone and without running code among them."""
+    torch, transformers = library("torch"), library("transformers")
+    damaged: Any = library("safetensors").SafetensorError
+    settings = {"local_files_only": True, "trust_remote_code": False}
+    with loading():
+        try:
+            processor = transformers.AutoProcessor.from_pretrained(folder, **PROCESSOR_SETTINGS, **settings)
+            model = transformers.AutoModelForImageTextToText.from_pretrained(
+                folder, dtype=getattr(torch, device.dtype), use_safetensors=True, **settings
+            )
+            return model.to(device.name).eval(), processor
+        except (OSError, ValueError, RuntimeError, damaged) as error:
+            if is_out_of_memory(error):
+                raise
+            raise ModelError(f"{folder} cannot be loaded: {error}", "Download the model again.") from error
+
+
+def _ends(*named: int | list[int] | None) -> frozenset[int]:
+    """The tokens at which a turn ends."""
+    lists = [[ids] if isinstance(ids, int) else ids or [] for ids in named]
+    return frozenset(token for ids in lists for token in ids)
+
+
+def as_chat(message: Message) -> dict[str, Any]:
+    """A message as chat templates take it; texts in a row are one, line by line."""
+    if message.role is not Role.USER or all(isinstance(part, Text) for part in message.parts):
+        return {"role": str(message.role), "content": harmless(message.text)}
+    content: list[dict[str, str]] = []
+    for part in message.parts:
+        if not isinstance(part, Text):
+            content.append({"type": "image"})
+        elif content and "text" in content[-1]:
+            content[-1]["text"] += "\n" + harmless(part.text)
+        else:
+            content.append({"type": "text", "text": harmless(part.text)})
+    return {"role": str(message.role), "content": content}
+
+
+@contextlib.contextmanager
+def as_model_error() -> Generator[None, None, None]:
+    """Embedders open checkpoints in the same way; here it is a language model that cannot be opened."""
+    try:
+        yield
+    except EmbedError as error:
+        raise ModelError(error.message, error.hint) from error
+
+
+@contextlib.contextmanager
+def within_memory(name: str, hint: str) -> Generator[None, None, None]:
+    """Says so when memory does not suffice, and gives back what there is."""
+    try:
+        yield
+    except (MemoryError, RuntimeError) as error:
+        if not is_out_of_memory(error):
+            raise
+    else:
+        return
+    torch = library("torch")  # outside of `except`: the traceback holds the tensors that filled the memory
+    if torch.cuda.is_available():
+        torch.cuda.empty_cache()
+    raise ModelError(f"The memory of this machine or its device does not suffice for {name}.", hint)

@@ -1,0 +1,115 @@
+"""Damaged JSON, read where its meaning is clear: by the library `json_repair`, within bounds.
+
+The library reads anything as something. It is kept from three faults: it takes time with the square of the
+number of brackets and quotes, it closes what was cut off in the middle of a text, and it leaves out what it
+cannot place. So the input is bounded, must end where a value ends, and every letter and digit of it must
+stand in the result, in the same order.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import NoReturn, cast
+
+from json_repair import repair_json
+
+__all__ = ["MAX_CHARACTERS", "MAX_MARKS", "read_damaged_json", "read_json"]
+
+MAX_CHARACTERS = 16_384
+"""Length of a text that is repaired; a tool call with twenty results has 4,000."""
+MAX_MARKS = 768
+"""Quotes and opening brackets in it; a tool call with twenty results has 300."""
+
+_MARK = re.compile(r"[{\[(\"'“”]")
+_ENDS_OF_VALUES = frozenset("}]\"'”’")
+_ESCAPE = re.compile(r"\\u([0-9a-fA-F]{4})|\\[bfnrt]")
+_NOTHING = re.compile(r"\b(?:null|none|undefined)\b", re.IGNORECASE)
+_FRACTION = re.compile(r"(?<=\d)\.\d+")
+
+
+def _refuse(constant: str) -> NoReturn:
+    raise ValueError(f"{constant} is no JSON")
+
+
+def _integer(digits: str) -> int:
+    if len(digits) > 400:  # more than any float holds
+        raise ValueError("a number has too many digits")
+    return int(digits)
+
+
+_DECODER = json.JSONDecoder(strict=False, parse_constant=_refuse, parse_int=_integer)
+"""Line breaks may stand in strings, as models write them."""
+
+
+def read_json(text: str, start: int = 0) -> tuple[object, int]:
+    """The JSON value that begins at `start`, and where it ends.
+
+    Raises:
+        ValueError: If there is none, with the reason.
+    """
+    try:
+        value, end = _DECODER.raw_decode(text, start)
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
+    except json.JSONDecodeError as error:
+        raise ValueError(f"{error.msg} at character {error.pos - start}") from None
+    return cast("object", value), end
+
+
+def read_damaged_json(text: str) -> object:
+    """The object or list that a text means; valid JSON means what `json` reads in it.
+
+    Repaired are quotes, commas, brackets that are missing at the end, bare words, and the words of Python.
+
+    Args:
+        text: All of it is the value, but for white space around it.
+
+    Raises:
+        ValueError: If it cannot be read without doubt, with the reason.
+
+    >>> read_damaged_json("{'pages': [3, 4,], title: 'Fares'")
+    {'pages': [3, 4], 'title': 'Fares'}
+    """
+    text = text.strip()
+    try:
+        value, end = read_json(text)
+    except ValueError as error:
+        return _repaired(text, str(error))
+    if text[end:].strip():
+        return _repaired(text, "something follows the end of the JSON")
+    return _checked(value)
+
+
+def _repaired(text: str, fault: str) -> object:
+    if len(text) > MAX_CHARACTERS or len(_MARK.findall(text)) > MAX_MARKS:
+        raise ValueError(f"{fault}, and it is too long to be repaired")
+    if text[-1:] not in _ENDS_OF_VALUES:
+        raise ValueError(f"{fault}, and it does not end where a value ends")
+    try:
+        value: object = repair_json(text, return_objects=True, skip_json_loads=True)
+    except Exception as error:  # whatever the library stumbles over is no JSON to us
+        raise ValueError(fault) from error
+    if _letters(text) != _letters(_written(value, fault)):
+        raise ValueError(f"{fault}, and a part of it has no place in what it could mean")
+    return _checked(value)
+
+
+def _checked(value: object) -> object:
+    if not isinstance(value, dict | list):
+        raise ValueError("it is neither an object nor a list")  # noqa: TRY004 - a fault of the text
+    return cast("object", value)
+
+
+def _written(value: object, fault: str) -> str:
+    try:
+        return json.dumps(value, ensure_ascii=False, allow_nan=False)
+    except (ValueError, TypeError, RecursionError) as error:
+        raise ValueError(fault) from error
+
+
+def _letters(text: str) -> str:
+    """Letters and digits alone, as far as they are part of what is meant."""
+    plain = _ESCAPE.sub(lambda found: chr(int(found[1], 16)) if found[1] else " ", text)
+    plain = _FRACTION.sub(lambda found: found[0].rstrip("0"), _NOTHING.sub(" ", plain))
+    return "".join(re.findall(r"[^\W_]", plain)).casefold()

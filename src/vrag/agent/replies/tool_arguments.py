@@ -1,0 +1,422 @@
+"""Arguments of a tool call, read as models really write them: each reader takes any JSON value.
+
+What is meant without doubt is taken (`"Image 3"` for `Picture 3`, `"4"` for 4, one id for a list of one);
+everything else raises a `ValueError` that says what is expected. The functions that begin with `repair` read
+what breaks the schema and is clear all the same; they are asked where the others refuse.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import unicodedata
+from typing import TYPE_CHECKING, TypeVar, cast
+
+from vrag.agent.replies.json_repairs import read_damaged_json
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+__all__ = [
+    "BOX_NAMES",
+    "IDENTIFIER",
+    "LABEL",
+    "Arguments",
+    "entries",
+    "flag",
+    "identifier",
+    "identifiers",
+    "label",
+    "mapping",
+    "number",
+    "repair_entries",
+    "repair_identifier",
+    "repair_identifiers",
+    "repair_mapping",
+    "repair_score",
+    "repair_sides",
+    "repair_text",
+    "repair_times",
+    "score",
+    "seconds",
+    "sides",
+    "text",
+    "times",
+    "whole",
+]
+
+T = TypeVar("T")
+
+IDENTIFIER = re.compile(r"[\w-]{1,64}")
+"""What a node may be called: letters of any script, digits, `_` and `-`."""
+LABEL = re.compile(r"(Text|Picture|Video) ([1-9][0-9]{0,3})")
+"""How a result of a search is called within its node."""
+
+_LABEL = re.compile(r"\W*(text|passage|picture|image|page|video|clip)[\s_#:-]*0*([1-9][0-9]{0,3})\W*")
+_KINDS = {"passage": "Text", "image": "Picture", "page": "Picture", "clip": "Video"}
+_NUMBER = re.compile(r"([+-]?[0-9]{1,15}(?:\.[0-9]{0,15})?)\s*(?:s|sec|secs|seconds?)?", re.IGNORECASE)
+_CLOCK = re.compile(r"(?:([0-9]{1,4}):)?([0-9]{1,4}):([0-9]{1,2}(?:\.[0-9]{0,9})?)")
+_SURROGATE = re.compile("[\ud800-\udfff]")
+_YES = frozenset({"true", "yes", "y", "1"})
+_NO = frozenset({"false", "no", "n", "0"})
+
+
+class Arguments:
+    """The arguments of one call; each is read once, and none may be left over.
+
+    Args:
+        given: As the model wrote them.
+        repairs: Where what breaks the schema is clear, it is read, and named here in a phrase; None to refuse
+            it.
+    """
+
+    def __init__(self, given: dict[str, object], repairs: list[str] | None = None) -> None:
+        self._left = dict(given)
+        self.repairs = repairs
+
+    def take(
+        self,
+        name: str,
+        read: Callable[[object], T],
+        mend: Callable[[object], T] | None = None,
+        aliases: tuple[str, ...] = (),
+    ) -> T:
+        """An argument that must be there.
+
+        Args:
+            name: Of the argument.
+            read: Reads it by the schema.
+            mend: Reads it where `read` refuses; without one, it is refused.
+            aliases: Other names under which models write it.
+
+        Raises:
+            ValueError: If it is missing or not as expected; the message names it.
+        """
+        found = self._found(name, aliases)
+        if found is None:
+            raise ValueError(f"{name} is missing")
+        return self._read(name, read, mend, self._left.pop(found))
+
+    def maybe(
+        self,
+        name: str,
+        read: Callable[[object], T],
+        default: T,
+        mend: Callable[[object], T] | None = None,
+        aliases: tuple[str, ...] = (),
+    ) -> T:
+        """An argument that may be missing or null; see `take`.
+
+        Raises:
+            ValueError: If it is there and not as expected; the message names it.
+        """
+        found = self._found(name, aliases)
+        value = None if found is None else self._left.pop(found)
+        return default if value is None else self._read(name, read, mend, value)
+
+    def ignore(self, *names: str) -> None:
+        """Arguments that say nothing here, whatever they are."""
+        for name in names:
+            self._left.pop(name, None)
+
+    def note(self, repair: str) -> None:
+        """Names a repair, where repairs are made."""
+        if self.repairs is not None:
+            self.repairs.append(repair)
+
+    def finish(self) -> None:
+        """Nothing may be left, or it is left out where repairs are made.
+
+        Raises:
+            ValueError: If there are arguments that nobody asked for; the message names the first.
+        """
+        for name in self._left:
+            if self.repairs is None:
+                raise ValueError(f"there is no argument {shortened(name)}")
+            self.repairs.append(f"there is no argument {shortened(name)}; left out")
+
+    def _found(self, name: str, aliases: tuple[str, ...]) -> str | None:
+        """The name under which an argument stands."""
+        if name in self._left or self.repairs is None:
+            return name if name in self._left else None
+        found = next((alias for alias in aliases if alias in self._left), None)
+        if found is not None:
+            self.repairs.append(f"{found} stands for {name}")
+        return found
+
+    def _read(
+        self, name: str, read: Callable[[object], T], mend: Callable[[object], T] | None, value: object
+    ) -> T:
+        try:
+            return read(value)
+        except ValueError as error:
+            if self.repairs is None or mend is None:
+                raise ValueError(f"{name} {error}") from None
+            fault = str(error)
+        try:
+            mended = mend(value)
+        except ValueError:
+            raise ValueError(f"{name} {fault}") from None
+        self.repairs.append(f"{name} {fault}; read as {_brief(mended)}")
+        return mended
+
+
+def _brief(value: object) -> str:
+    """A value that was read, in at most forty characters."""
+    return shortened(value) if isinstance(value, str) else shortened(str(value))[1:-1]
+
+
+def shortened(name: str) -> str:
+    """A name that a model made up, quoted in at most forty characters."""
+    return repr(name if len(name) <= 40 else f"{name[:37]}...")
+
+
+def entries(value: object) -> list[object]:
+    """A list."""
+    if not isinstance(value, list):
+        raise ValueError("must be a list")  # noqa: TRY004 - a fault of the model, like the others
+    return cast("list[object]", value)
+
+
+def _one_or_more(value: object) -> list[object]:
+    return cast("list[object]", value) if isinstance(value, list) else [value]
+
+
+def mapping(value: object) -> dict[str, object]:
+    """An object."""
+    if not isinstance(value, dict):
+        raise ValueError("must be a JSON object")  # noqa: TRY004 - a fault of the model, like the others
+    return cast("dict[str, object]", value)
+
+
+def text(value: object) -> str:
+    """Text that says something; half a surrogate pair becomes U+FFFD, since no file can hold one."""
+    if not isinstance(value, str) or not (stripped := _SURROGATE.sub("\ufffd", value).strip()):
+        raise ValueError("must be a text that is not empty")
+    return stripped
+
+
+def identifier(value: object) -> str:
+    """The id of a node, in composed characters."""
+    name = unicodedata.normalize("NFC", value).strip() if isinstance(value, str) else ""
+    if not IDENTIFIER.fullmatch(name):
+        raise ValueError("must be 1 to 64 letters, digits, _ or -")
+    return name
+
+
+def identifiers(value: object) -> tuple[str, ...]:
+    """A list of ids, each taken once; one id alone is a list of one."""
+    listed = _one_or_more(value)
+    try:
+        ids = tuple(dict.fromkeys(identifier(entry) for entry in listed))
+    except ValueError:
+        raise ValueError('must be a list of ids of nodes, such as ["root"]') from None
+    if not ids:
+        raise ValueError('must name at least one node, such as ["root"]')
+    return ids
+
+
+def label(value: object) -> str:
+    """How a result is called, in its one spelling: `Text 1`, `Picture 3`, `Video 1`.
+
+    >>> label(" [image_3] ")
+    'Picture 3'
+    """
+    match = _LABEL.fullmatch(value.casefold()) if isinstance(value, str) else None
+    if match is None:
+        raise ValueError('must be the label of a result, such as "Text 1", "Picture 3" or "Video 1"')
+    return f"{_KINDS.get(match[1], match[1].capitalize())} {match[2]}"
+
+
+def number(value: object) -> float:
+    """A finite number; also as text, with its unit or as minutes and seconds.
+
+    >>> number("<12.0 seconds>"), number("1:05")
+    (12.0, 65.0)
+    """
+    if isinstance(value, str):
+        value = value.strip().lstrip("<").rstrip(">").strip()
+        if clock := _CLOCK.fullmatch(value):
+            return int(clock[1] or 0) * 3600 + int(clock[2]) * 60 + float(clock[3])
+        plain = _NUMBER.fullmatch(value)
+        value = float(plain[1]) if plain else None
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise ValueError("must be a number")  # noqa: TRY004 - a fault of the model, like the others
+    try:
+        read = float(value)
+    except OverflowError:
+        read = math.inf
+    if not math.isfinite(read):
+        raise ValueError("must be a finite number")
+    return read
+
+
+def whole(value: object) -> int:
+    """A whole number."""
+    read = number(value)
+    if read != int(read):
+        raise ValueError("must be a whole number")
+    return int(read)
+
+
+def score(value: object) -> int:
+    """A whole number from 1 to 5."""
+    read = whole(value)
+    if read not in range(1, 6):
+        raise ValueError("must be a whole number from 1 to 5")
+    return read
+
+
+def times(value: object) -> tuple[float, ...]:
+    """Seconds, in a list; one alone is a list of one."""
+    listed = _one_or_more(value)
+    try:
+        return tuple(number(entry) for entry in listed)
+    except ValueError:
+        raise ValueError("must be a list of seconds, such as [12.0, 30.5]") from None
+
+
+def seconds(value: object) -> tuple[float, ...]:
+    """Times from 0 on."""
+    read = times(value)
+    if any(time < 0 for time in read):
+        raise ValueError("must hold seconds from 0")
+    return read
+
+
+def sides(value: object) -> tuple[float, float, float, float]:
+    """The four numbers of a box."""
+    try:
+        x1, y1, x2, y2 = (number(side) for side in entries(value))
+    except ValueError:
+        raise ValueError("must be four numbers between brackets") from None
+    return x1, y1, x2, y2
+
+
+def flag(value: object) -> bool:
+    """Yes or no."""
+    word = str(value).strip().casefold() if isinstance(value, str | bool | int) else ""
+    if word not in _YES | _NO:
+        raise ValueError("must be true or false")
+    return word in _YES
+
+
+def _from_text(value: object) -> object:
+    """What a text holds that is written as JSON; any other value as it is."""
+    if isinstance(value, str) and value.lstrip()[:1] in {"[", "{"}:
+        return read_damaged_json(value)
+    return value
+
+
+def repair_mapping(value: object) -> dict[str, object]:
+    """An object that is written as a text, or is all that a list holds."""
+    read = _from_text(value)
+    listed = cast("list[object]", read) if isinstance(read, list) else [read]
+    return mapping(listed[0] if len(listed) == 1 else listed)
+
+
+def repair_entries(value: object) -> list[object]:
+    """A list that is written as a text, or one object in place of a list of one."""
+    value = _from_text(value)
+    return [cast("object", value)] if isinstance(value, dict) else entries(value)
+
+
+def repair_text(value: object) -> str:
+    """A number, a word of logic, a list or an object as text.
+
+    >>> repair_text(48200), repair_text(["red", "blue"]), repair_text(True)
+    ('48200', 'red, blue', 'Yes')
+    """
+    if isinstance(value, bool):
+        return "Yes" if value else "No"
+    if isinstance(value, int | float):
+        return json.dumps(number(value) if isinstance(value, float) else value)
+    if isinstance(value, list) and value:
+        listed = cast("list[object]", value)
+        if all(isinstance(one, str | int | float) for one in listed):
+            return text(", ".join(map(repair_text, listed)))
+    if isinstance(value, list | dict) and value:
+        return text(json.dumps(value, ensure_ascii=False))
+    return text(cast("object", value))
+
+
+def repair_identifier(value: object) -> str:
+    """The id that a title stands for: everything but letters, digits, `_` and `-` becomes `_`.
+
+    The same title gives the same id, as a node and as a parent.
+
+    >>> repair_identifier("Ferry fares (2023)?")
+    'Ferry_fares_2023'
+    """
+    written = str(value) if isinstance(value, int | str) and not isinstance(value, bool) else ""
+    composed = unicodedata.normalize("NFC", written)
+    return identifier(re.sub(r"[^\w-]+", "_", composed).strip("_")[:64])
+
+
+def repair_identifiers(value: object) -> tuple[str, ...]:
+    """A list of ids or titles, also one that is written as a text; ids stay, empty ones name nothing."""
+    listed = (one for one in _one_or_more(_from_text(value)) if one is not None and str(one).strip())
+    return tuple(dict.fromkeys(map(_identifier_or_title, listed)))
+
+
+def _identifier_or_title(value: object) -> str:
+    try:
+        return identifier(value)
+    except ValueError:
+        return repair_identifier(value)
+
+
+def repair_score(value: object) -> int:
+    """A whole number from 1 to 5: rounded, and no less and no more."""
+    return max(1, min(5, math.floor(number(value) + 0.5)))
+
+
+def repair_times(value: object) -> tuple[float, ...]:
+    """The seconds in a list that can be read; others name no frame."""
+    times_read: list[float] = []
+    for entry in _one_or_more(_from_text(value)):
+        try:
+            read = number(entry)
+        except ValueError:
+            continue
+        times_read += [read] if read >= 0 else []
+    return tuple(times_read)
+
+
+_SIDE = r"([+-]?(?:\d{1,15}(?:\.\d{0,15})?|\.\d{1,15}))"
+_FOUR = re.compile(r"[\s\[\](),;]*" + r"[\s\[\](),;]+".join([_SIDE] * 4) + r"[\s\[\](),;]*", re.ASCII)
+_BOX_TOKEN = re.compile(r"<\|?/?box(?:_start|_end)?\|?>", re.IGNORECASE)
+BOX_NAMES = ("bbox_2d", "bbox", "box", "box_2d", "coordinates")
+_SIDE_NAMES = ("x1", "y1", "x2", "y2")
+_MAX_WRAPPERS = 4
+"""Lists and objects around a box."""
+
+
+def repair_sides(value: object) -> tuple[float, float, float, float]:
+    """The four numbers of one box, however it is wrapped; two boxes are none.
+
+    >>> repair_sides("[[10, 20, 30, 40]]"), repair_sides({"bbox_2d": [10, 20, 30, 40], "label": "table"})
+    ((10.0, 20.0, 30.0, 40.0), (10.0, 20.0, 30.0, 40.0))
+    """
+    if isinstance(value, str):
+        bare = _BOX_TOKEN.sub(" ", value)
+        if found := _FOUR.fullmatch(bare):
+            return sides([float(side) for side in found.groups()])
+        value = _from_text(bare.strip())
+    for _ in range(_MAX_WRAPPERS):
+        if isinstance(value, list) and len(listed := cast("list[object]", value)) == 1:
+            value = listed[0]
+        elif isinstance(value, dict):
+            value = _sides_in(cast("dict[str, object]", value))
+    return sides(cast("object", value))
+
+
+def _sides_in(value: dict[str, object]) -> object:
+    """A box in an object: under one name, or its sides under four."""
+    if all(name in value for name in _SIDE_NAMES):
+        return [value[name] for name in _SIDE_NAMES]
+    named = [value[name] for name in BOX_NAMES if name in value]
+    if len(named) != 1:
+        raise ValueError("must be four numbers between brackets")
+    return named[0]

@@ -1,0 +1,1 @@
+"""Runs: their events on disk, what they add up to, and their replay."""

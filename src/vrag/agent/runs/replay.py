@@ -1,0 +1,224 @@
+"""Replay: the recorded replies go through the environment once more.
+
+On the same version of the collection this gives the same events except `run_id`, `ts` and seconds: failed
+attempts of the model and the pieces of its replies included. Where it does not, something changed: the
+collection, the environment or this code.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from itertools import zip_longest
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from vrag.agent.agent import Agent
+from vrag.agent.environment import Environment
+from vrag.agent.events import (
+    ContextShortened,
+    Event,
+    ModelCalled,
+    ModelRetried,
+    RunFailed,
+    RunSettings,
+    RunStarted,
+    StopReason,
+    ThoughtDelta,
+    UsageReported,
+)
+from vrag.agent.memory.energies import MemoryOptions
+from vrag.agent.methods.conversation import asked_again
+from vrag.agent.methods.rag import Rag
+from vrag.agent.methods.react import React
+from vrag.agent.methods.vimrag import Vimrag
+from vrag.agent.methods.vrag import VragMethod
+from vrag.agent.policy import Delta, Reply, Retry, Sampled, Tokens
+from vrag.agent.tool_plugins import load_extensions
+from vrag.errors import ContextTooLong, ModelError, RunError
+from vrag.model_profiles import PROFILES
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
+
+    from vrag.agent.method import Method
+    from vrag.agent.policy import Message
+    from vrag.agent.runs.run_store import StoredRun
+    from vrag.model_profiles import Profile
+    from vrag.search.engine import Searcher
+
+__all__ = ["RecordedPolicy", "ReplayDifference", "differences", "method_of", "replay"]
+
+_Part: TypeAlias = Delta | Retry | Reply | ContextShortened
+
+NO_FURTHER_REPLY = "The record holds no further reply."
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedPolicy:
+    """Says again what was said, in the same pieces, failed attempts included."""
+
+    name: str
+    calls: Mapping[int, tuple[_Part, ...]]
+    """By the number of the call, from 1."""
+    failure: ModelError
+    """What to fail with when the record ends without an answer."""
+    sampling: Mapping[str, float | int | str | bool]
+    said: dict[int, int] = field(default_factory=dict[int, int])
+    """How much of a call was said before it failed for the length of its context: it is asked again then."""
+
+    @classmethod
+    def of(cls, events: Sequence[Event]) -> RecordedPolicy:
+        """The policy of a recorded run."""
+        calls: dict[int, list[_Part]] = {}
+        tokens = {event.step: event for event in events if isinstance(event, UsageReported)}
+        thoughts: list[str] = []
+        for event in events:
+            parts = calls.setdefault(event.step, [])
+            match event:
+                case ThoughtDelta():
+                    thoughts.append(event.text)
+                    continue
+                case ModelRetried():
+                    parts += [*_pieces(event.partial, event.chunks), Retry(event.reason, event.seconds)]
+                case ContextShortened():
+                    parts += [*_unfinished(thoughts), event]
+                case ModelCalled():
+                    parts += [*_pieces(event.reply, event.chunks), _reply(event, tokens.get(event.step))]
+                case _:
+                    continue
+            thoughts = []
+        started, last = events[0], events[-1]
+        calls[last.step] += _unfinished(thoughts)
+        assert isinstance(started, RunStarted)
+        failure = ModelError(NO_FURTHER_REPLY)
+        if isinstance(last, RunFailed):
+            kind = ContextTooLong if last.boundary == ContextTooLong.__name__ else ModelError
+            failure = kind(last.message)
+        said = {number: tuple(parts) for number, parts in calls.items()}
+        return cls(started.settings.policy, said, failure, started.settings.sampling)
+
+    async def reply(
+        self,
+        history: Sequence[Message],  # noqa: ARG002 - a record does not listen
+        turn: int = 1,
+    ) -> AsyncGenerator[Delta | Retry | Reply, None]:
+        """What was said in this turn.
+
+        Raises:
+            ModelError: If the record ends before it.
+        """
+        begun = self.said.pop(turn, 0)
+        for place, part in enumerate(self.calls.get(turn, ())[begun:], begun):
+            if isinstance(part, ContextShortened):
+                self.said[turn] = place + 1
+                raise ContextTooLong(part.reason)
+            yield part
+            if isinstance(part, Reply):
+                return
+        raise self.failure
+
+    async def aclose(self) -> None:
+        """Holds nothing."""
+
+
+def _pieces(text: str, lengths: Sequence[int]) -> Iterator[Delta]:
+    at = 0
+    for length in lengths:
+        yield Delta(text[at : at + length])
+        at += length
+
+
+def _unfinished(thoughts: Sequence[str]) -> list[Delta]:
+    """The pieces of a call that failed: events hold nothing of it but its thought."""
+    return [Delta(f"<think>{text}" if number == 0 else text) for number, text in enumerate(thoughts)]
+
+
+def _reply(call: ModelCalled, used: UsageReported | None) -> Reply:
+    tokens = (
+        Tokens()
+        if used is None
+        else Tokens(prompt=used.prompt_tokens, completion=used.completion_tokens, cached=used.cached_tokens)
+    )
+    sampled = Sampled(prompt_ids=call.prompt_ids, ids=call.ids, logprobs=call.logprobs)
+    return Reply(call.reply, call.finish, tokens, sampled)
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayDifference:
+    """Where a replay departs from its record; None stands for an event that is missing."""
+
+    recorded: Event | None
+    replayed: Event | None
+
+
+def replay(run: StoredRun, searcher: Searcher, profile: Profile | None = None) -> Iterator[Event]:
+    """Runs the recorded replies through the environment.
+
+    Args:
+        run: What was recorded.
+        searcher: The collection that it searched.
+        profile: That of the run, where it is none of `PROFILES`; otherwise it is found by its name.
+
+    Raises:
+        RunError: If the run never ended or was stopped from outside, the collection has changed since, its
+            profile is not known, or a picture that came with its question is gone.
+        ActionError: If it took an action of others that is not installed.
+    """
+    started = run.started
+    if run.trajectory.stop_reason in {None, StopReason.CANCELLED} or _timed_out(run):
+        raise RunError(f"The run {run.id} was cut off before its end; there is nothing to compare with.")
+    if started.collection != searcher.version:
+        raise RunError(
+            f"The collection has changed since the run {run.id}: what it would find now is another matter.",
+            "Ask the question again instead, or restore the documents as they were.",
+        )
+    settings = started.settings
+    known = profile or settings.own_profile or PROFILES.get(settings.profile)
+    if known is None:
+        raise RunError(
+            f"The run {run.id} was made with the model profile {settings.profile!r}, which is not built in.",
+            "Replay it in Python: replay(run, searcher, profile) with that profile.",
+        )
+    environment = Environment(searcher, known, settings.environment, load_extensions(settings.actions))
+    limits = settings.limits.model_copy(update={"seconds": None})
+    agent = Agent(RecordedPolicy.of(run.events), environment, method_of(settings), limits, settings.prices)
+    return agent.stream(asked_again(run), run_id=run.id)
+
+
+def method_of(settings: RunSettings) -> Method:
+    """The method of a recorded run.
+
+    Raises:
+        RunError: If there is none of its name.
+    """
+    instruction, reselect, repair = settings.instruction, settings.reselect, settings.repair
+    if settings.agent == "vrag":
+        return VragMethod(instruction=instruction, reselect=reselect, repair=repair)
+    if settings.agent == "vimrag":
+        memory = settings.memory or MemoryOptions()
+        return Vimrag(instruction=instruction, reselect=reselect, repair=repair, memory=memory)
+    if settings.agent == "rag":
+        return Rag(instruction=instruction, repair=repair)
+    if settings.agent == "react":
+        return React(instruction=instruction, reselect=reselect, repair=repair)
+    raise RunError(f"There is no agent {settings.agent!r} here.", "Upgrade vrag to replay it.")
+
+
+def _timed_out(run: StoredRun) -> bool:
+    seconds = run.started.settings.limits.seconds
+    return run.trajectory.stop_reason is StopReason.OUT_OF_BUDGET and seconds is not None
+
+
+def differences(recorded: Sequence[Event], replayed: Sequence[Event]) -> list[ReplayDifference]:
+    """Pairs of events that differ in more than run and time."""
+    pairs = zip_longest(recorded, replayed)
+    return [ReplayDifference(a, b) for a, b in pairs if a is None or b is None or _lasting(a) != _lasting(b)]
+
+
+def _lasting(event: Event) -> dict[str, Any]:
+    """What of an event a replay must give again: all but the run, the time of day and what took how long."""
+    kept = event.model_dump(exclude={"run_id", "ts", "model_seconds"})
+    if isinstance(event, UsageReported):
+        del kept["seconds"]
+    if isinstance(event, RunStarted):
+        del kept["settings"]["limits"]["seconds"], kept["notices"]
+    return kept

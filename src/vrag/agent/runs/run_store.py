@@ -1,0 +1,317 @@
+"""Runs on disk: one directory each, with the events and the files that they name by hash.
+
+`<runs>/<id>/events.jsonl` holds one event a line and is only ever appended to; `files/` holds
+pictures (`<sha256>.jpg`) and messages (`<sha256>.json`). A process that dies in mid-run leaves a
+run without an end, at worst with a torn last line, which reading leaves out. Whoever writes a run holds
+`lock` meanwhile: the operating system frees it with the process, however that ends.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import secrets
+import time
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+from filelock import FileLock
+from pydantic import ValidationError
+
+from vrag.agent.events import SCHEMA_VERSION, AnswerGiven, Event, RunFailed, RunStarted, event_from_json
+from vrag.agent.runs.locks import is_held
+from vrag.agent.runs.outline import OUTLINED, RunOutline
+from vrag.agent.runs.trajectory import Trajectory
+from vrag.atomic_io import Journal, read_lines
+from vrag.errors import RunError
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
+    from pathlib import Path
+
+__all__ = ["Recording", "RunState", "RunStore", "StoredRun"]
+
+EVENTS, FILES, LOCK = "events.jsonl", "files", "lock"
+_TYPE = re.compile(rb'\{"run_id":"[0-9a-f-]*","seq":\d+,"ts":[0-9.e+-]+,"step":\d+,"type":"([a-z_]+)"')
+"""How a line begins that was written here."""
+
+
+class RunState(StrEnum):
+    """Whether a run is over."""
+
+    RUNNING = "running"
+    """Some process writes it."""
+    FINISHED = "finished"
+    """It has an end: an answer, a failure, or somebody stopped it."""
+    INTERRUPTED = "interrupted"
+    """It has no end, and nobody writes it any more: its process died."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoredRun:
+    """A run as it lies on disk."""
+
+    id: str
+    directory: Path
+    events: tuple[Event, ...]
+
+    @property
+    def trajectory(self) -> Trajectory:
+        """The fold of its events."""
+        return Trajectory.of(self.events)
+
+    @property
+    def has_end(self) -> bool:
+        """Whether its last event says how it ended."""
+        return isinstance(self.events[-1], AnswerGiven | RunFailed)
+
+    @property
+    def started(self) -> RunStarted:
+        """Its first event."""
+        first = self.events[0]
+        assert isinstance(first, RunStarted)
+        return first
+
+    def file(self, sha256: str, suffix: str = "jpg") -> Path:
+        """Where the file of this hash lies."""
+        return self.directory / FILES / f"{sha256}.{suffix}"
+
+
+@dataclass(frozen=True, slots=True)
+class Recording:
+    """A run being written."""
+
+    id: str
+    directory: Path
+    journal: Journal
+
+    def write(self, event: Event) -> None:
+        """Appends an event; it is in the file when this returns.
+
+        Raises:
+            RunError: If the disk refuses. Nothing of the event is in the file then.
+        """
+        with _writing(self.directory):
+            self.journal.append(event.model_dump_json().encode())
+
+    def save(self, name: str, data: bytes) -> None:
+        """Keeps a file under its hash; a file that is there already is left alone."""
+        target = self.directory / FILES / name
+        if target.exists():
+            return
+        unfinished = target.with_name(f".{name}.{secrets.token_hex(4)}")
+        with _writing(self.directory):
+            unfinished.write_bytes(data)
+            unfinished.replace(target)
+
+    def file(self, sha256: str) -> Path:
+        """Where the picture of this hash lies."""
+        return self.directory / FILES / f"{sha256}.jpg"
+
+
+@dataclass(frozen=True, slots=True)
+class RunStore:
+    """The directory of all runs of a collection."""
+
+    directory: Path
+    within: Path | None = None
+    """The collection, when they lie in one: what is recorded goes to no other place when it is moved away."""
+
+    @contextmanager
+    def record(self) -> Generator[Recording]:
+        """Opens a new run, named by the time it began.
+
+        Raises:
+            RunError: If the directory cannot be written.
+        """
+        self.check_place()
+        now = time.time()
+        begun = time.strftime("%Y%m%d-%H%M%S", time.gmtime(now))
+        run = f"{begun}-{int(now % 1 * 1e6):06d}-{secrets.token_hex(2)}"
+        directory = self.directory / run
+        with ExitStack() as held:
+            with _writing(self.directory):
+                (directory / FILES).mkdir(parents=True)
+                # Before there are events: who finds the run finds it locked.
+                held.enter_context(FileLock(directory / LOCK, is_singleton=False))
+                journal = held.enter_context(Journal(directory / EVENTS, durable=False))
+            yield Recording(run, directory, journal)
+
+    def ids(self) -> list[str]:
+        """Ids of all runs, the newest first.
+
+        Raises:
+            RunError: If the collection that has them is gone.
+        """
+        self.check_place()
+        if not self.directory.is_dir():
+            return []
+        return sorted((p.name for p in self.directory.iterdir() if (p / EVENTS).is_file()), reverse=True)
+
+    def read(self, run: str) -> StoredRun:
+        """Reads a run by its id or by the unambiguous beginning of one; `last` is the newest.
+
+        Raises:
+            RunError: If there is no such run or its file is damaged.
+        """
+        directory = self.directory / self._resolve(run)
+        lines = _whole_lines(directory)
+        events = tuple(_event(line, number, directory) for number, line in enumerate(lines, 1))
+        if not events or not isinstance(events[0], RunStarted):
+            raise self._without_events(directory.name)
+        return StoredRun(directory.name, directory, events)
+
+    def settled(self, run: str) -> tuple[StoredRun, RunState]:
+        """A run and whether it is over, both of one moment; the run is named as for `read`.
+
+        Raises:
+            RunError: If there is no such run or its file is damaged.
+        """
+        stored = self.read(run)
+        state = self.state(stored.id, ended=stored.has_end)
+        if state is RunState.INTERRUPTED:  # or it came to its end just then
+            stored = self.read(stored.id)
+            state = RunState.FINISHED if stored.has_end else state
+        return stored, state
+
+    def outline(self, run: str) -> RunOutline:
+        """What a list tells of a run, by its whole id. Reads no more of its file than that takes.
+
+        Raises:
+            RunError: If there is no such run or its file is damaged.
+        """
+        directory = self.directory / self._resolve(run)
+        lines = _whole_lines(directory)
+        if not lines:
+            raise self._without_events(directory.name)
+        telling = (
+            (number, line)
+            for number, line in enumerate(lines, 1)
+            if number in {1, len(lines)}
+            or (begin := _TYPE.match(line)) is None
+            or begin[1].decode() in OUTLINED
+        )
+        return RunOutline.of(_event(line, number, directory) for number, line in telling)
+
+    def started(self, run: str) -> RunStarted:
+        """How a run began, by its whole id.
+
+        Raises:
+            RunError: If there is no such run, or it has not begun.
+        """
+        directory = self.directory / self._resolve(run)
+        with (directory / EVENTS).open("rb") as file:
+            line = file.readline()
+        _check_version(line, directory)
+        event = _event(line, 1, directory) if line.endswith(b"\n") else None
+        if not isinstance(event, RunStarted):
+            raise self._without_events(directory.name)
+        return event
+
+    def file(self, run: str, sha256: str) -> Path:
+        """Where the picture of this hash lies with a run, by its whole id."""
+        return self.directory / run / FILES / f"{sha256}.jpg"
+
+    def length(self, run: str) -> int:
+        """Bytes of the events of a run, by its whole id.
+
+        Raises:
+            OSError: If there is no such run.
+        """
+        return (self.directory / run / EVENTS).stat().st_size
+
+    def state(self, run: str, *, ended: bool) -> RunState:
+        """Whether a run is over.
+
+        Args:
+            run: Its whole id.
+            ended: Whether it has an end.
+        """
+        if ended:
+            return RunState.FINISHED
+        return RunState.RUNNING if is_held(self.directory / run / LOCK) else RunState.INTERRUPTED
+
+    def is_starting(self, run: str) -> bool:
+        """Return whether some process writes a run, by its whole id, that has no event yet."""
+        try:
+            with (self.directory / run / EVENTS).open("rb") as file:
+                begun = file.readline().endswith(b"\n")
+        except OSError:
+            return False
+        return not begun and is_held(self.directory / run / LOCK)
+
+    def _without_events(self, run: str) -> RunError:
+        if self.is_starting(run):
+            return RunError(
+                f"The run {run} is just starting: it has no events yet.", "Look again in a moment."
+            )
+        return RunError(f"The run {run} is empty: it ended before its first event.")
+
+    def check_place(self) -> None:
+        """Looks whether the collection is there that has them.
+
+        Raises:
+            RunError: If it is gone.
+        """
+        if self.within is not None and not self.within.is_dir():
+            raise RunError(f"The collection {self.within} is gone.", "Bring it back to its place.")
+
+    def _resolve(self, run: str) -> str:
+        if run != "last" and not re.fullmatch(r"[0-9a-f-]{1,40}", run):
+            raise RunError(f"{run!r} is not the id of a run.", "See `vrag runs list`.")
+        if (self.directory / run / EVENTS).is_file():
+            return run
+        ids = self.ids()
+        if run == "last" and ids:
+            return ids[0]
+        matching = [name for name in ids if name.startswith(run)]
+        if len(matching) != 1:
+            found = "No run has" if not matching else f"{len(matching)} runs have"
+            raise RunError(f"{found} an id that begins with {run!r}.", "See `vrag runs list`.")
+        return matching[0]
+
+
+@contextmanager
+def _writing(directory: Path) -> Generator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise RunError(
+            f"Runs cannot be written to {directory}: {error.strerror}.",
+            "Make room, or choose another place with --collection.",
+        ) from error
+
+
+def _whole_lines(directory: Path) -> list[bytes]:
+    """The events of a run as they were written, without a torn last line."""
+    lines = read_lines(directory / EVENTS)
+    if lines:
+        _check_version(lines[0], directory)
+    return lines
+
+
+def _check_version(line: bytes, directory: Path) -> None:
+    """Refuses a run of another layout of events; what is no event at all is left to the reader."""
+    try:
+        version = json.loads(line).get("schema_version", SCHEMA_VERSION)
+    except (ValueError, AttributeError):
+        return
+    if version == SCHEMA_VERSION:
+        return
+    newer = isinstance(version, int) and version > SCHEMA_VERSION
+    raise RunError(
+        f"The run {directory.name} was written by {'a newer' if newer else 'an older'} version.",
+        "Upgrade vrag to read it." if newer else "Ask the question again.",
+    )
+
+
+def _event(line: bytes, number: int, directory: Path) -> Event:
+    try:
+        return event_from_json(line)
+    except ValidationError as error:
+        raise RunError(
+            f"Line {number} of the run {directory.name} is not an event: {error.errors()[0]['msg']}.",
+            "It was damaged, or written by another program. Ask again, and delete its folder.",
+        ) from error

@@ -1,0 +1,124 @@
+"""Actions of others: tools that other packages bring, found by the entry point `vrag.actions`.
+
+An extension is given a line of text by the model and says which items to show, or what to tell. Showing is
+the environment's: pictures, sizes and labels are as for a search, in every agent, in serving and in training.
+
+::
+
+    [project.entry-points."vrag.actions"]
+    next_page = "my_package:NextPage"        # what is called without arguments and gives an `ToolPlugin`
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from importlib.metadata import entry_points
+from typing import TYPE_CHECKING, Protocol, cast
+
+from vrag.agent.actions import NAME, RESERVED
+from vrag.agent.replies.tool_calls import TOOLS
+from vrag.errors import ActionError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from vrag.search.engine import Searcher
+
+__all__ = ["GROUP", "ToolContext", "ToolPlugin", "ToolResult", "installed_extensions", "load_extensions"]
+
+GROUP = "vrag.actions"
+
+
+@dataclass(frozen=True, slots=True)
+class ToolContext:
+    """What an extension may look at."""
+
+    searcher: Searcher
+    shown: tuple[str, ...]
+    """Ids of the items that the model was shown in this run, in order, each once."""
+    documents: frozenset[str] | None
+    """Ids of the documents that may be looked at; None for all."""
+
+
+@dataclass(frozen=True, slots=True)
+class ToolResult:
+    """What an extension gives.
+
+    Raises:
+        TypeError: If `items` or `texts` is no tuple of strings.
+    """
+
+    items: tuple[str, ...] = ()
+    """Ids of items to show; those outside the documents that may be looked at are left out."""
+    texts: tuple[str, ...] = ()
+    """What to tell; it is treated like text of a document."""
+
+    def __post_init__(self) -> None:
+        for name, values in (("items", self.items), ("texts", self.texts)):
+            if not _strings(values):
+                raise TypeError(f"{name} of what an action found must be a tuple of strings: {values!r:.200}")
+
+
+def _strings(values: object) -> bool:
+    return isinstance(values, tuple) and all(
+        isinstance(value, str) for value in cast("tuple[object, ...]", values)
+    )
+
+
+class ToolPlugin(Protocol):
+    """An action of others. One object serves all runs."""
+
+    @property
+    def name(self) -> str:
+        """Lower-case letters, digits and underscores: a tag in VRAG and ReAct, a tool in VimRAG."""
+        ...
+
+    @property
+    def usage(self) -> str:
+        """One sentence for the model: what it does, and what its text means."""
+        ...
+
+    def run(self, text: str, scene: ToolContext) -> ToolResult:
+        """Carries it out. May block.
+
+        Raises:
+            ValueError: With a sentence that the model can act on. Whatever else is raised, subclasses of
+                `ValueError` included, is a fault of the extension: it is logged, and the model is told that
+                the action failed.
+        """
+        ...
+
+
+def installed_extensions() -> list[str]:
+    """Names of what the packages installed here bring."""
+    return sorted({entry.name for entry in entry_points(group=GROUP)})
+
+
+def load_extensions(names: Iterable[str]) -> dict[str, ToolPlugin]:
+    """The extensions of these names.
+
+    Raises:
+        ActionError: If one is not installed or cannot be loaded.
+    """
+    return {name: _load(name) for name in dict.fromkeys(names)}
+
+
+def _load(name: str) -> ToolPlugin:
+    entry = next(iter(entry_points(group=GROUP, name=name)), None)
+    if entry is None:
+        known = ", ".join(installed_extensions()) or "none"
+        raise ActionError(
+            f"There is no action {name!r}.", f"Installed: {known}. Install the package that has it."
+        )
+    try:
+        extension: ToolPlugin = entry.load()()
+        called, usage = extension.name, extension.usage
+    except Exception as error:  # importing code of others may raise anything; it is told which package it was
+        raise ActionError(
+            f"The action {name} ({entry.value}) cannot be loaded: {type(error).__name__}: {error}.",
+            "Leave it out of VRAG_ACTIONS, or mend its package.",
+        ) from error
+    named = called == name and NAME.fullmatch(name) and name not in RESERVED | set(TOOLS)
+    if not named or not str(usage or "").strip():
+        raise ActionError(f"The action {name} ({entry.value}) has a name or a usage that cannot be used.")
+    return extension

@@ -1,0 +1,1 @@
+"""`vrag data`: data sets of questions, converted, made and distilled."""

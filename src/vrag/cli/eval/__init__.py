@@ -1,0 +1,1 @@
+"""`vrag eval`: benchmarks prepared, run, reported and compared."""

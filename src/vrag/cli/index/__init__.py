@@ -1,0 +1,1 @@
+"""`vrag index`: collections filled, maintained, imported, exported and published."""

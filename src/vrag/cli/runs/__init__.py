@@ -1,0 +1,1 @@
+"""`vrag runs`: recorded runs listed, shown, replayed and exported."""

@@ -1,0 +1,1 @@
+"""The terminal that all commands share: console, options, output files, paths, signals."""

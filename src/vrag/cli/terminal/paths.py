@@ -1,0 +1,67 @@
+"""Paths that somebody named: whether they are there, and what is said when nothing came of them."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from vrag.cli.terminal.console import plain, supported, warn
+from vrag.errors import CorpusError
+from vrag.render.text_format import count
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from pathlib import Path
+
+    from vrag.types import Case, Document
+
+__all__ = ["exists", "missing", "nothing_read", "tell_absent"]
+
+
+def exists(word: str | Path) -> bool:
+    """Whether a word names something on disk; a long question is too long for a name."""
+    try:
+        return os.path.lexists(word)
+    except (OSError, ValueError):
+        return False
+
+
+def missing(paths: Sequence[Path]) -> CorpusError | None:
+    """What is wrong when none of the paths is there; None when there is something to read."""
+    if any(map(os.path.exists, paths)):
+        return None
+    named = ", ".join(map(str, paths))
+    if len(paths) > 1:
+        return CorpusError(f"None of these exists: {named}.", "Are the paths right?")
+    if exists(paths[0]):
+        return CorpusError(f"{named} is a link that leads nowhere.", "Name what it should lead to.")
+    return CorpusError(f"{named} does not exist.", "Is the path right?")
+
+
+def nothing_read(paths: Sequence[Path]) -> CorpusError:
+    """What to say when nothing under these paths could be read."""
+    return missing(paths) or CorpusError(
+        f"Nothing could be read in {', '.join(map(str, paths))}.", supported()
+    )
+
+
+def tell_absent(cases: Sequence[Case], documents: Iterable[Document]) -> None:
+    """Prints how many questions nothing can be found for, and what they are about: they waste what they cost.
+
+    Args:
+        cases: The questions.
+        documents: What is searched; without any nothing is known, as where a server searches.
+    """
+    from vrag.evaluation.coverage import searched_for
+
+    searched = searched_for(cases, documents)
+    if searched is None or not searched.absent:
+        return
+    asked = f"{count(searched.questions, 'question')} {'asks' if searched.questions == 1 else 'ask'}"
+    told = f"{asked} about documents that could not be read or are not searched"
+    warn(f"{told}: {_some(searched.absent)}")
+
+
+def _some(names: Sequence[str]) -> str:
+    """The first of them; a name may have been made to mislead a terminal."""
+    return ", ".join(plain(name, 80) for name in names[:3]) + (" …" if len(names) > 3 else "")

@@ -1,0 +1,1 @@
+"""`vrag train`: local training, rollouts, plots, and training with verl."""

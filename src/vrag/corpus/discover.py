@@ -1,0 +1,141 @@
+"""Which files there are, and what their bytes are."""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import os
+import stat
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from vrag.corpus.convert import CONVERTERS
+from vrag.corpus.converter import SourceFile
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+__all__ = ["Skipped", "find", "read_source"]
+
+
+@dataclass(frozen=True, slots=True)
+class Skipped:
+    """A path that no items are made of."""
+
+    path: Path
+    reason: str
+    """Why, for people. Never empty."""
+
+
+def find(paths: Sequence[Path]) -> Iterator[Path | Skipped]:
+    """The files to convert under `paths`, each once, sorted within each of `paths`.
+
+    Folders are searched at any depth. Hidden files and folders (names that begin with a dot) below a
+    folder given are left out in silence; whatever else is left out is yielded as `Skipped`. A symbolic
+    link is followed to a file or folder within the folder given, never out of it; what is named in
+    `paths` itself may be a link to anywhere.
+
+    Args:
+        paths: Files and folders.
+
+    Yields:
+        Absolute paths of files with a known suffix, or what was skipped and why.
+    """
+    seen: set[Path] = set()
+    for path in paths:
+        root = Path(os.path.abspath(path))  # noqa: PTH100 - Path.resolve would follow links
+        for found in _under(root):
+            key = found.path if isinstance(found, Skipped) else found
+            if key not in seen:
+                seen.add(key)
+                yield found
+
+
+def _under(root: Path) -> Iterator[Path | Skipped]:
+    """Everything under a path, depth first; without recursion, since folders may be thousands deep."""
+    try:
+        real = root.resolve(strict=True)
+    except (OSError, RuntimeError) as error:
+        yield Skipped(root, _reason(error))
+        return
+    stack = [root]
+    while stack:
+        path = stack.pop()
+        try:
+            refused = path != root and path.is_symlink() and _refuse_link(path, real)
+            if refused:
+                yield Skipped(path, refused)
+            elif path.is_dir() and _is_collection(path):
+                yield Skipped(path, "It is a collection of vrag.")
+            elif path.is_dir():
+                stack += _entries(path)
+            else:
+                yield _judge(path)
+        except OSError as error:
+            yield Skipped(path, _reason(error))
+
+
+def _is_collection(folder: Path) -> bool:
+    """Whether pictures and texts in a folder are items, made of documents that lie elsewhere."""
+    return (folder / "collection.json").is_file() and any(
+        (folder / name).is_dir() for name in ("items", "index")
+    )
+
+
+def _entries(folder: Path) -> list[Path]:
+    """What is in a folder, the last name first."""
+    with os.scandir(folder) as entries:
+        names = sorted((entry.name for entry in entries if not entry.name.startswith(".")), reverse=True)
+    return [folder / name for name in names]
+
+
+def _refuse_link(path: Path, real: Path) -> str:
+    """Why a link is not followed; "" when it is.
+
+    Links to folders are not followed at all: within the tree, what they lead to is found anyway.
+    """
+    try:
+        target = path.resolve(strict=True)
+    except (OSError, RuntimeError):
+        return "It is a symbolic link that leads nowhere."
+    if not target.is_relative_to(real):
+        return "It is a symbolic link out of the folder."
+    return "It is a symbolic link to a folder that is searched anyway." if target.is_dir() else ""
+
+
+def _judge(path: Path) -> Path | Skipped:
+    mode = path.stat().st_mode
+    suffix = path.suffix.lower()
+    if not stat.S_ISREG(mode):
+        return Skipped(path, "It is not a regular file.")
+    if suffix not in CONVERTERS:
+        kind = f"Files of type {suffix}" if suffix else "Files without a suffix"
+        return Skipped(path, f"{kind} are not supported.")
+    return path
+
+
+def _reason(error: OSError | RuntimeError) -> str:
+    if isinstance(error, FileNotFoundError):
+        return "It does not exist."
+    if isinstance(error, OSError) and error.strerror:
+        return f"It cannot be read: {error.strerror}."
+    return f"It cannot be read: {error}."
+
+
+def read_source(path: Path) -> SourceFile:
+    """Reads a file through once for its hash, in constant memory.
+
+    Raises:
+        OSError: If it cannot be read.
+    """
+    path = Path(os.path.abspath(path))  # noqa: PTH100 - Path.resolve would follow links
+    # A file may have become a pipe since it was found: opening that would wait for ever.
+    descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
+    with os.fdopen(descriptor, "rb") as file:
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode):
+            raise OSError(errno.EINVAL, "Not a regular file", os.fspath(path))
+        digest = hashlib.file_digest(file, "sha256").hexdigest()
+    name = os.fsencode(path.name).decode("utf-8", "replace")
+    return SourceFile(path, digest, name, status.st_size, status.st_mtime_ns)

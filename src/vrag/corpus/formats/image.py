@@ -1,0 +1,188 @@
+"""Picture files → page items: one per picture, and one per frame of a TIFF."""
+
+from __future__ import annotations
+
+import warnings
+from io import BytesIO
+from typing import TYPE_CHECKING, Self
+
+from vrag.corpus.image_store import store_jpeg, store_png
+from vrag.corpus.ocr import read_picture
+from vrag.corpus.sniff import describe, describe_head
+from vrag.errors import CorpusError, TooLarge
+from vrag.geometry import MAX_ASPECT, Size
+from vrag.types import Item, ItemKind, TextSource, item_id
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from PIL.Image import Image as Picture
+    from PIL.ImageFile import ImageFile as ImageFormat
+
+    from vrag.corpus.converter import ConversionContext, SourceFile
+
+__all__ = ["FORMATS", "JPEG_QUALITY", "MIN_SIDE", "SUFFIXES", "ImageFile", "open_picture", "picture_item"]
+
+SUFFIXES = (".png", ".jpg", ".jpeg", ".webp", ".tif", ".tiff", ".bmp", ".gif")
+FORMATS = ("PNG", "JPEG", "WEBP", "TIFF", "BMP", "GIF")
+"""Pillow's names. No others: some of its readers start programs or are little tested."""
+LOSSLESS = frozenset({"PNG", "BMP", "GIF", "TIFF"})
+JPEG_QUALITY = 92
+MIN_SIDE = 8
+"""Pixels; smaller pictures show nothing."""
+MAX_PNG_PIXELS = 16_000_000
+"""Larger pictures take seconds to compress without loss."""
+WASTE = 2.0
+"""How many times the size of the source a PNG may be before JPEG is taken."""
+
+
+class ImageFile:
+    """An open picture file.
+
+    Raises:
+        TooLarge: If decoding it would take more pixels than allowed; nothing is decoded to tell.
+        CorpusError: If it is not a picture or has a shape that no model accepts.
+    """
+
+    def __init__(self, source: SourceFile, context: ConversionContext) -> None:
+        self._source = source
+        self._context = context
+        self._image = open_picture(source.path, context.options.max_pixels)
+        self.count: int = getattr(self._image, "n_frames", 1) if self._image.format == "TIFF" else 1
+
+    def item(self, ordinal: int) -> Item:
+        """Makes the item of one frame."""
+        if self.count > 1:
+            with warnings.catch_warnings(action="ignore"):
+                self._image.seek(ordinal - 1)
+            _check(self._image, self._context.options.max_pixels)
+        return picture_item(self._image, self._source, self._context, ordinal, self._source.size / self.count)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._image.close()
+
+
+def open_picture(file: Path | BytesIO, max_pixels: int) -> ImageFormat:
+    """Opens a picture without decoding it.
+
+    Raises:
+        TooLarge: If decoding it would take more pixels than allowed.
+        CorpusError: If it is not a picture or has a shape that no model accepts.
+        OSError: If it cannot be read.
+    """
+    from PIL import Image, UnidentifiedImageError
+
+    Image.MAX_IMAGE_PIXELS = None  # our own limit is stricter and comes with a better reason
+    try:
+        with warnings.catch_warnings(action="ignore"):
+            image = Image.open(file, formats=FORMATS)
+    except UnidentifiedImageError as error:
+        kind = describe_head(file.getvalue()[:1024]) if isinstance(file, BytesIO) else describe(file)
+        raise CorpusError(f"This is not a picture that can be read: {kind}.") from error
+    try:
+        _check(image, max_pixels)
+    except BaseException:
+        image.close()
+        raise
+    return image
+
+
+def _check(image: Picture, max_pixels: int) -> None:
+    """Refuses by the size in the header, before anything is decoded."""
+    width, height = image.size
+    shape = f"The picture has {width:,} × {height:,} pixels"
+    if width * height > max_pixels:
+        raise TooLarge(f"{shape}; the limit is {max_pixels:,} in all.")
+    if min(width, height) < MIN_SIDE:
+        raise CorpusError(f"{shape}; no side may be shorter than {MIN_SIDE}.")
+    if max(width, height) > MAX_ASPECT * min(width, height):
+        raise CorpusError(f"{shape}; no side may be {MAX_ASPECT:g} times the other.")
+
+
+def picture_item(
+    opened: ImageFormat, source: SourceFile, context: ConversionContext, ordinal: int, size: float
+) -> Item:
+    """Makes the item of a picture: reads and stores it.
+
+    Args:
+        opened: The picture, at the frame that counts.
+        source: The file it comes from.
+        context: Where to store it.
+        ordinal: The number of its item.
+        size: Bytes that the picture takes in its file.
+
+    Raises:
+        CorpusError: If it is damaged.
+    """
+    with warnings.catch_warnings(action="ignore"):
+        image = flatten(opened)
+    text, words = read_picture(image) if context.options.ocr else ("", ())
+    return Item(
+        id=item_id(source.document, ordinal),
+        document=source.document,
+        document_name=source.name,
+        kind=ItemKind.PAGE,
+        ordinal=ordinal,
+        text=text,
+        words=words,
+        text_source=TextSource.OCR if text else TextSource.NONE,
+        size=Size(*image.size),
+        image=_store(image, opened.format in LOSSLESS, size, source, context, ordinal),
+    )
+
+
+def _store(
+    image: Picture, lossless: bool, size: float, source: SourceFile, context: ConversionContext, ordinal: int
+) -> str:
+    if lossless and image.width * image.height <= MAX_PNG_PIXELS:
+        most = WASTE * max(size, image.width * image.height / 8)
+        name = store_png(image, context, source, ordinal)
+        path = context.items_dir / name
+        if path.stat().st_size <= most:
+            return name
+        path.unlink()
+    return store_jpeg(image, JPEG_QUALITY, context, source, ordinal)
+
+
+def flatten(image: Picture) -> Picture:
+    """The picture upright, in mode L or RGB, with what is transparent on white.
+
+    Raises:
+        CorpusError: If its data is damaged.
+    """
+    from PIL import Image, ImageOps
+
+    try:
+        upright = ImageOps.exif_transpose(image)
+        if upright.mode.startswith("I") or upright.mode == "F":
+            return _scaled(upright)
+        if upright.mode in {"L", "RGB"} and "transparency" not in upright.info:
+            return upright.copy() if upright is image else upright
+        if not upright.has_transparency_data:
+            return upright.convert("L" if upright.mode == "1" else "RGB")
+        layer = upright.convert("RGBA")
+        white = Image.new("RGBA", layer.size, "white")
+        return Image.alpha_composite(white, layer).convert("RGB")
+    except (OSError, SyntaxError, ValueError, EOFError) as error:
+        raise CorpusError(
+            f"The picture is damaged: {str(error).strip().rstrip('.') or 'it ends early'}."
+        ) from error
+
+
+def _scaled(image: Picture) -> Picture:
+    """A picture of 16 or 32 bits a pixel, in 8: by its type's range, or else by its own."""
+    import numpy as np
+    from PIL import Image
+
+    values = np.asarray(image, dtype=np.float64)
+    values = np.where(np.isfinite(values), values, 0.0)
+    low, high = float(values.min()), float(values.max())
+    if image.mode.startswith("I;16") or (image.mode == "I" and low >= 0 and 255 < high <= 65535):
+        low, high = 0.0, 65535.0
+    elif low >= 0 and high <= 255:
+        low, high = 0.0, 255.0 if high > 1 else 1.0
+    scaled = (values - low) / max(high - low, 1e-9) * 255
+    return Image.fromarray(np.clip(scaled, 0, 255).astype(np.uint8))

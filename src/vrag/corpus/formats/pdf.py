@@ -1,0 +1,168 @@
+"""PDF files → page items: a picture of each page, its text and the boxes of its words."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Self
+
+from vrag.corpus.formats.pdfium import SKIPPED, Pdf
+from vrag.corpus.image_store import store_jpeg
+from vrag.corpus.ocr import read_picture
+from vrag.corpus.sniff import describe
+from vrag.corpus.word_pattern import WORD
+from vrag.errors import CorpusError
+from vrag.geometry import MAX_ASPECT, Box, Size
+from vrag.types import Item, ItemKind, TextSource, Word, item_id
+
+if TYPE_CHECKING:
+    import re
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from PIL.Image import Image
+
+    from vrag.corpus.converter import ConversionContext, SourceFile
+    from vrag.corpus.formats.pdfium import Layer, PdfiumPage
+    from vrag.corpus.options import CorpusOptions
+
+__all__ = ["PdfFile", "read_layer"]
+
+JPEG_QUALITY = 88
+MIN_TEXT = 16
+"""Letters and digits below which a page counts as one without text and is read by OCR: page numbers
+and the stamps of scanning apps have fewer. Characters without a meaning in Unicode do not count."""
+MIN_SIDE = 8
+"""Pixels of the shorter side below which a page shows nothing."""
+HEAD = 1024
+"""Bytes at the start in which readers look for the signature."""
+HYPHENS = frozenset("\x02\ufffe\xad")
+"""What PDFium and PDF writers put for a hyphen at the end of a line."""
+LIGATURES = str.maketrans(
+    dict(zip("\ufb00\ufb01\ufb02\ufb03\ufb04\ufb05\ufb06", "ff fi fl ffi ffl st st".split(), strict=True))
+)
+
+
+class PdfFile:
+    """An open PDF file.
+
+    Raises:
+        EncryptedFile: If it asks for a password.
+        CorpusError: If it is not a PDF file, damaged beyond reading or without pages.
+    """
+
+    def __init__(self, source: SourceFile, context: ConversionContext) -> None:
+        self._source = source
+        self._context = context
+        _check_signature(source.path)
+        self._pdf = Pdf(source.path)
+        self.count = len(self._pdf)
+        if not self.count:
+            self._pdf.close()
+            raise CorpusError("The PDF file has no pages, or its list of pages is damaged.")
+
+    def item(self, ordinal: int) -> Item:
+        """Makes the item of one page."""
+        options = self._context.options
+        with self._pdf.page(ordinal) as page:
+            text, words = read_layer(page)
+            image = page.render(_scale(page.size, options))
+        origin = TextSource.LAYER
+        if options.ocr and _letters(text) < MIN_TEXT:
+            read, found = read_picture(image)
+            if _letters(read) > _letters(text):
+                text, words, origin = read, found, TextSource.OCR
+        return Item(
+            id=item_id(self._source.document, ordinal),
+            document=self._source.document,
+            document_name=self._source.name,
+            kind=ItemKind.PAGE,
+            ordinal=ordinal,
+            text=text,
+            words=words,
+            text_source=origin if text else TextSource.NONE,
+            size=Size(*image.size),
+            image=self._store(image, ordinal),
+        )
+
+    def _store(self, image: Image, ordinal: int) -> str:
+        return store_jpeg(image, JPEG_QUALITY, self._context, self._source, ordinal)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._pdf.close()
+
+
+def _check_signature(path: Path) -> None:
+    with path.open("rb") as file:
+        if b"%PDF-" not in file.read(HEAD):
+            raise CorpusError(f"This is not a PDF file: {describe(path)}.")
+
+
+def _scale(points: tuple[float, float], options: CorpusOptions) -> float:
+    """Pixels per point: what the resolution asks for, or less for pages that would be too large.
+
+    Raises:
+        CorpusError: If the page has a shape that no model accepts.
+    """
+    width, height = points
+    shape = f"The page measures {width:.4g} × {height:.4g} points"
+    if not (width > 0 and height > 0 and max(points) <= MAX_ASPECT * min(points)):
+        raise CorpusError(f"{shape}; no side may be {MAX_ASPECT:g} times the other.")
+    scale = min(options.dpi / 72, 0.999 * math.sqrt(options.max_pixels / width / height))
+    if min(points) * scale < MIN_SIDE:
+        raise CorpusError(f"{shape}, too small to be drawn.")
+    return scale
+
+
+def _letters(text: str) -> int:
+    return sum(map(str.isalnum, text))
+
+
+def read_layer(page: PdfiumPage) -> tuple[str, tuple[Word, ...]]:
+    """The text layer of a page as far as it is in view, and its words with their boxes.
+
+    Words divided at the end of a line are joined in the text, and are two `Word`s with a box each.
+    """
+    with page.layer() as layer:
+        characters = layer.characters()
+        return _compose(characters, _words_in_view(characters, layer, page))
+
+
+def _compose(characters: str, found: Iterator[tuple[re.Match[str], Box]]) -> tuple[str, tuple[Word, ...]]:
+    """Joins words to a text."""
+    parts: list[str] = []
+    words: list[Word] = []
+    position = last = 0
+    for match, box in found:
+        word = match[0].translate(LIGATURES)
+        glue = _glue(characters, last, match) if parts else ""
+        parts += (glue, word)
+        position += len(glue) + len(word)
+        words.append(Word(position - len(word), position, box))
+        last = match.end()
+    return "".join(parts), tuple(words)
+
+
+def _glue(characters: str, last: int, match: re.Match[str]) -> str:
+    """What stands between two words: nothing, a space, a line break or a hyphen."""
+    gap = characters[last : match.start()]
+    if not HYPHENS.isdisjoint(gap):
+        begun = characters[max(0, last - 40) : last].rsplit(maxsplit=1)[-1]
+        return "-" if "-" in begun or not match[0][0].islower() else ""
+    if "\n" in gap or "\r" in gap:
+        return "\n"
+    return " " if gap.strip(SKIPPED) else ""
+
+
+def _words_in_view(characters: str, layer: Layer, page: PdfiumPage) -> Iterator[tuple[re.Match[str], Box]]:
+    frame = page.frame
+    for match in WORD.finditer(characters):
+        bounds = layer.bounds(*match.span())
+        if bounds is None:
+            continue
+        box = frame.to_unit(*bounds)
+        x, y = box.center
+        if 0 <= x < 1 and 0 <= y < 1:
+            yield match, Box.unit(max(0.0, box.x1), max(0.0, box.y1), min(1.0, box.x2), min(1.0, box.y2))

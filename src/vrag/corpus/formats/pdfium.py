@@ -1,0 +1,212 @@
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
+# pyright: reportArgumentType=false
+"""PDFium as far as it is needed here: the border to a library without types.
+
+Mostly its C functions are called directly: a page has thousands of characters.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import math
+from typing import TYPE_CHECKING, NamedTuple, Self
+
+from vrag.errors import CorpusError, EncryptedFile
+from vrag.geometry import Box
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from PIL.Image import Image
+    from pypdfium2 import PdfPage
+
+__all__ = ["SKIPPED", "Layer", "PageFrame", "Pdf", "PdfiumPage"]
+
+SKIPPED = "\x03"
+"""Holds the place of half a surrogate pair: characters stay aligned with PDFium's indices."""
+
+
+class PageFrame(NamedTuple):
+    """The visible part of a page in PDF coordinates, and the turn by which it is shown."""
+
+    left: float
+    bottom: float
+    right: float
+    top: float
+    turn: int
+    """Quarter turns clockwise."""
+
+    def to_unit(self, left: float, bottom: float, right: float, top: float) -> Box:
+        """A rectangle on the page in fractions of its rendered picture, not clipped."""
+        width, height = self.right - self.left, self.top - self.bottom
+        x1, x2 = (left - self.left) / width, (right - self.left) / width
+        y1, y2 = (self.top - top) / height, (self.top - bottom) / height
+        match self.turn:
+            case 1:
+                return Box.unit(1 - y2, x1, 1 - y1, x2)
+            case 2:
+                return Box.unit(1 - x2, 1 - y2, 1 - x1, 1 - y1)
+            case 3:
+                return Box.unit(y1, 1 - x2, y2, 1 - x1)
+            case _:
+                return Box.unit(x1, y1, x2, y2)
+
+
+class Pdf:
+    """An open PDF file; a context manager.
+
+    Raises:
+        EncryptedFile: If it asks for a password.
+        CorpusError: If it is not a PDF file, or damaged beyond reading.
+    """
+
+    def __init__(self, path: Path) -> None:
+        from pypdfium2 import PdfDocument, PdfiumError, raw
+
+        try:
+            self._pdf = PdfDocument(path)
+        except PdfiumError as error:
+            if error.err_code in {raw.FPDF_ERR_PASSWORD, raw.FPDF_ERR_SECURITY}:
+                raise EncryptedFile(
+                    "The PDF file is protected by a password.", "Save a copy without it."
+                ) from error
+            raise CorpusError("The PDF file is damaged and cannot be opened.") from error
+        if self._pdf.get_formtype():
+            self._pdf.init_forms()
+
+    def __len__(self) -> int:
+        return len(self._pdf)
+
+    def page(self, ordinal: int) -> PdfiumPage:
+        """Opens a page, numbered from 1.
+
+        Raises:
+            CorpusError: If it is damaged.
+        """
+        from pypdfium2 import PdfiumError
+
+        try:
+            return PdfiumPage(self._pdf[ordinal - 1])
+        except PdfiumError as error:
+            raise CorpusError(f"Page {ordinal} is damaged.") from error
+
+    def close(self) -> None:
+        """Closes the file."""
+        self._pdf.close()
+
+
+class PdfiumPage:
+    """An open page; a context manager."""
+
+    def __init__(self, page: PdfPage) -> None:
+        self._page = page
+
+    @property
+    def size(self) -> tuple[float, float]:
+        """Width and height as shown, in points of 1/72 inch."""
+        return self._page.get_size()
+
+    @property
+    def frame(self) -> PageFrame:
+        """What is visible of it."""
+        from pypdfium2 import raw
+
+        box = raw.FS_RECTF()
+        raw.FPDF_GetPageBoundingBox(self._page.raw, box)
+        return PageFrame(box.left, box.bottom, box.right, box.top, self._page.get_rotation() // 90)
+
+    def render(self, scale: float) -> Image:
+        """Its picture, of mode RGBX: PDFium draws, and JPEG is written, faster so than as RGB.
+
+        Args:
+            scale: Pixels per point.
+
+        Raises:
+            CorpusError: If the page has no area.
+        """
+        from pypdfium2 import PdfiumError
+
+        try:
+            return self._page.render(scale=scale, rev_byteorder=True, prefer_bgrx=True).to_pil()
+        except (PdfiumError, ValueError) as error:
+            raise CorpusError(f"The page cannot be drawn: {error}.") from error
+
+    def layer(self) -> Layer:
+        """Its text layer."""
+        return Layer(self._page)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._page.close()
+
+
+class Layer:
+    """The text layer of a page; a context manager."""
+
+    def __init__(self, page: PdfPage) -> None:
+        from pypdfium2 import raw
+
+        self._text = raw.FPDFText_LoadPage(page.raw)
+        self._count_rects = raw.FPDFText_CountRects
+        self._get_rect = raw.FPDFText_GetRect
+        self._sides = tuple(ctypes.c_double() for _ in range(4))
+        self._pointers = tuple(map(ctypes.byref, self._sides))
+
+    def characters(self) -> str:
+        """Its characters, each at its PDFium index."""
+        from pypdfium2 import raw
+
+        count = raw.FPDFText_CountChars(self._text) if self._text else 0
+        if count <= 0:
+            return ""
+        buffer = (ctypes.c_ushort * (count + 1))()
+        units = raw.FPDFText_GetText(self._text, 0, count, buffer) - 1
+        text = bytes(buffer)[: 2 * max(units, 0)].decode("utf-16-le", "surrogatepass")
+        if len(text) == units == count:  # otherwise some characters have no place in it, or two
+            return text
+        return _paired([raw.FPDFText_GetUnicode(self._text, index) for index in range(count)])
+
+    def bounds(self, start: int, end: int) -> tuple[float, float, float, float] | None:
+        """Left, bottom, right and top of what characters `start` to `end` mark, in PDF coordinates.
+
+        None where they mark nothing, or what they mark is nowhere.
+        """
+        left, top, right, bottom = self._sides
+        x1 = y1 = math.inf
+        x2 = y2 = -math.inf
+        # One or two calls a word instead of one a character; the boxes are the same.
+        for index in range(self._count_rects(self._text, start, end - start)):
+            if self._get_rect(self._text, index, *self._pointers):
+                x1, x2 = min(x1, left.value), max(x2, right.value)
+                y1, y2 = min(y1, bottom.value), max(y2, top.value)
+        bounds = x1, y1, x2, y2
+        return bounds if x1 <= x2 and y1 <= y2 and all(map(math.isfinite, bounds)) else None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        from pypdfium2 import raw
+
+        if self._text:
+            raw.FPDFText_ClosePage(self._text)
+            self._text = None
+
+
+def _paired(codes: list[int]) -> str:
+    r"""Characters of UTF-16 or UTF-32 codes, one per code: a pair's second half gives `SKIPPED`.
+
+    >>> _paired([0x41, 0xD835, 0xDC56, 0xD835]) == "A\U0001d456" + SKIPPED + SKIPPED
+    True
+    """
+    out: list[str] = []
+    for code, after in zip(codes, [*codes[1:], 0], strict=True):
+        if 0xD800 <= code < 0xDC00 <= after < 0xE000:
+            out.append(chr(0x10000 + ((code - 0xD800) << 10) + (after - 0xDC00)))
+        elif 0xD800 <= code < 0xE000 or code > 0x10FFFF:
+            out.append(SKIPPED)
+        else:
+            out.append(chr(code))
+    return "".join(out)

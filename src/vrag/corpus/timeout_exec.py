@@ -1,0 +1,116 @@
+"""A program that runs another one and ends it for certain.
+
+Usage: `timeout_exec.py SECONDS FOLDER PROGRAM ARGUMENT…`.
+The limit is one of processor time, for each process of the program; what is blocked is ended after ten times
+as long. Where the system has no such limit (Windows) it is one of the time that passes.
+
+A process of its own between the two, because a worker is killed without warning when its time is up,
+and could then end nothing. The end of file on standard input is the sign that the worker is gone: all
+that the program started is killed and FOLDER removed. Imports nothing of vrag: it starts in some
+twenty milliseconds.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+from contextlib import suppress
+
+try:
+    import resource
+except ImportError:  # not on Windows
+    resource = None
+
+__all__ = ["CRASHED", "LATE", "MAX_SECONDS", "WALL_FACTOR", "main"]
+
+WALL_FACTOR = 10.0
+"""Wall-clock time that a program may take, as a multiple of its limit of processor time."""
+_NEARLY = 0.9
+"""The part of the limit from which a program that failed has failed by it: clocks of the system differ a
+little, and who ended the processes that a program started is not known."""
+MAX_SECONDS = 1e9
+"""A limit of processor time that means none."""
+
+LATE = 124
+"""Exit status when the time limit was over."""
+CRASHED = 125
+"""Exit status when the program was ended by a signal."""
+GRACE_SECONDS = 2.0
+"""How long the killed may take to let go of their files."""
+
+
+def main(arguments: list[str]) -> int:
+    """Runs the program to its end, or to that of its time or of whoever asked for it.
+
+    Args:
+        arguments: Seconds, folder, and the command.
+
+    Returns:
+        The program's exit status, `LATE` or `CRASHED`.
+    """
+    seconds, folder, *command = arguments
+    wall_seconds = _limit_processor(float(seconds))
+    null = subprocess.DEVNULL
+    process = subprocess.Popen(  # noqa: S603 - the command is our parent's
+        command, stdin=null, stdout=null, stderr=null, start_new_session=True
+    )
+    threading.Thread(target=_watch, args=(process, folder), daemon=True).start()
+    try:
+        status = process.wait(wall_seconds)
+    except subprocess.TimeoutExpired:
+        status = LATE
+    if status and _processor_seconds() >= _NEARLY * float(seconds):
+        status = LATE
+    _end(process)
+    return status if 0 <= status <= LATE else CRASHED
+
+
+def _limit_processor(seconds: float) -> float:
+    """Limit the processor time of all that this process starts; return how long it may take at most."""
+    if resource is None:
+        return seconds
+    _, most = resource.getrlimit(resource.RLIMIT_CPU)
+    with suppress(ValueError, OSError):
+        resource.setrlimit(resource.RLIMIT_CPU, (math.ceil(min(seconds, MAX_SECONDS)), most))
+        resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
+    return seconds * WALL_FACTOR
+
+
+def _processor_seconds() -> float:
+    """Return the processor time of all that was started and has ended."""
+    if resource is None:
+        return 0.0
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+def _watch(process: subprocess.Popen[bytes], folder: str) -> None:
+    while os.read(0, 1024):
+        pass
+    _end(process)
+    limit = time.monotonic() + GRACE_SECONDS
+    while process.poll() is None and time.monotonic() < limit:
+        time.sleep(0.01)
+    shutil.rmtree(folder, ignore_errors=True)
+    with suppress(OSError):  # the folder above, when ours was the last in it
+        os.rmdir(os.path.dirname(folder))  # noqa: PTH106, PTH120 - pathlib takes long to import
+    os._exit(CRASHED)
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """Kills the program and what it started."""
+    with suppress(ProcessLookupError):
+        if hasattr(os, "killpg"):
+            os.killpg(process.pid, signal.SIGKILL)
+        else:  # Windows
+            process.kill()
+
+
+if __name__ == "__main__":
+    os._exit(main(sys.argv[1:]))  # at once, since a thread still reads standard input

@@ -1,0 +1,185 @@
+"""Who the experts are: a TOML file, or the defaults at DashScope.
+
+::
+
+    [planner]
+    model = "qwen3.5-plus"                  # or with its provider: "ollama:qwen3-vl:8b", "openai:gpt-5"
+    base_url = "http://localhost:8002/v1"   # DashScope where it is left out
+    key_variable = "PLANNER_KEY"            # variable with the key; the file itself never holds one
+    profile = "qwen3-vl"                    # by the model's name where it is left out
+    price_prompt = 0.8                      # of a million tokens, in any currency
+    [grounder]
+    [judge]
+
+A section that is left out is the default; `grounder = false` leaves the boxes to the planner.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from typing import TYPE_CHECKING, Any, Literal
+from urllib.parse import urlsplit
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from vrag.agent.budget import Prices
+from vrag.chat import ChatOptions, ChatRetries, ChatTimeouts, OpenAIChat, ThinkingSwitch
+from vrag.distill.expert import Expert, Experts
+from vrag.errors import SettingsError
+from vrag.model_profiles import PROFILES, profile_named, profile_of
+from vrag.providers import DASHSCOPE, split_model
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from vrag.model_profiles import Profile
+
+__all__ = ["read_experts"]
+
+_DASHSCOPE_KEYS = ("DASHSCOPE_API_KEY", "DASH_SCOPE_KEY")
+"""Variables with the key for DashScope: its own, and the one of the reference's scripts."""
+
+
+class _FrozenConfig(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class _Section(_FrozenConfig):
+    """An expert as the file has it."""
+
+    model: str = Field(min_length=1)
+    base_url: str = DASHSCOPE
+    key_variable: str | None = None
+    profile: str | None = None
+    temperature: float | None = Field(default=None, ge=0, le=2)
+    top_p: float | None = Field(default=None, gt=0, le=1)
+    seed: int | None = None
+    max_tokens: int = Field(default=2048, ge=1)
+    thinking: bool | None = None
+    thinking_switch: ThinkingSwitch = ThinkingSwitch.TOP
+    tries: int = Field(default=3, ge=1, le=20)
+    requests: int = Field(default=16, ge=1)
+    retries: int = Field(default=5, ge=0, le=100)
+    connect_seconds: float = Field(default=10.0, gt=0)
+    first_token_seconds: float = Field(default=120.0, gt=0)
+    token_seconds: float = Field(default=60.0, gt=0)
+    call_seconds: float = Field(default=600.0, gt=0)
+    price_prompt: float | None = Field(default=None, ge=0)
+    price_completion: float | None = Field(default=None, ge=0)
+    price_cached: float | None = Field(default=None, ge=0)
+
+
+class _ExpertsConfig(_FrozenConfig):
+    planner: _Section = _Section(model="qwen3.5-plus", temperature=0.7)
+    grounder: _Section | Literal[False] = _Section(model="qwen3-vl-plus", temperature=0.0)
+    judge: _Section = _Section(model="qwen3.5-plus", temperature=0.0)
+
+
+def read_experts(path: Path | None, environment: Mapping[str, str]) -> Experts:
+    """The experts that a file names.
+
+    Args:
+        path: None for the defaults.
+        environment: Where keys are looked for.
+
+    Raises:
+        SettingsError: If the file cannot be used, a key is missing, or the family of a model is not known.
+    """
+    config = _read(path)
+    grounder = config.grounder
+    return Experts(
+        planner=_expert("planner", config.planner, environment),
+        grounder=_expert("grounder", grounder, environment) if grounder else None,
+        judge=_expert("judge", config.judge, environment),
+    )
+
+
+def _read(path: Path | None) -> _ExpertsConfig:
+    if path is None:
+        return _ExpertsConfig()
+    try:
+        value = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        reason = (error.strerror if isinstance(error, OSError) else None) or error
+        raise SettingsError(f"The experts {path} cannot be read: {reason}.") from error
+    try:
+        return _ExpertsConfig.model_validate(value)
+    except ValidationError as error:
+        fault = error.errors()[0]
+        place = ".".join(str(part) for part in fault["loc"])
+        raise SettingsError(f"The experts {path} cannot be used: {place}: {fault['msg']}.") from error
+
+
+def _with_provider(section: _Section) -> _Section:
+    """A section whose model names its provider, with that provider's address, key and switch of thinking.
+
+    What the section says itself stays.
+    """
+    provider, model = split_model(section.model)
+    if provider is None:
+        return section
+    own: dict[str, Any] = {"base_url": provider.base_url, "thinking_switch": provider.thinking_switch}
+    if provider.key_variable:
+        own["key_variable"] = provider.key_variable
+    kept = {name: value for name, value in own.items() if name not in section.model_fields_set}
+    return section.model_validate({**section.model_dump(exclude_unset=True), **kept, "model": model})
+
+
+def _expert(role: str, section: _Section, environment: Mapping[str, str]) -> Expert:
+    section = _with_provider(section)
+    key, variable = _key(role, section, environment)
+    chat = OpenAIChat(
+        section.base_url,
+        section.model,
+        api_key=key,
+        key_variable=variable,
+        timeouts=ChatTimeouts(
+            **_named(section, "connect_seconds first_token_seconds token_seconds call_seconds")
+        ),
+        retries=ChatRetries(times=section.retries),
+        concurrency=section.requests,
+    )
+    sampling = "temperature top_p seed max_tokens thinking thinking_switch"
+    return Expert(
+        role=role,
+        model=chat,
+        profile=_profile(role, section),
+        options=ChatOptions(**_named(section, sampling)),
+        prices=Prices(
+            prompt=section.price_prompt, completion=section.price_completion, cached=section.price_cached
+        ),
+        tries=section.tries,
+    )
+
+
+def _named(section: _Section, names: str) -> dict[str, Any]:
+    return {name: getattr(section, name) for name in names.split()}
+
+
+def _key(role: str, section: _Section, environment: Mapping[str, str]) -> tuple[str | None, str]:
+    """The key to send, and the variable it is in; none where the server asks for none."""
+    at_dashscope = (urlsplit(section.base_url).hostname or "").endswith(".aliyuncs.com")
+    names = [section.key_variable] if section.key_variable else list(_DASHSCOPE_KEYS if at_dashscope else ())
+    for name in names:
+        if key := environment.get(name):
+            return key, name
+    if names:
+        raise SettingsError(
+            f"The {role} needs a key.",
+            f"Set {' or '.join(names)}, or name another server: --experts FILE.",
+        )
+    return None, "key_variable"
+
+
+def _profile(role: str, section: _Section) -> Profile:
+    if section.profile:
+        return profile_named(section.profile)
+    if (known := profile_of(section.model)) is not None:
+        return known
+    if role == "judge":
+        return PROFILES["qwen2.5-vl"]  # it is shown no picture
+    raise SettingsError(
+        f"The family of the {role} {section.model} is not known: how does it write boxes?",
+        f'Add profile = "…" to [{role}]; `vrag doctor --coords` finds out which.',
+    )

@@ -1,0 +1,327 @@
+"""The base of GVE and Qwen3-VL-Embedding: Qwen-VL networks whose state at the last token is the vector."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import threading
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from vrag.embed.batches import Batches, is_out_of_memory, refusal
+from vrag.embed.device import library, open_device
+from vrag.embed.embedder import EmbedContent, Modality, VectorKind
+from vrag.embed.model_files import checkpoint_digest, find_checkpoint, read_settings
+from vrag.embed.models.escape_tokens import harmless
+from vrag.embed.models.processors import loading, rgb
+from vrag.embed.models.video_patches import image_patches, video_patches
+from vrag.embed.options import EmbedOptions
+from vrag.errors import CorpusError, EmbedError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+    from vrag.corpus.formats.video import VideoFrame
+
+__all__ = ["VIDEO_MARK", "PixelLimits", "QwenVLEmbedder"]
+
+VIDEO_MARK = "<|video_pad|>"
+_IMAGE = "<|image_pad|>"
+_KEYS = {
+    r"^model\.visual\.": "visual.",
+    r"^model\.language_model\.": "language_model.",
+    r"^model\.(?!visual\.|language_model\.)": "language_model.",
+}
+"""Names of weights on disk, as regular expressions, to those of the network without its head.
+
+transformers wrote `visual.*` and `model.*` up to 4.51, `model.visual.*` and `model.language_model.*` in
+memory since then, and `visual.*` and `language_model.*` for the network alone.
+"""
+_HEAD = "lm_head."
+"""Weights that predict words, and are not needed."""
+
+PixelLimits = tuple[int, int]
+"""Pixels of a picture at least and at most."""
+
+
+class QwenVLEmbedder(ABC):
+    """An `Embedder` over a Qwen-VL network: one vector of length 1, the last layer's state at the last token.
+
+    Sequences are padded on the right, so that a vector does not depend on its batch. A subclass says how a
+    content is worded and how videos are sampled.
+
+    Args:
+        model: A folder, or `ORGANISATION/NAME[@REVISION]` of the hub.
+        options: Device, precision, batch, sizes of pictures.
+        name: How settings name it.
+
+    Raises:
+        EmbedError: If the model cannot be found, is another network, or lacks weights.
+        MissingExtra: If the libraries are not installed.
+    """
+
+    kind = VectorKind.SINGLE
+    modalities = frozenset(Modality)
+
+    title: ClassVar[str]
+    """The model, for messages."""
+    model_type: ClassVar[str]
+    """What `config.json` must say."""
+    network: ClassVar[str]
+    """The class of transformers that is loaded."""
+    image_pixels: ClassVar[PixelLimits]
+    frame_pixels: ClassVar[PixelLimits]
+    max_tokens: ClassVar[int]
+    """Tokens of a sequence at most; what is beyond is cut off, as the reference implementation does."""
+    frames: ClassVar[int]
+    """Frames of a video at most, unless the options say otherwise."""
+    closing: ClassVar[str] = ""
+    """The token that follows every sequence."""
+
+    def __init__(self, model: str, options: EmbedOptions, *, name: str) -> None:
+        self.name = name
+        self._device = open_device(options)
+        folder = find_checkpoint(model)
+        self._check_network(folder)
+        self._model = _load_network(folder, self.network, self._device.name, self._device.dtype)
+        self._tokenizer = self._load_tokenizer(folder)
+        self._images = _image_processor(folder, options, self.image_pixels)
+        self._frames = _image_processor(folder, options, self._limit_frames(options))
+        self._most_frames = options.frames or self.frames
+        self.dimension = int(self._model.config.get_text_config().hidden_size)
+        parts = self._identity() | {"files": checkpoint_digest(folder), "precision": self._device.precision}
+        self.fingerprint = _digest(parts)
+        self.settings = options.settings(self._device.dtype)
+        self._lock = threading.Lock()
+        self._batches, self._query_batches = Batches(options.batch), Batches(options.batch)
+
+    def embed_items(self, contents: Sequence[EmbedContent]) -> Sequence[NDArray[np.float32]]:
+        """The vectors of contents, (dimension,) each, in their order.
+
+        Raises:
+            EmbedError: If any of them cannot be embedded.
+        """
+        if not all(content.modalities for content in contents):
+            raise EmbedError(f"{self.name} was given nothing to look at.")
+        with self._lock:
+            return self._batches.run(contents, lambda batch: self._encode(batch, self._word_item))
+
+    def embed_queries(self, queries: Sequence[str]) -> Sequence[NDArray[np.float32]]:
+        """The vectors of queries, (dimension,) each, in their order.
+
+        Raises:
+            EmbedError: If any of them cannot be embedded.
+        """
+        contents = [EmbedContent(text=query) for query in queries]
+        with self._lock:
+            return self._query_batches.run(contents, lambda batch: self._encode(batch, self._word_query))
+
+    @abstractmethod
+    def _word_item(self, parts: list[dict[str, str]]) -> str:
+        """The prompt of an item.
+
+        Args:
+            parts: The content as a chat message has it; `{"type": "image"}` is one picture's place.
+        """
+
+    @abstractmethod
+    def _sample(self, path: Path) -> tuple[list[VideoFrame], float]:
+        """The frames of a video to look at, and how many there are per second of it."""
+
+    @abstractmethod
+    def _place_video(self, prompt: str, frames: list[VideoFrame], grid: tuple[int, int]) -> str:
+        """Put the tokens of a video into the prompt.
+
+        Args:
+            prompt: With one video token.
+            frames: Those that are shown.
+            grid: How many steps in time there are, and the tokens of each.
+        """
+
+    def _describe_video(self, rate: float) -> dict[str, Any]:  # noqa: ARG002
+        """What the network is told of a video besides its patches."""
+        return {}
+
+    @abstractmethod
+    def _identity(self) -> dict[str, object]:
+        """Everything but files and precision that vectors depend on."""
+
+    def _positions(self, inputs: dict[str, Any]) -> dict[str, Any]:  # noqa: ARG002
+        """Positions of tokens, where those of transformers are not the model's."""
+        return {}
+
+    def _limit_frames(self, options: EmbedOptions) -> PixelLimits:  # noqa: ARG002
+        """Pixels of a frame at least and at most, unless the options say otherwise."""
+        return self.frame_pixels
+
+    def _word_query(self, parts: list[dict[str, str]]) -> str:
+        return self._word_item(parts)
+
+    def _check_network(self, folder: Path) -> None:
+        found = read_settings(folder, "config.json").get("model_type", "nothing known")
+        if found != self.model_type:
+            raise EmbedError(
+                f"{folder} is no {self.title}: it holds {found}, and {self.title} is a {self.model_type}.",
+                "Try sentence:PATH.",
+            )
+
+    def _load_tokenizer(self, folder: Path) -> Any:  # noqa: ANN401
+        """The tokenizer with its chat template, padding on the right."""
+        with loading():
+            try:
+                tokenizer = library("transformers").AutoTokenizer.from_pretrained(
+                    folder, local_files_only=True, trust_remote_code=False
+                )
+            except (OSError, ValueError, RuntimeError) as error:
+                raise EmbedError(f"{folder} cannot be loaded: {error}") from error
+        tokenizer.padding_side = "right"
+        if not tokenizer.chat_template:
+            tokenizer.chat_template = read_settings(folder, "chat_template.json").get("chat_template")
+        if not tokenizer.chat_template:
+            raise EmbedError(f"{folder} has no chat template.", "Download the model again.")
+        return tokenizer
+
+    def _encode(
+        self, contents: Sequence[EmbedContent], word: Callable[[list[dict[str, str]]], str]
+    ) -> list[NDArray[np.float32]]:
+        """The vectors of one batch, padded on the right."""
+        torch = library("torch")
+        try:
+            with torch.inference_mode():
+                inputs, lengths = self._inputs(contents, word)
+                states = self._model(**inputs, use_cache=False).last_hidden_state
+                last = states[torch.arange(len(lengths)), torch.tensor(lengths) - 1].float()
+                unit = torch.nn.functional.normalize(last, dim=-1).cpu()
+        except (ValueError, RuntimeError) as error:
+            if is_out_of_memory(error):
+                raise
+            raise refusal(self.name, error) from error
+        return list(np.asarray(unit, dtype=np.float32))
+
+    def _inputs(
+        self, contents: Sequence[EmbedContent], word: Callable[[list[dict[str, str]]], str]
+    ) -> tuple[dict[str, Any], list[int]]:
+        """What the network takes, and how long each sequence is in tokens."""
+        torch = library("torch")
+        visual = _VisualInputs()
+        sequences = self._tokenize([self._prompt(content, word, visual) for content in contents])
+        batch = self._tokenizer.pad({"input_ids": sequences}, return_tensors="pt")
+        ids, mask = batch["input_ids"], batch["attention_mask"]
+        config = self._model.config
+        inputs: dict[str, Any] = {"input_ids": ids, "attention_mask": mask, **visual.joined()}
+        inputs["mm_token_type_ids"] = (ids == config.image_token_id) + 2 * (ids == config.video_token_id)
+        inputs |= self._positions(inputs)
+        on_device = {name: part.to(self._device.name) for name, part in inputs.items()}
+        lengths = torch.tensor([len(sequence) for sequence in sequences])
+        return on_device, lengths.tolist()
+
+    def _tokenize(self, prompts: list[str]) -> list[list[int]]:
+        made = self._tokenizer(prompts, truncation=True, max_length=self.max_tokens)["input_ids"]
+        closing = [self._tokenizer.convert_tokens_to_ids(self.closing)] if self.closing else []
+        return [[*ids, *closing] for ids in made]
+
+    def _prompt(
+        self, content: EmbedContent, word: Callable[[list[dict[str, str]]], str], inputs: _VisualInputs
+    ) -> str:
+        """The prompt of one content; its patches are added to those of the batch."""
+        parts: list[dict[str, str]] = []
+        if content.video is not None:
+            parts.append({"type": "video"})
+        if content.image is not None:
+            parts.append({"type": "image"})
+        if content.text:
+            parts.append({"type": "text", "text": harmless(content.text)})
+        prompt = word(parts)
+        if content.video is not None:
+            prompt = self._add_video(prompt, content.video, inputs)
+        if content.image is not None:
+            patches, grid = image_patches(self._images, rgb(content.image))
+            inputs.add(pixel_values=patches, image_grid_thw=grid)
+            prompt = prompt.replace(_IMAGE, _IMAGE * (len(patches) // self._images.merge_size**2), 1)
+        return prompt
+
+    def _add_video(self, prompt: str, path: Path, inputs: _VisualInputs) -> str:
+        try:
+            frames, rate = self._sample(path)
+        except (CorpusError, OSError) as error:
+            raise EmbedError(f"The video {path.name} cannot be read: {error}") from error
+        if not frames:
+            raise EmbedError(f"The video {path.name} has no frames.")
+        patches, grid = video_patches(self._frames, [frame.image.convert("RGB") for frame in frames])
+        inputs.add(pixel_values_videos=patches, video_grid_thw=grid, **self._describe_video(rate))
+        steps = int(grid[0][0])
+        tokens = len(patches) // self._frames.merge_size**2 // steps
+        return self._place_video(prompt, frames, (steps, tokens))
+
+    def _sizes(self) -> list[dict[str, int]]:
+        return [dict(processor.size) for processor in (self._images, self._frames)]
+
+
+class _VisualInputs:
+    """The patches of a batch and what goes with them, as the network takes them."""
+
+    def __init__(self) -> None:
+        self._parts: dict[str, list[Any]] = {}
+
+    def add(self, **parts: Any) -> None:  # noqa: ANN401 - tensors
+        """Append what belongs to the next picture or video."""
+        for name, part in parts.items():
+            self._parts.setdefault(name, []).append(part)
+
+    def joined(self) -> dict[str, Any]:
+        """All of it, one tensor by name."""
+        return {name: library("torch").cat(parts) for name, parts in self._parts.items()}
+
+
+def _load_network(folder: Path, network: str, device: str, dtype: str) -> Any:  # noqa: ANN401
+    """The network without its language head, with every weight that the files hold.
+
+    The repositories may name a class of their own; code that comes with a model is not run.
+
+    Raises:
+        EmbedError: If weights are missing, or the files hold some that the network has no place for.
+    """
+    torch, transformers = library("torch"), library("transformers")
+    with loading():
+        try:
+            model, report = getattr(transformers, network).from_pretrained(
+                folder,
+                dtype=getattr(torch, dtype),
+                use_safetensors=True,
+                local_files_only=True,
+                trust_remote_code=False,
+                key_mapping=_KEYS,
+                output_loading_info=True,
+            )
+        except (OSError, ValueError, RuntimeError) as error:
+            raise EmbedError(f"{folder} cannot be loaded: {error}") from error
+    unknown = sorted(name for name in report["unexpected_keys"] if not name.startswith(_HEAD))
+    if unknown:
+        raise EmbedError(
+            f"{len(unknown)} weights in {folder} have no place in the network, among them {unknown[0]}.",
+            "Use the checkpoint as it was published, with adapters merged into it.",
+        )
+    return model.to(device).eval()
+
+
+def _image_processor(folder: Path, options: EmbedOptions, limits: PixelLimits) -> Any:  # noqa: ANN401
+    """The processor that resizes pictures, by PIL, and cuts them into patches."""
+    pil = library("transformers.models.qwen2_vl.image_processing_pil_qwen2_vl").Qwen2VLImageProcessorPil
+    processor = pil.from_pretrained(folder, local_files_only=True)
+    least, most = limits
+    bounds = {"shortest_edge": options.min_pixels or least, "longest_edge": options.max_pixels or most}
+    if bounds["shortest_edge"] > bounds["longest_edge"]:
+        if options.min_pixels and options.max_pixels is None:
+            raise EmbedError(f"Pictures cannot have between {options.min_pixels} and {most} pixels.")
+        bounds["shortest_edge"] = bounds["longest_edge"]
+    processor.size = type(processor.size)(**bounds)
+    return processor
+
+
+def _digest(parts: dict[str, object]) -> str:
+    return hashlib.sha256(json.dumps(parts, sort_keys=True, default=str).encode()).hexdigest()

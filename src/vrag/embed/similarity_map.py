@@ -1,0 +1,123 @@
+"""Match maps for people and for cutting: a picture with its matches marked, and regions to look at."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
+
+import numpy as np
+
+from vrag.geometry import Box
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+    from PIL.Image import Image
+
+    from vrag.embed.embedder import MatchMap
+
+__all__ = ["MatchRegion", "SimilarityMatcher", "draw_heat", "heat", "regions"]
+
+_COLD = np.array((255, 236, 179), np.float32)
+_WARM = np.array((200, 16, 46), np.float32)
+"""Colours of the marks, weakest and strongest."""
+_STRONGEST = 0.65
+"""How much of the picture the strongest mark covers up."""
+
+
+@runtime_checkable
+class SimilarityMatcher(Protocol):
+    """An embedder that can say where a picture matched a query."""
+
+    def match_map(self, image: Image, query: str) -> MatchMap:
+        """Where a picture matches a query.
+
+        Raises:
+            EmbedError: If the model gives no map.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class MatchRegion:
+    """A part of a picture that matched, to cut and look at closely."""
+
+    box: Box
+    """In `Space.UNIT`."""
+    score: float
+    """Greatest heat within it, from 0 to 1: 1 for the best match of the picture."""
+
+
+def heat(found: MatchMap, token: int | None = None) -> NDArray[np.float32]:
+    """How much each patch matched, (rows, columns) from 0 to 1.
+
+    Each token's similarities are first stretched from 0, its mean over the patches, to 1, its best:
+    tokens that are alike everywhere thereby weigh as little as they tell, and no patch counts for being
+    near to everything. The heat is the mean over the tokens, stretched to 0 to 1. MaxSim itself counts
+    each token's best patch alone; this shows which patches came near to it.
+
+    Args:
+        found: The map of a picture and a query.
+        token: Number of one token of the query to show alone; None for all.
+
+    Raises:
+        IndexError: If there is no such token.
+    """
+    similarity = found.similarity if token is None else found.similarity[[token]]
+    if not similarity.size:
+        return np.zeros(found.similarity.shape[1:], np.float32)
+    above = similarity - similarity.mean(axis=(1, 2), keepdims=True)
+    total = np.clip(above, 0, None).sum(axis=0)
+    best = float(total.max())
+    return (total / best if best > 0 else total).astype(np.float32)
+
+
+def draw_heat(image: Image, found: MatchMap, token: int | None = None) -> Image:
+    """The picture with its matches marked in colour, RGB, of the picture's size.
+
+    Raises:
+        IndexError: If there is no such token.
+    """
+    from PIL import Image as Images
+
+    shades = Images.fromarray(np.uint8(np.round(255 * heat(found, token))))
+    smooth = np.asarray(shades.resize(image.size, Images.Resampling.BICUBIC), dtype=np.float32) / 255
+    strength = (smooth * _STRONGEST)[..., None]
+    mark = _COLD + smooth[..., None] * (_WARM - _COLD)
+    page = np.asarray(image.convert("RGB"), dtype=np.float32)
+    return Images.fromarray(np.uint8(np.round((1 - strength) * page + strength * mark)))
+
+
+def regions(found: MatchMap, *, least: float = 0.5, most: int = 3) -> list[MatchRegion]:
+    """Parts of the picture whose heat is at least `least`: the boxes around patches that touch.
+
+    Args:
+        found: The map of a picture and a query.
+        least: Heat from which a patch belongs to a region, from 0 to 1.
+        most: How many regions to give at most.
+
+    Returns:
+        The hottest first; ties from top to bottom.
+    """
+    values = heat(found)
+    rows, columns = values.shape
+    hot = {(int(row), int(column)) for row, column in np.argwhere((values >= least) & (values > 0))}
+    made: list[MatchRegion] = []
+    while hot:
+        patches = _joined(hot, min(hot))
+        hot -= patches
+        top, bottom = min(row for row, _ in patches), max(row for row, _ in patches) + 1
+        left, right = min(column for _, column in patches), max(column for _, column in patches) + 1
+        box = Box.unit(left / columns, top / rows, right / columns, bottom / rows)
+        made.append(MatchRegion(box, max(float(values[patch]) for patch in patches)))
+    return sorted(made, key=lambda region: -region.score)[:most]
+
+
+def _joined(hot: set[tuple[int, int]], start: tuple[int, int]) -> set[tuple[int, int]]:
+    """The hot patches that hang together with one, by their sides."""
+    found, edge = {start}, [start]
+    while edge:
+        row, column = edge.pop()
+        near = {(row + 1, column), (row - 1, column), (row, column + 1), (row, column - 1)} & hot - found
+        found |= near
+        edge.extend(near)
+    return found

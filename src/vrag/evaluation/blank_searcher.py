@@ -1,0 +1,54 @@
+"""What is answered without looking: a searcher whose pictures are white."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from PIL import Image
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from vrag.corpus.formats.video import VideoFrame
+    from vrag.geometry import Size
+    from vrag.search.engine import Searcher
+    from vrag.types import Hit, Item, Query
+
+__all__ = ["BLANK", "BlankSearcher"]
+
+BLANK = "-blank"
+"""How versions of collections end whose pictures are white: their runs are no runs of the collection."""
+
+
+@dataclass(frozen=True, slots=True)
+class BlankSearcher:
+    """A `Searcher` that finds the same and shows nothing: a control that tells looking from guessing."""
+
+    searcher: Searcher
+
+    @property
+    def version(self) -> str:
+        """Another one than that of the collection: its runs are no runs of the collection."""
+        return f"{self.searcher.version}{BLANK}"
+
+    def search(self, queries: Sequence[Query], top_k: int) -> list[list[Hit]]:
+        """What the searcher finds."""
+        return self.searcher.search(queries, top_k)
+
+    def item(self, id: str) -> Item:
+        """The item as it is."""
+        return self.searcher.item(id)
+
+    def image(self, id: str, *, least: Size | None = None) -> Image.Image:
+        """White, of the same size."""
+        return _white(self.searcher.image(id, least=least))
+
+    def frames(self, id: str, *, fps: float, most: int) -> list[VideoFrame]:
+        """White, at the same moments."""
+        frames = self.searcher.frames(id, fps=fps, most=most)
+        return [type(frame)(_white(frame.image), frame.seconds) for frame in frames]
+
+
+def _white(image: Image.Image) -> Image.Image:
+    return Image.new("RGB", image.size, "white")

@@ -1,0 +1,84 @@
+"""What a run did, and what it cost."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from vrag.agent.actions import Flag
+from vrag.agent.events import StopReason
+from vrag.reward.format import searches
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from vrag.agent.runs.trajectory import Trajectory
+
+__all__ = ["CONDUCT", "COUNTS", "conduct"]
+
+CONDUCT: Mapping[str, str] = {
+    "answered": "share that came to an end with an answer, or an abstention",
+    "abstained": "share that abstained",
+    "invalid": "share of turns that were not carried out",
+    "repaired": "share of turns that break the grammar and were carried out, since their meaning is clear",
+    "turns": "calls of the model",
+    "searches": "searches carried out",
+    "crops": "crops carried out",
+    "prompt_tokens": "tokens read, over all turns",
+    "completion_tokens": "tokens written",
+    "visual_tokens": "tokens of the pictures in all prompts",
+    "pixels": "pixels of the pictures in all prompts",
+    "seconds": "from the first call to the end, without waiting for a place",
+    "model_seconds": "of those, waiting for the model",
+    "cost": "in the currency of the prices",
+}
+"""The names, and what each is, for people."""
+
+COUNTS = CONDUCT.keys() - {"answered", "abstained", "invalid", "repaired"}
+"""Those of them that are no shares, and can be more than 1."""
+
+
+def conduct(run: Trajectory) -> dict[str, float]:
+    """What a run did and cost.
+
+    - `answered` and `abstained` are of every run, 0 of one that failed.
+    - `invalid` and `repaired` are of runs with a turn; no turn is both, unless the graph refused what was
+      repaired. A reply that was not carried out is a turn, and no search and no crop.
+    - Tokens, pixels, seconds and costs are sums over the turns: a picture counts in every prompt that holds
+      it. Those that no turn could tell are left out, and all of them of a run that had no turn.
+    - `seconds` counts what turns took, as their events say: the same from the file of the run as at once.
+
+    Args:
+        run: Whose; it may have failed, or have been cut off.
+    """
+    ends = {
+        "answered": float(run.stop_reason in {StopReason.ANSWERED, StopReason.ABSTAINED}),
+        "abstained": float(run.stop_reason is StopReason.ABSTAINED),
+    }
+    return ends | _turns(run) | _costs(run) if run.steps else ends
+
+
+def _turns(run: Trajectory) -> dict[str, float]:
+    return {
+        "invalid": sum(step.invalid is not None for step in run.steps) / len(run.steps),
+        "repaired": sum(Flag.REPAIRED in step.flags for step in run.steps) / len(run.steps),
+        "turns": float(len(run.steps)),
+        "searches": float(sum(map(searches, run.steps))),
+        "crops": float(sum(step.crop is not None and step.invalid is None for step in run.steps)),
+    }
+
+
+def _costs(run: Trajectory) -> dict[str, float]:
+    usage = run.usage
+    told = {
+        "prompt_tokens": usage.prompt_tokens,
+        "completion_tokens": usage.completion_tokens,
+        "cost": usage.cost,
+    }
+    if any(step.usage is not None for step in run.steps):
+        told |= {
+            "visual_tokens": usage.visual_tokens,
+            "pixels": usage.pixels,
+            "seconds": usage.seconds,
+            "model_seconds": usage.model_seconds,
+        }
+    return {name: float(value) for name, value in told.items() if value is not None}

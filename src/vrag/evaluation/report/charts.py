@@ -1,0 +1,233 @@
+"""The small drawings of a report: intervals, shares, histograms, and points of A against B.
+
+Drawn as shapes with the classes of the page, so that they are sharp, light or dark, and need no script.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from vrag.evaluation.report.labels import label_of, value_text
+from vrag.render.drawing.axes import axis_of
+from vrag.render.drawing.text_width import text_width, wrapped
+from vrag.render.html import Child, Markup, element, number
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from vrag.evaluation.statistics.estimates import ReportEstimate
+    from vrag.render.drawing.axes import Axis
+
+__all__ = ["difference_drawing", "histogram", "interval_drawing", "scatter", "shares_bar"]
+
+_WIDE, _HIGH = 116.0, 18.0
+"""Of a drawing within a row of a table, in pixels."""
+_PLOT_WIDE, _PLOT_HIGH, _LEFT, _FOOT, _TOP = 340.0, 220.0, 46.0, 38.0, 54.0
+_ACROSS = _PLOT_WIDE - _LEFT - 24
+"""Width of the field of a plot."""
+_BINS = 24
+_POINTS = 3000
+"""Points of a scatter; more are thinned out evenly."""
+
+
+def interval_drawing(estimate: ReportEstimate, told: str) -> Markup:
+    """A mean between 0 and 1 as a dot, its interval as a line.
+
+    Args:
+        estimate: The mean and its interval.
+        told: The same in words.
+    """
+    low = estimate.mean if estimate.low is None else estimate.low
+    high = estimate.mean if estimate.high is None else estimate.high
+    return _strip(told, _place(low), _place(estimate.mean), _place(high), 0.0)
+
+
+def difference_drawing(
+    low: float | None, middle: float, high: float | None, reach: float, told: str
+) -> Markup:
+    """A difference as a dot left or right of none, its interval as a line.
+
+    Args:
+        low: Lower end of the interval.
+        middle: The difference.
+        high: Upper end.
+        reach: The value at either end of the drawing, above 0.
+        told: The same in words.
+    """
+    left, right = (middle if value is None else value for value in (low, high))
+    places = [_place(0.5 + 0.5 * value / reach) for value in (left, middle, right)]
+    return _strip(told, places[0], places[1], places[2], 0.5)
+
+
+def shares_bar(counts: Mapping[str, int], kinds: Mapping[str, str], told: str) -> Markup:
+    """Parts of a whole beside each other.
+
+    Args:
+        counts: By name, in order.
+        kinds: The class of each.
+        told: The same in words.
+    """
+    whole = max(sum(counts.values()), 1)
+    x, parts = 0.0, list[Markup]()
+    for name, found in counts.items():
+        wide = 1000 * found / whole
+        if wide:
+            parts.append(
+                element(
+                    "rect",
+                    element("title", f"{found:,} {name}"),
+                    x=x,
+                    y=0,
+                    width=wide,
+                    height=10,
+                    class_=kinds[name],
+                )
+            )
+        x += wide
+    return element(
+        "svg",
+        element("title", told),
+        parts,
+        viewBox="0 0 1000 10",
+        preserveAspectRatio="none",
+        role="img",
+        class_="shares",
+    )
+
+
+def histogram(name: str, values: Sequence[float]) -> Markup | None:
+    """How often a measure had which values; None without any.
+
+    What lies above the 99th part of a hundred is counted with the last bar, so that one straggler does not
+    press all others flat.
+    """
+    found = sorted(value for value in values if math.isfinite(value))
+    if not found:
+        return None
+    top = found[-1 - len(found) // 100]
+    axis, bins = _bins(found, min(0.0, found[0]), max(top, 1e-9))
+    up = axis_of(0, max(bins), most=3, whole=True)
+    middle = found[len(found) // 2]
+    beyond = f", to {value_text(name, found[-1])}" if found[-1] > axis.high else ""
+    wide = _ACROSS / len(bins)
+    bars = (
+        element(
+            "rect",
+            element("title", f"{count:,}"),
+            x=_LEFT + index * wide + 0.5,
+            y=_down(up, count),
+            width=max(wide - 1, 0.5),
+            height=max(_down(up, 0) - _down(up, count), 0),
+            class_="pile",
+        )
+        for index, count in enumerate(bins)
+        if count
+    )
+    x = _LEFT + min(max(axis.place(middle), 0), 1) * _ACROSS
+    line = element("path", d=f"M{number(x)} {number(_TOP)}V{number(_down(up, 0))}", class_="median")
+    told = f"median {value_text(name, middle)}{beyond}"
+    return _plot(
+        label_of(name), told, (bars, line), axis, up, f"{label_of(name)} of {len(found)} questions, {told}"
+    )
+
+
+def scatter(name: str, points: Sequence[tuple[float, float]]) -> Markup | None:
+    """A measure of the same questions in A, along, and B, upwards; None without any."""
+    found = [point for point in points if all(map(math.isfinite, point))]
+    if not found:
+        return None
+    found = found[:: max(1, len(found) // _POINTS)]
+    least, most = min(map(min, found)), max(map(max, found))
+    axis = axis_of(min(0.0, least), most, most=4)
+    places = (f"M{number(_LEFT + axis.place(a) * _ACROSS)} {number(_down(axis, b))}h0" for a, b in found)
+    corner = f"M{number(_LEFT)} {number(_down(axis, axis.low))}L{number(_LEFT + _ACROSS)} {number(_TOP)}"
+    drawn = (element("path", d=corner, class_="alike"), element("path", d="".join(places), class_="points"))
+    above, below = sum(b > a for a, b in found), sum(b < a for a, b in found)
+    told = f"B more in {above:,}, A more in {below:,}"
+    return _plot(label_of(name), told, drawn, axis, axis, f"{label_of(name)} in A and B, {told}", ("A", "B"))
+
+
+def _bins(found: Sequence[float], low: float, high: float) -> tuple[Axis, list[int]]:
+    """Counts of equal stretches of an axis; whole numbers in a small range get one each, in its middle."""
+    if high - low <= _BINS and all(value == int(value) for value in found):
+        axis = axis_of(low, high, most=5, whole=True)
+        axis = replace(axis, low=axis.low - 0.5, high=axis.high + 0.5)
+        bins = [0] * round(axis.high - axis.low)
+    else:
+        axis = axis_of(low, high, most=4)
+        bins = [0] * _BINS
+    for value in found:
+        bins[min(max(int(axis.place(value) * len(bins)), 0), len(bins) - 1)] += 1
+    return axis, bins
+
+
+def _place(value: float) -> float:
+    """Along a strip, in pixels."""
+    return 5 + min(max(value, 0.0), 1.0) * (_WIDE - 10)
+
+
+def _strip(told: str, low: float, middle: float, high: float, none: float) -> Markup:
+    half = _HIGH / 2
+    return element(
+        "svg",
+        element("title", told),
+        element("path", d=f"M5 {number(half)}H{number(_WIDE - 5)}", class_="rail"),
+        element("path", d=f"M{number(_place(none))} 2v{number(_HIGH - 4)}", class_="none"),
+        element("path", d=f"M{number(low)} {number(half)}H{number(high)}", class_="whisker"),
+        element("path", d=f"M{number(middle)} {number(half)}h0", class_="spot"),
+        viewBox=f"0 0 {number(_WIDE)} {number(_HIGH)}",
+        width=_WIDE,
+        height=_HIGH,
+        role="img",
+        class_="strip-plot",
+    )
+
+
+def _down(axis: Axis, value: float) -> float:
+    return _TOP + (1 - axis.place(value)) * (_PLOT_HIGH - _TOP - _FOOT)
+
+
+def _plot(
+    title: str,
+    told: str,
+    drawn: Child,
+    across: Axis,
+    up: Axis,
+    description: str,
+    names: tuple[str, str] = ("", ""),
+) -> Markup:
+    return element(
+        "svg",
+        element("title", description),
+        element("text", next(iter(wrapped(title, 22, 1)), ""), x=14, y=20, class_="name"),
+        element("text", told, x=14, y=35, class_="told"),
+        _grid(across, up),
+        drawn,
+        _axis_names(names),
+        viewBox=f"0 0 {number(_PLOT_WIDE)} {number(_PLOT_HIGH)}",
+        role="img",
+        class_="plot",
+    )
+
+
+def _axis_names(names: tuple[str, str]) -> Iterator[Markup]:
+    if names[0]:
+        x = _PLOT_WIDE - 14 - 11 * text_width(names[0])
+        yield element("text", names[0], x=x, y=_PLOT_HIGH - 6, class_="axis")
+    if names[1]:
+        yield element("text", names[1], x=_LEFT - 8, y=_TOP - 8 + 3, class_="axis up")
+
+
+def _grid(across: Axis, up: Axis) -> Iterator[Markup]:
+    for tick, label in zip(up.ticks, up.labels, strict=True):
+        y = _down(up, tick)
+        kind = "base" if tick == up.low else "grid"
+        yield element("path", d=f"M{number(_LEFT)} {number(y)}h{number(_ACROSS)}", class_=kind)
+        yield element("text", label, x=_LEFT - 8, y=y + 3.8, class_="tick up")
+    bottom = _down(up, up.low)
+    for tick, label in zip(across.ticks, across.labels, strict=True):
+        x = _LEFT + across.place(tick) * _ACROSS
+        yield element("path", d=f"M{number(x)} {number(bottom)}v4", class_="base")
+        yield element("text", label, x=x, y=bottom + 17, class_="tick")

@@ -1,0 +1,1 @@
+"""Files of published data sets: archives, tables, pictures and names, read for the benchmark loaders."""

@@ -1,0 +1,1 @@
+"""Statistics of records: means, intervals, significance tests and paired comparisons."""

@@ -1,0 +1,111 @@
+"""Settings become objects. The only package that knows how the parts fit together."""
+
+import importlib
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from vrag.factory.agents import (
+        agent_of,
+        open_agent,
+        open_environment,
+        open_method,
+        open_policy,
+        open_profile,
+    )
+    from vrag.factory.collection_registry import CollectionRegistry
+    from vrag.factory.indexing import (
+        IndexJob,
+        corpus_options,
+        documents_under,
+        load_embedder,
+        open_for_adding,
+        open_marked,
+        open_ray,
+    )
+    from vrag.factory.model_families import USUAL_PROFILE, FamilySource, ModelFamily, open_family
+    from vrag.factory.models import LOCAL, chat_options, open_chat
+    from vrag.factory.search import open_client, open_searcher, vector_options
+    from vrag.factory.seeds import agent_by_seed
+    from vrag.factory.server import Agents
+    from vrag.factory.session import Session, open_workbench, run_store
+    from vrag.factory.training import made_with, open_extractor, open_judge, open_scorer
+
+__all__ = [
+    "LOCAL",
+    "USUAL_PROFILE",
+    "Agents",
+    "CollectionRegistry",
+    "FamilySource",
+    "IndexJob",
+    "ModelFamily",
+    "Session",
+    "agent_by_seed",
+    "agent_of",
+    "chat_options",
+    "corpus_options",
+    "documents_under",
+    "load_embedder",
+    "made_with",
+    "open_agent",
+    "open_chat",
+    "open_client",
+    "open_environment",
+    "open_extractor",
+    "open_family",
+    "open_for_adding",
+    "open_judge",
+    "open_marked",
+    "open_method",
+    "open_policy",
+    "open_profile",
+    "open_ray",
+    "open_scorer",
+    "open_searcher",
+    "open_workbench",
+    "run_store",
+    "vector_options",
+]
+
+_MODULES = {
+    "IndexJob": "indexing",
+    "Agents": "server",
+    "FamilySource": "model_families",
+    "LOCAL": "models",
+    "ModelFamily": "model_families",
+    "CollectionRegistry": "collection_registry",
+    "USUAL_PROFILE": "model_families",
+    "Session": "session",
+    "agent_by_seed": "seeds",
+    "agent_of": "agents",
+    "chat_options": "models",
+    "corpus_options": "indexing",
+    "documents_under": "indexing",
+    "load_embedder": "indexing",
+    "made_with": "training",
+    "open_agent": "agents",
+    "open_chat": "models",
+    "open_client": "search",
+    "open_environment": "agents",
+    "open_extractor": "training",
+    "open_family": "model_families",
+    "open_for_adding": "indexing",
+    "open_judge": "training",
+    "open_marked": "indexing",
+    "open_method": "agents",
+    "open_policy": "agents",
+    "open_profile": "agents",
+    "open_ray": "indexing",
+    "open_scorer": "training",
+    "open_searcher": "search",
+    "open_workbench": "session",
+    "run_store": "session",
+    "vector_options": "search",
+}
+"""In which module each name is: a command loads those that it needs."""
+
+
+def __getattr__(name: str) -> object:
+    """Load the module of a name when it is asked for."""
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(f"{__name__}.{_MODULES[name]}"), name)

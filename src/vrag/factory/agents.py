@@ -1,0 +1,229 @@
+"""Settings become what answers: the agent, its method, its policy, the model behind it."""
+
+from __future__ import annotations
+
+import logging
+import os
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from vrag.agent.agent import Agent
+from vrag.agent.budget import Limits, Prices
+from vrag.agent.environment import Environment, EnvironmentOptions
+from vrag.agent.memory.energies import MemoryOptions, Propagation
+from vrag.agent.methods.rag import Rag
+from vrag.agent.methods.react import React
+from vrag.agent.methods.vimrag import Vimrag
+from vrag.agent.methods.vrag import VragMethod
+from vrag.agent.policies.chat import ChatPolicy
+from vrag.agent.policies.extractive import ExtractivePolicy, ExtractiveReader
+from vrag.agent.policies.extractive_graph import ExtractiveGraphPolicy
+from vrag.agent.tool_plugins import load_extensions
+from vrag.chat.http_clients import base_of
+from vrag.errors import SettingsError
+from vrag.factory.instructions import PUBLISHED, read_wording
+from vrag.factory.model_families import USUAL_PROFILE, open_family
+from vrag.factory.models import LOCAL, chat_options, open_chat, open_local_model
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from vrag.agent.method import Method
+    from vrag.agent.policy import Policy
+    from vrag.factory.instructions import Instruction
+    from vrag.model_profiles import Profile
+    from vrag.search.engine import Searcher
+    from vrag.settings import AgentName, Settings
+
+
+__all__ = [
+    "HITS",
+    "LOCAL",
+    "USUAL_PROFILE",
+    "agent_of",
+    "chat_options",
+    "open_agent",
+    "open_chat",
+    "open_environment",
+    "open_method",
+    "open_policy",
+    "open_profile",
+]
+
+HITS: Mapping[AgentName, int] = {"vrag": 10, "vimrag": 3, "rag": 3, "react": 10}
+"""Hits of a search, by agent, where nothing else is said."""
+log = logging.getLogger("vrag")
+
+
+def open_agent(
+    settings: Settings,
+    searcher: Searcher,
+    documents: frozenset[str] | None = None,
+    collection: str | None = None,
+) -> Agent:
+    """The agent that the settings describe. What it asks is loaded at the first question.
+
+    Args:
+        settings: How it answers.
+        searcher: What it searches.
+        documents: Ids of the documents it may look at; None for all.
+        collection: Name of the one to look in, where the searcher has several; None for all.
+
+    Raises:
+        SettingsError: If the settings do not fit each other.
+        ActionError: If an action of others cannot be loaded.
+        ModelError: If the checkpoint of a local model cannot be opened.
+        MissingExtra: If that needs the extra `models`.
+    """
+    family = open_family(settings)
+    profile = _with_words(settings, family.profile)
+    environment = open_environment(settings, searcher, profile, documents, collection)
+    agent = agent_of(settings, environment, open_policy(settings, environment))
+    return replace(agent, notices=(family.notice,)) if family.notice else agent
+
+
+def open_environment(
+    settings: Settings,
+    searcher: Searcher,
+    profile: Profile,
+    documents: frozenset[str] | None = None,
+    collection: str | None = None,
+) -> Environment:
+    """What carries out the actions of an agent, for serving, training and evaluation alike.
+
+    Args:
+        settings: How.
+        searcher: What is searched.
+        profile: Family of the model.
+        documents: Ids of the documents that may be looked at; None for all.
+        collection: Name of the one to look in, where the searcher has several; None for all.
+
+    Raises:
+        ActionError: If an action of others cannot be loaded.
+    """
+    options = EnvironmentOptions(
+        hits=settings.hits or HITS[settings.agent],
+        show=settings.show,
+        padding=settings.padding,
+        documents=documents,
+        collection=collection,
+    )
+    return Environment(searcher, profile, options, load_extensions(settings.actions))
+
+
+def agent_of(settings: Settings, environment: Environment, policy: Policy) -> Agent:
+    """The agent that the settings describe, with a policy of its own.
+
+    Raises:
+        SettingsError: If the settings do not fit each other.
+    """
+    method = open_method(settings)
+    return Agent(policy, environment, method, _limits(settings, method), _prices(settings))
+
+
+def open_profile(settings: Settings) -> Profile:
+    """The profile of the model: see `open_family`; with the user's words of the last turn, if any.
+
+    Raises:
+        SettingsError: If there is no profile of the name that is set, or the instruction cannot be read.
+        ModelError: If the checkpoint is of no family that is known.
+    """
+    return _with_words(settings, open_family(settings).profile)
+
+
+def _with_words(settings: Settings, profile: Profile) -> Profile:
+    """The profile with the words of the user's file; warns where a released checkpoint lacks its own."""
+    if settings.agent != "vrag":
+        return profile
+    wording = _wording(settings)
+    if wording is None and profile.instruction is None and profile.name in PUBLISHED:
+        log.warning(
+            "Checkpoints of the profile %s were trained on an instruction of their own: fetch it with "
+            "`vrag config fetch-instruction %s` and name the file with VRAG_INSTRUCTION.",
+            profile.name,
+            profile.name,
+        )
+    return replace(profile, answer_now=wording.answer_now) if wording and wording.answer_now else profile
+
+
+def open_method(settings: Settings) -> Method:
+    """The way of answering that the settings describe.
+
+    Raises:
+        SettingsError: If the file with the instruction cannot be read.
+    """
+    wording = _wording(settings)
+    own, reselect, repair = wording and wording.instruction, settings.reselect, settings.repair
+    match settings.agent:
+        case "vrag":
+            return VragMethod(instruction=own, reselect=reselect, repair=repair)
+        case "react":
+            return React(instruction=own, reselect=reselect, repair=repair)
+        case "rag":
+            return Rag(instruction=own, repair=repair)
+        case "vimrag":
+            return Vimrag(instruction=own, reselect=reselect, repair=repair, memory=_memory(settings))
+
+
+def _memory(settings: Settings) -> MemoryOptions:
+    """How VimRAG shares out its memory."""
+    return MemoryOptions(
+        tokens=settings.memory_tokens,
+        fresh_tokens=settings.fresh_tokens,
+        items=settings.memory_items,
+        frame_tokens=settings.frame_tokens,
+        propagation=Propagation(settings.memory_rule),
+        crop_nodes=settings.crop_nodes,
+    )
+
+
+def open_policy(settings: Settings, environment: Environment) -> Policy:
+    """What writes the replies: a served model, a checkpoint in this process, or the offline policy.
+
+    Raises:
+        SettingsError: If a model is named and no server, or the other way round.
+        ModelError: If the checkpoint cannot be opened.
+        MissingExtra: If that needs the extra `models`.
+    """
+    profile = environment.profile
+    if settings.model.startswith(LOCAL):
+        return open_local_model(settings)
+    if settings.model:
+        return ChatPolicy(open_chat(settings), chat_options(settings, profile, environment.extensions))
+    if settings.base_url and settings.base_url != os.environ.get("OPENAI_BASE_URL"):
+        raise SettingsError(f"Which model of {base_of(settings.base_url)}?", "Name one: --model, VRAG_MODEL.")
+    return _offline(settings, environment)
+
+
+def _offline(settings: Settings, environment: Environment) -> Policy:
+    """The policy without a model that speaks as the agent does."""
+    searcher, profile = environment.searcher, environment.profile
+    match settings.agent:
+        case "vrag":
+            return ExtractivePolicy(searcher, profile)
+        case "react":
+            return ExtractivePolicy(searcher, profile, crops=False)
+        case "rag":
+            return ExtractiveReader(searcher, profile)
+        case "vimrag":
+            return ExtractiveGraphPolicy(searcher, profile, crops=settings.crop_nodes)
+
+
+def _wording(settings: Settings) -> Instruction | None:
+    return read_wording(settings.instruction) if settings.instruction else None
+
+
+def _limits(settings: Settings, method: Method) -> Limits:
+    return Limits(
+        steps=settings.max_steps or method.steps,
+        tokens=settings.budget_tokens,
+        visual_tokens=settings.budget_visual_tokens,
+        seconds=settings.budget_seconds,
+        cost=settings.budget_cost,
+    )
+
+
+def _prices(settings: Settings) -> Prices:
+    return Prices(
+        prompt=settings.price_prompt, completion=settings.price_completion, cached=settings.price_cached
+    )

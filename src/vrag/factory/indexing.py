@@ -1,0 +1,203 @@
+"""Settings become what documents are added with: collections, embedders, Ray."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from vrag.corpus.options import CorpusOptions
+from vrag.embed.lazy import DeferredEmbedder
+from vrag.errors import EmbedError
+from vrag.index.collection import Collection
+from vrag.index.collection_json import CollectionHeader, EmbedderRecord
+from vrag.index.maintenance import lies_under
+from vrag.index.remote.object_storage import is_url
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from vrag.embed.embedder import Embedder, EmbedderInfo
+    from vrag.index.embed_items import Producer
+    from vrag.settings import Settings, SettingsReport
+    from vrag.types import Document
+
+
+__all__ = [
+    "IndexJob",
+    "corpus_options",
+    "documents_under",
+    "embedder_of",
+    "load_embedder",
+    "open_for_adding",
+    "open_marked",
+    "open_ray",
+]
+
+CORPUS_SETTINGS = (
+    "dpi",
+    "ocr",
+    "page_seconds",
+    "max_pixels",
+    "passage_chars",
+    "clip_seconds",
+    "office_seconds",
+    "workers",
+)
+
+
+EMBEDDER_FLAGS = {"embed_document_instruction": "--document-instruction", "visual_tokens": "--visual-tokens"}
+"""Settings that decide the vectors of items, with their flags."""
+
+
+class IndexJob(NamedTuple):
+    """What is needed to add documents to a collection."""
+
+    collection: Collection
+    options: CorpusOptions
+    embedder: Embedder | None
+
+
+def corpus_options(settings: Settings) -> CorpusOptions:
+    """How files become items under these settings."""
+    return CorpusOptions(**{name: getattr(settings, name) for name in CORPUS_SETTINGS})
+
+
+def open_for_adding(report: SettingsReport) -> IndexJob:
+    """The collection to add to, made if there is none, with what to add by.
+
+    A collection keeps the settings it was built with: where nobody asked for anything else, they
+    stand; where somebody did, a difference is an error that says what to do.
+
+    Raises:
+        CollectionError: If the collection cannot be opened or made.
+        EmbedError: If its embedder cannot be loaded.
+    """
+    settings = report.settings
+    asked = corpus_options(settings)
+    if not _exists(settings.collection):
+        embedder = load_embedder(settings, settings.embedder) if settings.embedder else None
+        return IndexJob(Collection.create(settings.collection, asked, embedder=embedder), asked, embedder)
+    collection = Collection.open(settings.collection)
+    chosen = {name: getattr(asked, name) for name in CORPUS_SETTINGS if report.origins[name] != "default"}
+    mark = collection.header.embedder
+    if mark is None and report.origins["embedder"] == "flag":
+        collection.header.check_embedder(load_embedder(settings, settings.embedder))
+    if mark is None:
+        _refuse_embedder_flags(report)
+    elif mark.imported:
+        collection.header.check_embedder(None)  # says what to do, before a model is loaded
+    elif any(report.origins[name] == "flag" for name in EMBEDDER_FLAGS):
+        collection.header.check_embedder(open_marked(settings, mark))  # also where no file is new
+    embedder = embedder_of(settings, mark) if mark else None
+    return IndexJob(collection, replace(collection.header.options, **chosen), embedder)
+
+
+def _refuse_embedder_flags(report: SettingsReport) -> None:
+    """Refuse flags of an embedder for a collection without one, where they would have no effect.
+
+    Raises:
+        EmbedError: If there is such a flag.
+    """
+    for name, flag in EMBEDDER_FLAGS.items():
+        if report.origins[name] == "flag":
+            raise EmbedError(
+                f"The collection has no vectors, so {flag} has no effect.",
+                "Leave it out, or make a collection with vectors: --collection NEW --embedder NAME",
+            )
+
+
+def open_ray(settings: Settings, embedder: Embedder | None) -> Producer:
+    """The producer that has a Ray cluster make items, and vectors if there is an embedder."""
+    from vrag.index.remote.ray import RayOptions, by_ray
+
+    options = RayOptions(
+        address=settings.ray_address,
+        embedders=settings.ray_embedders,
+        gpus=settings.ray_gpus,
+        items=settings.batch,
+    )
+    opened = partial(open_marked, settings, EmbedderRecord.of(embedder)) if embedder else None
+    return by_ray(options, opened, embedder)
+
+
+def documents_under(collection: Collection, paths: Sequence[Path]) -> list[Document]:
+    """The documents that these files and folders hold now, as far as they have items.
+
+    What the collection still knows and the disk no longer holds is left out: it waits for `prune`.
+    """
+    return [
+        document
+        for document in collection.documents()
+        if document.status.served
+        and any(lies_under(path, document) for path in paths)
+        and os.path.lexists(document.path)
+    ]
+
+
+def open_marked(settings: Settings, mark: EmbedderInfo) -> Embedder:
+    """Opens the embedder of a mark, from where it was then or is said to be now, as it was opened then.
+
+    A server is asked only if the user names it: somebody else's collection must not decide to whom
+    queries, pages and keys are sent.
+
+    Raises:
+        EmbedError: If it cannot be opened, or is a server that nobody named.
+    """
+    if not settings.embedder and "://" in mark.name:
+        raise EmbedError(
+            f"The collection was built with {mark.name}, a server.",
+            f"If it may be sent queries and pages, say so: VRAG_EMBEDDER={mark.name}",
+        )
+    try:
+        return load_embedder(settings, settings.embedder or mark.name, mark.settings)
+    except EmbedError as error:
+        way = "Say where the model is now with VRAG_EMBEDDER, or rank by words alone: VRAG_RANKING=lexical."
+        raise type(error)(error.message, f"{error.hint} {way}".strip()) from error
+
+
+def load_embedder(settings: Settings, spec: str, kept: Mapping[str, str | int] | None = None) -> Embedder:
+    """The embedder of that name, opened as the settings say.
+
+    Args:
+        settings: Device, precision and the rest.
+        spec: Its name.
+        kept: What a collection was made with, for what the settings leave open; see `Embedder.settings`.
+
+    Raises:
+        EmbedError: If there is none of that name, or it cannot be opened.
+        SettingsError: If it is a server and its key does not go there: see `Settings.key`.
+    """
+    from vrag.embed.options import kept_settings
+    from vrag.embed.registry import open_embedder
+
+    opening = kept_settings(kept or {})
+    if settings.dtype != "auto":
+        opening["dtype"] = settings.dtype
+    if kept is None or "visual_tokens" in settings.model_fields_set:
+        opening["visual_tokens"] = settings.visual_tokens
+    if settings.embed_pixels:
+        opening["max_pixels"] = settings.embed_pixels
+    if settings.embed_frames:
+        opening["frames"] = settings.embed_frames
+    if settings.embed_document_instruction:
+        opening["document_instruction"] = settings.embed_document_instruction
+    return open_embedder(
+        spec,
+        device=settings.device,
+        batch=settings.batch,
+        query_instruction=settings.embed_query_instruction,
+        api_key=settings.key("embed_key") if "://" in spec else settings.embed_key.get_secret_value() or None,
+        **opening,
+    )
+
+
+def embedder_of(settings: Settings, mark: EmbedderRecord) -> Embedder:
+    """The embedder whose vectors a collection holds, opened when it is needed."""
+    return DeferredEmbedder(mark, partial(open_marked, settings, mark))
+
+
+def _exists(place: str) -> bool:
+    return is_url(place) or CollectionHeader.read(Path(place)) is not None

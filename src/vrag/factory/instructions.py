@@ -1,0 +1,202 @@
+"""Instructions in place of ours: files of the user, and those that released checkpoints were trained on.
+
+A file is plain text, which is the instruction, or TOML with `instruction` and, for the words of the last
+turn, `answer_now`. The wording of released checkpoints belongs to their authors: it is not part of this
+package, but fetched from their public repository when the user asks for it, at a fixed commit and checked by
+its hash.
+"""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import stat
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from vrag.errors import DownloadError, SettingsError
+
+__all__ = ["PUBLISHED", "RAW_FILES", "Instruction", "PublishedInstruction", "fetch_wording", "read_wording"]
+
+RAW_FILES = "https://raw.githubusercontent.com"
+"""Where GitHub has the files of public repositories."""
+_MAX_BYTES = 1_000_000
+"""Of a file with an instruction, and of a file that is fetched."""
+_TIMEOUT_SECONDS = 30.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Instruction:
+    """What a model is told in place of our own words."""
+
+    instruction: str
+    """With `{question}` where the question belongs; at the end where there is none."""
+    answer_now: str | None = None
+    """What the last turn adds; None for our words."""
+
+    def as_toml(self) -> str:
+        """The file that `read_wording` reads."""
+        words = {"instruction": self.instruction, "answer_now": self.answer_now}
+        return "".join(f"{name} = {_toml(text)}\n" for name, text in words.items() if text is not None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PublishedInstruction:
+    """Where the authors of a checkpoint published the wording that it was trained on."""
+
+    repository: str
+    commit: str
+    path: str
+    """A Python file, which is read and never executed."""
+    sha256: str
+    variable: str
+    """The constant that holds the instruction."""
+    has_last_turn: bool
+    """Whether the file holds the words of the last turn, as the text of a message."""
+
+    def url(self, host: str) -> str:
+        """Address of the file below a host that has GitHub's raw files."""
+        return f"{host.rstrip('/')}/{self.repository}/{self.commit}/{self.path}"
+
+
+PUBLISHED = {
+    "vrag-rl": PublishedInstruction(
+        repository="Alibaba-NLP/VRAG",
+        commit="24f8d055989cf6ee1a348646bca6d947b4409b26",
+        path="demo/vrag_agent.py",
+        sha256="ccd1845b0f556939c4c44b4ebaccbbaf3f7d10e4acfd06cdc745679bb4b2f999",
+        variable="prompt_ins",
+        has_last_turn=True,
+    ),
+    "unidoc-rl": PublishedInstruction(
+        repository="deepglint/UniDoc-RL",
+        commit="2d659bbc2f07e3b9a1358a8c281de83b8055cc6a",
+        path="synthetic_data/convert_to_llamafactory.py",
+        sha256="3f7d87ef6a3cfa44feeb240702efa4fdec67762f79831e739c6b8420722a4524",
+        variable="SYSTEM_PROMPT",
+        has_last_turn=False,
+    ),
+}
+"""By the name of the profile."""
+
+
+def read_wording(file: str) -> Instruction:
+    """The wording in a file of the user.
+
+    Raises:
+        SettingsError: If it cannot be read, is empty, or is TOML of another content.
+    """
+    path = Path(file)
+    try:
+        text = _read(path).decode("utf-8")
+        wording = _from_toml(text) if path.suffix == ".toml" else Instruction(instruction=text.strip())
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise SettingsError(
+            f"The instruction {file} cannot be read: {reason}.",
+            "Set VRAG_INSTRUCTION to a file; `vrag config fetch-instruction` fetches one of a checkpoint.",
+        ) from error
+    if not wording.instruction.strip():
+        raise SettingsError(f"The instruction {file} is empty.", "Leave out VRAG_INSTRUCTION.")
+    return wording
+
+
+def fetch_wording(name: str, host: str = RAW_FILES) -> Instruction:
+    """The wording that a released checkpoint was trained on, from its public repository.
+
+    Args:
+        name: Of the profile: a key of `PUBLISHED`.
+        host: Where GitHub's raw files are, or a copy of them; what comes from there is checked.
+
+    Raises:
+        SettingsError: If there is none of that name.
+        DownloadError: If the file cannot be fetched, or is another than expected.
+    """
+    if name not in PUBLISHED:
+        raise SettingsError(f"No instruction is published for {name!r}.", f"Known: {', '.join(PUBLISHED)}.")
+    source = PUBLISHED[name]
+    data = _download(source.url(host))
+    if hashlib.sha256(data).hexdigest() != source.sha256:
+        raise DownloadError(
+            f"{source.url(host)} is not the file that is expected: its SHA-256 differs.",
+            f"Try again; behind a proxy, check what it returns. The repository is {source.repository}.",
+        )
+    return _extract(data.decode("utf-8"), source)
+
+
+def _download(url: str) -> bytes:
+    import httpx
+
+    chunks = bytearray()
+    try:
+        with httpx.stream("GET", url, timeout=_TIMEOUT_SECONDS, follow_redirects=True) as response:
+            response.raise_for_status()
+            for chunk in response.iter_bytes():
+                chunks += chunk
+                if len(chunks) > _MAX_BYTES:
+                    raise DownloadError(f"{url} has more than {_MAX_BYTES:,} bytes.")
+    except (httpx.HTTPError, httpx.InvalidURL) as error:
+        raise DownloadError(
+            f"{url} cannot be fetched: {str(error).rstrip('.') or type(error).__name__}.",
+            "Try again when this machine is online, or name a copy with --host.",
+        ) from error
+    return bytes(chunks)
+
+
+def _extract(code: str, source: PublishedInstruction) -> Instruction:
+    """The constants, read from the syntax tree: nothing is executed."""
+    tree = ast.parse(code)
+    instruction = next(
+        node.value.value
+        for node in tree.body
+        if isinstance(node, ast.Assign)
+        and isinstance(node.value, ast.Constant)
+        and [getattr(target, "id", "") for target in node.targets] == [source.variable]
+    )
+    answer_now = next(filter(None, map(_message_text, ast.walk(tree)))) if source.has_last_turn else None
+    return Instruction(instruction=str(instruction), answer_now=answer_now)
+
+
+def _message_text(node: ast.AST) -> str | None:
+    """The text of a message part that is written out: `{"type": "text", "text": "…"}`."""
+    if not isinstance(node, ast.Dict):
+        return None
+    parts = {
+        key.value: value.value
+        for key, value in zip(node.keys, node.values, strict=True)
+        if isinstance(key, ast.Constant) and isinstance(value, ast.Constant)
+    }
+    text = parts.get("text")
+    return text if parts.get("type") == "text" and isinstance(text, str) else None
+
+
+def _from_toml(text: str) -> Instruction:
+    values: dict[str, Any] = tomllib.loads(text)
+    if unknown := sorted(values.keys() - {"instruction", "answer_now"}):
+        raise ValueError(f"there is no {unknown[0]}, only instruction and answer_now")
+    if not all(isinstance(value, str) for value in values.values()) or "instruction" not in values:
+        raise ValueError("instruction must be a text, and answer_now one where it is there")
+    return Instruction(**values)
+
+
+def _toml(text: str) -> str:
+    """A text of several lines."""
+    return '"""\n' + text.replace("\\", "\\\\").replace('"', '\\"') + '"""'
+
+
+def _read(path: Path) -> bytes:
+    """A regular file of little size: a device may never end, and a pipe never begin.
+
+    Raises:
+        OSError: If it cannot be read.
+        ValueError: If it is another kind of file, or too long.
+    """
+    if not stat.S_ISREG(path.stat().st_mode):
+        raise ValueError("not a regular file")
+    with path.open("rb") as file:
+        data = file.read(_MAX_BYTES + 1)
+    if len(data) > _MAX_BYTES:
+        raise ValueError(f"it has more than {_MAX_BYTES:,} bytes")
+    return data

@@ -1,0 +1,115 @@
+"""Settings become the model that is asked: a served one, or a checkpoint in this process."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING, Any
+from weakref import WeakValueDictionary
+
+from vrag.agent.replies.tool_schemas import schemas
+from vrag.chat import ChatOptions, ChatRetries, ChatTimeouts, OpenAIChat, ThinkingSwitch
+from vrag.chat.http_clients import base_of
+from vrag.errors import SettingsError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from vrag.agent.policies.local import LocalPolicy
+    from vrag.agent.tool_plugins import ToolPlugin
+    from vrag.model_profiles import Profile
+    from vrag.settings import Settings
+
+__all__ = ["LOCAL", "chat_options", "open_chat", "open_local_model"]
+
+LOCAL = "local:"
+"""What the name of a model begins with that is a checkpoint in this process."""
+_chats: WeakValueDictionary[tuple[object, ...], OpenAIChat] = WeakValueDictionary()
+"""Served models that somebody asks, by all that tells them apart; gone with the last who does."""
+_opening = threading.Lock()
+
+
+def open_chat(settings: Settings) -> OpenAIChat:
+    """The served model: one for all agents of the process that ask it alike, so that a 429 holds back all.
+
+    Raises:
+        SettingsError: If no model or no server is named, the address cannot be one, or the key does not go
+            there: see `Settings.key`.
+    """
+    if not settings.model:
+        raise SettingsError("No model is named.", "Name one: --model, VRAG_MODEL.")
+    if not settings.base_url:
+        raise SettingsError(
+            f"Where is the model {settings.model}?",
+            "Name its server with --base-url (VRAG_BASE_URL) or a word before it (ollama:, openai:, …), "
+            "or a checkpoint as local:PATH.",
+        )
+    timeouts = ChatTimeouts(
+        connect_seconds=settings.connect_seconds,
+        first_token_seconds=settings.first_token_seconds,
+        token_seconds=settings.token_seconds,
+        call_seconds=settings.call_seconds,
+    )
+    retries, places = ChatRetries(times=settings.model_retries), settings.model_requests
+    server, key = base_of(settings.base_url), settings.key("model_key")
+    variable = settings.key_place("model_key")
+    alike = (server, settings.model, key, variable, timeouts, retries, places)
+    with _opening:
+        if (chat := _chats.get(alike)) is None:
+            chat = OpenAIChat(
+                server,
+                settings.model,
+                api_key=key,
+                key_variable=variable,
+                timeouts=timeouts,
+                retries=retries,
+                concurrency=places,
+            )
+            _chats[alike] = chat
+        return chat
+
+
+def chat_options(
+    settings: Settings, profile: Profile, extensions: Mapping[str, ToolPlugin] | None = None
+) -> ChatOptions:
+    """How a served model is asked."""
+    temperature, top_p = _sampling(settings)
+    tools: tuple[Mapping[str, Any], ...] = ()
+    if settings.native_tools and settings.agent == "vimrag":
+        usages = {name: extension.usage for name, extension in (extensions or {}).items()}
+        tools = tuple(schemas(crop=settings.crop_nodes, tools=usages, profile=profile))
+    return ChatOptions(
+        temperature=temperature,
+        top_p=top_p,
+        max_tokens=settings.max_tokens,
+        stop=profile.stop,
+        seed=settings.seed,
+        thinking=None if settings.thinking == "auto" else settings.thinking == "on",
+        thinking_switch=ThinkingSwitch(settings.thinking_switch),
+        logprobs=settings.token_details,
+        token_ids=settings.token_details,
+        tools=tools,
+    )
+
+
+def open_local_model(settings: Settings) -> LocalPolicy:
+    """The checkpoint in this process that the settings name.
+
+    Raises:
+        ModelError: If it cannot be opened.
+        MissingExtra: If that needs the extra `models`.
+    """
+    from vrag.agent.policies.local import LocalOptions, open_local
+
+    temperature, top_p = _sampling(settings)
+    options = LocalOptions(
+        temperature=temperature, top_p=top_p or 1.0, max_tokens=settings.max_tokens, seed=settings.seed
+    )
+    path = settings.model.removeprefix(LOCAL)
+    return open_local(path, device=settings.device, dtype=settings.dtype, options=options)
+
+
+def _sampling(settings: Settings) -> tuple[float, float | None]:
+    """Temperature and top-p: those of the settings, or what suits a model that thinks or does not."""
+    thinks = settings.thinking == "on"
+    temperature = settings.temperature if settings.temperature is not None else 0.6 if thinks else 0.0
+    return temperature, settings.top_p if settings.top_p is not None else 0.95 if thinks else None

@@ -1,0 +1,190 @@
+"""Settings become what finds items."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from vrag.errors import SettingsError
+from vrag.factory.indexing import embedder_of
+from vrag.index.vectors.vector_index import TierName, VectorOptions
+from vrag.search.engine import Engine, Ranking
+from vrag.search.multi import MultiSearcher, check_embedders
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from vrag.embed.embedder import Embedder
+    from vrag.index.collection import Collection
+    from vrag.search.client import SearchClient
+    from vrag.search.engine import Searcher
+    from vrag.search.rerank import Reranker
+    from vrag.settings import Settings
+
+
+__all__ = ["SearchParts", "open_client", "open_searcher", "vector_options"]
+
+
+def vector_options(settings: Settings) -> VectorOptions:
+    """How vectors are searched under these settings: on an accelerator where one, or its tier, is named.
+
+    Raises:
+        SettingsError: If the tier `cuda` is asked for together with the device `cpu`.
+    """
+    device = settings.device
+    if settings.tier == TierName.CUDA and device == "cpu":
+        raise SettingsError(
+            "The tier cuda needs an accelerator, and the device is cpu.", "Set VRAG_DEVICE=cuda."
+        )
+    if device == "auto":
+        device = "cuda" if settings.tier == TierName.CUDA else "cpu"
+    return VectorOptions(tier=settings.tier, device=device)
+
+
+@dataclass(frozen=True)
+class SearchParts:
+    """What searchers are put together from, each model opened once. Made by `open`."""
+
+    settings: Settings
+    embedder: Embedder | None
+    """That of queries; None where words alone rank."""
+    reranker: Reranker | None
+
+    @classmethod
+    def open(
+        cls, settings: Settings, collections: Mapping[str, Collection], embedder: Embedder | None = None
+    ) -> SearchParts:
+        """The parts for these collections, and for others with vectors of the same embedder.
+
+        Args:
+            settings: How to search.
+            collections: Where to, by name.
+            embedder: The one they were built with, where it has been loaded already.
+
+        Raises:
+            FingerprintMismatch: If collections hold vectors of different embedders.
+            EmbedError: If the reranker cannot be loaded.
+        """
+        if Ranking.VECTOR not in _rankings(settings):
+            embedder = None
+        else:
+            check_embedders({name: one for name, one in collections.items() if not _is_unbound(one)})
+            embedder = embedder or _shared_embedder(settings, collections.values())
+        return cls(settings, embedder, _open_reranker(settings) if settings.reranker else None)
+
+    def engine(self, collection: Collection) -> Engine:
+        """What finds items in one collection.
+
+        Raises:
+            FingerprintMismatch: If it holds vectors of another embedder.
+        """
+        return _engine(self.settings, collection, self.embedder, _rankings(self.settings))
+
+    def searcher(self, engines: Mapping[str, Engine]) -> Searcher:
+        """What finds items in one collection, or in several together, reranked where that is wanted.
+
+        Args:
+            engines: By the names of their collections.
+
+        Raises:
+            SettingsError: If the settings ask for what these collections cannot do.
+        """
+        if self.settings.qdrant and Ranking.VECTOR in _rankings(self.settings):
+            searcher = _open_qdrant(self.settings, [e.collection for e in engines.values()], self.embedder)
+        else:
+            searcher = MultiSearcher(engines) if len(engines) > 1 else next(iter(engines.values()))
+        if self.reranker is None:
+            return searcher
+        from vrag.search.rerank import Reranked
+
+        return Reranked(searcher, self.reranker, self.settings.rerank_depth)
+
+
+def open_searcher(
+    settings: Settings, collections: Mapping[str, Collection], embedder: Embedder | None = None
+) -> Searcher:
+    """What finds items in one collection, or in several together.
+
+    Args:
+        settings: How to search.
+        collections: Where to, by name.
+        embedder: The one they were built with, where it has been loaded already.
+
+    Raises:
+        FingerprintMismatch: If collections hold vectors of different embedders.
+        EmbedError: If the embedder or the reranker cannot be loaded.
+    """
+    parts = SearchParts.open(settings, collections, embedder)
+    return parts.searcher({name: parts.engine(collection) for name, collection in collections.items()})
+
+
+def open_client(settings: Settings, kind: type[SearchClient] | None = None) -> SearchClient:
+    """A search server, in place of a collection.
+
+    Args:
+        settings: Its address, its token, and where its pictures lie.
+        kind: The class of the client, where it is not `SearchClient` itself.
+
+    Raises:
+        ServerError: If its address cannot be one.
+        SettingsError: If the folder of its pictures is none, or its key stays here: see `Settings.key`.
+    """
+    from vrag.search.client import SearchClient
+
+    root = Path(settings.image_root) if settings.image_root else None
+    return (kind or SearchClient)(settings.search_url, token=settings.key("search_key"), image_root=root)
+
+
+def _rankings(settings: Settings) -> tuple[Ranking, ...]:
+    return tuple(Ranking) if settings.ranking == "auto" else (Ranking(settings.ranking),)
+
+
+def _open_reranker(settings: Settings) -> Reranker:
+    from vrag.search.rerank import open_reranker
+
+    return open_reranker(
+        settings.reranker,
+        device=settings.device,
+        dtype=settings.dtype,
+        batch=settings.batch,
+        max_pixels=settings.embed_pixels or None,
+    )
+
+
+def _open_qdrant(
+    settings: Settings, collections: Sequence[Collection], embedder: Embedder | None
+) -> Searcher:
+    from vrag.index.remote.qdrant import QdrantStore
+    from vrag.search.qdrant import QdrantSearcher
+
+    if len(collections) > 1 or embedder is None:
+        which = "Several collections" if embedder else "Collections without vectors"
+        raise SettingsError(
+            f"{which} cannot be searched through Qdrant.",
+            "Leave out VRAG_QDRANT, or name another collection.",
+        )
+    words = Engine(collections[0], rankings=(Ranking.LEXICAL,)) if settings.ranking == "auto" else None
+    return QdrantSearcher(QdrantStore.at(settings.qdrant), collections[0], embedder, lexical=words)
+
+
+def _engine(
+    settings: Settings, collection: Collection, embedder: Embedder | None, rankings: Sequence[Ranking]
+) -> Engine:
+    mark = collection.header.embedder
+    if _is_unbound(collection) and settings.ranking == "auto":
+        rankings = (Ranking.LEXICAL,)  # nobody has said yet which model made those vectors
+    return Engine(collection, embedder if mark else None, rankings=rankings, vectors=vector_options(settings))
+
+
+def _is_unbound(collection: Collection) -> bool:
+    """Whether it holds vectors of which nobody has said yet which embedder made them."""
+    mark = collection.header.embedder
+    return mark is not None and mark.imported
+
+
+def _shared_embedder(settings: Settings, collections: Iterable[Collection]) -> Embedder | None:
+    """The embedder of the first collection that has one: the others must have the same."""
+    marks = (collection.header.embedder for collection in collections)
+    mark = next((mark for mark in marks if mark and not mark.imported), None)
+    return embedder_of(settings, mark) if mark else None

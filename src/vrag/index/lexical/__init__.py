@@ -1,0 +1,1 @@
+"""Lexical search: tokens, inverted lists and BM25."""

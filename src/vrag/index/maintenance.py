@@ -1,0 +1,359 @@
+"""What keeps a collection in order: removing, pruning, compacting, and saying how it stands."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from vrag.embed.embedder import VectorKind
+from vrag.errors import CollectionError
+from vrag.index.tables.catalog import Catalog, Column
+from vrag.index.tables.schema import file_key, vector_column
+from vrag.index.tables.table import any_of, literal
+from vrag.index.vectors.vector_index import VectorOptions, known_tier
+from vrag.index.writer import KEEP
+from vrag.types import ABSENT, DocumentStatus, ItemKind
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+    from datetime import timedelta
+
+    from vrag.corpus.options import CorpusOptions
+    from vrag.index.collection import Collection
+    from vrag.index.collection_json import EmbedderRecord
+    from vrag.index.tables.arrow import ArrowTable
+    from vrag.index.vectors.tiers import Tier
+    from vrag.types import Document
+
+__all__ = [
+    "CollectionStatus",
+    "CompactReport",
+    "PageVectors",
+    "RemoveReport",
+    "compact",
+    "is_settled",
+    "lies_under",
+    "prune",
+    "remove",
+    "settle",
+    "status",
+]
+
+_STORED = ["image", "clip_path"]
+"""Columns that name files below `items/`."""
+_MIN_ID = 8
+"""Digits of a document's id by which it may be named."""
+_MAX_SAMPLED = 16
+"""Pages whose vectors are counted."""
+_MAX_LISTED = 10
+"""Paths that an error lists at most."""
+
+
+@dataclass(frozen=True, slots=True)
+class RemoveReport:
+    """What was removed."""
+
+    documents: tuple[Document, ...]
+    """Rows of the manifest."""
+    items: int
+    """Items; fewer than those of the documents when another file has the same bytes."""
+
+
+@dataclass(frozen=True, slots=True)
+class CompactReport:
+    """What compacting gained."""
+
+    bytes_before: int
+    bytes_after: int
+
+
+@dataclass(frozen=True, slots=True)
+class PageVectors:
+    """How many vectors pages have, in a sample of them."""
+
+    pages: int
+    """Pages of the sample."""
+    least: int
+    most: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CollectionStatus:
+    """How a collection stands."""
+
+    address: str
+    """Directory, or URL."""
+    files: dict[DocumentStatus, int]
+    """How many files are in each state; states without any are absent."""
+    documents: int
+    """Distinct contents among the files that are ready or partial."""
+    items: int
+    bytes: int
+    """Size on disk, recorded runs included."""
+    problems: tuple[Document, ...]
+    """Files that failed, wholly or in part."""
+    pending: tuple[Document, ...]
+    """Files that were begun and not finished."""
+    options: CorpusOptions
+    embedder: EmbedderRecord | None
+    page_vectors: PageVectors | None
+    """None without pages, or with an embedder of one vector."""
+    tier: Tier | None
+    """How vectors are searched, as far as it is known before a search; None without vectors."""
+    content_version: str
+    table_version: int
+
+
+def remove(collection: Collection, targets: Sequence[str | Path]) -> RemoveReport:
+    """Takes files out of a collection. The files themselves stay where they are.
+
+    Args:
+        collection: Where from.
+        targets: Each a path of a file, or a folder with all below it; where nothing lies there, the
+            file name of one document, or an id or its first eight digits or more.
+
+    Raises:
+        CollectionError: If a target names nothing in the collection, or is the file name of several
+            documents; then nothing is removed.
+        CollectionBusy: If another process is writing.
+    """
+    with collection.lock():
+        documents = collection.documents()
+        chosen: dict[str, Document] = {}
+        for target in targets:
+            found = _documents_named(os.fspath(target), documents)
+            chosen |= {document.path: document for document in found}
+        return _remove(collection, list(chosen.values()))
+
+
+def prune(collection: Collection) -> RemoveReport:
+    """Takes those files out of a collection that are gone from the disk.
+
+    A file that cannot be looked at for another reason than its absence stays, and so does what was
+    imported without a file.
+
+    Raises:
+        CollectionBusy: If another process is writing.
+    """
+    with collection.lock():
+        return _remove(collection, list(filter(_gone, collection.documents())))
+
+
+def compact(collection: Collection, keep: timedelta = KEEP) -> CompactReport:
+    """Merges small files, and deletes old versions, orphans and caches. Readers go on meanwhile.
+
+    Args:
+        collection: What to compact.
+        keep: Age up to which old versions of the tables stay.
+
+    Raises:
+        CollectionBusy: If another process is writing.
+    """
+    with collection.lock():
+        before = collection.place.size()
+        settle(collection)
+        for path in stray_pictures(collection):
+            path.unlink(missing_ok=True)
+        collection.item_table.compact(keep)
+        collection.file_table.compact(keep)
+        key = Catalog.load(collection).key
+        for folder in _folders(collection.cache_dir, without=set()):
+            if key not in folder.name:
+                shutil.rmtree(folder, ignore_errors=True)  # what is left is not used
+        return CompactReport(before, collection.place.size())
+
+
+def status(collection: Collection, vectors: VectorOptions | None = None) -> CollectionStatus:
+    """How a collection stands. Takes no lock.
+
+    Args:
+        collection: What to look at.
+        vectors: How its vectors are searched; None for the defaults.
+    """
+    documents = collection.documents()
+    catalog = Catalog.load(collection)
+    options = vectors or VectorOptions()
+    marked = collection.header.embedder is not None
+    states = Counter(document.status for document in documents)
+    return CollectionStatus(
+        address=collection.address,
+        files=dict(states),
+        documents=len({document.id for document in documents if document.status.served}),
+        items=len(catalog.ids),
+        bytes=collection.place.size(),
+        problems=tuple(document for document in documents if document.reason),
+        pending=tuple(d for d in documents if d.status is DocumentStatus.PENDING),
+        options=collection.header.options,
+        embedder=collection.header.embedder,
+        page_vectors=_page_vectors(collection),
+        tier=known_tier(collection, len(catalog.ids), catalog.key, options) if marked else None,
+        content_version=catalog.content,
+        table_version=catalog.version[0],
+    )
+
+
+def _page_vectors(collection: Collection) -> PageVectors | None:
+    """The number of vectors of some pages: 768 vectors take 200 kB to read."""
+    mark = collection.header.embedder
+    if mark is None or mark.kind is VectorKind.SINGLE:
+        return None
+    column = vector_column(mark.kind)
+    found = collection.item_table.read([column], f"kind = {literal(ItemKind.PAGE)}", _MAX_SAMPLED)
+    lengths = [len(vectors) for vectors in found.data[column] if vectors.is_valid]
+    return PageVectors(len(lengths), min(lengths), max(lengths)) if lengths else None
+
+
+def settle(collection: Collection) -> int:
+    """Makes items and pictures agree with the manifest. Does nothing when they do.
+
+    Items that no row refers to are deleted, and so are their pictures. Items of a content that
+    stands at several paths bear the name of the first of them, whichever was there first.
+
+    Args:
+        collection: Whose lock the caller holds.
+
+    Returns:
+        How many items were deleted.
+    """
+    disorder = _disorder(collection)
+    for where in any_of("document", sorted(disorder.orphans)):
+        collection.item_table.delete(where)
+    for document, name in disorder.misnamed.items():
+        collection.item_table.update(f"document = {literal(document)}", {"document_name": name})
+    for folder in disorder.folders:
+        shutil.rmtree(folder, ignore_errors=True)  # what is left is found by `verify`
+    return sum(disorder.orphans.values())
+
+
+def is_settled(collection: Collection) -> bool:
+    """Whether `settle` would do nothing. Takes no lock."""
+    return not any(_disorder(collection))
+
+
+class _Disorder(NamedTuple):
+    """Where items and pictures do not agree with the manifest."""
+
+    orphans: dict[str, int]
+    """How many items there are of each document that no row refers to."""
+    misnamed: dict[str, str]
+    """The name that the items of a document should bear."""
+    folders: list[Path]
+    """Those with pictures of no document."""
+
+
+def _disorder(collection: Collection) -> _Disorder:
+    names = _names_by_content(collection.documents())
+    items = collection.scan(["document", "document_name"]).data
+    documents, titles = Column.of(items["document"]), Column.of(items["document_name"])
+    groups = documents.codes.astype(np.int64) * len(titles.values) + titles.codes
+    orphans: dict[str, int] = {}
+    misnamed: dict[str, str] = {}
+    for group, count in zip(*np.unique(groups, return_counts=True), strict=True):
+        place, title = divmod(int(group), len(titles.values))
+        document = documents.values[place]
+        if document not in names:
+            orphans[document] = orphans.get(document, 0) + int(count)
+        elif names[document] != titles.values[title]:
+            misnamed[document] = names[document]
+    folders = _folders(collection.items_dir, without={content[:16] for content in names})
+    return _Disorder(orphans, misnamed, folders)
+
+
+def sweep(collection: Collection, document: str) -> None:
+    """Deletes the pictures of a document that no item refers to: parts of a page, pages without a row.
+
+    Args:
+        collection: Whose lock the caller holds.
+        document: Its id. Nothing may be writing pictures of it.
+    """
+    folder = collection.items_dir / document[:16]
+    if folder.exists():
+        rows = collection.item_table.read(_STORED, f"document = {literal(document)}").data
+        for path in _strays(collection, folder, rows):
+            path.unlink(missing_ok=True)
+
+
+def stray_pictures(collection: Collection) -> list[Path]:
+    """Files below `items/` that no item refers to, sorted. The caller holds the lock."""
+    return _strays(collection, collection.items_dir, collection.scan(_STORED).data)
+
+
+def _strays(collection: Collection, folder: Path, rows: ArrowTable) -> list[Path]:
+    names = [name for column in _STORED for name in rows[column].to_pylist() if name is not None]
+    known = {collection.items_dir / name for name in names}
+    return sorted(path for path in folder.rglob("*") if not path.is_dir() and path not in known)
+
+
+def _remove(collection: Collection, documents: Sequence[Document]) -> RemoveReport:
+    for where in any_of("key", [file_key(document.path) for document in documents]):
+        collection.file_table.delete(where)
+    return RemoveReport(tuple(documents), settle(collection))
+
+
+def _names_by_content(documents: Iterable[Document]) -> dict[str, str]:
+    """For each content that has or may get items, the file name of the first of its paths."""
+    names: dict[str, str] = {}
+    for document in documents:  # sorted by path
+        if document.status is not DocumentStatus.FAILED:
+            names.setdefault(document.id, document.name)
+    return names
+
+
+def lies_under(path: str | Path, document: Document) -> bool:
+    """Whether a document is the file at this path or lies below it, or below what the path links to."""
+    return any(_is_below(place, document) for place in _places(path))
+
+
+def _places(path: str | Path) -> Iterator[str]:
+    """A path as it is written, made absolute; then without links."""
+    yield os.path.abspath(path)  # noqa: PTH100 - Path.resolve would follow links
+    yield os.path.realpath(path)
+
+
+def _is_below(place: str, document: Document) -> bool:
+    return document.path == place or document.path.startswith(place.rstrip(os.sep) + os.sep)
+
+
+def _documents_named(target: str, documents: Sequence[Document]) -> list[Document]:
+    """Those that a person means: what lies at a path; else one by its file name; else by its id."""
+    for place in _places(target):
+        if found := [document for document in documents if _is_below(place, document)]:
+            return found
+    found = [document for document in documents if document.name == target]
+    if len(found) > 1:
+        paths = [document.path for document in found]
+        more = f" and {len(paths) - _MAX_LISTED} more" if len(paths) > _MAX_LISTED else ""
+        listed = ", ".join(paths[:_MAX_LISTED]) + more
+        raise CollectionError(
+            f"{len(paths)} documents are named {target}: {listed}.", "Give the path of the one that is meant."
+        )
+    if not found and len(target) >= _MIN_ID:
+        found = [document for document in documents if document.id.startswith(target.lower())]
+    if not found:
+        raise CollectionError(f"{target} is not in the collection.", "See: vrag index status")
+    return found
+
+
+def _gone(document: Document) -> bool:
+    if document.mtime_ns == ABSENT:
+        return False
+    try:
+        Path(document.path).lstat()
+    except (FileNotFoundError, NotADirectoryError):
+        return True
+    except OSError:
+        return False
+    return False
+
+
+def _folders(directory: Path, without: set[str]) -> list[Path]:
+    """The folders in a directory, but for some names."""
+    if not directory.is_dir():
+        return []
+    return [path for path in directory.iterdir() if path.is_dir() and path.name not in without]

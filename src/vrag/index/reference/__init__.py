@@ -1,0 +1,1 @@
+"""Indexes of the reference implementation: import, export and lists of entries."""

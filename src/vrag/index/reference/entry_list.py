@@ -1,0 +1,368 @@
+"""Lists of what is to be indexed, or once was: each entry names a file, or is itself a text.
+
+The reference keeps such lists as `.jsonl`: `{"type": "image" | "video", "file_path"}` or
+`{"type": "text", "file_path", "content"}`, with `uid` where somebody gave one. What a list says of the
+machine that it was written on need not hold here, and a list may come from anybody: `FileFinder` looks for
+the files, and says which of them an entry may name at all.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import json
+import os
+import re
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+from vrag.corpus.convert import convert_all
+from vrag.corpus.converter import Conversion, Converted, Finished, ItemCount, SourceFile
+from vrag.corpus.discover import Skipped, find
+from vrag.corpus.formats.image import SUFFIXES as PICTURES
+from vrag.corpus.formats.video import SUFFIXES as VIDEOS
+from vrag.types import ABSENT, Item, ItemKind, TextSource, item_id
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from vrag.corpus.options import CorpusOptions
+
+__all__ = [
+    "BadEntry",
+    "EntryKind",
+    "FileFinder",
+    "ListEntry",
+    "Listing",
+    "bare_item",
+    "convert_entries",
+    "list_entries",
+    "read_list",
+    "valid_text",
+]
+
+LONGEST_LINE = 64 * 2**20
+"""Bytes of one entry at most."""
+_WHOLE_VIDEO = 366 * 24 * 3600.0
+"""Seconds: an entry stands for a whole video, which is therefore not cut."""
+_SEPARATOR = re.compile(r"[\\/]")
+_SURROGATES = re.compile("[\ud800-\udfff]")
+
+
+class BadEntry(ValueError):
+    """An entry cannot be used; the message says why."""
+
+
+class EntryKind(StrEnum):
+    """What an entry names: the reference's `type`."""
+
+    IMAGE = "image"
+    VIDEO = "video"
+    TEXT = "text"
+
+
+_ITEM_KINDS = {
+    EntryKind.IMAGE: ItemKind.PAGE,
+    EntryKind.VIDEO: ItemKind.CLIP,
+    EntryKind.TEXT: ItemKind.PASSAGE,
+}
+_SUFFIXES = {
+    EntryKind.IMAGE: frozenset(PICTURES),
+    EntryKind.VIDEO: frozenset(VIDEOS),
+    EntryKind.TEXT: frozenset[str](),
+}
+"""Suffixes of the files that an entry may name. A text is what its entry says, never a file."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class ListEntry:
+    """One line of a list."""
+
+    kind: EntryKind
+    path: str
+    """As the list has it: valid Unicode, maybe of another machine; may be empty for a text."""
+    content: str = ""
+    """The text of a text."""
+    uid: str = ""
+    origin: Path
+    """Folder of the list: relative paths start there."""
+    size: int | None = None
+    """Bytes of the file when the list was written, where it says so."""
+    vector: Callable[[], NDArray[np.float32]] | None = None
+    """Reads its vector or vectors; None when it has none yet."""
+    digest: str
+    """SHA-256 over kind, name, text and vectors: the id of its document when there is no file."""
+
+    @property
+    def name(self) -> str:
+        """The last part of the path."""
+        return _SEPARATOR.split(self.path)[-1] or self.uid or str(self.kind)
+
+    @classmethod
+    def parse(cls, record: object, origin: Path) -> ListEntry:
+        """The entry of one line of a `.jsonl`.
+
+        Raises:
+            BadEntry: If it is none.
+        """
+        if not isinstance(record, dict):
+            raise BadEntry("It is not a JSON object.")
+        fields = cast("dict[str, Any]", record)
+        try:
+            kind = EntryKind(fields.get("type"))
+        except ValueError:
+            raise BadEntry(f"Its type is {fields.get('type')!r}, not image, video or text.") from None
+        path = _text(fields, "file_path", required=kind is not EntryKind.TEXT)
+        content = _text(fields, "content", required=kind is EntryKind.TEXT)
+        entry = cls(kind=kind, path=path, content=content, uid=_uid(fields), origin=origin, digest="")
+        return replace(entry, digest=entry.digest_with(b""))
+
+    def digest_with(self, vectors: bytes) -> str:
+        """What `digest` is with these vectors."""
+        head = "\0".join((self.kind, self.name, self.content, ""))
+        return hashlib.sha256(head.encode() + vectors).hexdigest()
+
+
+def valid_text(text: str) -> str:
+    """The text with what no file can store replaced."""
+    return _SURROGATES.sub("\ufffd", text)
+
+
+def _text(fields: Mapping[str, Any], name: str, *, required: bool) -> str:
+    value = fields.get(name, "")
+    if not isinstance(value, str):
+        raise BadEntry(f"Its {name} is not a text.")
+    if required and not value.strip():
+        raise BadEntry(f"It has no {name}.")
+    return valid_text(value)
+
+
+def _uid(fields: Mapping[str, Any]) -> str:
+    value = fields.get("uid", "")
+    if isinstance(value, bool) or not isinstance(value, str | int):
+        raise BadEntry("Its uid is neither a text nor a number.")
+    return valid_text(str(value))
+
+
+def read_list(path: Path) -> Iterator[ListEntry | Skipped]:
+    """The lines of a `.jsonl`, in order; for one that cannot be used, what is wrong with it.
+
+    Empty lines are left out. Memory: one line at a time.
+
+    Raises:
+        OSError: If the file cannot be read.
+    """
+    with path.open("rb") as file:
+        for number in itertools.count(1):
+            line = file.readline(LONGEST_LINE + 1)
+            if not line:
+                return
+            if len(line) > LONGEST_LINE:
+                yield Skipped(path, f"Line {number} and what follows: longer than {LONGEST_LINE:,} bytes.")
+                return
+            if line.strip():
+                yield _read_line(line, path, number)
+
+
+def _read_line(line: bytes, path: Path, number: int) -> ListEntry | Skipped:
+    try:
+        return ListEntry.parse(json.loads(line), path.parent)
+    except BadEntry as error:
+        return Skipped(path, f"Line {number}: {error}")
+    except (ValueError, RecursionError):
+        return Skipped(path, f"Line {number}: It is not JSON, or cut short.")
+
+
+class FileFinder:
+    """Looks for the files that entries name, in two folders and nowhere else.
+
+    What is found is copied into a collection, shown and passed on, and whoever wrote the list chose the
+    names. A file therefore counts only when it lies below the folder of the list or below `folder`, after
+    all links are followed; an image only by the suffix of a picture, a video only by that of a video. What an
+    absolute path or one with `..` names elsewhere is not even asked for.
+
+    In this order: the path, from the folder of the list; a file of that name below `folder`, of several
+    the one whose path ends most like the entry's. Where the list says how large the file was, one of
+    another size is not it.
+
+    Args:
+        folder: Where files lie on this machine; None if all lie below the folder of the list.
+    """
+
+    def __init__(self, folder: Path | None = None) -> None:
+        self._real: dict[Path, Path] = {}
+        self._by_name: dict[str, list[Path]] = {}
+        for path in find([folder]) if folder else ():
+            if isinstance(path, Path):
+                self._by_name.setdefault(path.name, []).append(path)
+
+    def find(self, entry: ListEntry) -> Path | None:
+        """The absolute path of its file; None when there is none, or several are as likely."""
+        suffix = os.path.splitext(entry.name)[1].lower()  # noqa: PTH122 - a name of another system
+        if suffix not in _SUFFIXES[entry.kind]:
+            return None
+        return self._beside_list(entry) or self._named_alike(entry)
+
+    def _beside_list(self, entry: ListEntry) -> Path | None:
+        """The file at its path, if that leads to one below the folder of the list."""
+        origin = os.path.abspath(entry.origin)  # noqa: PTH100 - the path is to be the one that was typed
+        path = Path(os.path.abspath(os.path.join(origin, entry.path)))  # noqa: PTH100, PTH118
+        if not path.is_relative_to(origin) or not _is_it(os.fspath(path), entry):
+            return None
+        try:
+            return path if path.resolve(strict=True).is_relative_to(self._resolved(entry.origin)) else None
+        except (OSError, RuntimeError):
+            return None
+
+    def _resolved(self, origin: Path) -> Path:
+        if origin not in self._real:
+            self._real[origin] = origin.resolve(strict=True)
+        return self._real[origin]
+
+    def _named_alike(self, entry: ListEntry) -> Path | None:
+        parts = _SEPARATOR.split(entry.path)
+        ranked = [
+            (_common_end(parts, path.parts), path)
+            for path in self._by_name.get(entry.name, ())
+            if _is_it(os.fspath(path), entry)
+        ]
+        most = max((length for length, _ in ranked), default=0)
+        best = [path for length, path in ranked if length == most]
+        return best[0] if len(best) == 1 else None
+
+
+def _is_it(path: str, entry: ListEntry) -> bool:
+    if not os.path.isfile(path):  # noqa: PTH113 - also says no to what cannot be a path
+        return False
+    return entry.size is None or os.path.getsize(path) == entry.size  # noqa: PTH202
+
+
+def _common_end(some: Sequence[str], others: Sequence[str]) -> int:
+    pairs = zip(reversed(some), reversed(others), strict=False)
+    return sum(1 for _ in itertools.takewhile(lambda pair: pair[0] == pair[1], pairs))
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """Entries, each once, with the rows of the manifest that they will have."""
+
+    entries: dict[str, ListEntry]
+    """By path of the row: that of the file, or a made-up one."""
+    sources: tuple[Path | SourceFile, ...]
+    """What `build.add_sources` takes: entries without a file first, as a `SourceFile` of its own."""
+    found: frozenset[str]
+    """Digests of the entries whose file was found."""
+    missing: int
+    """Entries that name a file which was not found."""
+    duplicates: int
+    """Entries that say again what another one says."""
+
+
+def list_entries(entries: Iterable[ListEntry], finder: FileFinder) -> Listing:
+    """Finds the files of entries, and takes each once.
+
+    Of entries that say the same (kind, name, text, vectors) or name the same file, the first counts; one
+    whose file is found before one whose file is not.
+
+    The row of an entry without a file: its path is the one in the list, below the folder of the list
+    when it is relative, with `#uid` or a number where that is needed to tell rows apart; its
+    modification time is `ABSENT`.
+    """
+    placed = [(entry, finder.find(entry)) for entry in entries]
+    placed.sort(key=lambda pair: pair[1] is None)  # stable: found ones first, each part in order
+    rows: dict[str, ListEntry] = {}
+    bare: list[SourceFile] = []
+    files: list[Path] = []
+    seen: set[str] = set()
+    for entry, file in placed:
+        if entry.digest in seen or (file is not None and os.fspath(file) in rows):
+            continue
+        seen.add(entry.digest)
+        path = os.fspath(file) if file is not None else _free_path(entry, rows)
+        rows[path] = entry
+        if file is not None:
+            files.append(file)
+        else:
+            bare.append(_source(entry, path))
+    return Listing(
+        rows,
+        (*bare, *files),
+        frozenset(rows[os.fspath(file)].digest for file in files),
+        sum(rows[os.fspath(source.path)].kind is not EntryKind.TEXT for source in bare),
+        len(placed) - len(rows),
+    )
+
+
+def _free_path(entry: ListEntry, rows: Collection[str]) -> str:
+    """A path for the row of an entry without a file; the same on each run over the same list."""
+    name = entry.path.replace("\0", "\ufffd") or entry.name
+    path = os.path.abspath(os.path.join(entry.origin, name))  # noqa: PTH100, PTH118 - need not be a path here
+    if entry.uid:
+        path = f"{path}#{entry.uid}"
+    numbered = (f"{path}#{number}" for number in itertools.count(2))
+    return next(one for one in itertools.chain([path], numbered) if one not in rows)
+
+
+def _source(entry: ListEntry, path: str) -> SourceFile:
+    return SourceFile(Path(path), entry.digest, entry.name, len(entry.content.encode()), ABSENT)
+
+
+def convert_entries(
+    entries: Mapping[str, ListEntry],
+    sources: Iterator[SourceFile],
+    items_dir: Path,
+    options: CorpusOptions,
+    have: Callable[[SourceFile], Collection[int]],
+) -> Generator[Conversion, None, None]:
+    """Makes the items of entries: of files as always, but for videos, which stay whole; of others one.
+
+    Args:
+        entries: `Listing.entries`.
+        sources: Those without a file before those with one.
+        items_dir: Where pictures are stored.
+        options: How to convert.
+        have: Ordinals that need not be made.
+    """
+    for source in sources:
+        entry = entries[os.fspath(source.path)]
+        if source.mtime_ns != ABSENT:
+            rest = itertools.chain([source], sources)
+            yield from _with_uid(
+                convert_all(rest, items_dir, replace(options, clip_seconds=_WHOLE_VIDEO), have), entries
+            )
+            return
+        yield ItemCount(source, 1)
+        if 1 not in have(source):
+            yield Converted(source, bare_item(source, entry))
+        yield Finished(source)
+
+
+def bare_item(source: SourceFile, entry: ListEntry) -> Item:
+    """The one item of an entry of which there is no file."""
+    text = entry.content
+    return Item(
+        id=item_id(source.document, 1),
+        document=source.document,
+        document_name=source.name,
+        kind=_ITEM_KINDS[entry.kind],
+        ordinal=1,
+        text=text,
+        text_source=TextSource.FILE if text else TextSource.NONE,
+        uid=entry.uid,
+    )
+
+
+def _with_uid(
+    made: Iterable[Conversion], entries: Mapping[str, ListEntry]
+) -> Generator[Conversion, None, None]:
+    for one in made:
+        if isinstance(one, Converted):
+            uid = entries[os.fspath(one.source.path)].uid
+            yield Converted(one.source, replace(one.item, uid=uid))
+        else:
+            yield one

@@ -1,0 +1,404 @@
+"""A collection is written as an index that the reference implementation can load.
+
+Single vectors become its three FAISS files, many vectors its `.node` files; pictures and clips lie beside
+them under `media/`, and entries name them by absolute paths, since the reference opens whatever path an
+entry has. Everything is written in a folder beside the target and renamed in the end: a process that is
+killed leaves no half index, only that folder, which the next export removes. A lock file beside the target,
+`.<name>.lock`, which stays, keeps two exports to one target apart.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import time
+import uuid
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from vrag.atomic_io import one_writer, replace_directory, sync
+from vrag.corpus.formats.image import SUFFIXES as PICTURES
+from vrag.embed.embedder import VectorKind
+from vrag.embed.registry import SHORT_NAMES
+from vrag.errors import CollectionError
+from vrag.index.reference.index_files import (
+    FLAT_HEADER,
+    FLAT_IP,
+    INDEX_FILE,
+    LIST_FILE,
+    META_FILE,
+    NODE_DIMENSION,
+    OLD_FILES,
+)
+from vrag.index.vectors.vector_files import LENGTHS, STARTS, VALID, VECTORS, gather
+from vrag.types import ItemKind
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from numpy.typing import NDArray
+
+    from vrag.index.collection import Collection
+    from vrag.index.collection_json import EmbedderRecord
+
+__all__ = ["ExportReport", "export_faiss", "export_nodes", "reference_name"]
+
+_COLUMNS = ("id", "document", "document_name", "kind", "ordinal", "text", "image", "clip_path", "uid")
+_TYPES = {ItemKind.PAGE: "image", ItemKind.CLIP: "video", ItemKind.PASSAGE: "text"}
+_MEDIA = "media"
+_UNSAFE = re.compile(r"[\x00-\x1f\x7f/\\\ud800-\udfff]")
+_STEM_BYTES = 200
+"""Bytes of a file name without page number and suffix at most."""
+_ONE_PAGE = frozenset(PICTURES) - {".tif", ".tiff"}
+"""Suffixes of documents that are one picture."""
+_JPEG_QUALITY = 95
+_JPEG_SUFFIXES = (".jpg", ".jpeg")
+_BLOCK = 4096
+"""Vectors that are in memory together."""
+_FILLER = 1 << 20
+"""What FAISS writes into two fields of the header that it does not use."""
+
+
+@dataclass(frozen=True, slots=True)
+class ExportReport:
+    """The result of an export."""
+
+    directory: Path
+    model: str
+    """What the reference's `SearchEngine` is to be given as its model."""
+    items: int
+    without_vector: int
+    """Items that have no vector, and are left out."""
+    files: tuple[str, ...]
+    """Names of the index's own files."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Exported:
+    """An item to export."""
+
+    kind: ItemKind
+    text: str
+    uid: str
+    name: str
+    """File name without folder; of a passage, the path of its document."""
+    stored: str
+    """Its picture or clip in the collection; empty where there is none."""
+
+
+def export_faiss(
+    collection: Collection, target: Path, *, model: str = "", replace: bool = False
+) -> ExportReport:
+    """Write a collection of single vectors as the reference's FAISS index, for its `load_index(target)`.
+
+    Args:
+        collection: With an embedder of one vector for each item.
+        target: The directory to make.
+        model: What the reference is to be told as its model; empty for the name of the collection's embedder.
+        replace: Whether an index that is there may be replaced.
+
+    Raises:
+        CollectionError: If there are no such vectors, the target cannot be used, or nothing can be written.
+    """
+    _check_kind(collection, VectorKind.SINGLE)
+    return _export(collection, target, model, replace=replace, write=_write_faiss)
+
+
+def export_nodes(
+    collection: Collection, target: Path, *, model: str = "", replace: bool = False
+) -> ExportReport:
+    """Write a collection of many vectors as the reference's `.node` files, one for each item.
+
+    Args:
+        collection: With an embedder of many vectors of 128 numbers for each item.
+        target: The directory to make: what the reference calls `node_dir_prefix`.
+        model: The name in the report; empty for that of the collection's embedder.
+        replace: Whether nodes that are there may be replaced.
+
+    Raises:
+        CollectionError: If there are no such vectors, the target cannot be used, or nothing can be written.
+    """
+    mark = _check_kind(collection, VectorKind.MULTI)
+    if mark.dimension != NODE_DIMENSION:
+        raise CollectionError(
+            f"The vectors of {mark.name} have {mark.dimension} numbers; nodes hold vectors of "
+            f"{NODE_DIMENSION}."
+        )
+    return _export(collection, target, model, replace=replace, write=_write_nodes)
+
+
+def reference_name(name: str) -> str:
+    """The name that the reference has for the model of an embedder.
+
+    >>> reference_name("gve:Alibaba-NLP/GVE-3B"), reference_name("gve-7b")
+    ('Alibaba-NLP/GVE-3B', 'Alibaba-NLP/GVE-7B')
+    """
+    full = SHORT_NAMES.get(name.lower(), name)
+    scheme, colon, model = full.partition(":")
+    return model if colon and "/" not in scheme else full
+
+
+def _check_kind(collection: Collection, kind: VectorKind) -> EmbedderRecord:
+    mark = collection.header.embedder
+    if mark is None:
+        raise CollectionError(
+            f"The collection {collection.address} has no vectors, which is all that such an index holds.",
+            "Index the files with an embedder: vrag index add PATH --collection NEW --embedder MODEL",
+        )
+    if mark.kind is not kind:
+        has, fits = ("many vectors", "--nodes") if kind is VectorKind.SINGLE else ("one vector", "--faiss")
+        raise CollectionError(f"{mark.name} makes {has} for each item.", f"Use {fits} for this collection.")
+    return mark
+
+
+def _export(
+    collection: Collection,
+    target: Path,
+    model: str,
+    *,
+    replace: bool,
+    write: Callable[[Collection, Path, Path, str], tuple[int, int]],
+) -> ExportReport:
+    target = Path(os.path.abspath(target))  # noqa: PTH100 - links stay links
+    mark = collection.header.embedder
+    assert mark is not None
+    model = model or reference_name(mark.name)
+    busy = CollectionError(f"Another export writes {target}.", "Wait for it, or name another directory.")
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with one_writer(target.with_name(f".{target.name}.lock"), busy):
+            _check_target(target, replace=replace)
+            items, without = _write_directory(
+                target, lambda partial: write(collection, partial, target, model)
+            )
+            files = tuple(sorted(path.name for path in target.iterdir() if path.is_file()))
+    except OSError as error:
+        raise CollectionError(
+            f"{target} cannot be written: {error.strerror or error}.",
+            "Free some disk space, or name a directory that you may write to.",
+        ) from error
+    return ExportReport(target, model, items, without, files)
+
+
+def _write_directory(target: Path, write: Callable[[Path], tuple[int, int]]) -> tuple[int, int]:
+    """Write beside the target and rename; returns what `write` returns."""
+    partial = target.with_name(f".{target.name}.partial")
+    try:
+        shutil.rmtree(partial, ignore_errors=True)
+        (partial / _MEDIA).mkdir(parents=True)
+        counts = write(partial)
+        for path in (*partial.iterdir(), partial):
+            sync(path)
+        replace_directory(partial, target)
+    except BaseException:
+        shutil.rmtree(partial, ignore_errors=True)
+        raise
+    return counts
+
+
+def _check_target(target: Path, *, replace: bool) -> None:
+    """Refuse what is there, unless it is empty, or an index and to be replaced."""
+    if not os.path.lexists(target):
+        return
+    if not target.is_dir() or target.is_symlink():
+        raise CollectionError(f"{target} is not a directory.", "Name another one.")
+    if not any(target.iterdir()):
+        return
+    own = {path.name for pattern in OLD_FILES for path in target.glob(pattern)}
+    others = {path.name for path in target.iterdir()} - own
+    if own:  # beside no index, a folder of this name is somebody else's
+        others -= {_MEDIA}
+    if others:
+        raise CollectionError(
+            f"{target} holds other files than an index ({min(others)}).", "Name a new directory."
+        )
+    if not replace:
+        raise CollectionError(f"{target} exists.", "Name a new directory, or add --replace.")
+    _check_media(target)
+
+
+def _check_media(target: Path) -> None:
+    """Refuse files in `media` that the index beside it does not list: an export did not write them."""
+    present = (
+        {path.name for path in (target / _MEDIA).iterdir()} if (target / _MEDIA).is_dir() else set[str]()
+    )
+    if present and (foreign := present - _listed_media(target)):
+        raise CollectionError(
+            f"{target / _MEDIA} holds files that the index does not list ({min(foreign)}).",
+            "Move them elsewhere, or name a new directory.",
+        )
+
+
+def _listed_media(directory: Path) -> set[str]:
+    """Names of the files below `media` that an index lists; none where its lists cannot be read."""
+    names: set[str] = set()
+    try:
+        for path in directory.glob(f"*{LIST_FILE}"):
+            with path.open(encoding="utf-8") as lines:
+                names.update(Path(json.loads(line)["file_path"]).name for line in lines)
+        for path in directory.glob("*.node"):
+            nodes = json.loads(path.read_text(encoding="utf-8"))
+            names.update(Path(node["metadata"]["file_path"]).name for node in nodes)
+    except (ValueError, KeyError, TypeError):
+        return set()
+    return names
+
+
+def _list_items(collection: Collection) -> tuple[list[str], list[_Exported]]:
+    """Ids and what is told of them, in the order of their documents and pages; each file name once."""
+    documents = {document.id: document for document in collection.documents() if document.status.served}
+    rows = [row for row in collection.scan(_COLUMNS).data.to_pylist() if row["document"] in documents]
+    rows.sort(key=lambda row: (documents[row["document"]].path, row["ordinal"], row["id"]))
+    taken: set[str] = set()
+    items: list[_Exported] = []
+    for row in rows:
+        kind = ItemKind(row["kind"])
+        stored = (row["clip_path"] if kind is ItemKind.CLIP else row["image"]) or ""
+        name = (
+            _file_name(row, stored, taken)
+            if kind is not ItemKind.PASSAGE
+            else documents[row["document"]].path
+        )
+        text = row["text"] if kind is ItemKind.PASSAGE else ""
+        items.append(_Exported(kind, text, row["uid"] or "", name, stored))
+    return [row["id"] for row in rows], items
+
+
+def _file_name(row: dict[str, Any], stored: str, taken: set[str]) -> str:
+    """`<stem>_<page from 1>.jpg`, as the reference names pages; `<stem>.jpg` of a picture.
+
+    Pages of a second document of the same name are told apart by its id.
+    """
+    stem, _, own = _UNSAFE.sub("_", row["document_name"]).rpartition(".")
+    stem = (stem or own).encode("utf-8", "replace")[:_STEM_BYTES].decode("utf-8", "ignore") or "_"
+    is_clip = row["kind"] == ItemKind.CLIP
+    page = "" if not is_clip and f".{own.lower()}" in _ONE_PAGE else f"_{row['ordinal']}"
+    suffix = Path(stored).suffix if is_clip else ".jpg"
+    name = f"{stem}{page}{suffix}"
+    if name in taken:
+        name = f"{stem}_{row['document'][:16]}{page}{suffix}"
+    taken.add(name)
+    return name
+
+
+def _write_faiss(collection: Collection, place: Path, target: Path, model: str) -> tuple[int, int]:
+    """Write index, list and description; returns how many items they have, and how many were left out."""
+    mark = collection.header.embedder
+    assert mark is not None
+    ids, items = _list_items(collection)
+    valid, vectors = _gathered(collection, ids, place, np.float32)
+    rows = np.flatnonzero(valid)
+    stem = model.replace("/", "_").replace("-", "_")
+    with (place / f"{stem}{INDEX_FILE}").open("wb") as file:
+        numbers = len(rows) * mark.dimension
+        header = (FLAT_IP, mark.dimension, len(rows), _FILLER, _FILLER, True, 0, numbers)
+        file.write(FLAT_HEADER.pack(*header))
+        for start in range(0, len(rows), _BLOCK):
+            file.write(np.ascontiguousarray(vectors[rows[start : start + _BLOCK]]).data)
+    with (place / f"{stem}{LIST_FILE}").open("w", encoding="utf-8") as lines:
+        for row in rows:
+            lines.write(json.dumps(_entry(collection, items[row], place, target)) + "\n")
+    described = {
+        "vector_dimension": mark.dimension,
+        "num_vectors": len(rows),
+        "model_name": model,
+        "date_created": time.strftime("%Y-%m-%d-%H-%M-%S"),
+    }
+    (place / f"{stem}{META_FILE}").write_text(json.dumps(described, indent=4), encoding="utf-8")
+    _remove_gathered(place)
+    return len(rows), len(ids) - len(rows)
+
+
+def _write_nodes(collection: Collection, place: Path, target: Path, model: str) -> tuple[int, int]:  # noqa: ARG001
+    """Write one node for each item that has vectors; returns as `_write_faiss`."""
+    ids, items = _list_items(collection)
+    lengths, vectors = _gathered(collection, ids, place, np.float16)
+    starts = np.fromfile(place / STARTS, np.int64)
+    rows = np.flatnonzero(lengths)
+    for row in rows:
+        item, start = items[row], int(starts[row])
+        entry = _entry(collection, item, place, target)
+        node = _node(entry, vectors[start : start + int(lengths[row])])
+        name = _UNSAFE.sub("_", Path(item.name).stem)
+        if item.kind is ItemKind.PASSAGE or (place / f"{name}.node").exists():
+            name = f"{name}_{row}"
+        (place / f"{name}.node").write_text(json.dumps([node], ensure_ascii=False), encoding="utf-8")
+    _remove_gathered(place)
+    return len(rows), len(ids) - len(rows)
+
+
+def _gathered(
+    collection: Collection, ids: Sequence[str], place: Path, number: type[np.floating[Any]]
+) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Which items have vectors (or how many), and all vectors, (vectors, dimension), mapped from the disk."""
+    mark = collection.header.embedder
+    assert mark is not None
+    content = gather(collection, ids, place)
+    if content is None:
+        raise CollectionError("The collection was written to meanwhile.", "Export it again.")
+    shape = content.arrays[VECTORS][1]
+    counted = VALID if mark.kind is VectorKind.SINGLE else LENGTHS
+    there = np.fromfile(place / counted, content.arrays[counted][0])
+    if not shape[0]:
+        return there, np.empty((0, mark.dimension), number)
+    return there, np.memmap(place / VECTORS, number, "r", shape=(shape[0], mark.dimension))
+
+
+def _remove_gathered(place: Path) -> None:
+    for name in (VECTORS, VALID, STARTS, LENGTHS):
+        (place / name).unlink(missing_ok=True)
+
+
+def _entry(collection: Collection, item: _Exported, place: Path, target: Path) -> dict[str, str]:
+    """The line of an item in the reference's list; its picture or clip is written."""
+    entry = {"type": _TYPES[item.kind], "file_path": item.name}
+    if item.kind is ItemKind.PASSAGE:
+        entry["content"] = item.text
+    else:
+        entry["file_path"] = os.fspath(target / _MEDIA / item.name)
+        if item.stored:
+            _write_media(collection, item, place / _MEDIA / item.name)
+    return entry | ({"uid": item.uid} if item.uid else {})
+
+
+def _write_media(collection: Collection, item: _Exported, path: Path) -> None:
+    """Copy a clip or a JPEG as it is; write any other picture as a JPEG."""
+    from PIL import Image, UnidentifiedImageError
+
+    try:
+        with collection.stored(item.stored) as source:
+            if item.kind is ItemKind.CLIP or Path(item.stored).suffix.lower() in _JPEG_SUFFIXES:
+                with path.open("wb") as file:
+                    shutil.copyfileobj(source, file)
+            else:
+                with Image.open(source) as image:
+                    image.convert("RGB").save(path, "JPEG", quality=_JPEG_QUALITY)
+    except (FileNotFoundError, UnidentifiedImageError) as error:
+        raise CollectionError(
+            f"The picture or clip of {item.name} is missing or damaged.", "Try: vrag index verify --repair"
+        ) from error
+
+
+def _node(entry: dict[str, str], vectors: NDArray[Any]) -> dict[str, object]:
+    """A node as LlamaIndex stores it, with what the reference reads."""
+    name = Path(entry["file_path"]).name
+    metadata = {"file_path": entry["file_path"], "file_name": name}
+    text = entry.get("content", "")
+    node: dict[str, object] = {
+        "id_": str(uuid.uuid5(uuid.NAMESPACE_URL, entry["file_path"] + "\n" + text)),
+        "embedding": vectors.astype(np.float64).ravel().tolist(),
+        "metadata": metadata,
+        "excluded_embed_metadata_keys": [],
+        "excluded_llm_metadata_keys": [],
+        "relationships": {},
+        "text": text,
+        "class_name": "TextNode" if entry["type"] == "text" else "ImageNode",
+    }
+    if entry["type"] != "text":
+        node |= {"mimetype": "image/jpeg", "image_path": entry["file_path"]}
+    return node

@@ -1,0 +1,337 @@
+"""Reads the indexes that the reference implementation writes: FAISS directories and ColQwen nodes.
+
+Their vectors are checked before anything is done with them, and nothing is allocated because a file
+says so: what a header claims is compared with the file's size first.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import struct
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+
+from vrag.corpus.discover import Skipped
+from vrag.embed.embedder import VectorKind
+from vrag.errors import CollectionError
+from vrag.index.reference.entry_list import BadEntry, EntryKind, ListEntry, read_list, valid_text
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+__all__ = [
+    "FLAT_HEADER",
+    "FLAT_IP",
+    "INDEX_FILE",
+    "LIST_FILE",
+    "META_FILE",
+    "NODE_DIMENSION",
+    "OLD_FILES",
+    "ReferenceIndex",
+    "is_old_index",
+    "read_old_index",
+]
+
+NODE_DIMENSION = 128
+"""Length of the vectors in nodes: the reference cuts the flat list into pieces of it."""
+NODE_MODEL = "colqwen2"
+"""The model of nodes, as far as they tell: the reference's default is a ColQwen2."""
+LARGEST_NODE = 64 * 2**20
+"""Bytes of a node file at most: thirty times what a page takes."""
+LARGEST_META = 2**20
+LARGEST_DIMENSION = 2**16
+LARGEST_HALF = 65504.0
+"""The largest finite float16: multi-vectors are stored as such."""
+INDEX_FILE, LIST_FILE, META_FILE = "_faiss_index.bin", "_file_data_list.jsonl", "_meta_data.json"
+OLD_FILES = (f"*{INDEX_FILE}", f"*{LIST_FILE}", f"*{META_FILE}", "*.node")
+"""Patterns of the files that these indexes consist of."""
+FLAT_HEADER = struct.Struct("<4siqqq?iQ")
+"""FAISS's `IndexFlatIP`: a mark, dimension, number of vectors, two fillers, trained, metric, numbers."""
+FLAT_IP = b"IxFI"
+_BLOCK = 4096
+"""Vectors that are looked at together."""
+
+
+def is_old_index(directory: Path) -> bool:
+    """Whether a directory holds files of an index that the reference wrote."""
+    return any(True for pattern in OLD_FILES for _ in directory.glob(pattern))
+
+
+@dataclass(frozen=True, slots=True)
+class ReferenceIndex:
+    """An index of the reference, read and checked."""
+
+    directory: Path
+    model: str
+    """What made the vectors, as the index says."""
+    kind: VectorKind
+    dimension: int
+    entries: tuple[ListEntry, ...]
+    """Each with its `vector`."""
+    problems: tuple[Skipped, ...]
+    """What cannot be used, with reasons."""
+    notes: tuple[str, ...] = ()
+    """What is odd and does no harm, for people."""
+
+
+def read_old_index(path: Path) -> ReferenceIndex:
+    """Reads a directory with a FAISS index or with `.node` files; or one of several FAISS indexes.
+
+    All vectors are read once, to be checked; none stays in memory.
+
+    Args:
+        path: The directory, or the `…_faiss_index.bin` in it.
+
+    Raises:
+        CollectionError: If there is no such index, or it is torn.
+    """
+    path = path.absolute()
+    try:
+        if path.name.endswith(INDEX_FILE) and path.is_file():
+            return _read_faiss(path)
+        faiss = sorted(path.glob(f"*{INDEX_FILE}"))
+        nodes = sorted(path.glob("*.node"))
+    except OSError as error:
+        raise CollectionError(f"{path} cannot be read: {error.strerror or error}.") from error
+    if len(faiss) > 1:
+        raise CollectionError(
+            f"{path} holds indexes of {len(faiss)} models: {', '.join(index.name for index in faiss)}.",
+            "Name the file of the one that is meant.",
+        )
+    if faiss:
+        return _read_faiss(faiss[0])
+    if nodes:
+        return _read_nodes(path, nodes)
+    raise CollectionError(
+        f"There is no index of the reference in {path}.",
+        f"It has files named *{INDEX_FILE} or *.node. Documents themselves go in by: vrag index add PATH",
+    )
+
+
+def _read_faiss(path: Path) -> ReferenceIndex:
+    """Reads three files that belong together."""
+    stem = path.name.removesuffix(INDEX_FILE)
+    meta = _read_meta(path.with_name(stem + META_FILE))
+    try:
+        vectors = _Flat.open(path)
+        listed = list(read_list(path.with_name(stem + LIST_FILE)))
+        notes = _compare(vectors, len(listed), meta)
+        checked = list(map(_checked, listed, itertools.count(), vectors.all(), itertools.repeat(vectors)))
+    except OSError as error:
+        raise _unreadable(path, error) from error
+    except BadEntry as error:
+        raise _torn(str(error)) from error
+    return ReferenceIndex(
+        directory=path.parent,
+        model=valid_text(str(meta.get("model_name") or stem)),
+        kind=VectorKind.SINGLE,
+        dimension=vectors.dimension,
+        entries=tuple(entry for entry in checked if isinstance(entry, ListEntry)),
+        problems=tuple(entry for entry in checked if isinstance(entry, Skipped)),
+        notes=notes,
+    )
+
+
+def _checked(
+    entry: ListEntry | Skipped, row: int, vector: NDArray[np.float32], vectors: _Flat
+) -> ListEntry | Skipped:
+    """The entry with its vector, if both can be used."""
+    if isinstance(entry, Skipped):
+        return entry
+    if not np.isfinite(vector).all():
+        return Skipped(vectors.path, f"Vector {row + 1}, of {entry.name}, is not finite.")
+    digest = entry.digest_with(vector.tobytes())
+    return replace(entry, digest=digest, vector=partial(vectors.row, row))
+
+
+def _unreadable(path: Path, error: OSError) -> CollectionError:
+    return CollectionError(
+        f"{error.filename or path} cannot be read: {error.strerror or error}.",
+        "An index of the reference is three files; without one of them it cannot be used.",
+    )
+
+
+def _read_meta(path: Path) -> Mapping[str, Any]:
+    try:
+        if path.stat().st_size > LARGEST_META:
+            raise CollectionError(f"{path} is too large to describe an index.")
+        meta: Any = json.loads(path.read_bytes())
+    except OSError as error:
+        raise _unreadable(path, error) from error
+    except (ValueError, RecursionError) as error:
+        raise CollectionError(f"{path} is not JSON, or cut short.", _ANEW) from error
+    if not isinstance(meta, dict):
+        raise CollectionError(f"{path} is not a JSON object.", _ANEW)
+    return cast("dict[str, Any]", meta)
+
+
+_ANEW = "Index the files themselves: vrag index add PATH"
+
+
+@dataclass(frozen=True, slots=True)
+class _Flat:
+    """The vectors of a FAISS `IndexFlatIP` on disk.
+
+    Read here and not by FAISS, so that importing needs no FAISS, takes no memory and believes no header.
+    """
+
+    path: Path
+    count: int
+    dimension: int
+
+    @classmethod
+    def open(cls, path: Path) -> _Flat:
+        """Checks the header against the size of the file.
+
+        Raises:
+            CollectionError: If it is another kind of index, or damaged.
+        """
+        with path.open("rb") as file:
+            head = file.read(FLAT_HEADER.size)
+            size = file.seek(0, 2)
+        if not head.startswith(FLAT_IP):
+            what = f"{path} is not what the reference writes, a flat FAISS index of inner products"
+            raise CollectionError(f"{what}: it begins with {head[:4]!r}.", _ANEW)
+        if len(head) < FLAT_HEADER.size:
+            raise _torn(f"{path} ends in its header")
+        _, dimension, count, _, _, _, metric, numbers = FLAT_HEADER.unpack(head)
+        if metric != 0 or not 0 < dimension <= LARGEST_DIMENSION or numbers != count * dimension:
+            raise _torn(f"{path} has a damaged header")
+        if size - FLAT_HEADER.size != numbers * 4:
+            raise _torn(f"{path} claims {count:,} vectors of {dimension:,} and has {size:,} bytes")
+        return cls(path, count, dimension)
+
+    def all(self) -> Iterator[NDArray[np.float32]]:
+        """Every vector, in order."""
+        for start in range(0, self.count, _BLOCK):
+            yield from self._read(start, min(_BLOCK, self.count - start))
+
+    def row(self, number: int) -> NDArray[np.float32]:
+        """One vector, (dimension,).
+
+        Raises:
+            BadEntry: If the file is no longer what it was.
+        """
+        return self._read(number, 1)[0]
+
+    def _read(self, start: int, count: int) -> NDArray[np.float32]:
+        offset = FLAT_HEADER.size + start * self.dimension * 4
+        numbers = np.fromfile(self.path, "<f4", count * self.dimension, offset=offset)
+        if numbers.size != count * self.dimension:
+            raise BadEntry(f"{self.path} became shorter meanwhile.")
+        return numbers.reshape(count, self.dimension)
+
+
+def _torn(what: str) -> CollectionError:
+    return CollectionError(f"{what}: it was torn while it was being saved, or copied in part.", _ANEW)
+
+
+def _compare(vectors: _Flat, lines: int, meta: Mapping[str, Any]) -> tuple[str, ...]:
+    """Refuses an index whose vectors and lines are out of step: no one can say which belongs to which."""
+    path, count, dimension = vectors.path, vectors.count, vectors.dimension
+    if count != lines:
+        raise _torn(f"{path} has {count:,} vectors and its list {lines:,} entries")
+    if meta.get("vector_dimension", dimension) != dimension:
+        raise _torn(f"{path} has vectors of {dimension}, and was described as of {meta['vector_dimension']}")
+    described = meta.get("num_vectors", count)
+    if described == count:
+        return ()
+    odd = f"{path.name} and its list have {count:,} entries, and its description says {described}"
+    return (f"{odd}: it is written last, so that the two were taken as they are.",)
+
+
+def _read_nodes(directory: Path, paths: list[Path]) -> ReferenceIndex:
+    entries: list[ListEntry] = []
+    problems: list[Skipped] = []
+    for path in paths:
+        try:
+            nodes = _load_nodes(path)
+        except (BadEntry, OSError) as error:
+            problems.append(Skipped(path, str(error)))
+            continue
+        for number, node in enumerate(nodes):
+            try:
+                entries.append(_node_entry(node, path, number))
+            except BadEntry as error:
+                problems.append(Skipped(path, str(error)))
+    return ReferenceIndex(
+        directory, NODE_MODEL, VectorKind.MULTI, NODE_DIMENSION, tuple(entries), tuple(problems)
+    )
+
+
+def _load_nodes(path: Path) -> list[Mapping[str, Any]]:
+    """The nodes of a file.
+
+    Raises:
+        BadEntry: If it holds none, or something else.
+        OSError: If it cannot be read.
+    """
+    if path.stat().st_size > LARGEST_NODE:
+        raise BadEntry(f"It is larger than {LARGEST_NODE:,} bytes: no page has so many vectors.")
+    try:
+        loaded: Any = json.loads(path.read_bytes())
+    except (ValueError, RecursionError):
+        raise BadEntry("It is not JSON, or cut short.") from None
+    if not isinstance(loaded, list) or not loaded:
+        raise BadEntry("It is not a list of nodes.")
+    nodes = cast("list[Any]", loaded)
+    if not all(isinstance(node, dict) for node in nodes):
+        raise BadEntry("It holds something that is not a node.")
+    return nodes
+
+
+def _node_entry(node: Mapping[str, Any], path: Path, number: int) -> ListEntry:
+    vectors = _node_vectors(node)
+    metadata = node.get("metadata")
+    fields = cast("dict[str, Any]", metadata) if isinstance(metadata, dict) else {}
+    place = fields.get("file_path") or fields.get("file_name")
+    if not isinstance(place, str) or not place.strip():
+        raise BadEntry("It names no file.")
+    text = node.get("text")
+    size = fields.get("file_size")
+    is_text = node.get("class_name") == "TextNode" and isinstance(text, str) and bool(text.strip())
+    entry = ListEntry(
+        kind=EntryKind.TEXT if is_text else EntryKind.IMAGE,
+        path=valid_text(place),
+        content=valid_text(str(text)) if is_text else "",
+        origin=path.parent,
+        size=size if isinstance(size, int) and not isinstance(size, bool) else None,
+        vector=partial(_load_vectors, path, number),
+        digest="",
+    )
+    return replace(entry, digest=entry.digest_with(vectors.tobytes()))
+
+
+def _load_vectors(path: Path, number: int) -> NDArray[np.float32]:
+    """Reads a node again for its vectors: those of all nodes at once would not fit into memory."""
+    return _node_vectors(_load_nodes(path)[number])
+
+
+def _node_vectors(node: Mapping[str, Any]) -> NDArray[np.float32]:
+    """The vectors of a node, (vectors, 128).
+
+    Raises:
+        BadEntry: If they are no such vectors.
+    """
+    flat = node.get("embedding")
+    if not isinstance(flat, list) or not flat:
+        raise BadEntry("It has no vectors.")
+    numbers = cast("list[Any]", flat)
+    if len(numbers) % NODE_DIMENSION:
+        raise BadEntry(f"Its {len(numbers):,} numbers are not vectors of {NODE_DIMENSION}.")
+    if not {type(number) for number in numbers} <= {int, float}:
+        raise BadEntry("Its vectors hold something that is not a number.")
+    try:
+        values = np.array(numbers, np.float64)
+    except OverflowError:
+        values = np.array([np.inf])
+    if not (np.abs(values) <= LARGEST_HALF).all():
+        raise BadEntry("Its vectors are not finite, or too large to be any.")
+    return values.astype(np.float32).reshape(-1, NODE_DIMENSION)

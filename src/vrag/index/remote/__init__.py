@@ -1,0 +1,1 @@
+"""Collections beyond this machine: object storage, Ray clusters and Qdrant."""

@@ -1,0 +1,395 @@
+"""Bringing a collection to object storage, for any number of machines to search it.
+
+What is published is one state of both tables and all pictures. It can be stopped or killed anywhere,
+and going on uploads what is missing:
+
+1. Data files and pictures. Their names are drawn at random or made from the content, so an object
+   that is there is the right one. Nobody refers to them yet.
+2. The two manifests of LanceDB that say which files a version consists of. Readers go by the version
+   that `published.json` names, and do not look for newer ones.
+3. A proof: both tables are read back from there, in full by their ids.
+4. `collection.json`, once; then `published.json`, in one write. From here on readers see the new state.
+
+Files that belong to no published version are not uploaded: what was compacted away, and what killed
+writers left. They are told by their names, which the manifest holds (data files) or whose numbers it
+holds (deletion files). The proof would fail if that were ever not so.
+
+A manifest is named by the number of its version alone. When another collection, or a copy that went
+its own way, has published the same number there, the tables go into a database of another name.
+"""
+
+from __future__ import annotations
+
+import secrets
+import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from datetime import timedelta
+from functools import partial
+from typing import TYPE_CHECKING
+
+from vrag.errors import CollectionError, FingerprintMismatch
+from vrag.index.collection_json import FILE_NAME, CollectionHeader
+from vrag.index.remote.object_storage import Objects, is_url
+from vrag.index.remote.remote_collection import Publication, PublishedRecord, PublishedTables, read_only
+from vrag.index.tables.schema import file_schema, item_schema
+from vrag.index.tables.table import Table
+from vrag.index.writer import KEEP
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+    from pathlib import Path
+
+    from vrag.index.collection import Collection
+    from vrag.index.remote.object_storage import StoredObject
+
+__all__ = ["GRACE", "PublishReport", "publish"]
+
+GRACE = timedelta(hours=1)
+"""How long a former publication is kept for readers in the midst of it, when pruning."""
+AT_ONCE = 8
+"""Files that are uploaded at the same time: an object store answers slowly, but many at once."""
+MAX_PIECES = 64
+"""Data files of a table beyond which they are merged before they are uploaded."""
+_TABLES = ("items", "files")
+_STORED = ("image", "clip_path")
+"""Columns of the items that name stored files."""
+_NEWEST = 2**64 - 1
+"""LanceDB names the manifest of version n by this number less n: the newest comes first in a listing."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PublishReport:
+    """What publishing did."""
+
+    url: str
+    number: int
+    """Number of what is published now."""
+    fresh: bool
+    """Whether that is new: False when nothing has changed since the last time."""
+    files: int
+    """Files uploaded."""
+    bytes: int
+    """Bytes uploaded."""
+    present: int
+    """Files that were there already."""
+    pruned: int
+    """Objects deleted that belonged to former publications or to none."""
+    seconds: float
+
+
+def publish(
+    collection: Collection,
+    url: str,
+    *,
+    prune: timedelta | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> PublishReport:
+    """Makes the present state of a collection readable below a URL.
+
+    One collection at a time may be published to a URL: the last one to finish stands.
+
+    Args:
+        collection: A collection on this machine; nobody writes to it meanwhile.
+        url: `s3://bucket/prefix`.
+        prune: Delete what belongs to no publication that was current within this time; None to delete
+            nothing.
+        progress: Is told after each file how many are done, of how many.
+
+    Raises:
+        FingerprintMismatch: If a collection built with other settings is published there.
+        CollectionBusy: If another process is writing to the collection.
+        CollectionError: If the storage cannot be reached or refuses, or the collection is damaged:
+            what is published stays as it was.
+    """
+    started = time.monotonic()
+    if is_url(collection.address):
+        raise read_only(collection.address)
+    objects = Objects(url)
+    with collection.lock():
+        record = PublishedRecord.read(objects)
+        header = _header(objects, collection)
+        _tidy(collection)
+        state = _PublishState.of(collection, objects, record)
+        there = objects.list()
+        files, size = _upload(objects, _missing(state.files, there), progress)
+        fresh = header is not None or record is None or not state.is_published(record.current)
+        if fresh or record is None:
+            record = _release(objects, collection, state, record, header)
+    pruned = 0 if prune is None else _prune(objects, record, prune)
+    return PublishReport(
+        url=objects.url,
+        number=record.current.number,
+        fresh=fresh,
+        files=files,
+        bytes=size,
+        present=len(state.files) - files,
+        pruned=pruned,
+        seconds=time.monotonic() - started,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _PublishState:
+    """What is to be published."""
+
+    tables: str
+    versions: Mapping[str, int]
+    """LanceDB's version of each table; 0 for none."""
+    manifests: Mapping[str, bytes]
+    """By the name of the object."""
+    files: Mapping[str, Path]
+    """What the manifests and the items refer to, by the name of the object."""
+
+    @classmethod
+    def of(cls, collection: Collection, objects: Objects, record: PublishedRecord | None) -> _PublishState:
+        """The present state of a collection whose lock is held."""
+        versions = {"items": collection.item_table.version, "files": collection.file_table.version}
+        index = collection.directory / "index"
+        manifests = {
+            name: (index / name).read_bytes()
+            for name in (_manifest(table, version) for table, version in versions.items() if version)
+        }
+        tables = record.current.tables if record else "index"
+        if any(objects.read(f"{tables}/{name}") not in (None, held) for name, held in manifests.items()):
+            tables = f"index-{secrets.token_hex(4)}"
+        files = {f"{tables}/{name}": index / name for name in _table_files(index, manifests)}
+        files |= {f"items/{name}": collection.items_dir / name for name in _stored(collection.item_table)}
+        named = {f"{tables}/{name}": held for name, held in manifests.items()}
+        return cls(tables, versions, named, files)
+
+    def is_published(self, publication: Publication) -> bool:
+        """Whether a publication is of this state."""
+        versions = {table: publication.version(table) for table in _TABLES}
+        return publication.tables == self.tables and versions == self.versions
+
+
+def _tidy(collection: Collection) -> None:
+    """Merges small files where there are many: readers ask for something of each."""
+    for name, table in (("items", collection.item_table), ("files", collection.file_table)):
+        if version := table.version:
+            index = collection.directory / "index"
+            manifest = _manifest(name, version)
+            files = _table_files(index, {manifest: (index / manifest).read_bytes()})
+            if sum("/data/" in file for file in files) > MAX_PIECES:
+                table.compact(KEEP)
+
+
+def _manifest(table: str, version: int) -> str:
+    return f"{table}.lance/_versions/{_NEWEST - version:020d}.manifest"
+
+
+def _table_files(index: Path, manifests: Mapping[str, bytes]) -> Iterator[str]:
+    """The files that manifests refer to, by their paths below the database."""
+    for name, manifest in manifests.items():
+        table = index / name.split("/", 1)[0]
+        for path in table.rglob("*"):
+            relative = path.relative_to(index).as_posix()
+            if path.is_file() and _refers(manifest, relative):
+                yield relative
+
+
+def _refers(manifest: bytes, name: str) -> bool:
+    """Whether a manifest refers to a file of its table.
+
+    It begins with the transaction that made it, which names files of former versions; where the list of
+    its own begins say the first eight of its last sixteen bytes. It spells out the names of data files.
+    Of a deletion file, named `<fragment>-<version>-<id>`, it
+    holds the id, a random number of 64 bits, as a varint of protocol buffers.
+    """
+    _, folder, rest = name.split("/", 2)
+    if folder in {"_versions", "_transactions"}:
+        return False
+    if manifest.endswith(b"LANC"):
+        manifest = manifest[int.from_bytes(manifest[-16:-8], "little") :]
+    if folder == "_deletions":
+        number = rest.rsplit(".", 1)[0].rsplit("-", 1)[-1]
+        return not number.isdecimal() or _varint(int(number)) in manifest
+    return folder != "data" or rest.encode() in manifest
+
+
+def _varint(number: int) -> bytes:
+    """A number as protocol buffers write it: seven bits a byte, the lowest first."""
+    done = bytearray()
+    while number > 0x7F:
+        done.append(number & 0x7F | 0x80)
+        number >>= 7
+    return bytes((*done, number))
+
+
+def _stored(items: Table) -> set[str]:
+    """The paths of all pictures and clips of a table of items."""
+    rows = items.read(_STORED).data
+    return {name for column in _STORED for name in rows[column].to_pylist() if name is not None}
+
+
+def _header(objects: Objects, collection: Collection) -> bytes | None:
+    """The header to write there; None if it is there already.
+
+    Raises:
+        FingerprintMismatch: If that would replace a collection that readers may hold open as another.
+    """
+    ours = (collection.directory / FILE_NAME).read_bytes()
+    content = objects.read(FILE_NAME)
+    if content is None:
+        return ours
+    theirs = CollectionHeader.parse(content.decode("utf-8", "replace"), f"{objects.url}/{FILE_NAME}")
+    if not _agree(theirs, collection.header):
+        raise FingerprintMismatch(
+            f"A collection built with other settings or another embedder is published at {objects.url}.",
+            "Publish this one under another URL.",
+        )
+    return None if content == ours else ours
+
+
+def _agree(theirs: CollectionHeader, ours: CollectionHeader) -> bool:
+    """Whether items and vectors of both are of one kind; an import may have got its embedder since."""
+    if theirs.corpus_fingerprint != ours.corpus_fingerprint:
+        return False
+    if theirs.embedder is None or ours.embedder is None:
+        return theirs.embedder is ours.embedder
+    return theirs.embedder.imported or theirs.embedder.fingerprint == ours.embedder.fingerprint
+
+
+def _missing(files: Mapping[str, Path], there: Mapping[str, StoredObject]) -> dict[str, Path]:
+    """The files that are not there, or not in full.
+
+    Raises:
+        CollectionError: If one of them is missing on this machine as well.
+    """
+    missing: dict[str, Path] = {}
+    for name, path in files.items():
+        try:
+            size = path.stat().st_size
+        except OSError as error:
+            raise _damaged(name, error) from error
+        if name not in there or there[name].size != size:
+            missing[name] = path
+    return missing
+
+
+def _upload(
+    objects: Objects, files: Mapping[str, Path], progress: Callable[[int, int], None] | None
+) -> tuple[int, int]:
+    """Uploads files, several at once; returns how many and their bytes."""
+    total = 0
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        sizes = pool.map(partial(_upload_one, objects), files.keys(), files.values())
+        try:
+            for done, size in enumerate(sizes, 1):
+                total += size
+                if progress:
+                    progress(done, len(files))
+        except BaseException:
+            pool.shutdown(cancel_futures=True)
+            raise
+    return len(files), total
+
+
+def _upload_one(objects: Objects, name: str, path: Path) -> int:
+    try:
+        return objects.upload(path, name)
+    except OSError as error:
+        raise _damaged(name, error) from error
+
+
+def _damaged(name: str, error: OSError) -> CollectionError:
+    return CollectionError(
+        f"{name} cannot be read: {error.strerror or error}.",
+        "Run: vrag index verify --repair, then vrag index add",
+    )
+
+
+def _release(
+    objects: Objects,
+    collection: Collection,
+    state: _PublishState,
+    record: PublishedRecord | None,
+    header: bytes | None,
+) -> PublishedRecord:
+    """Makes what was uploaded the newest, once it is proven to be readable."""
+    for name, manifest in state.manifests.items():
+        objects.write(name, manifest)
+    size = sum(map(len, state.manifests.values())) + sum(path.stat().st_size for path in state.files.values())
+    number = record.current.number + 1 if record else 1
+    now = Publication(
+        number, time.time(), state.tables, state.versions["items"], state.versions["files"], size
+    )
+    _prove(objects, now, collection)
+    if header is not None:
+        objects.write(FILE_NAME, header)
+    after = record.followed_by(now) if record else PublishedRecord(now)
+    after.write(objects)
+    return after
+
+
+def _prove(objects: Objects, publication: Publication, collection: Collection) -> None:
+    """Reads the ids of both tables from there, and compares them with those here."""
+    store = PublishedTables(objects, PublishedRecord(publication))
+    mark = collection.header.embedder
+    pairs = (
+        (collection.item_table, Table(store, "items", lambda: item_schema(mark))),
+        (collection.file_table, Table(store, "files", file_schema)),
+    )
+    for here, there in pairs:
+        if sorted(here.read(["id"]).data["id"].to_pylist()) != sorted(
+            there.read(["id"]).data["id"].to_pylist()
+        ):
+            raise CollectionError(
+                f"What was uploaded to {objects.url} is not what is here; it was not made public.",
+                "Publish it under another URL.",
+            )
+
+
+def _prune(objects: Objects, record: PublishedRecord, grace: timedelta) -> int:
+    """Deletes what no publication within reach refers to; the record forgets the others before.
+
+    Objects younger than `grace` stay as well: somebody may be about to refer to them.
+    """
+    limit = time.time() - grace.total_seconds()
+    ends = [publication.at for publication in (*record.former, record.current)][1:]
+    former = tuple(one for one, end in zip(record.former, ends, strict=True) if end > limit)
+    if former != record.former:
+        record = PublishedRecord(record.current, former)
+        record.write(objects)
+    manifests, kept = _referred(objects, record)
+    doomed = [
+        name
+        for name, stored in objects.list().items()
+        if _is_ours(name)
+        and name not in kept
+        and stored.modified.timestamp() <= limit
+        and not any(name.startswith(f"{table}/") and _refers_to(held, name) for table, held in manifests)
+    ]
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        list(pool.map(objects.delete, doomed))
+    return len(doomed)
+
+
+def _is_ours(name: str) -> bool:
+    return name.startswith(("items/", "index/", "index-"))
+
+
+def _refers_to(manifest: bytes, name: str) -> bool:
+    return _refers(manifest, name.split("/", 1)[1])
+
+
+def _referred(objects: Objects, record: PublishedRecord) -> tuple[list[tuple[str, bytes]], set[str]]:
+    """What publications refer to.
+
+    Returns:
+        Each table's folder with a manifest of it, and the names of manifests, pictures and clips.
+    """
+    manifests: list[tuple[str, bytes]] = []
+    kept: set[str] = set()
+    for publication in (record.current, *record.former):
+        for table in _TABLES:
+            if version := publication.version(table):
+                name = f"{publication.tables}/{_manifest(table, version)}"
+                manifests.append((f"{publication.tables}/{table}.lance", objects.read(name) or b""))
+                kept.add(name)
+        items = Table(
+            PublishedTables(objects, PublishedRecord(publication)), "items", lambda: item_schema(None)
+        )
+        kept |= {f"items/{name}" for name in _stored(items)}
+    return manifests, kept

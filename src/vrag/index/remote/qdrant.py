@@ -1,0 +1,407 @@
+"""Qdrant as the store of the vectors: for those who run one.
+
+The collection, on disk or published, stays the source of truth: what an item is and what it looks like
+come from there. Qdrant gets one point per item, with its vectors and what is filtered by, under an id
+made from the item's. So a push can be stopped and repeated: what is there stays, what is missing goes
+up, and what the collection no longer holds goes last.
+
+Single vectors are one named vector, compared by the dot product. Late interaction is two: `pooled`,
+the averages of `vrag/index/vectors/pooled.py`, searched by a graph; and `vectors`, all of an item's as
+float16, on disk and without a graph, which give the candidates their scores by MaxSim. Ties go by item id.
+
+Proven against the client's local mode, which searches exactly and in memory. Unproven here, for want
+of a server: speed, how close to exact the graph's candidates are, and authentication.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import re
+import uuid
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+
+from vrag.addresses import reachable
+from vrag.embed.embedder import VectorKind
+from vrag.errors import CollectionError, FingerprintMismatch, MissingExtra, SearchError
+from vrag.index.tables.catalog import Catalog
+from vrag.index.tables.schema import vector_column
+from vrag.index.vectors.pooled import FACTOR, pool
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator, Iterable, Iterator
+
+    from numpy.typing import NDArray
+
+    from vrag.index.collection import Collection
+    from vrag.index.collection_json import EmbedderRecord
+    from vrag.index.tables.arrow import ArrowTable
+    from vrag.types import Query
+
+__all__ = ["PushReport", "QdrantStore", "is_qdrant"]
+
+Client: TypeAlias = Any
+"""A `qdrant_client.QdrantClient`."""
+
+_ADDRESS = re.compile(r"(qdrants?)://([^/?#]+)/([A-Za-z0-9._-]+)/?")
+_SPACE = uuid.UUID("b4ca8e63-ccab-5d1f-9c1e-6b1f0d7a5e21")
+"""Names the ids of our points among all UUIDs."""
+_MARK = str(uuid.uuid5(_SPACE, "mark"))
+"""Id of the point without vectors that says what the others are."""
+_POOLED = "pooled"
+_NUMBERS = 2**20
+"""Numbers that go up in one request: some ten megabytes of JSON."""
+_ROWS = 256
+_SCROLL = 4096
+
+
+def is_qdrant(address: str) -> bool:
+    """Whether an address is of a collection in Qdrant.
+
+    >>> is_qdrant("qdrant://localhost:6333/reports"), is_qdrant("s3://bucket/reports")
+    (True, False)
+    """
+    return _ADDRESS.fullmatch(address) is not None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PushReport:
+    """What a push did."""
+
+    uploaded: int
+    """Points that went up."""
+    present: int
+    """Points that were there already."""
+    deleted: int
+    """Points of items that the collection no longer holds."""
+    without: int
+    """Items that have no vector and so are no points."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Mark:
+    """What the points are."""
+
+    fingerprint: str
+    kind: str
+    dimension: int
+    factor: int
+    """Vectors that were averaged to one; 0 for single vectors."""
+    content: str
+    """The collection's version whose push was finished last; empty while the first is under way."""
+
+    @classmethod
+    def of(cls, embedder: EmbedderRecord, content: str) -> _Mark:
+        """The mark of the points made from a collection."""
+        factor = FACTOR if embedder.kind is VectorKind.MULTI else 0
+        return cls(embedder.fingerprint, embedder.kind.value, embedder.dimension, factor, content)
+
+    def fits(self, other: _Mark) -> bool:
+        """Whether points of both can be compared with each other."""
+        ours, theirs = asdict(self), asdict(other)
+        return all(ours[name] == theirs[name] for name in ours if name != "content")
+
+
+class QdrantStore:
+    """A collection in Qdrant, by the name that Qdrant knows it under. May be shared by threads.
+
+    Args:
+        client: A `qdrant_client.QdrantClient`.
+        name: The collection in Qdrant.
+        indexed: Whether to have Qdrant index what is filtered by, which its local mode does not.
+
+    Raises:
+        MissingExtra: If the client is not installed.
+    """
+
+    def __init__(self, client: Client, name: str, *, indexed: bool = True) -> None:
+        self.name = name
+        self._client = client
+        self._indexed = indexed
+        self._models = _library("qdrant_client.models")
+        self._faults = _library("qdrant_client.http.exceptions")
+
+    @classmethod
+    def at(cls, address: str) -> QdrantStore:
+        """The one at `qdrant://host:port/name`, or `qdrants://` for HTTPS.
+
+        The key, if one is needed, is the environment's `QDRANT_API_KEY`. Nothing is asked of the server yet.
+
+        Raises:
+            CollectionError: If that is no such address.
+            MissingExtra: If the client is not installed.
+        """
+        match = _ADDRESS.fullmatch(address)
+        if match is None:
+            raise CollectionError(
+                f"{address!r} is no collection in Qdrant.", "Give one like qdrant://localhost:6333/reports."
+            )
+        scheme, host, name = match.groups()
+        client = _library("qdrant_client").QdrantClient(
+            url=reachable(f"{'https' if scheme == 'qdrants' else 'http'}://{host}"),
+            port=443 if scheme == "qdrants" and ":" not in host else 6333,
+            api_key=os.environ.get("QDRANT_API_KEY") or None,
+            timeout=60,
+            check_compatibility=False,
+        )
+        return cls(client, name)
+
+    def push(self, collection: Collection, progress: Callable[[int, int], None] | None = None) -> PushReport:
+        """Brings the points in line with a collection; those that are there already are not sent again.
+
+        Readers find what was there before until the end, and what is new as it comes.
+
+        Args:
+            collection: What to push; it must hold vectors. It is not locked: what is added meanwhile waits
+                for the next push.
+            progress: Is told how many items have been looked at, of how many.
+
+        Raises:
+            FingerprintMismatch: If the points there are of another embedder.
+            CollectionError: If the collection holds no vectors, Qdrant holds something else under this
+                name, or cannot be reached: what went up stays.
+        """
+        embedder = collection.header.embedder
+        if embedder is None:
+            raise CollectionError(
+                f"{collection.address} holds no vectors.", "Build it with an embedder: vrag index add --help"
+            )
+        catalog = Catalog.load(collection)
+        with self._failures():
+            mark = self._prepared(_Mark.of(embedder, ""))
+            there = set(self._ids())
+            points = self._points(collection, embedder, there, _Count(progress, len(catalog.ids)))
+            uploaded = sum(self._send(batch) for batch in _batches(points))
+            gone = sorted(there.difference(catalog.ids))
+            for at in range(0, len(gone), _SCROLL):
+                ids = [_point_id(item) for item in gone[at : at + _SCROLL]]
+                self._client.delete(self.name, points_selector=ids, wait=True)
+            self._write_mark(replace(mark, content=catalog.content))
+        present = len(there) - len(gone)
+        return PushReport(
+            uploaded=uploaded,
+            present=present,
+            deleted=len(gone),
+            without=max(len(catalog.ids) - present - uploaded, 0),
+        )
+
+    def check(self, collection: Collection) -> None:
+        """Refuses points that are not of this collection as it is now.
+
+        Raises:
+            FingerprintMismatch: If they are of another embedder.
+            CollectionError: If there are none, they are of another state of the collection, or Qdrant cannot
+                be reached.
+        """
+        embedder = collection.header.embedder
+        with self._failures():
+            mark = self._mark() if self._client.collection_exists(self.name) else None
+        if mark is None or embedder is None:
+            raise CollectionError(f"Qdrant has no collection {self.name} of vrag's.", _PUSH)
+        _check(self.name, mark, _Mark.of(embedder, ""))
+        if mark.content != collection.content_version:
+            raise CollectionError(
+                f"The points of {self.name} are of another state of {collection.address}.", _PUSH
+            )
+
+    def search(
+        self, vector: NDArray[np.float32], query: Query, top_k: int, *, candidates: int, exact: bool = False
+    ) -> list[tuple[str, float]]:
+        """The best items for the vector of a query.
+
+        Args:
+            vector: (dimension,), or (tokens, dimension) for late interaction.
+            query: For its filters.
+            top_k: How many items at most.
+            candidates: How many of them get scores by MaxSim; for late interaction only.
+            exact: Compare with all points, without a graph.
+
+        Returns:
+            Ids and scores, best first, ties by id.
+
+        Raises:
+            SearchError: If Qdrant cannot be reached, or refuses.
+        """
+        models = self._models
+        asked: dict[str, Any] = {
+            "query": vector.tolist(),
+            "using": "vector",
+            "query_filter": self._filter(query),
+            "limit": top_k,
+        }
+        if exact:
+            asked["search_params"] = models.SearchParams(exact=True)
+        if vector.ndim == 2:
+            asked["using"] = "vectors"
+            if not exact:
+                asked["prefetch"] = models.Prefetch(
+                    query=vector.tolist(),
+                    using=_POOLED,
+                    limit=max(candidates, top_k),
+                    filter=asked["query_filter"],
+                )
+        with self._failures(SearchError):
+            found = self._client.query_points(self.name, with_payload=["item"], **asked).points
+        hits = [(str(point.payload["item"]), float(point.score)) for point in found]
+        return sorted(hits, key=lambda hit: (-hit[1], hit[0]))
+
+    def _filter(self, query: Query) -> Any:  # noqa: ANN401 - the client's
+        models = self._models
+        wanted = {"document": query.documents, "kind": query.kinds}
+        must = [
+            models.FieldCondition(key=key, match=models.MatchAny(any=sorted(map(str, values))))
+            for key, values in wanted.items()
+            if values is not None
+        ]
+        return models.Filter(must=must) if must else None
+
+    def _prepared(self, mark: _Mark) -> _Mark:
+        """The mark of the points there, which are made ready if there are none."""
+        if not self._client.collection_exists(self.name):
+            self._client.create_collection(self.name, vectors_config=self._config(mark))
+            if self._indexed:
+                for key in ("document", "kind"):
+                    self._client.create_payload_index(self.name, key, "keyword", wait=True)
+        there = self._mark()
+        if there is None:
+            if self._client.count(self.name).count:
+                raise CollectionError(
+                    f"The collection {self.name} in Qdrant is not vrag's.", "Choose another name."
+                )
+            self._write_mark(mark)
+            return mark
+        _check(self.name, there, mark)
+        return there
+
+    def _config(self, mark: _Mark) -> dict[str, Any]:
+        models = self._models
+        common: dict[str, Any] = {"size": mark.dimension, "distance": models.Distance.DOT}
+        if not mark.factor:
+            return {"vector": models.VectorParams(**common)}
+        common["multivector_config"] = models.MultiVectorConfig(
+            comparator=models.MultiVectorComparator.MAX_SIM
+        )
+        whole = models.VectorParams(
+            **common,
+            on_disk=True,
+            datatype=models.Datatype.FLOAT16,
+            hnsw_config=models.HnswConfigDiff(m=0),  # scored, never searched by a graph
+        )
+        return {"vectors": whole, _POOLED: models.VectorParams(**common)}
+
+    def _mark(self) -> _Mark | None:
+        found = self._client.retrieve(self.name, ids=[_MARK], with_payload=True)
+        try:
+            return _Mark(**found[0].payload["mark"]) if found else None
+        except (KeyError, TypeError):
+            return None
+
+    def _write_mark(self, mark: _Mark) -> None:
+        point = self._models.PointStruct(id=_MARK, vector={}, payload={"mark": asdict(mark)})
+        self._client.upsert(self.name, points=[point], wait=True)
+
+    def _ids(self) -> Iterator[str]:
+        """Items that have a point."""
+        place: Any = None
+        while True:
+            found, place = self._client.scroll(
+                self.name, limit=_SCROLL, offset=place, with_payload=["item"], with_vectors=False
+            )
+            yield from (str(point.payload["item"]) for point in found if "item" in (point.payload or {}))
+            if place is None:
+                return
+
+    def _points(
+        self, collection: Collection, embedder: EmbedderRecord, there: set[str], count: _Count
+    ) -> Iterator[tuple[Any, int]]:
+        """Points that are missing, each with the number of its numbers."""
+        column = vector_column(embedder.kind)
+        for rows in collection.item_table.batches(["id", "document", "kind", "ordinal", column], _ROWS):
+            payloads = rows.select(["id", "document", "kind", "ordinal"]).to_pylist()
+            for payload, vector in zip(payloads, _vectors(rows, column), strict=True):
+                count.one()
+                if vector is not None and payload["id"] not in there:
+                    yield self._point(payload, vector), vector.size
+
+    def _point(self, payload: dict[str, Any], vector: NDArray[np.float32]) -> Any:  # noqa: ANN401
+        item = payload.pop("id")
+        named = {"vector": vector.tolist()}
+        if vector.ndim == 2:
+            named = {"vectors": vector.tolist(), _POOLED: pool(vector, FACTOR).tolist()}
+        return self._models.PointStruct(id=_point_id(item), vector=named, payload={"item": item, **payload})
+
+    def _send(self, points: list[Any]) -> int:
+        self._client.upload_points(self.name, points, batch_size=len(points), max_retries=3, wait=True)
+        return len(points)
+
+    @contextmanager
+    def _failures(self, kind: type[CollectionError | SearchError] = CollectionError) -> Generator[None]:
+        """The client raises what its parts raise: of HTTP, of gRPC, or ValueError in its local mode."""
+        try:
+            yield
+        except (self._faults.ApiException, ConnectionError, TimeoutError, ValueError) as error:
+            text = (str(error).strip() or type(error).__name__).splitlines()[0][:300].rstrip(".")
+            raise kind(
+                f"Qdrant's collection {self.name} cannot be used: {text}.",
+                "Check that the server runs, its address, and QDRANT_API_KEY.",
+            ) from error
+
+
+_PUSH = "Push the collection: vrag index publish qdrant://HOST:6333/NAME"
+
+
+class _Count:
+    """Tells how far a push has come."""
+
+    def __init__(self, progress: Callable[[int, int], None] | None, of: int) -> None:
+        self._progress = progress
+        self._done, self._of = 0, of
+
+    def one(self) -> None:
+        """One more item was looked at."""
+        self._done += 1
+        if self._progress:
+            self._progress(self._done, max(self._of, self._done))
+
+
+def _library(name: str) -> Any:  # noqa: ANN401 - its types are not worth their trouble
+    try:
+        return importlib.import_module(name)
+    except ImportError as error:
+        raise MissingExtra("qdrant-client", "qdrant") from error
+
+
+def _check(name: str, there: _Mark, ours: _Mark) -> None:
+    if not there.fits(ours):
+        raise FingerprintMismatch(
+            f"The points of {name} in Qdrant were made by another embedder ({there.fingerprint}).",
+            "Push this collection under another name.",
+        )
+
+
+def _point_id(item: str) -> str:
+    return str(uuid.uuid5(_SPACE, item))
+
+
+def _vectors(rows: ArrowTable, column: str) -> Iterator[NDArray[np.float32] | None]:
+    """The vectors of rows, float32; None for a row without."""
+    for value in rows[column].to_pylist():
+        yield None if not value else np.asarray(value, np.float32)
+
+
+def _batches(points: Iterable[tuple[Any, int]]) -> Iterator[list[Any]]:
+    """Points in batches of bounded size."""
+    batch: list[Any] = []
+    total = 0
+    for point, size in points:
+        batch.append(point)
+        total += size
+        if total >= _NUMBERS:
+            yield batch
+            batch, total = [], 0
+    if batch:
+        yield batch

@@ -1,0 +1,299 @@
+"""A collection in object storage, as readers see it.
+
+::
+
+    published.json          which versions of the tables are the newest: the one object that changes
+    collection.json         as on disk
+    index/                  the tables, without the versions that were never published
+    items/                  pictures and clips, as on disk
+
+All objects but `published.json` are written once and never changed, and it is written after all that
+it names. So a reader sees one publication or the next, whole, and needs no lock. What belongs to the
+reader's machine lies there: search caches in the user's cache directory, recorded runs in the user's
+data directory, in a folder named by the URL.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import re
+import threading
+import time
+from dataclasses import asdict, dataclass, replace
+from pathlib import PurePosixPath
+from typing import TYPE_CHECKING, Any, BinaryIO, cast
+
+from vrag.errors import CollectionError
+from vrag.index.collection_json import FILE_NAME, CollectionHeader
+from vrag.index.remote.object_storage import Objects, storage_hint
+from vrag.index.tables.table import TableVersion
+
+if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+    from pathlib import Path
+
+    from typing_extensions import Buffer
+
+    from vrag.index.tables.table_copy import Manifest
+
+__all__ = ["RECORD", "Publication", "PublishedRecord", "PublishedTables", "RemoteCollection", "stored_name"]
+
+RECORD = "published.json"
+_SCHEMA = 1
+"""Version of the layout. A higher one is refused."""
+_READINGS = 5
+"""How often it is read until it is whole: the library asks for the size of an object first and then for
+so many bytes, which are too few when a longer one has been written in between."""
+FRESH_SECONDS = 1.0
+"""How long readers go without asking whether something newer was published."""
+_BUFFER = 2**19
+"""Bytes of a picture that travel at once."""
+
+
+@dataclass(frozen=True, slots=True)
+class Publication:
+    """One state of a collection."""
+
+    number: int
+    """From 1, growing."""
+    at: float
+    """When, in seconds since 1970."""
+    tables: str
+    """Name of the database."""
+    items: int
+    """LanceDB's version of the items; 0 for none."""
+    files: int
+    """LanceDB's version of the manifest; 0 for none."""
+    bytes: int
+    """What it takes, pictures included."""
+
+    def version(self, table: str) -> int:
+        """LanceDB's version of a table."""
+        return {"items": self.items, "files": self.files}[table]
+
+
+@dataclass(frozen=True, slots=True)
+class PublishedRecord:
+    """What `published.json` holds."""
+
+    current: Publication
+    former: tuple[Publication, ...] = ()
+    """Those that are still there, the oldest first."""
+
+    @classmethod
+    def read(cls, objects: Objects) -> PublishedRecord | None:
+        """The record below a URL; None when nothing was published there.
+
+        Raises:
+            CollectionError: If the storage cannot be reached, or holds something else.
+        """
+        for attempt in reversed(range(_READINGS)):
+            content = objects.read(RECORD)
+            if content is None:
+                objects.check()
+                return None
+            try:
+                return cls._parse(content, objects.url)
+            except (ValueError, KeyError, TypeError) as error:
+                if not attempt:
+                    raise CollectionError(
+                        f"{objects.url}/{RECORD} is damaged: {error}.", "Publish the collection elsewhere."
+                    ) from error
+        return None
+
+    @classmethod
+    def _parse(cls, content: bytes, url: str) -> PublishedRecord:
+        record: dict[str, Any] = json.loads(content)
+        if record["schema"] > _SCHEMA:
+            raise CollectionError(
+                f"{url} was published by a newer version of vrag.", "Upgrade: pip install -U vrag-agent"
+            )
+        former = tuple(Publication(**entry) for entry in record["former"])
+        return cls(Publication(**record["current"]), former)
+
+    def write(self, objects: Objects) -> None:
+        """Makes this the newest: all or nothing."""
+        objects.write(RECORD, json.dumps({"schema": _SCHEMA, **asdict(self)}, indent=2).encode())
+
+    def followed_by(self, publication: Publication) -> PublishedRecord:
+        """The record with another publication on top."""
+        return replace(self, current=publication, former=(*self.former, self.current))
+
+
+class PublishedTables:
+    """The tables of a published collection: a `Shelf` that is only read.
+
+    Args:
+        objects: Where.
+        record: To stay with these versions; None to follow what is published.
+    """
+
+    def __init__(self, objects: Objects, record: PublishedRecord | None = None) -> None:
+        self.name = objects.url
+        self.options = objects.options
+        self._objects = objects
+        self._fixed = record is not None
+        self._record = record
+        self._asked = -FRESH_SECONDS
+        self._turn = threading.Lock()
+
+    @property
+    def record(self) -> PublishedRecord:
+        """The newest, or one that is at most a second older.
+
+        Raises:
+            CollectionError: If nothing is published there, or the storage cannot be reached.
+        """
+        with self._turn:
+            stale = time.monotonic() - self._asked >= FRESH_SECONDS
+            if self._record is None or (stale and not self._fixed):
+                self._record = PublishedRecord.read(self._objects)
+                self._asked = time.monotonic()
+            if self._record is None:
+                raise CollectionError(
+                    f"No collection is published at {self.name}.",
+                    "Publish one: vrag index publish URL",
+                )
+            return self._record
+
+    def table_version(self, table: str) -> TableVersion | None:
+        """The published version of a table."""
+        now = self.record.current
+        version = now.version(table)
+        return TableVersion(f"{self.name}/{now.tables}", version, now.number) if version else None
+
+    def stamp(self, table: str) -> int | None:  # noqa: ARG002 - every publication renews both tables
+        """Nothing: what is published is remembered for a while anyway."""
+        return None
+
+    def manifest(self, table: str) -> Manifest | None:  # noqa: ARG002 - a protocol's
+        """None: a published collection is always read by LanceDB."""
+        return None
+
+    def renew(self) -> None:
+        """Asks at the next use what is published."""
+        self._asked = -FRESH_SECONDS
+
+    def hint(self, message: str) -> str:
+        """What to do about a failure of object storage."""
+        return storage_hint(message)
+
+    def prepare(self) -> str:
+        """Refuses: nothing is written there."""
+        raise read_only(self.name)
+
+
+class RemoteCollection:
+    """A published collection, as a `Place` that is only read."""
+
+    mend = "Publish it again: vrag index publish URL"
+
+    def __init__(self, objects: Objects) -> None:
+        from platformdirs import user_cache_path, user_data_path
+
+        folder = _folder(objects)
+        self.address = objects.url
+        self.directory: Path = user_data_path("vrag", appauthor=False) / "published" / folder
+        self.cache_dir: Path = user_cache_path("vrag", appauthor=False) / "published" / folder
+        self.store = PublishedTables(objects)
+        self._objects = objects
+
+    @classmethod
+    def at(cls, url: str) -> RemoteCollection:
+        """What is published at a URL.
+
+        Raises:
+            CollectionError: If the URL is none of object storage.
+        """
+        return cls(Objects(url))
+
+    def header(self) -> CollectionHeader:
+        """What the collection was built with.
+
+        Raises:
+            CollectionError: If nothing is published there, or the storage cannot be reached.
+        """
+        _ = self.store.record  # it is written last: without it there is nothing yet
+        content = self._objects.read(FILE_NAME) or b""
+        return CollectionHeader.parse(content.decode("utf-8", "replace"), f"{self.address}/{FILE_NAME}")
+
+    def open(self, stored: str) -> BinaryIO:
+        """A stored picture or clip."""
+        stream = _Stream(self._objects, f"items/{stored_name(stored)}")
+        return cast("BinaryIO", io.BufferedReader(stream, _BUFFER))
+
+    def size(self) -> int:
+        """Bytes of what is published now; former publications are not counted."""
+        return self.store.record.current.bytes
+
+    def lock(self) -> AbstractContextManager[None]:
+        """Refuses: nothing is written there."""
+        raise read_only(self.address)
+
+
+class _Stream(io.RawIOBase):
+    """An object as a file that reads what is asked for; failures come as `CollectionError`."""
+
+    def __init__(self, objects: Objects, name: str) -> None:
+        super().__init__()
+        self._objects = objects
+        self._file = objects.open(name)
+
+    def readable(self) -> bool:
+        """Yes."""
+        return True
+
+    def seekable(self) -> bool:
+        """Yes."""
+        return True
+
+    def readinto(self, buffer: Buffer, /) -> int:
+        """Fills a buffer as far as the object goes."""
+        with self._objects.failures("read"):
+            return int(self._file.readinto(buffer))
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET, /) -> int:
+        """Goes elsewhere; nothing travels."""
+        return int(self._file.seek(offset, whence))
+
+    def tell(self) -> int:
+        """Where it is."""
+        return int(self._file.tell())
+
+    def close(self) -> None:
+        """Lets go of it."""
+        self._file.close()
+        super().close()
+
+
+def stored_name(stored: str) -> str:
+    """The path of a picture or clip relative to `items/`, if that is where it leads.
+
+    >>> stored_name("00ff00ff00ff00ff/3.png")
+    '00ff00ff00ff00ff/3.png'
+
+    Raises:
+        CollectionError: If it leads elsewhere.
+    """
+    parts = stored.split("/")
+    odd = any(part in {"", ".", ".."} for part in parts) or re.search(r"[\x00-\x1f\x7f\\%?#]", stored)
+    if odd or PurePosixPath(stored).is_absolute():
+        raise CollectionError(f"The picture {stored!r} lies outside of the collection.")
+    return stored
+
+
+def read_only(address: str) -> CollectionError:
+    """Why nothing is written to a published collection."""
+    return CollectionError(
+        f"{address} is published and only read.",
+        "Change the collection it was published from, and publish it again: vrag index publish URL",
+    )
+
+
+def _folder(objects: Objects) -> str:
+    """The name of a collection's folders on this machine: readable, and of its own for each URL."""
+    plain = re.sub(r"[^A-Za-z0-9]+", "-", objects.url.rsplit("/", 1)[-1])[:40].strip("-")
+    place = f"{objects.options.get('aws_endpoint', '')} {objects.url}"
+    return f"{plain}-{hashlib.sha256(place.encode()).hexdigest()[:12]}"

@@ -1,0 +1,1 @@
+"""Search over vectors: exact and approximate tiers, late interaction, and their files."""

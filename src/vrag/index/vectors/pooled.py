@@ -1,0 +1,245 @@
+"""Late interaction over many pages: candidates by averaged neighbours, then exact scores of those.
+
+Each group of `FACTOR` consecutive vectors of an item becomes one: their mean, brought to their mean
+length. Averages are kept as bytes with one scale per item, and multiplied by queries of seven bits.
+Candidates get exact scores from the stored vectors, so that what is found is ranked as exact search
+would rank it; what can be missed is measured when the averages are made.
+
+`benchmarks/pooling.py` prints what factor, length and bits cost in recall.
+"""
+
+from __future__ import annotations
+
+from itertools import cycle
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from vrag.index.vectors.array_cache import ArrayContent
+from vrag.index.vectors.maxsim import Queries, runs
+from vrag.index.vectors.onnx_matmul import product_of_bytes
+from vrag.index.vectors.threads import spread
+from vrag.index.vectors.topk import best, named, shortlist
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+    from vrag.index.vectors.maxsim import PageRun, Pages
+    from vrag.index.vectors.tiers import Tier
+
+__all__ = ["FACTOR", "PooledMaxSim", "PooledVectors", "build", "pool"]
+
+FACTOR = 8
+"""Vectors that become one. Of 1,000 pages, 100 candidates hold 98.8 to 100 % of the exact best ten."""
+MIN_CANDIDATES = 100
+"""Items that get exact scores at least: some 8 ms of one core where they have 768 vectors each."""
+MAX_CANDIDATES = 1000
+_BLOCK = 8192
+"""Vectors pooled or multiplied at once."""
+_TOGETHER = 16
+"""Queries multiplied at once."""
+_CODES, _STARTS, _LENGTHS, _SCALES = "codes", "starts", "lengths", "scales"
+_ZERO = 128
+"""The byte that stands for 0."""
+MAX_STEPS = 63
+"""Greatest number in a query: see `product_of_bytes`."""
+
+_TRIALS = 24
+"""Queries that recall is measured with."""
+_TRIAL_VECTORS = 16
+_IN_A_ROW = 8
+_CLOSENESS = 0.7
+"""Cosine of a query vector made for trial with the vector of an item that it is made from."""
+
+
+def pool(vectors: NDArray[np.float32], factor: int) -> NDArray[np.float32]:
+    """Consecutive vectors in groups: (vectors, dimension) to (⌈vectors / factor⌉, dimension).
+
+    >>> pool(np.array([[4.0, 0.0], [4.0, 0.0], [0.0, 2.0]], np.float32), 2).tolist()
+    [[4.0, 0.0], [0.0, 2.0]]
+    """
+    return _grouped(vectors, np.arange(0, len(vectors), factor))
+
+
+def _grouped(vectors: NDArray[np.float32], starts: NDArray[np.int64]) -> NDArray[np.float32]:
+    """The mean of each group that begins at one of `starts`, at the mean length of its vectors."""
+    counts = np.diff(starts, append=len(vectors)).astype(np.float32)
+    sums = np.add.reduceat(vectors, starts, axis=0)
+    lengths = np.add.reduceat(np.linalg.norm(vectors, axis=1), starts) / counts
+    found = np.linalg.norm(sums, axis=1)
+    return sums * (lengths / np.where(found > 0, found, 1.0)).astype(np.float32)[:, None]
+
+
+class PooledVectors:
+    """Averaged vectors of items as bytes.
+
+    Args:
+        codes: (averages, dimension), those of each item in one piece.
+        starts: (items,) where those of each begin.
+        lengths: (items,) how many it has.
+        scales: (items,) what a step of a byte stands for.
+    """
+
+    def __init__(
+        self,
+        codes: NDArray[np.uint8],
+        starts: NDArray[np.int64],
+        lengths: NDArray[np.int64],
+        scales: NDArray[np.float32],
+    ) -> None:
+        self._codes = codes
+        self._scales = scales
+        self._runs = list(runs(starts, lengths, np.flatnonzero(lengths > 0), _BLOCK))
+
+    @classmethod
+    def of(cls, arrays: Mapping[str, NDArray[Any]]) -> PooledVectors:
+        """From what `build` has written."""
+        return cls(arrays[_CODES], arrays[_STARTS], arrays[_LENGTHS], arrays[_SCALES])
+
+    def scores(self, queries: Queries) -> NDArray[np.float32]:
+        """MaxSim with the averages, (items, queries); −inf for items without vectors."""
+        steps = np.abs(queries.columns).max(axis=0) / MAX_STEPS
+        codes = np.rint(queries.columns / np.where(steps > 0, steps, 1.0)).astype(np.int8)
+        zero = _ZERO * codes.sum(axis=0, dtype=np.int32)
+
+        def scored(run: PageRun) -> NDArray[np.float64]:
+            product = product_of_bytes(self._codes[run.begin : run.end], codes)
+            most = (np.maximum.reduceat(product, run.starts, axis=0) - zero) * steps
+            return queries.sums(most) * self._scales[run.rows, None]
+
+        scores = np.full((len(self._scales), queries.count), -np.inf, np.float32)
+        for run, found in zip(self._runs, spread(scored, self._runs), strict=True):
+            scores[run.rows] = found
+        return scores
+
+
+def build(pages: Pages, directory: Path) -> ArrayContent:
+    """Writes averages of the vectors of items, and measures what they are good for.
+
+    Raises:
+        OSError: If they cannot be written.
+    """
+    items = len(pages.lengths)
+    lengths = -(-pages.lengths // FACTOR)
+    starts = np.zeros(items, np.int64)
+    scales = np.zeros(items, np.float32)
+    written = 0
+    with (directory / _CODES).open("wb") as file:
+        for run in runs(pages.starts, pages.lengths, np.flatnonzero(pages.lengths > 0), _BLOCK):
+            counts = lengths[run.rows]
+            ends = np.cumsum(counts)
+            starts[run.rows] = written + ends - counts
+            codes, scales[run.rows] = _encoded(pages, run, counts)
+            file.write(codes.data)
+            written += len(codes)
+            pages.used()
+    shape = written, pages.vectors.shape[1]
+    made = {_STARTS: starts, _LENGTHS: lengths, _SCALES: scales}
+    for name, array in made.items():
+        array.tofile(directory / name)
+    codes = (
+        np.memmap(directory / _CODES, np.uint8, "r", shape=shape) if written else np.zeros(shape, np.uint8)
+    )
+    candidates, recall = _trial(pages, PooledVectors(codes, starts, lengths, scales))
+    arrays = {_CODES: (np.uint8, shape)} | {
+        name: (array.dtype.type, array.shape) for name, array in made.items()
+    }
+    return ArrayContent(arrays, {"candidates": candidates, "recall": recall})
+
+
+def _encoded(
+    pages: Pages, run: PageRun, counts: NDArray[np.int64]
+) -> tuple[NDArray[np.uint8], NDArray[np.float32]]:
+    """The averages of a run of items as bytes, and the scale of each item."""
+    first = np.cumsum(counts) - counts
+    within: NDArray[np.int64] = np.arange(int(counts.sum())) - np.repeat(first, counts)
+    averages = _grouped(
+        pages.vectors[run.begin : run.end].astype(np.float32), np.repeat(run.starts, counts) + FACTOR * within
+    )
+    most = np.maximum.reduceat(np.abs(averages).max(axis=1), first)
+    scales = (np.where(most > 0, most, 1.0) / (_ZERO - 1)).astype(np.float32)
+    return (np.rint(averages / np.repeat(scales, counts)[:, None]) + _ZERO).astype(np.uint8), scales
+
+
+def _trial(pages: Pages, averages: PooledVectors) -> tuple[int, float]:
+    """How many candidates hold 99 of 100 of the exact best ten, within bounds, and the share they hold."""
+    rows = np.flatnonzero(pages.lengths > 0)
+    if not len(rows):
+        return MIN_CANDIDATES, 1.0
+    queries = Queries([query for _, query in zip(range(_TRIALS), _trials(pages, rows), strict=False)])
+    order, exact = pages.scores(queries, rows)
+    near = averages.scores(queries)
+    ranks: list[int] = []
+    for number in range(queries.count):
+        for row, _ in best(order, exact[:, number], 10):
+            ranks.append(int((near[:, number] > near[row, number]).sum()) + 1)
+    needed = int(np.ceil(np.quantile(ranks, 0.99) / 50) * 50)
+    candidates = min(max(needed, MIN_CANDIDATES), MAX_CANDIDATES)
+    return candidates, float(np.mean(np.asarray(ranks) <= candidates))
+
+
+def _trials(pages: Pages, rows: NDArray[np.int64]) -> Iterator[NDArray[np.float32]]:
+    """Queries made from items: some of the vectors of one, with noise; the same at every build.
+
+    In turn from anywhere, and all from some in a row: a query may ask for one cell of a table.
+    """
+    chance = np.random.default_rng(len(rows))
+    for within in cycle((None, _IN_A_ROW)):
+        page = pages.page(int(chance.choice(rows)))
+        if within is not None:
+            start = int(chance.integers(max(1, len(page) - within + 1)))
+            page = page[start : start + within]
+        chosen = page[chance.choice(len(page), min(_TRIAL_VECTORS, len(page)), replace=False)].astype(
+            np.float32
+        )
+        noise = chance.standard_normal(chosen.shape, np.float32) / np.sqrt(chosen.shape[1])
+        lengths = np.linalg.norm(chosen, axis=1, keepdims=True)
+        yield chosen + noise * lengths * np.float32(np.sqrt(1 / _CLOSENESS**2 - 1))
+
+
+class PooledMaxSim:
+    """A `VectorIndex` that finds candidates by averages and scores them exactly.
+
+    Args:
+        tier: How it came to be chosen.
+        ids: Of the items, sorted.
+        pages: Their vectors.
+        averages: Made from them.
+        candidates: How many items get exact scores at least.
+    """
+
+    def __init__(
+        self, tier: Tier, ids: Sequence[str], pages: Pages, averages: PooledVectors, candidates: int
+    ) -> None:
+        self.tier = tier
+        self._ids = ids
+        self._pages = pages
+        self.averages = averages
+        self._candidates = candidates
+
+    def search(
+        self, queries: Sequence[NDArray[np.float32]], top_k: int, masks: Sequence[NDArray[np.bool_]]
+    ) -> list[list[tuple[str, float]]]:
+        """See `VectorIndex`."""
+        found: list[list[tuple[str, float]]] = [[] for _ in queries]
+        asked = [number for number, query in enumerate(queries) if len(query) and np.isfinite(query).all()]
+        for at in range(0, len(asked), _TOGETHER):
+            numbers = asked[at : at + _TOGETHER]
+            near = self.averages.scores(Queries([queries[number] for number in numbers]))
+            for number, scores in zip(numbers, near.T, strict=True):
+                found[number] = self._rescored(queries[number], top_k, scores, masks[number])
+        return found
+
+    def _rescored(
+        self, query: NDArray[np.float32], top_k: int, near: NDArray[np.float32], mask: NDArray[np.bool_]
+    ) -> list[tuple[str, float]]:
+        allowed = np.flatnonzero(mask & (self._pages.lengths > 0))
+        count = max(self._candidates, top_k + top_k // 2)
+        rows = allowed[shortlist(near[allowed], count, 0.0)]
+        if not len(rows):
+            return []
+        order, scores = self._pages.scores(Queries([query]), rows)
+        return named(self._ids, best(order, scores[:, 0], top_k))

@@ -1,0 +1,129 @@
+"""Which way vectors are searched, and why."""
+
+from __future__ import annotations
+
+import importlib.util
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+from vrag.embed.embedder import VectorKind
+from vrag.errors import MissingExtra, SettingsError
+
+__all__ = [
+    "MAX_EXACT_ITEMS",
+    "MAX_EXACT_VECTORS",
+    "Tier",
+    "TierName",
+    "VectorOptions",
+    "is_installed",
+    "plan",
+]
+
+MAX_EXACT_ITEMS = 20_000
+"""Single vectors up to which all of them are scored: about 9 ms of one core at 2048 dimensions."""
+MAX_EXACT_VECTORS = 200_000
+"""Vectors of pages up to which all of them are scored: some 260 pages of 768, about 25 ms of one core."""
+MIN_RECALL = 0.9
+"""Recall below which a tier is not used unless it was asked for."""
+_AUTO = "auto"
+
+
+class TierName(StrEnum):
+    """A way to search vectors."""
+
+    EXACT = "exact"
+    """Every vector is scored."""
+    RABITQ = "rabitq"
+    """Single vectors: candidates by codes of one bit per number, then exact scores of those (faiss)."""
+    POOLED = "pooled"
+    """Many vectors per item: candidates by averaged neighbours, then exact scores of those."""
+    CUDA = "cuda"
+    """Many vectors per item: every vector is scored, on an accelerator (torch)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tier:
+    """How vectors are searched: what `index status` shows."""
+
+    name: TierName
+    reason: str
+    """Why this one, for people."""
+    recall: float | None = None
+    """Share of the exact best ten that it finds, measured when it was built; None for exact search."""
+
+
+@dataclass(frozen=True, slots=True)
+class VectorOptions:
+    """How vectors are to be searched."""
+
+    tier: str = _AUTO
+    """A `TierName`, or `auto`: by the size of the collection."""
+    device: str = "cpu"
+    """Where torch multiplies, for the tier `cuda`: `cuda`, `cuda:1`. Anything but `cpu` chooses that tier."""
+
+
+_TIERS = {
+    VectorKind.SINGLE: (TierName.EXACT, TierName.RABITQ),
+    VectorKind.MULTI: (TierName.EXACT, TierName.POOLED, TierName.CUDA),
+}
+
+
+def plan(kind: VectorKind, items: int, vectors: int, options: VectorOptions) -> Tier:
+    """The tier that a collection is searched with. Reads and builds nothing.
+
+    Args:
+        kind: Of the vectors.
+        items: How many items there are.
+        vectors: How many vectors they have together.
+        options: What the user wants.
+
+    Raises:
+        SettingsError: If the tier asked for does not exist for this kind of vectors.
+        MissingExtra: If it was asked for by name and needs a package that is not installed.
+    """
+    if options.tier != _AUTO:
+        return _asked(kind, options.tier)
+    if kind is VectorKind.SINGLE:
+        return _plan_single(items)
+    if options.device != "cpu":
+        return Tier(TierName.CUDA, f"the device is {options.device}")
+    if vectors <= MAX_EXACT_VECTORS:
+        return Tier(TierName.EXACT, f"{vectors:,} vectors are no more than {MAX_EXACT_VECTORS:,}")
+    return Tier(TierName.POOLED, f"{vectors:,} vectors are more than {MAX_EXACT_VECTORS:,}")
+
+
+def judged(tier: Tier, recall: float, options: VectorOptions) -> Tier:
+    """The tier to search with, now that its recall has been measured: exact search if that is too low."""
+    if recall >= MIN_RECALL or options.tier != _AUTO:
+        return replace(tier, recall=recall)
+    found = f"the tier {tier.name} finds only {recall:.0%} of the exact best ten here"
+    return Tier(TierName.EXACT, f"{tier.reason}, but {found}")
+
+
+def _plan_single(items: int) -> Tier:
+    if items <= MAX_EXACT_ITEMS:
+        return Tier(TierName.EXACT, f"{items:,} vectors are no more than {MAX_EXACT_ITEMS:,}")
+    if not is_installed("faiss"):
+        hint = MissingExtra("faiss", "faiss").hint
+        return Tier(TierName.EXACT, f"{items:,} vectors are many, but faiss is not installed. {hint}")
+    return Tier(TierName.RABITQ, f"{items:,} vectors are more than {MAX_EXACT_ITEMS:,}")
+
+
+def _asked(kind: VectorKind, name: str) -> Tier:
+    names = _TIERS[kind]
+    if name not in names:
+        known = ", ".join((_AUTO, *names))
+        raise SettingsError(
+            f"There is no tier {name!r} for collections with {kind} vectors.", f"Choose one of: {known}."
+        )
+    package, extra = {TierName.RABITQ: ("faiss", "faiss"), TierName.CUDA: ("torch", "models")}.get(
+        TierName(name), ("numpy", "")
+    )
+    if not is_installed(package):
+        raise MissingExtra(package, extra)
+    return Tier(TierName(name), "it was asked for")
+
+
+def is_installed(package: str) -> bool:
+    """Whether a package can be imported."""
+    return importlib.util.find_spec(package) is not None

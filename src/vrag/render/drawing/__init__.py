@@ -1,0 +1,1 @@
+"""Drawings: the memory graph, axes, boxes and the width of text."""

@@ -1,0 +1,1 @@
+"""Objectives of training: advantages, credit and losses."""

@@ -1,0 +1,275 @@
+"""Graph-guided policy optimisation, of VimRAG (arXiv 2602.12735): credit for each node of a graph.
+
+A trajectory is a sequence of segments. A segment is what the model wrote between two rebuilds of its
+context: it makes a node, and the last one the answer. The outcome advantage of the trajectory
+(`vrag.rl.objectives.grpo`) is that of all its segments, except where the outcome says nothing about a
+segment:
+
+    mu_t = 1[r = 1] 1[v_t not in P_ans] + 1[r = 0] 1[v_t in R_val]
+    A_t  = (1 - mu_t) A - c 1[invalid_t]
+
+P_ans: the nodes reached backwards from the answer. R_val: the nodes whose search results held annotated
+evidence. r: the judge's bit, never a shaped reward. So a correct answer does not reward dead ends, and a
+wrong one does not punish a search that found the evidence. A segment with mu = 1 has no gradient, neither
+of its advantage nor of a KL or entropy term, but counts in the mean (`vrag.rl.objectives.losses`).
+
+Ours, where the paper is silent: where a reward has other parts beside the bit, a wrong trajectory may do
+better than its group, and a right one worse; nothing is masked there, since there is no blame, or no
+reward, to be taken away. The answer segment and segments with an invalid action are never masked,
+and an invalid one costs c besides, whatever its group says: without it small models forget the format.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from vrag.errors import SettingsError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from numpy.typing import ArrayLike, NDArray
+
+__all__ = [
+    "GgpoOptions",
+    "Segment",
+    "SegmentCredit",
+    "TrajectoryCredit",
+    "batch_credit",
+    "leading",
+    "maskable",
+    "masks",
+    "permuted_masks",
+    "segment_advantages",
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GgpoOptions:
+    """What of the rule is in force.
+
+    Raises:
+        SettingsError: If the penalty is negative or not finite.
+    """
+
+    penalty: float = 0.5
+    """c: what a segment with an invalid action costs, in units of advantage."""
+    dead_ends: bool = True
+    """Whether dead ends of correct trajectories are masked."""
+    evidence: bool = True
+    """Whether segments of wrong trajectories that found the evidence are masked."""
+    permute: bool = False
+    """Whether as many segments of a batch are masked at random instead: a control, not a method.
+
+    They are dealt among all segments of the batch that could be masked, those of correct and of wrong
+    trajectories apart, and those of better and of worse ones: what is taken away is what the graph and the
+    evidence say, and nothing else."""
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.penalty < float("inf"):
+            raise SettingsError(f"A penalty of {self.penalty} is none.", "It is 0 or more; 0.5 is usual.")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Segment:
+    """What is to be known of a segment."""
+
+    node: str | None = None
+    """Id of the node that it made; None where it made none."""
+    answers: bool = False
+    """Whether it made the answer."""
+    found: bool = False
+    """Whether its search results held annotated evidence."""
+    invalid: bool = False
+    """Whether an action in it was invalid, also where a later one made a node."""
+
+    @property
+    def maskable(self) -> bool:
+        """Whether the outcome may say nothing about it."""
+        return self.node is not None and not self.answers and not self.invalid
+
+
+@dataclass(frozen=True, slots=True)
+class TrajectoryCredit:
+    """What is to be known of a trajectory."""
+
+    segments: tuple[Segment, ...]
+    leads: frozenset[str] = frozenset()
+    """P_ans; see `leading`."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SegmentCredit:
+    """What the segments of one trajectory are trained with, both of shape (segments,)."""
+
+    advantages: NDArray[np.float64]
+    masked: NDArray[np.bool_]
+    """mu: where it is True the rows of the segment have no gradient at all."""
+
+
+def leading(parents: Mapping[str, Iterable[str]], answer: str | None) -> frozenset[str]:
+    """P_ans: the nodes that are reached backwards from the answer, itself included; none without one.
+
+    Args:
+        parents: Of each node.
+        answer: Id of the answer node.
+
+    >>> sorted(leading({"a": ["root"], "b": ["root"], "answer": ["a"]}, "answer"))
+    ['a', 'answer', 'root']
+    """
+    reached: set[str] = set()
+    waiting = [] if answer is None else [answer]
+    while waiting:
+        node = waiting.pop()
+        if node not in reached:
+            reached.add(node)
+            waiting.extend(parents.get(node, ()))
+    return frozenset(reached)
+
+
+def maskable(segments: Sequence[Segment]) -> NDArray[np.bool_]:
+    """Which segments could be masked, shape (segments,)."""
+    return np.array([segment.maskable for segment in segments], dtype=np.bool_)
+
+
+def masks(
+    credit: TrajectoryCredit, *, correct: bool | None, options: GgpoOptions | None = None
+) -> NDArray[np.bool_]:
+    """The mask mu of each segment, shape (segments,): where it is True there is no gradient.
+
+    Args:
+        credit: Of one trajectory.
+        correct: The judge's bit; None without a verdict, and then nothing is masked: its advantage is 0.
+        options: Which of the two rules are in force; `permute` says nothing here.
+
+    >>> first, dead = Segment(node="a"), Segment(node="b")
+    >>> masks(TrajectoryCredit((first, dead, Segment(answers=True)), frozenset("a")), correct=True).tolist()
+    [False, True, False]
+    """
+    ours = options or GgpoOptions()
+
+    def masked(segment: Segment) -> bool:
+        if correct is None or not segment.maskable:
+            return False
+        if correct:
+            return ours.dead_ends and segment.node not in credit.leads
+        return ours.evidence and segment.found
+
+    return np.array([masked(segment) for segment in credit.segments], dtype=np.bool_)
+
+
+def permuted_masks(
+    mu: ArrayLike, free: ArrayLike, random: np.random.Generator, strata: ArrayLike | None = None
+) -> NDArray[np.bool_]:
+    """As many masks, dealt at random among the segments that can have one: the control of a study.
+
+    Args:
+        mu: Masks of all segments of a batch, shape (n,); none where `free` is False.
+        free: Which segments could be masked, shape (n,).
+        random: What deals.
+        strata: Shape (n,); masks are dealt within segments of equal value, such as those of correct
+            trajectories, so that each keeps its number. None for the whole batch.
+
+    Raises:
+        ValueError: If a segment is masked that cannot be.
+    """
+    given, open_ = np.asarray(mu, dtype=np.bool_), np.asarray(free, dtype=np.bool_)
+    if (given & ~open_).any():
+        raise ValueError("a segment is masked that cannot be")
+    layer = np.zeros(given.shape, np.int64) if strata is None else np.asarray(strata)
+    dealt = given.copy()
+    for value in np.unique(layer):
+        rows = np.flatnonzero(open_ & (layer == value))
+        dealt[rows] = random.permutation(given[rows])
+    return dealt
+
+
+def segment_advantages(
+    outcome: ArrayLike, mu: ArrayLike, invalid: ArrayLike, *, penalty: float = 0.5
+) -> NDArray[np.float64]:
+    """(1 - mu) A - c 1[invalid], shape (segments,).
+
+    Args:
+        outcome: A: the outcome advantage of the trajectory, or that of each segment's, (segments,).
+        mu: See `masks`; shape (segments,).
+        invalid: Which segments hold an invalid action; shape (segments,).
+        penalty: c.
+
+    >>> segment_advantages(0.7, [False, True, False], [False, False, True]).round(2).tolist()
+    [0.7, 0.0, 0.2]
+    """
+    masked, wrong = np.asarray(mu, dtype=np.bool_), np.asarray(invalid, dtype=np.bool_)
+    kept: NDArray[np.float64] = np.where(masked, 0.0, np.asarray(outcome, dtype=np.float64))
+    return np.subtract(kept, penalty * wrong, dtype=np.float64)
+
+
+def batch_credit(
+    outcomes: ArrayLike,
+    credits: Sequence[TrajectoryCredit],
+    correct: Sequence[bool | None],
+    *,
+    options: GgpoOptions | None = None,
+    random: np.random.Generator | None = None,
+) -> list[SegmentCredit]:
+    """Advantages and masks of all segments of a batch.
+
+    Args:
+        outcomes: Advantage of each trajectory, shape (n,): each counts once in its group, whatever its
+            number of segments. See `vrag.rl.objectives.grpo.group_advantages`.
+        credits: Of each trajectory.
+        correct: The judge's bit of each; None without a verdict.
+        options: Which rules are in force.
+        random: What deals the masks of `options.permute`.
+
+    Raises:
+        ValueError: If the three are not of one length, or masks are to be dealt and nothing deals them.
+    """
+    ours = options or GgpoOptions()
+    outcome = np.asarray(outcomes, dtype=np.float64)
+    rows = list(zip(outcome, credits, correct, strict=True))
+    mus = [
+        np.logical_and(masks(credit, correct=right, options=ours), not _turned(one, right))
+        for one, credit, right in rows
+    ]
+    if ours.permute:
+        mus = _dealt(mus, outcome, credits, correct, random)
+    return [
+        SegmentCredit(segment_advantages(one, mu, _invalid(credit), penalty=ours.penalty), mu)
+        for (one, credit, _), mu in zip(rows, mus, strict=True)
+    ]
+
+
+def _turned(outcome: float, correct: bool | None) -> bool:
+    """Whether other parts of a reward outweigh the bit: a wrong run better than its group, a right one worse.
+
+    What a mask is to take away, reward for a dead end or blame for a search that found the evidence, is not
+    there then. With the bit alone for a reward it cannot be.
+    """
+    return correct is not None and (outcome < 0 if correct else outcome > 0)
+
+
+def _dealt(
+    mus: Sequence[NDArray[np.bool_]],
+    outcomes: NDArray[np.float64],
+    credits: Sequence[TrajectoryCredit],
+    correct: Sequence[bool | None],
+    random: np.random.Generator | None,
+) -> list[NDArray[np.bool_]]:
+    """The masks of a batch, permuted; see `GgpoOptions.permute`."""
+    if random is None:
+        raise ValueError("masks are to be dealt at random, and nothing deals them")
+    if not mus:
+        return []
+    lengths = [len(mu) for mu in mus]
+    free = np.concatenate([maskable(credit.segments) for credit in credits])
+    kinds = [-1 if right is None else int(right) for right in correct]
+    strata = np.repeat(np.array(kinds, np.int64) * 3 + np.sign(outcomes).astype(np.int64), lengths)
+    dealt = permuted_masks(np.concatenate(mus), free, random, strata)
+    return np.split(dealt, np.cumsum(lengths)[:-1])
+
+
+def _invalid(credit: TrajectoryCredit) -> NDArray[np.bool_]:
+    return np.array([segment.invalid for segment in credit.segments], dtype=np.bool_)

@@ -1,0 +1,1 @@
+"""Curves of trainings as SVG."""

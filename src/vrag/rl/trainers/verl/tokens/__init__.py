@@ -1,0 +1,1 @@
+"""Token ids exchanged with verl: prompts of its servers and rows of its batches."""

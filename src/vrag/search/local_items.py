@@ -1,0 +1,276 @@
+"""The directory in which the files lie that a server of the reference only names.
+
+Such a server answers with paths of its own machine and has no ids. A path that it names is never opened: its
+trailing parts are looked for inside of one directory, and what lies outside of that is refused, by links too.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import threading
+import warnings
+from collections import OrderedDict
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from vrag.corpus.formats.image import SUFFIXES, flatten, open_picture
+from vrag.corpus.formats.video import SUFFIXES as VIDEO_SUFFIXES
+from vrag.corpus.media import check_clip, clip_frames, decode_as_small_as
+from vrag.errors import CollectionError, CorpusError, SearchError, SettingsError
+from vrag.geometry import Size
+from vrag.types import Clip, Item, ItemKind, TextSource
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+    from PIL.ImageFile import ImageFile
+
+    from vrag.corpus.formats.video import VideoFrame
+    from vrag.types import Hit
+
+__all__ = ["ImageRoot", "page_of"]
+
+MAX_PIXELS = 100_000_000
+MAX_PASSAGES = 10_000
+"""Passages that are remembered, the latest."""
+_DRIVE = re.compile(r"[A-Za-z]:")
+_ORIENTATION = 0x0112
+_TURNED = frozenset({5, 6, 7, 8})
+"""Orientations of EXIF that swap width and height."""
+
+
+class ImageRoot:
+    """Items made of the files below a directory. May be shared by threads.
+
+    A picture is a page without text: `report_12.jpg` is page 12 of `report`, and a name without a number
+    page 1 of a document of that name. A video is a clip, and its picture the first frame. Ids depend on the
+    path below the directory and nothing else, so that a new object over it knows them too. Passages are what
+    the server sent; they are remembered for a while and known to this object only.
+
+    Args:
+        directory: Where the files lie, in any folders.
+
+    Raises:
+        SettingsError: If it is no directory.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory.resolve()
+        if not self.directory.is_dir():
+            raise SettingsError(f"{directory} is no directory.", "Name the one with the server's pictures.")
+        self._names: dict[str, str] = {}
+        self._passages: OrderedDict[str, Item] = OrderedDict()
+        self._listed = False
+        self._lock = threading.Lock()
+
+    def id_of(self, named: str) -> str | None:
+        """The id of the item whose file the server names so; None when it is not below the directory.
+
+        Its longest end that is there counts: of `/data/corpus/img/a_1.jpg` first `data/corpus/img/a_1.jpg`,
+        then `corpus/img/a_1.jpg` and so on to `a_1.jpg`.
+
+        Args:
+            named: A path of the server's machine.
+        """
+        parts = _parts(named)
+        for start in range(len(parts)):
+            name = "/".join(parts[start:])
+            if self._inside(name) is not None:
+                with self._lock:
+                    self._names[_id(name)] = name
+                return _id(name)
+        return None
+
+    def remember(self, named: str, content: str) -> str:
+        """The id of a passage that the server sent."""
+        base = _parts(named)[-1:] or ["text"]
+        document, own = _digest(named), f"{_digest(f'{named} {content}')[:16]}-1"
+        with self._lock:
+            self._passages[own] = Item(
+                id=own,
+                document=document,
+                document_name=base[0],
+                kind=ItemKind.PASSAGE,
+                ordinal=1,
+                text=content,
+                text_source=TextSource.FILE,
+            )
+            while len(self._passages) > MAX_PASSAGES:
+                self._passages.popitem(last=False)
+        return own
+
+    def holds(self, id: str) -> bool:
+        """Whether there is an item with this id. Looks through the directory once."""
+        if id in self._passages or id in self._names:
+            return True
+        with self._lock:
+            if not self._listed:
+                self._names = {_id(name): name for name in self._files()} | self._names
+                self._listed = True
+        return id in self._names
+
+    def hit_of(self, id: str, hit: Hit) -> Hit:
+        """A hit as it came from the server, with the id and the document that its item has here."""
+        if (passage := self._passages.get(id)) is not None:
+            return replace(hit, item=id, document=passage.document, document_name=passage.document_name)
+        name = self._names[id]
+        stem, number = page_of(name)
+        return replace(hit, item=id, document=_document(name), document_name=stem, ordinal=number)
+
+    def item(self, id: str) -> Item:
+        """The item with this id.
+
+        Raises:
+            SearchError: If there is none.
+            CollectionError: If its file is missing or damaged.
+        """
+        if (passage := self._passages.get(id)) is not None:
+            return passage
+        name, path = self._file(id)
+        stem, number = page_of(name)
+        known: dict[str, Any] = {
+            "id": id,
+            "document": _document(name),
+            "document_name": stem,
+            "ordinal": number,
+        }
+        if _is_video(name):
+            clip, size = Clip(name, 0.0, self._seconds(path)), Size(*self._first_frame(name, path).size)
+            return Item(kind=ItemKind.CLIP, clip=clip, size=size, image=name, **known)
+        return Item(kind=ItemKind.PAGE, size=self._size(path), image=name, **known)
+
+    def image(self, id: str, *, least: Size | None = None) -> Image:
+        """The picture of an item, RGB, upright, on white where it is transparent.
+
+        Raises:
+            SearchError: If there is no such item, or it has no picture.
+            CollectionError: If its file is missing or damaged, or too large.
+        """
+        if id in self._passages:
+            raise SearchError(f"The item {id!r} has no picture: it is a passage.")
+        name, path = self._file(id)
+        if _is_video(name):
+            return self._first_frame(name, path)
+        try:
+            with open_picture(path, MAX_PIXELS) as image:
+                if least is not None:
+                    decode_as_small_as(image, Size(*reversed(least)) if _is_turned(image) else least)
+                with warnings.catch_warnings(action="ignore"):
+                    return flatten(image).convert("RGB")
+        except (OSError, CorpusError) as error:
+            raise _damaged(name, error) from error
+
+    def frames(self, id: str, *, fps: float, most: int) -> list[VideoFrame]:
+        """Frames of a video, as `Searcher.frames` says.
+
+        Raises:
+            SearchError: If there is no such item, or it is no video.
+            CollectionError: If its file is missing or damaged, or too large.
+            MissingExtra: If PyAV is not installed.
+        """
+        if id in self._passages:
+            raise SearchError(f"The item {id!r} has no frames: it is a passage.")
+        name, path = self._file(id)
+        if not _is_video(name):
+            raise SearchError(f"The item {id!r} has no frames: it is a page.")
+        return self._frames(name, path, fps, most)
+
+    def _first_frame(self, name: str, path: Path) -> Image:
+        return self._frames(name, path, 1.0, 1)[0].image
+
+    def _frames(self, name: str, path: Path, fps: float, most: int) -> list[VideoFrame]:
+        try:
+            check_clip(path)
+            return clip_frames(path, 0.0, fps=fps, most=most)
+        except (OSError, CorpusError) as error:
+            raise _damaged(name, error) from error
+
+    def _file(self, id: str) -> tuple[str, Path]:
+        if not self.holds(id):
+            raise SearchError(f"There is no item {id[:100]!r} below {self.directory}.")
+        name = self._names[id]
+        path = self._inside(name)
+        if path is None:
+            raise CollectionError(f"{name} is no longer below {self.directory}.")
+        return name, path
+
+    def _inside(self, name: str) -> Path | None:
+        """The file of that name below the directory; None when there is none, or a link leads out."""
+        if not name.lower().endswith((*SUFFIXES, *VIDEO_SUFFIXES)):
+            return None
+        try:
+            path = (self.directory / name).resolve(strict=True)
+        except (OSError, ValueError, RuntimeError):
+            return None
+        return path if path.is_relative_to(self.directory) and path.is_file() else None
+
+    def _files(self) -> list[str]:
+        """All pictures and videos below the directory, by their path from there; not in linked folders."""
+        found: list[str] = []
+        for folder, _, files in os.walk(self.directory):
+            below = Path(folder).relative_to(self.directory)
+            found += [(below / file).as_posix() for file in files]
+        return sorted(name for name in found if self._inside(name) is not None)
+
+    def _size(self, path: Path) -> Size:
+        try:
+            with open_picture(path, MAX_PIXELS) as image:
+                return Size(*(reversed(image.size) if _is_turned(image) else image.size))
+        except (OSError, CorpusError) as error:
+            raise _damaged(path.name, error) from error
+
+    def _seconds(self, path: Path) -> float:
+        try:
+            return check_clip(path)
+        except (OSError, CorpusError) as error:
+            raise _damaged(path.name, error) from error
+
+
+def page_of(path: str) -> tuple[str, int]:
+    """Document and page by the name of a file: `<stem>_<page>.jpg`; page 1 when it does not tell.
+
+    >>> page_of("corpus/img/report_12.jpg")
+    ('report', 12)
+    """
+    name = path.replace("\\", "/").rsplit("/", 1)[-1]
+    stem, _, page = name.rsplit(".", 1)[0].rpartition("_")
+    if stem and page.isascii() and page.isdigit() and int(page[:10]) > 0:
+        return stem, int(page[:10])
+    return name, 1
+
+
+def _parts(named: str) -> list[str]:
+    """The parts of a path that a server names; none when it is one that no honest server names."""
+    parts = [part for part in named.replace("\\", "/").split("/") if part not in {"", "."}]
+    if parts and _DRIVE.fullmatch(parts[0]):
+        parts = parts[1:]
+    hostile = any(part == ".." or ":" in part or not part.isprintable() for part in parts)
+    return [] if hostile else parts
+
+
+def _id(name: str) -> str:
+    """In the form of all ids of items: 16 hexadecimal digits and the page."""
+    return f"{_digest(name)[:16]}-{page_of(name)[1]}"
+
+
+def _document(name: str) -> str:
+    """The id of the document that a file belongs to: all pages of one stem in one folder."""
+    return _digest(f"{name.rpartition('/')[0]}/{page_of(name)[0]}")
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def _is_video(name: str) -> bool:
+    return name.lower().endswith(VIDEO_SUFFIXES)
+
+
+def _is_turned(image: ImageFile) -> bool:
+    return image.getexif().get(_ORIENTATION) in _TURNED
+
+
+def _damaged(name: str, error: Exception) -> CollectionError:
+    return CollectionError(f"{name} cannot be opened: {error}", "Put an undamaged copy there.")

@@ -1,0 +1,251 @@
+"""A searcher over several collections, as if they were one."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from vrag.errors import FingerprintMismatch, SearchError
+from vrag.search.engine import Ranking, check_corpora, check_search, depth_of, fused
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    import numpy as np
+    from numpy.typing import NDArray
+    from PIL.Image import Image
+
+    from vrag.corpus.formats.video import VideoFrame
+    from vrag.geometry import Size
+    from vrag.index.collection import Collection
+    from vrag.index.lexical.lexical_index import WordStatistics
+    from vrag.index.tables.catalog import Catalog
+    from vrag.search.engine import Engine, Snapshot
+    from vrag.types import Hit, Item, Query
+
+__all__ = ["NUMBER_STRIDE", "MultiSearcher", "check_embedders", "named"]
+
+NUMBER_STRIDE = 2**32
+"""`Hit.row` is the place of the collection × STRIDE + the row within it: none moves when another grows."""
+_MASKS = 8
+"""Sets of collections for which it is remembered which documents are in several."""
+
+
+class MultiSearcher:
+    """A `Searcher` over collections, each known by a name.
+
+    Every ranking is one list over all of them, merged by score, then rankings are fused as in one
+    collection. Scores mean the same everywhere: vectors are of one embedder, and words are weighed by
+    statistics over all collections that a query asks, so that the ranking by words is that of one
+    collection with the same items. A collection without vectors takes part by its words alone.
+
+    A document that is in several collections is found once, with its best score, and counts once in the
+    statistics, as the first of them has it. Ties go by item id. A search reads one version of each
+    collection, but not of all at one moment.
+
+    Args:
+        engines: By name; the order is that of the names.
+
+    Raises:
+        SearchError: If there is none.
+        FingerprintMismatch: If their vectors are of different embedders.
+    """
+
+    def __init__(self, engines: Mapping[str, Engine]) -> None:
+        if not engines:
+            raise SearchError("There is no collection to search.")
+        self._engines = dict(sorted(engines.items()))
+        check_embedders(
+            {name: one.collection for name, one in self._engines.items() if Ranking.VECTOR in one.rankings}
+        )
+        self._masks: dict[tuple[str, ...], list[NDArray[np.bool_] | None]] = {}
+        """`_counted` by the keys of catalogs."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the collections, sorted."""
+        return tuple(self._engines)
+
+    @property
+    def version(self) -> str:
+        """Hash over what a search finds now; equal versions find the same.
+
+        Raises:
+            CollectionError: If a collection cannot be read.
+        """
+        digest = hashlib.sha256()
+        for name, engine in self._engines.items():
+            digest.update(f"{name}\0{engine.version}\0".encode(errors="surrogatepass"))
+        return digest.hexdigest()[:16]
+
+    def search(self, queries: Sequence[Query], top_k: int) -> list[list[Hit]]:
+        """For each query the best `top_k` items or fewer, best first.
+
+        Raises:
+            SearchError: If a query is empty or names an unknown collection, or `top_k` is not within
+                1 to 1000.
+            CollectionError: If a collection cannot be read.
+        """
+        check_search(queries, top_k)
+        check_corpora(queries, self.names)
+        vectors = self._embed(queries)
+        depth = depth_of(
+            top_k, len(frozenset[Ranking]().union(*(e.rankings for e in self._engines.values())))
+        )
+        asking = {name: _asking(queries, name) for name in self._engines}
+        snapshots = {name: self._engines[name].snapshot() for name, numbers in asking.items() if numbers}
+        statistics = [self._statistics(query, snapshots) for query in queries]
+        found: list[dict[Ranking, list[Hit]]] = [{} for _ in queries]
+        for place, name in enumerate(self._engines):
+            if name not in snapshots:
+                continue
+            numbers = asking[name]
+            ranked = snapshots[name].rank(
+                [queries[n] for n in numbers],
+                depth,
+                vectors and [vectors[n] for n in numbers],
+                [statistics[n] for n in numbers],
+            )
+            for n, lists in zip(numbers, ranked, strict=True):
+                for ranking, hits in lists.items():
+                    numbered = [replace(hit, row=place * NUMBER_STRIDE + hit.row) for hit in hits]
+                    found[n].setdefault(ranking, []).extend(numbered)
+        return [_best(lists, depth, top_k) for lists in found]
+
+    def item(self, id: str) -> Item:
+        """The item with this id.
+
+        Raises:
+            SearchError: If there is none.
+        """
+        return self._holder(id).item(id)
+
+    def image(self, id: str, *, least: Size | None = None) -> Image:
+        """The picture of an item, RGB: in full, or with `least` as `Searcher.image` says.
+
+        Raises:
+            SearchError: If there is no such item, or it has no picture.
+            CollectionError: If its picture is missing or damaged, or lies outside of its collection.
+        """
+        return self._holder(id).image(id, least=least)
+
+    def frames(self, id: str, *, fps: float, most: int) -> list[VideoFrame]:
+        """Frames of the clip that an item is, as `Searcher.frames` says.
+
+        Raises:
+            SearchError: If there is no such item, or it is no clip.
+            CollectionError: If its clip is missing or damaged, or lies outside of its collection.
+            MissingExtra: If PyAV is not installed.
+        """
+        return self._holder(id).frames(id, fps=fps, most=most)
+
+    def _holder(self, id: str) -> Engine:
+        for engine in self._engines.values():
+            if engine.collection.items([id]):
+                return engine
+        raise SearchError(f"There is no item {id!r}.")
+
+    def _embed(self, queries: Sequence[Query]) -> Sequence[NDArray[np.float32]] | None:
+        """The vectors of the queries, made once for all collections; None when none has vectors."""
+        for engine in self._engines.values():
+            if queries and Ranking.VECTOR in engine.rankings and engine.embedder is not None:
+                return engine.embedder.embed_queries([query.text for query in queries])
+        return None
+
+    def _statistics(self, query: Query, snapshots: Mapping[str, Snapshot]) -> WordStatistics | None:
+        """Return the statistics of a query's words over the collections that it asks; None without any."""
+        asked = [
+            snapshot
+            for name, snapshot in snapshots.items()
+            if snapshot.lexical is not None and _asking([query], name)
+        ]
+        total: WordStatistics | None = None
+        for snapshot, counted in zip(asked, self._counted(asked), strict=True):
+            assert snapshot.lexical is not None
+            part = snapshot.lexical.statistics(query.text, counted)
+            total = total.plus(part) if total else part
+        return total
+
+    def _counted(self, snapshots: Sequence[Snapshot]) -> list[NDArray[np.bool_] | None]:
+        """For each collection which items count, (items,); None for all.
+
+        Those of a document that an earlier collection has do not.
+        """
+        key = tuple(snapshot.catalog.key for snapshot in snapshots)
+        known = self._masks.get(key)
+        if known is None:
+            if len(self._masks) >= _MASKS:
+                self._masks = {}
+            known = self._masks[key] = _first_copies([snapshot.catalog for snapshot in snapshots])
+        return known
+
+
+def _asking(queries: Sequence[Query], name: str) -> list[int]:
+    """The numbers of the queries that ask the collection of this name."""
+    return [n for n, query in enumerate(queries) if query.corpora is None or name in query.corpora]
+
+
+def _first_copies(catalogs: Sequence[Catalog]) -> list[NDArray[np.bool_] | None]:
+    """For each catalog which items are not of a document of an earlier one, (items,); None for all."""
+    seen: set[str] = set()
+    masks: list[NDArray[np.bool_] | None] = []
+    for catalog in catalogs:
+        repeated = seen.intersection(catalog.documents.values)
+        masks.append(~catalog.documents.among(repeated) if repeated else None)
+        seen.update(catalog.documents.values)
+    return masks
+
+
+def named(addresses: Iterable[str]) -> dict[str, str]:
+    """Names for collections: the last part of each address, with those before it as far as it takes.
+
+    The same address given twice is one.
+
+    Args:
+        addresses: Absolute paths of directories, or URLs.
+
+    >>> named(["/a/images", "/b/images", "s3://bucket/notes/"])
+    {'a/images': '/a/images', 'b/images': '/b/images', 'notes': 's3://bucket/notes/'}
+    """
+    parts = {address: [part for part in address.split("/") if part] for address in addresses}
+    names: dict[str, str] = {}
+    for address, ends in parts.items():
+        others = [other for place, other in parts.items() if place != address]
+        lengths = range(1, len(ends) + 1)
+        alone = (n for n in lengths if all(other[-n:] != ends[-n:] for other in others))
+        names["/".join(ends[-next(alone, len(ends)) :]) or address] = address
+    return names
+
+
+def check_embedders(collections: Mapping[str, Collection]) -> None:
+    """Refuses collections whose vectors cannot be compared.
+
+    Raises:
+        FingerprintMismatch: If they are of different embedders.
+    """
+    marks = {name: mark for name, one in collections.items() if (mark := one.header.embedder)}
+    for name, mark in marks.items():
+        first = next(iter(marks))
+        if mark.fingerprint != marks[first].fingerprint:
+            raise FingerprintMismatch(
+                f"The collections {first} and {name} hold vectors of different embedders.",
+                "Search them one at a time, or by words alone (--ranking lexical), or build one of them anew "
+                "with the other's embedder.",
+            )
+
+
+def _best(lists: Mapping[Ranking, list[Hit]], depth: int, top_k: int) -> list[Hit]:
+    """The hits of one query from the lists of all collections."""
+    hits: dict[str, Hit] = {}
+    merged: dict[Ranking, list[tuple[str, float]]] = {}
+    for ranking, found in lists.items():
+        found.sort(key=lambda hit: (-hit.score, hit.item, hit.row))
+        once = {hit.item: hit.score for hit in reversed(found)}
+        merged[ranking] = sorted(once.items(), key=lambda pair: (-pair[1], pair[0]))[:depth]
+        for hit in found:
+            known = hits.get(hit.item)
+            if known is None or hit.row < known.row:
+                hits[hit.item] = hit
+    best = fused(merged)[:top_k] if merged else []
+    return [replace(hits[item], score=score, rank=rank) for rank, (item, score) in enumerate(best, 1)]

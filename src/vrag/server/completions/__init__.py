@@ -1,6 +1,0 @@
-"""Runs behind the interface that OpenAI's clients speak: `/v1/models`, `/v1/chat/completions`."""
-
-from vrag.server.completions.errors import ErrorShape
-from vrag.server.completions.routes import completions_routes
-
-__all__ = ["ErrorShape", "completions_routes"]

@@ -1,0 +1,1 @@
+"""HTTP around every route: authentication, limits, errors, headers, start and end."""

@@ -1,0 +1,206 @@
+"""What came of a run, as a message: the answer with markers, and the places that they stand for."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from vrag.agent.citations import citations, is_whole
+from vrag.agent.events import AnswerGiven, ModelRetried, RunFailed, StopReason, ThoughtDelta, ThoughtGiven
+from vrag.agent.runs.outline import RunOutline
+from vrag.render.markdown import inline
+from vrag.render.outcome import A_MODEL, OFFLINE, QUOTED, UNQUOTED
+from vrag.render.progress_lines import one_line, step_line
+from vrag.render.run_page.answer import where
+from vrag.server.http.errors import Refusal
+from vrag.server.openai.schema import (
+    Annotation,
+    AnswerSource,
+    CompletionUsage,
+    UrlCitation,
+    VragPart,
+    VragUsage,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from vrag.agent.events import Event
+    from vrag.agent.evidence import Evidence
+
+__all__ = ["CompletionReply", "Reasoning", "plain_answer", "reply_of", "usage_of"]
+
+_SOURCES = "\n\n**Sources**\n\n"
+"""What stands between an answer and its places."""
+_LOOKED = "\n\n**Looked at**\n\n"
+_CITED = 8
+"""Places that are listed; the others stand in `vrag.evidence`, and on the page of the run."""
+_NO_ANSWER = {
+    StopReason.ABSTAINED: "I found no answer in the documents that I can stand behind.",
+    StopReason.OUT_OF_STEPS: "I reached the limit of steps before I had an answer.",
+    StopReason.OUT_OF_TOKENS: "I ran out of tokens before I had an answer.",
+    StopReason.OUT_OF_BUDGET: "I used up what this question may cost before I had an answer.",
+    StopReason.CANCELLED: "I was stopped before I had an answer.",
+}
+_UNQUOTED = f"{UNQUOTED} {A_MODEL}"
+_QUOTED = f"\n\n*{QUOTED}*"
+_MARKERS = re.compile(r"(\[\d\])+\Z")
+_LENGTH = frozenset({StopReason.OUT_OF_STEPS, StopReason.OUT_OF_TOKENS, StopReason.OUT_OF_BUDGET})
+
+
+@dataclass(frozen=True, slots=True)
+class CompletionReply:
+    """A message in the making."""
+
+    answer: str
+    """The answer and its markers, or a sentence that says why there is none."""
+    sources: str
+    """What follows it: the places, as a list. Empty without any."""
+    annotations: tuple[Annotation, ...]
+    """One for each marker of the answer."""
+    vrag: VragPart
+    is_cut: bool
+    """Whether a limit ended the run."""
+
+    @property
+    def content(self) -> str:
+        """All of it."""
+        return self.answer + self.sources
+
+
+@dataclass(slots=True)
+class Reasoning:
+    """Thoughts and steps of a run as text that grows."""
+
+    _thinking: bool = field(default=False)
+    """Whether pieces of the thought of this step have come."""
+
+    def add(self, event: Event) -> str:
+        """What an event adds; often nothing."""
+        match event:
+            case ThoughtDelta():
+                self._thinking = True
+                return event.text
+            case ThoughtGiven():
+                text = "\n\n" if self._thinking else f"{event.text}\n\n"
+                self._thinking = False
+                return text
+            case _:
+                line = step_line(event)
+                broken = "\n\n" if line and self._thinking else ""
+                self._thinking = self._thinking and not isinstance(event, ModelRetried) and not line
+                return f"{broken}{line}\n\n" if line else ""
+
+
+def reply_of(run: str, outline: RunOutline, url: str) -> CompletionReply:
+    """The message that tells how a run ended.
+
+    Args:
+        run: Its id.
+        outline: Of the run, which is over.
+        url: Of the run on this server's page.
+
+    Raises:
+        Refusal: If the model or the search failed (502), or the run broke off (500).
+    """
+    end = outline.end
+    if end is None:
+        raise Refusal(500, "The run broke off.", "Ask again.")
+    if isinstance(end, RunFailed) and end.stop_reason not in _LENGTH:
+        raise Refusal(502, one_line(end.message))
+    text = end.text if isinstance(end, AnswerGiven) else None
+    part = _part(run, outline, end, url)
+    is_cut = end.stop_reason in _LENGTH
+    offline = outline.started.settings.policy == OFFLINE
+    if text is None:
+        unquoted = offline and end.stop_reason is StopReason.ABSTAINED
+        said = _UNQUOTED if unquoted else _NO_ANSWER.get(end.stop_reason, "There is no answer.")
+        return CompletionReply(said, _listed(_LOOKED, part.evidence), (), part, is_cut)
+    marked, annotations = _marked(text, part.evidence[:_CITED])
+    note = _QUOTED if offline else ""
+    return CompletionReply(marked, note + _listed(_SOURCES, part.evidence), annotations, part, is_cut)
+
+
+def _part(run: str, outline: RunOutline, end: AnswerGiven | RunFailed, url: str) -> VragPart:
+    evidence = end.evidence if isinstance(end, AnswerGiven) else ()
+    answered = isinstance(end, AnswerGiven) and end.text is not None
+    cited = citations(evidence, outline.started.settings, answered=answered)
+    places, rests = _sources(cited.rests + cited.besides, url), len(cited.rests)
+    return VragPart(
+        run_id=run, stop_reason=end.stop_reason, evidence=places[:rests], looked_at=places[rests:]
+    )
+
+
+def plain_answer(content: str) -> str | None:
+    """The answer in a message of ours that a client sends back, without markers and places.
+
+    None where there was none. What others have said is left as it is.
+    """
+    for heading in (_SOURCES, _LOOKED):
+        answer, found, _ = content.rpartition(heading)
+        if found:
+            content = _unmarked(answer.removesuffix(_QUOTED))
+    return None if content in {_UNQUOTED, *_NO_ANSWER.values()} else content
+
+
+def _unmarked(answer: str) -> str:
+    """An answer without the markers at its end. What it is given comes from anybody, of any length."""
+    markers = _MARKERS.search(answer[-3 * _CITED :])
+    return answer[: -len(markers[0])].rstrip() if markers else answer
+
+
+def usage_of(outline: RunOutline) -> CompletionUsage:
+    """What a run took."""
+    used = outline.usage
+    prompt, completion = used.prompt_tokens or 0, used.completion_tokens or 0
+    return CompletionUsage(
+        prompt_tokens=prompt,
+        completion_tokens=completion,
+        total_tokens=prompt + completion,
+        vrag=VragUsage(
+            visual_tokens=used.visual_tokens, steps=outline.steps, seconds=outline.seconds, cost=used.cost
+        ),
+    )
+
+
+def _sources(evidence: Sequence[Evidence], url: str) -> tuple[AnswerSource, ...]:
+    return tuple(AnswerSource(**dict(one), number=number, url=url) for number, one in enumerate(evidence, 1))
+
+
+def _marked(text: str, sources: Sequence[AnswerSource]) -> tuple[str, tuple[Annotation, ...]]:
+    r"""An answer with a marker for each place, and where these stand.
+
+    What would make a client fetch a picture from an address that a document named stays text.
+    """
+    answer = text.rstrip().replace("![", "!\\[")
+    answer += "" if not sources else "\n\n" if answer.endswith(("```", "|", "$$")) else " "
+    annotations: list[Annotation] = []
+    for source in sources:
+        marker = f"[{source.number}]"
+        citation = UrlCitation(
+            start_index=len(answer),
+            end_index=len(answer) + len(marker),
+            title=f"{source.document}, {where(source).lower()}",
+            url=source.url,
+        )
+        answer += marker
+        annotations.append(Annotation(url_citation=citation))
+    return answer, tuple(annotations)
+
+
+def _listed(heading: str, sources: Sequence[AnswerSource]) -> str:
+    """The places as a list in Markdown; what documents are called stays text."""
+    if not sources:
+        return ""
+    lines = [f"- {_line(source)}" for source in sources[:_CITED]]
+    if len(sources) > _CITED:
+        lines.append(f"- [{len(sources) - _CITED} more]({sources[0].url})")
+    return heading + "\n".join(lines)
+
+
+def _line(source: AnswerSource) -> str:
+    sides = source.box
+    box = "" if sides is None or is_whole(sides) else f", box {', '.join(f'{side:.3f}' for side in sides)}"
+    place = inline(f"{source.document}, {where(source).lower()}")
+    return f"[{source.number}] [{place}]({source.url}){box}"
