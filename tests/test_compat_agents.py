@@ -144,7 +144,7 @@ class TestVrag:
     def test_a_key_that_is_not_accepted_is_named_as_the_argument(self, search_url: str) -> None:
         with ChatServer([Say(ANSWER)], key="right") as server:
             agent = VRAG(server.url, search_url, model_name="scripted", api_key="wrong", generator=False)
-            with pytest.raises(ModelError, match="The key there is not accepted: api_key"):
+            with pytest.raises(ModelError, match="The server does not accept the key: api_key"):
                 agent.run("?")
 
     def test_failures_are_raised(self, search_url: str) -> None:

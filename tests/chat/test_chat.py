@@ -26,7 +26,7 @@ from vrag.chat import (
     ThinkingSwitch,
     ToolCall,
 )
-from vrag.chat.concurrency_limit import ConcurrencyLimit
+from vrag.chat.http_clients import ConcurrencyLimit
 from vrag.chat.reply_builder import ReplyBuilder
 from vrag.chat.request import request_body
 from vrag.errors import ModelError
@@ -57,7 +57,7 @@ def test_thoughts_are_found_in_the_field_of_each_server(field: str) -> None:
 def test_a_server_that_sends_a_thought_under_both_names_is_heard_once() -> None:
     chunk = {"choices": [{"delta": {"reasoning": "hm", "reasoning_content": "hm"}, "finish_reason": "stop"}]}
     draft = ReplyBuilder(100)
-    assert draft.take(json.dumps(chunk).encode()) == [ChatDelta("hm", thought=True)]
+    assert draft.add(json.dumps(chunk).encode()) == [ChatDelta("hm", thought=True)]
 
 
 def test_only_what_was_chosen_is_sent() -> None:

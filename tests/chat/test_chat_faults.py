@@ -138,7 +138,7 @@ def test_a_server_that_asks_for_too_long_is_given_up_at_once() -> None:
         begun = time.monotonic()
         error = error_of(client(server))
         assert "429" in error.message
-        assert "for 30 s" in error.hint
+        assert "wait for 30 s" in error.hint
         assert "VRAG_MODEL_REQUESTS" in error.hint
         assert time.monotonic() - begun < 15
         assert len(server.requests) == 1
@@ -216,7 +216,7 @@ def test_a_missing_key_is_asked_for_by_its_variable_and_a_wrong_one_is_never_sho
         right = reply_of(ask(client(server, api_key=" right\n")))
     assert "No key" in missing.hint
     assert "MY_KEY" in missing.hint
-    assert "not accepted" in wrong.hint
+    assert "does not accept the key" in wrong.hint
     assert right.text == "yes"
 
 
@@ -248,7 +248,7 @@ def test_nor_is_it_repeated_when_the_list_of_models_is_asked_for() -> None:
 
 def test_a_name_that_nobody_knows_is_to_be_checked() -> None:
     chat = OpenAIChat("http://no-such-host.invalid/v1", "m", retries=ChatRetries(times=0))
-    assert "Check the name" in error_of(chat).hint
+    assert "Check the host name" in error_of(chat).hint
 
 
 @pytest.mark.parametrize(
@@ -476,7 +476,7 @@ def test_a_reply_that_does_not_end_is_cut_off(thought: bool) -> None:
 
 
 def test_a_line_that_does_not_end_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("vrag.chat.completion._LINE_BYTES", 10_000)
+    monkeypatch.setattr("vrag.chat.completion._MAX_LINE_BYTES", 10_000)
     with ChatServer([Raw((b"data: " + b"x" * 9_000, b"y" * 9_000))]) as server:
         assert "10,000 bytes" in error_of(client(server)).message
 

@@ -15,8 +15,14 @@ from vrag.chat import (
     ToolCall,
 )
 from vrag.chat.errors import RetryableError, ServerComplaint, failure_of
-from vrag.chat.reply_builder import MalformedChunk, ReplyBuilder, ReplyTooLong, StreamedError
-from vrag.chat.sse import EventReader, LineTooLong
+from vrag.chat.reply_builder import (
+    EventReader,
+    LineTooLong,
+    MalformedChunk,
+    ReplyBuilder,
+    ReplyTooLong,
+    StreamedError,
+)
 
 KEY = "sk-a-key-that-must-not-be-seen"
 
@@ -74,7 +80,7 @@ def test_any_json_becomes_a_reply_of_the_right_types(sent: list[Any]) -> None:
     for chunk in sent:
         try:
             told += "".join(
-                delta.text for delta in draft.take(json.dumps(chunk).encode()) if not delta.thought
+                delta.text for delta in draft.add(json.dumps(chunk).encode()) if not delta.thought
             )
         except (MalformedChunk, StreamedError):
             continue
@@ -91,7 +97,7 @@ def test_any_json_becomes_a_reply_of_the_right_types(sent: list[Any]) -> None:
 @given(st.binary(max_size=60))
 def test_any_bytes_are_an_object_or_malformed(data: bytes) -> None:
     with suppress(MalformedChunk, StreamedError, ReplyTooLong):
-        ReplyBuilder(100).take(data)
+        ReplyBuilder(100).add(data)
 
 
 @pytest.mark.parametrize(
@@ -99,26 +105,26 @@ def test_any_bytes_are_an_object_or_malformed(data: bytes) -> None:
 )
 def test_json_that_is_made_to_break_readers_does_not_break_this_one(data: bytes) -> None:
     with suppress(MalformedChunk):
-        ReplyBuilder(100).take(data)
+        ReplyBuilder(100).add(data)
 
 
 def test_half_a_surrogate_pair_becomes_text_that_can_be_written_down() -> None:
     draft = ReplyBuilder(100)
-    draft.take(rb'{"choices": [{"delta": {"content": "a\ud83d", "reasoning": "\ude00\u00e9"}}]}')
+    draft.add(rb'{"choices": [{"delta": {"content": "a\ud83d", "reasoning": "\ude00\u00e9"}}]}')
     assert (draft.reply().text, draft.reply().thought) == ("a?", "?é")
 
 
 def test_ids_of_which_one_is_none_are_given_up_as_a_whole() -> None:
     draft = ReplyBuilder(100)
     for ids in ([1, 2], [3, "4"], [5]):
-        draft.take(json.dumps({"choices": [{"delta": {"content": "a"}, "token_ids": ids}]}).encode())
+        draft.add(json.dumps({"choices": [{"delta": {"content": "a"}, "token_ids": ids}]}).encode())
     assert draft.reply().ids == ()
 
 
 def test_log_probabilities_that_do_not_match_the_ids_are_given_up() -> None:
     choice = {"delta": {"content": "a"}, "token_ids": [1, 2], "logprobs": {"content": [{"logprob": -1.0}]}}
     draft = ReplyBuilder(100)
-    draft.take(json.dumps({"choices": [choice]}).encode())
+    draft.add(json.dumps({"choices": [choice]}).encode())
     assert (draft.reply().ids, draft.reply().logprobs) == ((1, 2), ())
 
 
@@ -130,7 +136,7 @@ def test_tool_calls_are_put_together_from_pieces_numbered_or_not() -> None:
     ]
     draft = ReplyBuilder(1000)
     for piece in pieces:
-        draft.take(json.dumps({"choices": [{"delta": {"tool_calls": [piece]}}]}).encode())
+        draft.add(json.dumps({"choices": [{"delta": {"tool_calls": [piece]}}]}).encode())
     assert draft.reply().tool_calls == (
         ToolCall("a", "search", '{"q": 1}'),
         ToolCall("b", "crop", '{"box": [1]}'),
@@ -140,7 +146,7 @@ def test_tool_calls_are_put_together_from_pieces_numbered_or_not() -> None:
 def test_tool_calls_without_end_are_cut_off() -> None:
     pieces = [{"index": index, "function": {"name": "f"}} for index in range(1000)]
     with pytest.raises(ReplyTooLong):
-        ReplyBuilder(10_000).take(json.dumps({"choices": [{"delta": {"tool_calls": pieces}}]}).encode())
+        ReplyBuilder(10_000).add(json.dumps({"choices": [{"delta": {"tool_calls": pieces}}]}).encode())
 
 
 @given(

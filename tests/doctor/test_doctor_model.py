@@ -189,7 +189,7 @@ def test_a_key_that_is_not_accepted_is_named_by_the_variable_that_held_it(
     monkeypatch.setenv("OPENAI_API_KEY", "wrong-key")
     with ChatServer(Seeing(), key="right") as server:
         check = looked_at(model="scripted", base_url=server.url)["model"]
-    assert check.hint == "The key there is not accepted: OPENAI_API_KEY."
+    assert check.hint == "The server does not accept the key: OPENAI_API_KEY."
     assert check.message.endswith("answered 401 (Unauthorized).")
 
 

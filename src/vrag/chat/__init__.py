@@ -1,7 +1,7 @@
-"""The one door to a language model: the `ChatModel` protocol and the client of compatible servers.
+"""Language models: the `ChatModel` protocol, and the client of servers that speak OpenAI's protocol.
 
-`OpenAIChat` speaks to any endpoint with `/chat/completions` as OpenAI has it: vLLM, SGLang,
-Ollama, DashScope, OpenAI. Nothing here knows of agents.
+`OpenAIChat` works with any endpoint that has `/chat/completions`: vLLM, SGLang, Ollama, DashScope, OpenAI.
+This package knows nothing of agents.
 """
 
 from vrag.chat.client import ChatRetries, OpenAIChat

@@ -1,4 +1,4 @@
-"""What can go wrong with a call: which failure may be gone at the next try, and what people can do."""
+"""Errors of calls: which ones are temporary, and what people can do about them."""
 
 from __future__ import annotations
 
@@ -16,21 +16,11 @@ from vrag.errors import ContextTooLong, ModelError
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-__all__ = [
-    "CLOSED",
-    "RetryableError",
-    "ServerComplaint",
-    "failure_of",
-    "plain_http_hint",
-    "reach_hint",
-    "seconds_asked",
-]
-
 CLOSED = frozenset({HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN})
-"""How a server answers a wrong key. What it says there is not repeated: it may hold parts of the key."""
-_MESSAGE = 500
-"""Characters of a server's message that an error repeats."""
-_PASSING = frozenset({408, 409, 425, 429})
+"""Statuses for a wrong key. Their messages are not repeated: they may contain parts of the key."""
+_MAX_MESSAGE_CHARACTERS = 500
+"""Of a server's message in an error."""
+_TEMPORARY = frozenset({408, 409, 425, 429})
 _TOO_LONG = re.compile(
     r"context.?length|context.?window|context.?size|maximum model length|max_model_len"
     r"|maximum context|context the overflows|exceed_context_size"  # LM Studio, llama.cpp, Ollama
@@ -40,7 +30,7 @@ _TOO_LONG = re.compile(
     r"|(?:input|prompt) token count.{0,60}exceeds|exceeds the maximum number of tokens",  # Gemini
     re.IGNORECASE,
 )
-"""How servers say that a prompt does not fit: OpenAI, vLLM, SGLang, llama.cpp, Ollama, LM Studio, DashScope,
+"""Messages of a prompt that is too long: OpenAI, vLLM, SGLang, llama.cpp, Ollama, LM Studio, DashScope,
 Gemini, Anthropic."""
 _TOO_MANY = re.compile(
     r"at most [1-9]\d* images?\b|at most [1-9]\d* image\(s\)|too many images"
@@ -48,15 +38,15 @@ _TOO_MANY = re.compile(
     r"|limit-mm-per-prompt.{0,20}but passed|exceeds? the (?:image|maximum number of images) limit",
     re.IGNORECASE,
 )
-"""How they say that it holds too many pictures. A server that takes none at all is another matter."""
+"""Messages of a prompt with too many images. Servers that accept none at all are another matter."""
 _ADVICE = (
     (
         re.compile(r"at most \d+ image", re.IGNORECASE),
-        "Let the server take more: vLLM's flag is --limit-mm-per-prompt '{\"image\": 12}'.",
+        "Raise the limit of the server: vLLM's option is --limit-mm-per-prompt '{\"image\": 12}'.",
     ),
     (
         re.compile(r"not a multimodal|(?:not|n't) support (?:image|multimodal|vision)", re.IGNORECASE),
-        "Choose a model that sees.",
+        "Choose a vision-language model.",
     ),
     (
         re.compile(r"enable_thinking|chat_template_kwargs"),
@@ -68,19 +58,19 @@ _ADVICE = (
     ),
 )
 _NO_TLS = re.compile(r"WRONG_VERSION_NUMBER|RECORD_LAYER_FAILURE|HTTP_REQUEST|UNKNOWN_PROTOCOL")
-"""How OpenSSL calls an answer that is no TLS."""
-_BROKE = re.compile(r"insufficient_quota|exceeded your current quota", re.IGNORECASE)
-"""A 429 that no waiting helps."""
+"""OpenSSL's names for a response without TLS."""
+_QUOTA_SPENT = re.compile(r"insufficient_quota|exceeded your current quota", re.IGNORECASE)
+"""A 429 for which waiting does not help."""
 
 
 class RetryableError(Exception):
-    """A failure that may be gone at the next try.
+    """A temporary failure.
 
     Args:
-        error: What to raise when it is not.
-        asked: Seconds that the server asks to be left alone.
-        everyone: Whether it concerns all calls, not this one.
-        times: How often it is worth another try, however many are allowed.
+        error: The error to raise after the last retry.
+        asked: Pause that the server asks for, in seconds.
+        everyone: Whether the failure concerns all calls to the server.
+        times: Maximum number of retries, however many are allowed otherwise.
     """
 
     def __init__(
@@ -95,34 +85,27 @@ class RetryableError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class ServerComplaint:
-    """What a server says in place of a reply."""
+    """The error message of a server."""
 
     status: int
-    """Of HTTP, or the like inside a stream."""
+    """The HTTP status, or the code inside a stream."""
     message: str
-    """In one line, without keys."""
+    """One line, without keys."""
     asked: float = 0.0
-    """Seconds that it asks to be left alone."""
+    """Pause that the server asks for, in seconds."""
 
     @classmethod
     def of(cls, status: int, body: bytes, key: str | None, asked: float = 0.0) -> ServerComplaint:
-        """Reads whatever a server sends: OpenAI's shape, FastAPI's, Ollama's, or a page of a proxy.
-
-        Args:
-            status: Of the response.
-            body: Of the response, or of the chunk.
-            key: What must not be repeated.
-            asked: Seconds that it asks to be left alone.
-        """
-        said = _said(body)
+        """Reads an error of OpenAI's, FastAPI's or Ollama's form, or the page of a proxy. Redacts the key."""
+        message = _message(body)
         if key and len(key) > 3:  # a shorter one is no secret, and would tear the message apart
-            said = said.replace(key, "…")
-        line = " ".join("".join(c if c.isprintable() else " " for c in said).split())
-        return cls(status, line[:_MESSAGE], asked)
+            message = message.replace(key, "…")
+        line = " ".join("".join(c if c.isprintable() else " " for c in message).split())
+        return cls(status, line[:_MAX_MESSAGE_CHARACTERS], asked)
 
     @classmethod
     def in_stream(cls, body: bytes, key: str | None) -> ServerComplaint:
-        """An error in place of a chunk: its code says what a status would."""
+        """Reads an error in place of a chunk; its code stands for the HTTP status."""
         problem = _problem(body)
         code = problem.get("code", problem.get("status"))
         known = type(code) is int and 400 <= code < 600
@@ -130,85 +113,73 @@ class ServerComplaint:
 
 
 def failure_of(complaint: ServerComplaint, server: str) -> ModelError | RetryableError:
-    """What a complaint means; hints that need the client's own knowledge are left to it.
-
-    Args:
-        complaint: Of the server.
-        server: How messages call it.
-    """
-    status, said = complaint.status, complaint.message
-    if status in {400, 413, 422, 500} and _TOO_MANY.search(said):
-        message = f"{server} does not take so many pictures at once: {_closed(said)}"
-        return ContextTooLong(message, _hint(status, said))
-    if status in {400, 413, 422, 500} and _TOO_LONG.search(said):
+    """Classifies the error message of a server. Hints that depend on the client are added there."""
+    status, message = complaint.status, complaint.message
+    sentence = message if message[-1:] in ".!?…。！？" else f"{message}."
+    if status in {400, 413, 422, 500} and _TOO_MANY.search(message):
         return ContextTooLong(
-            f"The conversation is longer than the model at {server} can take: {_closed(said)}",
+            f"{server} does not accept so many pictures at once: {sentence}", _hint(status, message)
+        )
+    if status in {400, 413, 422, 500} and _TOO_LONG.search(message):
+        return ContextTooLong(
+            f"The conversation is longer than the model at {server} can take: {sentence}",
             "Give the model a longer context, or the run a smaller budget of pictures and steps.",
         )
-    words = f": {_closed(said)}" if said else "."
-    error = ModelError(f"{server} answered {_named(status)}{words}", _hint(status, said))
-    if status in _PASSING or status >= 500:
-        if _BROKE.search(said):
+    try:
+        name = f"{status} ({HTTPStatus(status).phrase})"
+    except ValueError:
+        name = str(status)
+    details = f": {sentence}" if message else "."
+    error = ModelError(f"{server} answered {name}{details}", _hint(status, message))
+    if status in _TEMPORARY or status >= 500:
+        if _QUOTA_SPENT.search(message):
             return error
         return RetryableError(error, asked=complaint.asked, everyone=status == HTTPStatus.TOO_MANY_REQUESTS)
     return error
 
 
-def _closed(said: str) -> str:
-    """What a server said, so that something may be said after it."""
-    return said if said[-1] in ".!?…。！？" else f"{said}."
-
-
 def reach_hint(error: BaseException, url: str) -> str:
-    """What to do about a server that cannot be reached.
-
-    Args:
-        error: Of the library, with its causes.
-        url: Of the server.
-    """
+    """Advice for a server that cannot be reached, from the causes of a library's error."""
     if hint := plain_http_hint(error, url):
         return hint
     if any(isinstance(cause, socket.gaierror) for cause in _causes(error)):
-        return "Check the name of the host in the base URL, or this machine's DNS."
+        return "Check the host name in the base URL, or the DNS of this machine."
     return "Is it running?"
 
 
 def plain_http_hint(error: BaseException, url: str) -> str:
-    """What to do where a server was asked with TLS and answers without; empty for any other failure.
-
-    Args:
-        error: Of the library, with its causes.
-        url: Of the server.
-    """
-    faults = (cause for cause in _causes(error) if isinstance(cause, ssl.SSLError))
-    if url.startswith("https://") and any(_NO_TLS.search(str(fault)) for fault in faults):
-        return f"The server does not speak TLS there: write http://{url.removeprefix('https://')}"
+    """Advice for an https address of a server without TLS; empty for any other error."""
+    tls_errors = (cause for cause in _causes(error) if isinstance(cause, ssl.SSLError))
+    if url.startswith("https://") and any(_NO_TLS.search(str(cause)) for cause in tls_errors):
+        return f"The server does not use TLS there: write http://{url.removeprefix('https://')}"
     return ""
 
 
 def _causes(error: BaseException | None) -> Iterator[BaseException]:
-    """An error, what it was raised from, and so on."""
+    """An error, its cause, the cause of that, and so on."""
     while error is not None:
         yield error
         error = error.__cause__ or error.__context__
 
 
 def seconds_asked(headers: Mapping[str, str], now: float) -> float:
-    """How long a server asks to be left alone; 0 where it does not say, or says nonsense.
+    """The pause that a server asks for, in seconds; 0 if it asks for none or the value is nonsense.
+
+    It stands in `retry-after-ms` (OpenAI), or in `retry-after`, as seconds or as a date.
 
     Args:
-        headers: Of its answer: `retry-after-ms` (OpenAI), `retry-after` in seconds or as a date.
+        headers: Headers of the response.
         now: Seconds since 1970.
     """
     milliseconds = _number(headers.get("retry-after-ms", ""))
     if milliseconds is not None:
         return milliseconds / 1000
-    asked = headers.get("retry-after", "")
-    seconds = _number(asked)
+    value = headers.get("retry-after", "")
+    seconds = _number(value)
     if seconds is not None:
         return seconds
     try:
-        return max(0.0, parsedate_to_datetime(asked).timestamp() - now)
+        return max(0.0, parsedate_to_datetime(value).timestamp() - now)
     except (ValueError, OverflowError):
         return 0.0
 
@@ -217,26 +188,19 @@ def _number(text: str) -> float | None:
     return float(text) if re.fullmatch(r"\s*\d{1,12}(\.\d{0,9})?\s*", text) else None
 
 
-def _named(status: int) -> str:
-    try:
-        return f"{status} ({HTTPStatus(status).phrase})"
-    except ValueError:
-        return str(status)
-
-
-def _hint(status: int, said: str) -> str:
+def _hint(status: int, message: str) -> str:
     for pattern, advice in _ADVICE:
-        if pattern.search(said):
+        if pattern.search(message):
             return advice
     if status == HTTPStatus.REQUEST_ENTITY_TOO_LARGE:
-        return "Show fewer or smaller pictures, or let the server take longer requests."
+        return "Show fewer or smaller pictures, or raise the request limit of the server."
     if status == HTTPStatus.TOO_MANY_REQUESTS:
         return "Make fewer calls at once: VRAG_MODEL_REQUESTS."
     return "Try later." if status >= 500 else ""
 
 
 def _problem(body: bytes) -> dict[str, Any]:
-    """The object that describes the error, wherever it stands; empty where there is none."""
+    """The JSON object that describes the error; empty if there is none."""
     try:
         whole: object = json.loads(body)
     except (ValueError, RecursionError):
@@ -248,11 +212,11 @@ def _problem(body: bytes) -> dict[str, Any]:
     return cast("dict[str, Any]", inner) if isinstance(inner, dict) else fields
 
 
-def _said(body: bytes) -> str:
+def _message(body: bytes) -> str:
     problem = _problem(body)
-    words = [problem.get("message"), problem.get("error"), problem.get("detail")]
-    said = next((str(word) for word in words if word), "")
+    fields = [problem.get("message"), problem.get("error"), problem.get("detail")]
+    message = next((str(value) for value in fields if value), "")
     code = problem.get("code") or problem.get("type")
-    if said and isinstance(code, str) and code not in said:
-        return f"{said} [{code}]"
-    return said or body.decode("utf-8", "replace")
+    if message and isinstance(code, str) and code not in message:
+        return f"{message} [{code}]"
+    return message or body.decode("utf-8", "replace")

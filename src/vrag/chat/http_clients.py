@@ -1,10 +1,13 @@
-"""Connections to a server of models, kept per event loop."""
+"""HTTP clients of a model server, kept per event loop, and the limit of simultaneous calls."""
 
 from __future__ import annotations
 
 import asyncio
+import random
 import re
 import threading
+import time
+from collections import deque
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -21,16 +24,15 @@ if TYPE_CHECKING:
     import ssl
     from collections.abc import AsyncGenerator
 
-__all__ = ["Connections", "base_of", "checked_key", "is_loopback"]
-
 _ENDPOINT = "/chat/completions"
 _NO_HOST = re.compile(r"[\s\x00-\x20\x7f\\<>^`{|}]|%(?!25)")
-"""What no name of a host has; a library may encode it rather than refuse it."""
-
-
-_SHARE = 8
-"""Calls in flight of an HTTP client, at most: with each call it looks at all its connections, so that a
-hundred of them would keep the event loop busy with little else."""
+"""Characters that no host name has; a library may encode them rather than refuse them."""
+_MAX_CALLS_PER_CLIENT = 8
+"""An HTTP client looks at all its connections with each call, so a hundred of them would keep the event loop
+busy with little else."""
+_MAX_SPREAD_SECONDS = 1.0
+"""Calls that waited for the end of a pause start within this time."""
+_MAX_BODY_BYTES = 4 * 1024 * 1024
 
 
 @dataclass(slots=True, eq=False)
@@ -44,7 +46,7 @@ class _Client:
 class _Pool:
     clients: list[_Client] = field(default_factory=list[_Client])
     closing: bool = False
-    """Whether the last call is to close it."""
+    """Whether the last call closes it."""
 
     @property
     def calls(self) -> int:
@@ -53,13 +55,13 @@ class _Pool:
 
 
 class Connections:
-    """The HTTP clients of one server: those of an event loop are its own, as connections belong to a loop.
+    """The HTTP clients of one server. Each event loop has its own, since connections belong to a loop.
 
     Args:
-        base: Address of the server, as `base_of` gives it.
-        key: What the server asks for, if it does.
-        connect: Seconds to wait for a connection.
-        kept: Idle connections that a loop keeps open, at most.
+        base: Address of the server, as returned by `base_of`.
+        key: Bearer token, if the server needs one.
+        connect: Timeout for a connection in seconds.
+        kept: Maximum number of idle connections per loop.
     """
 
     def __init__(self, base: str, key: str | None, connect: float, kept: int) -> None:
@@ -74,11 +76,15 @@ class Connections:
 
     @asynccontextmanager
     async def client(self) -> AsyncGenerator[httpx.AsyncClient, None]:
-        """A client of the running loop, held open for a call."""
-        pool = self._pool()
-        client = next((one for one in pool.clients if one.calls < _SHARE), None)
+        """A client of the running loop, held open for one call."""
+        loop = asyncio.get_running_loop()
+        with self._lock:
+            for closed in [known for known in self._pools if known.is_closed()]:
+                del self._pools[closed]
+            pool = self._pools.setdefault(loop, _Pool())
+        client = next((c for c in pool.clients if c.calls < _MAX_CALLS_PER_CLIENT), None)
         if client is None:
-            pool.clients.append(client := _Client(self._client()))
+            pool.clients.append(client := _Client(self._new_client()))
         client.calls += 1
         try:
             yield client.http
@@ -88,7 +94,7 @@ class Connections:
                 await self.aclose()
 
     async def aclose(self) -> None:
-        """Closes the clients of the running loop, once the calls in flight there have ended."""
+        """Closes the clients of the running loop, once its calls have ended."""
         loop = asyncio.get_running_loop()
         with self._lock:
             pool = self._pools.get(loop)
@@ -101,29 +107,109 @@ class Connections:
         for client in pool.clients:
             await client.http.aclose()
 
-    def _pool(self) -> _Pool:
-        loop = asyncio.get_running_loop()
-        with self._lock:
-            for old in [old for old in self._pools if old.is_closed()]:
-                del self._pools[old]
-            if loop not in self._pools:
-                self._pools[loop] = _Pool()
-            return self._pools[loop]
-
-    def _client(self) -> httpx.AsyncClient:
+    def _new_client(self) -> httpx.AsyncClient:
         return httpx.AsyncClient(
             headers=self._headers,
             timeout=self._timeout,
             limits=self._limits,
             verify=self._ssl,
             follow_redirects=False,  # the key goes nowhere else
-            trust_env=not is_loopback(self._base),  # a proxy is for what is far away
+            trust_env=not is_loopback(self._base),  # a proxy is for remote servers
         )
 
     @cached_property
     def _ssl(self) -> ssl.SSLContext:
-        """Made once: it takes tens of milliseconds, and every run of the sync API has a loop of its own."""
+        """Created once: it takes tens of milliseconds, and every run of the sync API has its own loop."""
         return httpx.create_ssl_context()
+
+
+class ConcurrencyLimit:
+    """A limit of simultaneous calls that can also be paused.
+
+    Shared by event loops in any number of threads, which `asyncio.Semaphore` cannot be.
+
+    Args:
+        places: Maximum number of simultaneous calls.
+    """
+
+    def __init__(self, places: int) -> None:
+        self._free = places
+        self._waiting: deque[asyncio.Future[None]] = deque()
+        self._lock = threading.Lock()
+        self._pause_ends = 0.0
+
+    def pause(self, seconds: float) -> None:
+        """Lets no further call start for so long; running calls go on."""
+        with self._lock:
+            self._pause_ends = max(self._pause_ends, time.monotonic() + seconds)
+
+    @asynccontextmanager
+    async def place(self) -> AsyncGenerator[None, None]:
+        """Waits for a place, first come, first served, and holds it."""
+        while True:
+            await self._acquire()
+            with self._lock:
+                wait = self._pause_ends - time.monotonic()
+            if wait <= 0:
+                break
+            self._release()
+            await asyncio.sleep(wait + random.uniform(0, min(wait, _MAX_SPREAD_SECONDS)))
+        try:
+            yield
+        finally:
+            self._release()
+
+    async def _acquire(self) -> None:
+        future = asyncio.get_running_loop().create_future()
+        with self._lock:
+            if self._free > 0:
+                self._free -= 1
+                return
+            self._waiting.append(future)
+        try:
+            await future
+        except asyncio.CancelledError:
+            with self._lock:
+                queued = future in self._waiting
+                if queued:
+                    self._waiting.remove(future)
+            if not queued:
+                self._release()  # the place was already on its way
+            raise
+
+    def _release(self) -> None:
+        """Gives the place to the call that has waited longest, in whatever thread."""
+        with self._lock:
+            while self._waiting:
+                future = self._waiting.popleft()
+                try:
+                    future.get_loop().call_soon_threadsafe(_grant, future)
+                except RuntimeError:  # its loop is closed: nobody waits there
+                    continue
+                return
+            self._free += 1
+
+
+def _grant(future: asyncio.Future[None]) -> None:
+    if not future.done():
+        future.set_result(None)
+
+
+async def read_body(
+    client: httpx.AsyncClient, method: str, url: str, body: object = None
+) -> tuple[int, bytes]:
+    """Sends a request and returns status and body of the response.
+
+    Raises:
+        httpx.HTTPError: If there is no response, or it is longer than 4 MiB.
+    """
+    async with client.stream(method, url, json=body) as response:
+        data = bytearray()
+        async for piece in response.aiter_bytes():
+            data += piece
+            if len(data) > _MAX_BODY_BYTES:
+                raise httpx.ReadError(f"the response is longer than {_MAX_BODY_BYTES:,} bytes")
+        return response.status_code, bytes(data)
 
 
 def base_of(url: str) -> str:
@@ -133,7 +219,7 @@ def base_of(url: str) -> str:
     'http://localhost:8002/v1'
 
     Raises:
-        SettingsError: If it is no address of a server, or holds a user name or a password.
+        SettingsError: If it is not the address of a server, or contains a user name or a password.
     """
     text = reachable(url.strip()).rstrip("/").removesuffix(_ENDPOINT).rstrip("/")
     try:
@@ -144,24 +230,24 @@ def base_of(url: str) -> str:
         usable = False
         parts = urlsplit("")
     if "@" in url:
-        raise SettingsError("The base URL of the model holds a user name.", "Give a key instead.")
+        raise SettingsError("The base URL of the model contains a user name.", "Use a key instead.")
     if not usable or parts.query or parts.fragment:
         raise SettingsError(
-            f"{url!r} is no base URL of a model server.", "It looks like http://localhost:8002/v1."
+            f"{url!r} is not the base URL of a model server.", "It looks like http://localhost:8002/v1."
         )
     return text
 
 
 def checked_key(key: str | None, variable: str) -> str | None:
-    """The key without white space around it; None where it is empty.
+    """The key without surrounding white space; None if it is empty.
 
     Raises:
-        SettingsError: If it cannot stand in a header. The message does not repeat it.
+        SettingsError: If it cannot be sent in a header. The message does not repeat it.
     """
     stripped = (key or "").strip()
     if not stripped.isascii() or not all(c.isprintable() and c != " " for c in stripped):
         raise SettingsError(
-            "The key of the model server holds a character that no key has.", f"Correct {variable}."
+            "The key of the model server contains a character that no key has.", f"Correct {variable}."
         )
     return stripped or None
 

@@ -1,8 +1,8 @@
-"""What a server says about a model: its architecture, the weights behind a served name, whether it sees.
+"""The identity of a served model: its architecture, the weights behind its name, whether it sees images.
 
-Asked are `/v1/models` (vLLM and SGLang name the weights in `root`; llama.cpp, LM Studio and Ollama are
-told apart by `owned_by`) and what the program has besides: Ollama's `/api/show`, LM Studio's
-`/api/v0/models`, llama.cpp's `/props`. All of it is optional: what cannot be had is left empty.
+The sources are `/v1/models` (vLLM and SGLang name the weights in `root`; `owned_by` tells llama.cpp,
+LM Studio and Ollama apart) and endpoints of the programs: Ollama's `/api/show`, LM Studio's
+`/api/v0/models`, llama.cpp's `/props`. All of them are optional: what a server does not say stays empty.
 """
 
 from __future__ import annotations
@@ -16,14 +16,11 @@ from urllib.parse import urlsplit
 
 import httpx
 
-from vrag.chat.http_clients import is_loopback
+from vrag.chat.http_clients import is_loopback, read_body
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["ModelIdentity", "ask_identity", "list_models", "read_listed"]
-
-_MAX_BYTES = 4 * 1024 * 1024
 _ARCHITECTURES = {
     "qwen2_vl": "qwen2-vl",
     "qwen25vl": "qwen2.5-vl",
@@ -42,40 +39,33 @@ _ARCHITECTURES = {
     "internvl": "internvl",
     "internvl_chat": "internvl",
 }
-"""Profiles by architecture, in the spelling of transformers, llama.cpp and Ollama.
+"""Model profiles by architecture, as transformers, llama.cpp and Ollama spell it.
 
-`qwen2vl` of llama.cpp is left out: it stands for Qwen2-VL and for Qwen2.5-VL, whose boxes differ.
+`qwen2vl` of llama.cpp is missing: it stands for Qwen2-VL and for Qwen2.5-VL, whose boxes differ.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class ModelIdentity:
-    """A model by what its server says."""
+    """A model as its server describes it."""
 
     program: str = ""
-    """`Ollama`, `LM Studio`, `vLLM`, `SGLang`, `llama.cpp`; empty where it cannot be told."""
+    """`Ollama`, `LM Studio`, `vLLM`, `SGLang`, `llama.cpp`; empty if unknown."""
     architecture: str = ""
     """As the server spells it: `qwen25vl`, `qwen3_vl`."""
     weights: str = ""
-    """Name or path of the weights; empty where the server names none besides the served name."""
+    """Name or path of the weights; empty if the server gives only the served name."""
     sees: bool | None = None
-    """Whether it takes pictures; None where the server does not say."""
+    """Whether it accepts images; None if unknown."""
 
     @property
     def family(self) -> str | None:
-        """Name of the profile that the architecture decides."""
+        """Name of the model profile for the architecture."""
         return _ARCHITECTURES.get(self.architecture.lower())
 
 
 async def ask_identity(base_url: str, model: str, key: str | None, seconds: float) -> ModelIdentity | None:
-    """What a server says about a model; None if it says nothing, or not in time.
-
-    Args:
-        base_url: Up to and with `/v1`, where the server has that.
-        model: What the server calls the model.
-        key: Sent as a bearer token.
-        seconds: Time limit of all questions together.
-    """
+    """Asks a server about a model. Returns None if it says nothing within `seconds`."""
     try:
         async with _client(base_url, key) as client, asyncio.timeout(seconds):
             return await _identity(client, base_url, model)
@@ -84,12 +74,7 @@ async def ask_identity(base_url: str, model: str, key: str | None, seconds: floa
 
 
 async def list_models(base_url: str, seconds: float) -> tuple[Mapping[str, Any], ...]:
-    """What `/v1/models` says of each model; nothing if the server does not answer in time.
-
-    Args:
-        base_url: Up to and with `/v1`.
-        seconds: Time limit.
-    """
+    """Reads the entries of `/v1/models`; empty if the server does not answer within `seconds`."""
     try:
         async with _client(base_url, None) as client, asyncio.timeout(seconds):
             return tuple(_entries(await _json(client, "GET", f"{base_url}/models")))
@@ -98,7 +83,7 @@ async def list_models(base_url: str, seconds: float) -> tuple[Mapping[str, Any],
 
 
 def _client(base_url: str, key: str | None) -> httpx.AsyncClient:
-    """A client for some questions. Without TLS no certificates are loaded, which takes long."""
+    """A client for a few requests. Certificates are loaded only for TLS: that is slow."""
     headers = {"Authorization": f"Bearer {key}"} if key else {}
     tls = base_url.startswith("https://")
     return httpx.AsyncClient(headers=headers, verify=tls, trust_env=not is_loopback(base_url))
@@ -125,7 +110,7 @@ async def _identity(client: httpx.AsyncClient, base_url: str, model: str) -> Mod
 
 
 def read_listed(answer: object, model: str) -> Mapping[str, Any]:
-    """The entry of a model in the answer of `/v1/models`; empty where it is not listed."""
+    """The entry of a model in a response of `/v1/models`; empty if there is none."""
     for fields in _entries(answer):
         if str(fields.get("id", "")).removeprefix("models/") == model.removeprefix("models/"):
             return fields
@@ -189,16 +174,9 @@ def _fields(value: object) -> dict[str, Any]:
 
 
 async def _json(client: httpx.AsyncClient, method: str, url: str, body: object = None) -> object:
-    """The answer of a server; None where it is no JSON of bearable length."""
-    async with client.stream(method, url, json=body) as response:
-        if response.status_code != HTTPStatus.OK:
-            return None
-        data = bytearray()
-        async for piece in response.aiter_bytes():
-            data += piece
-            if len(data) > _MAX_BYTES:
-                return None
+    """The JSON of a response; None if there is none."""
+    status, data = await read_body(client, method, url, body)
     try:
-        return json.loads(data)
+        return json.loads(data) if status == HTTPStatus.OK else None
     except (ValueError, RecursionError):
         return None

@@ -1,4 +1,4 @@
-"""What is said to a language model, how, and what comes back."""
+"""Messages to a language model, sampling options, replies, and the `ChatModel` protocol."""
 
 from __future__ import annotations
 
@@ -9,36 +9,20 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Mapping, Sequence
 
-__all__ = [
-    "ChatDelta",
-    "ChatImage",
-    "ChatMessage",
-    "ChatModel",
-    "ChatOptions",
-    "ChatPart",
-    "ChatReply",
-    "ChatRetry",
-    "ChatRole",
-    "ChatText",
-    "ServedModel",
-    "ThinkingSwitch",
-    "ToolCall",
-]
-
 ChatRole = Literal["system", "user", "assistant"]
-"""Who speaks."""
+"""The author of a message."""
 
 
 @dataclass(frozen=True, slots=True)
 class ChatText:
-    """A stretch of text in a message."""
+    """A text in a message."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class ChatImage:
-    """A picture in a message."""
+    """An image in a message."""
 
     url: str
     """A data URL with its type, `data:image/jpeg;base64,…`: strict servers refuse one without."""
@@ -56,14 +40,14 @@ class ChatMessage:
 
 
 class ThinkingSwitch(StrEnum):
-    """Where a server looks for the switch that turns thinking on or off."""
+    """The field of a request that turns thinking on or off."""
 
     TOP = "top"
     """`enable_thinking` in the request itself: DashScope."""
     TEMPLATE = "template"
     """`chat_template_kwargs.enable_thinking`: vLLM and SGLang with models of the Qwen3 family."""
     BOTH = "both"
-    """Both fields, for a server that ignores the one it does not know."""
+    """Both fields, for servers that ignore the one they do not know."""
     EFFORT = "effort"
     """`reasoning_effort`, `medium` or `none`: OpenAI, Gemini, Ollama."""
     REASONING = "reasoning"
@@ -72,27 +56,27 @@ class ThinkingSwitch(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChatOptions:
-    """How a reply is sampled. None leaves the choice to the server: nothing is sent."""
+    """Sampling options. None sends nothing, which leaves the choice to the server."""
 
     temperature: float | None = None
     top_p: float | None = None
     max_tokens: int | None = None
-    """Of the reply, thinking included."""
+    """Maximum length of the reply, thinking included."""
     stop: tuple[str, ...] = ()
     """Strings that end the reply. Servers leave them out of its text, so no closing tag of a grammar."""
     seed: int | None = None
     thinking: bool | None = None
-    """Whether a model that can do both thinks first."""
+    """Whether a hybrid model thinks first."""
     thinking_switch: ThinkingSwitch = ThinkingSwitch.TOP
-    """Where the server looks for it."""
+    """The field that the server reads for it."""
     logprobs: bool = False
-    """Ask for the log-probability of each token; a server that does not have it may leave it out."""
+    """Request the log-probability of each token; servers may leave it out."""
     token_ids: bool = False
-    """Ask for prompt and reply in token ids (vLLM); a server that does not have them may leave them out."""
+    """Request prompt and reply as token ids (vLLM); servers may leave them out."""
     tools: tuple[Mapping[str, Any], ...] = ()
-    """Native tools, as JSON schemas in OpenAI's wrapping."""
+    """Native tools, as JSON schemas in OpenAI's format."""
     extra: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    """What else the request holds; fields of the protocol itself win over it."""
+    """Further fields of the request; the fields above take precedence."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,83 +85,83 @@ class ChatDelta:
 
     text: str
     thought: bool = False
-    """Whether the server says that it is thinking, not reply."""
+    """Whether the server marks it as thinking."""
 
 
 @dataclass(frozen=True, slots=True)
 class ChatRetry:
-    """The call failed and is made again: the deltas so far do not count."""
+    """A retry of the call after a failure: the deltas so far do not count."""
 
     reason: str
-    """For people, in one sentence."""
+    """One sentence for people."""
     seconds: float
     """Pause before it."""
 
 
 @dataclass(frozen=True, slots=True)
 class ToolCall:
-    """A native call of a tool. Nothing about it has been checked."""
+    """A native tool call. Nothing about it has been validated."""
 
     id: str
     name: str
     arguments: str
-    """As the model wrote them: a JSON object, or anything else."""
+    """As the model wrote them: a JSON object, or any other text."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChatReply:
-    """A complete reply. Counts and ids are None or empty where the server did not tell them."""
+    """A complete reply. Counts and ids are None or empty if the server did not send them."""
 
     text: str
-    """That of the deltas since the last `ChatRetry` that are no thought, joined."""
+    """The deltas since the last `ChatRetry` that are not thoughts, joined."""
     thought: str = ""
-    """That of those that are."""
+    """The deltas that are thoughts, joined."""
     tool_calls: tuple[ToolCall, ...] = ()
     finish: str = "stop"
-    """The server's word: `stop`, `length`, `tool_calls`, `content_filter` …; empty where the reply came to
-    its end and the server did not say why."""
+    """The finish reason of the server: `stop`, `length`, `tool_calls`, `content_filter` …; empty if the reply
+    is complete and the server gave none."""
     prompt_tokens: int | None = None
-    """All of the prompt, pictures included."""
+    """Tokens of the prompt, images included."""
     completion_tokens: int | None = None
-    """All that was written, thoughts included."""
+    """Tokens of the reply, thoughts included."""
     cached_tokens: int | None = None
-    """Those of the prompt that the server had computed before."""
+    """Tokens of the prompt that came from the server's cache."""
     prompt_ids: tuple[int, ...] = ()
-    """The prompt in tokens of the model."""
+    """Token ids of the prompt."""
     ids: tuple[int, ...] = ()
-    """What the model sampled: thoughts, tool calls and its end-of-turn token included."""
+    """Sampled token ids: thoughts, tool calls and the end-of-turn token included."""
     logprobs: tuple[float, ...] = ()
     """Natural logarithm of the probability of each of `ids`, or of each token where ids are unknown."""
     model: str = ""
-    """What the server says that it ran."""
+    """The model that the server reports."""
     request: str = ""
-    """The server's name for the call."""
+    """The server's id of the call."""
 
 
 @dataclass(frozen=True, slots=True)
 class ServedModel:
-    """A model that a server offers."""
+    """A model of a server."""
 
     name: str
     context: int | None = None
-    """Tokens that prompt and reply may have together, where the server tells."""
+    """Maximum tokens of prompt and reply together, if known."""
 
 
 class ChatModel(Protocol):
-    """A conversation → the next reply.
+    """The protocol of language models: a conversation → the next reply.
 
-    One model serves many conversations at once, in several event loops, and keeps nothing of any.
+    A model serves many conversations at once, in several event loops, and keeps no state of any.
     """
 
     @property
     def name(self) -> str:
-        """What the server calls the model."""
+        """Name of the model on the server."""
         ...
 
     def stream(
         self, messages: Sequence[ChatMessage], options: ChatOptions = ...
     ) -> AsyncGenerator[ChatDelta | ChatRetry | ChatReply, None]:
-        """Writes the next reply: deltas, then the whole as the last part.
+        """Writes the next reply: deltas, then the complete reply as the last part.
 
         Closing the generator ends the call at once, on the server as well.
 
@@ -188,5 +172,5 @@ class ChatModel(Protocol):
         ...
 
     async def aclose(self) -> None:
-        """Gives back what it holds in the running event loop; it can be used again."""
+        """Releases its resources of the running event loop; it can be used again."""
         ...

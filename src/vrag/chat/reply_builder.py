@@ -1,4 +1,4 @@
-"""A reply as it comes together from the chunks of a stream, none of which is trusted."""
+"""A reply built from the chunks of a stream, none of which is trusted."""
 
 from __future__ import annotations
 
@@ -9,21 +9,22 @@ from typing import Any, cast
 
 from vrag.chat.messages import ChatDelta, ChatReply, ToolCall
 
-__all__ = ["MalformedChunk", "ReplyBuilder", "ReplyTooLong", "StreamedError"]
-
-_MAX_CALLS = 64
-"""Tool calls that a reply may hold."""
+_MAX_TOOL_CALLS = 64
 _MAX_TOKENS = 2**31
-"""Beyond this a count or an id is no count and no id."""
+"""Larger counts and ids are ignored."""
 _TAIL_CHUNKS = 64
-"""Chunks at the end of a reply in which its last tag is looked for."""
+"""Chunks at the end of a reply that are searched for its last tag."""
 _CLOSING_TAG = re.compile(r"</(?!think>)[a-z_]{1,40}>\s{0,40}\Z")
-_NAME = 200
-"""Characters of a name that a server or model gives."""
+_MAX_NAME_CHARACTERS = 200
+"""Of a name from a server or model."""
+
+
+class LineTooLong(Exception):
+    """A line of the stream is longer than allowed."""
 
 
 class MalformedChunk(Exception):
-    """A chunk is no JSON object."""
+    """A chunk is not a JSON object."""
 
 
 class ReplyTooLong(Exception):
@@ -31,15 +32,57 @@ class ReplyTooLong(Exception):
 
 
 class StreamedError(Exception):
-    """The server sends an error in place of a chunk.
+    """An error of the server in place of a chunk.
 
     Args:
-        body: What it sends.
+        body: The error as JSON.
     """
 
     def __init__(self, body: bytes) -> None:
         super().__init__("an error in the stream")
         self.body = body
+
+
+class EventReader:
+    """A reader of server-sent events with a limit for their length.
+
+    Lines end with LF or CRLF. Comments and fields other than `data` are ignored: this protocol does not use
+    them. Every line of data counts as an event of its own, since a chat server sends JSON on one line, and
+    some servers leave out the empty line between events.
+
+    Args:
+        limit: Maximum length of a line in bytes.
+    """
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._line = bytearray()
+        """The line that has not ended yet."""
+
+    def feed(self, data: bytes) -> list[bytes]:
+        """The data of the events that these bytes complete.
+
+        Raises:
+            LineTooLong: If a line is.
+        """
+        *pieces, rest = data.split(b"\n")
+        events: list[bytes] = []
+        for piece in pieces:
+            self._extend(piece)
+            events += self.finish()
+        self._extend(rest)
+        return events
+
+    def finish(self) -> list[bytes]:
+        """The data of an event that ends without a line end."""
+        name, colon, value = bytes(self._line).rstrip(b"\r").partition(b":")
+        self._line.clear()
+        return [value.removeprefix(b" ")] if colon and name == b"data" and value.strip() else []
+
+    def _extend(self, piece: bytes) -> None:
+        if len(self._line) + len(piece) > self._limit:
+            raise LineTooLong
+        self._line += piece
 
 
 @dataclass(slots=True)
@@ -51,20 +94,20 @@ class _PartialToolCall:
 
 @dataclass(slots=True)
 class ReplyBuilder:
-    """Takes chunks and becomes a reply.
+    """A reply under construction.
 
-    What has an unexpected type counts as missing. Ids or log-probabilities of which one cannot be
-    read are given up as a whole: with a gap they would not belong to the text.
+    A value of an unexpected type counts as missing. Ids or log-probabilities of which one is unreadable are
+    dropped as a whole: with a gap they would not match the text.
     """
 
     limit: int
-    """Characters that the reply may have, thoughts and tool calls included."""
+    """Remaining characters, thoughts and tool calls included."""
     finish: str | None = None
-    """Why the model stopped; None while it writes."""
-    spoken: bool = False
-    """Whether anything of the reply has come."""
-    begun: bool = False
-    """Whether a chunk of the form has come, with or without a piece of the reply."""
+    """Finish reason; None while the model writes."""
+    started: bool = False
+    """Whether a piece of the reply has arrived."""
+    recognized: bool = False
+    """Whether a chunk in the form of chat completions has arrived, with or without a piece of the reply."""
     _text: list[str] = field(default_factory=list[str])
     _thought: list[str] = field(default_factory=list[str])
     _calls: dict[int, _PartialToolCall] = field(default_factory=dict[int, _PartialToolCall])
@@ -75,42 +118,44 @@ class ReplyBuilder:
     _model: str = ""
     _request: str = ""
 
-    def take(self, data: bytes) -> list[ChatDelta]:
-        """What a chunk adds.
+    def add(self, data: bytes) -> list[ChatDelta]:
+        """Adds a chunk and returns its deltas.
 
         Raises:
-            MalformedChunk: If it is no JSON object.
+            MalformedChunk: If it is not a JSON object.
             StreamedError: If it is an error.
             ReplyTooLong: If the reply has become longer than allowed.
         """
-        chunk = _parsed(data)
+        chunk = _parse_object(data)
         if chunk.get("error") or chunk.get("object") == "error":
             raise StreamedError(data)
         self._usage = _object(chunk.get("usage")) or self._usage
         self._model = _name(chunk.get("model")) or self._model
         self._request = _name(chunk.get("id")) or self._request
         self._prompt_ids = tuple(_ids(chunk.get("prompt_token_ids")) or ()) or self._prompt_ids
-        self.begun = self.begun or isinstance(chunk.get("choices"), list)
-        choice = _first_choice(chunk)
-        self._sampled(choice)
-        deltas = self._deltas(_object(choice.get("delta")) or _object(choice.get("message")))
+        self.recognized = self.recognized or isinstance(chunk.get("choices"), list)
+        # The choice with number 0, or without one; there is none in a chunk of usage.
+        choices = _objects(chunk.get("choices"))
+        choice = next((choice for choice in choices if not choice.get("index")), dict[str, Any]())
+        self._add_tokens(choice)
+        deltas = self._add_delta(_object(choice.get("delta")) or _object(choice.get("message")))
         self.finish = _name(choice.get("finish_reason")) or self.finish
         return deltas
 
     @property
     def closed(self) -> bool:
-        """Whether it ends as a whole reply does: with a closing tag, or as a tool call or text of whole JSON.
+        """Whether it ends as a complete reply: a closing tag, or a tool call or text of complete JSON.
 
-        A thought that is closed is no whole reply.
+        A closed thought is not a complete reply.
         """
         if self._calls:
-            return _is_object(self._calls[max(self._calls)].arguments)
+            return _is_json_object(self._calls[max(self._calls)].arguments)
         if _CLOSING_TAG.search("".join(self._text[-_TAIL_CHUNKS:])):
             return True
-        return _is_object("".join(self._text))
+        return _is_json_object("".join(self._text))
 
     def reply(self) -> ChatReply:
-        """The whole, as far as it has come."""
+        """The reply, as far as it has arrived."""
         ids, logprobs = tuple(self._ids or ()), tuple(self._logprobs or ())
         details = _object(self._usage.get("prompt_tokens_details"))
         return ChatReply(
@@ -130,23 +175,30 @@ class ReplyBuilder:
             request=self._request,
         )
 
-    def _deltas(self, delta: dict[str, Any]) -> list[ChatDelta]:
+    def _add_delta(self, delta: dict[str, Any]) -> list[ChatDelta]:
         thought = _text(delta.get("reasoning_content")) or _text(delta.get("reasoning"))
         text = _text(delta.get("content"))
-        arguments = sum(self._call(piece) for piece in _objects(delta.get("tool_calls")))
+        arguments = sum(self._add_tool_call(piece) for piece in _objects(delta.get("tool_calls")))
         self._thought.append(thought)
         self._text.append(text)
         self.limit -= len(thought) + len(text) + arguments
         if self.limit < 0:
             raise ReplyTooLong
-        self.spoken = self.spoken or bool(thought or text or self._calls)
+        self.started = self.started or bool(thought or text or self._calls)
         return [delta for delta in (ChatDelta(thought, thought=True), ChatDelta(text)) if delta.text]
 
-    def _call(self, piece: dict[str, Any]) -> int:
-        """Adds a piece of a tool call; returns its characters."""
+    def _add_tool_call(self, piece: dict[str, Any]) -> int:
+        """Adds a piece of a tool call and returns its length in characters.
+
+        It belongs to the call of its index, else to a new one if it has an id, else to the last one.
+        """
         function = _object(piece.get("function"))
-        call = self._calls.setdefault(self._place(piece), _PartialToolCall())
-        if len(self._calls) > _MAX_CALLS:
+        last = max(self._calls, default=-1)
+        index = _count(piece.get("index"))
+        if index is None:
+            index = last + 1 if _name(piece.get("id")) or last < 0 else last
+        call = self._calls.setdefault(index, _PartialToolCall())
+        if len(self._calls) > _MAX_TOOL_CALLS:
             raise ReplyTooLong
         call.id = call.id or _name(piece.get("id"))
         call.name = call.name or _name(function.get("name"))
@@ -155,15 +207,7 @@ class ReplyBuilder:
         call.arguments += written
         return len(written) + 1
 
-    def _place(self, piece: dict[str, Any]) -> int:
-        """Which call the piece belongs to: by number, else a new one where it has an id, else the last."""
-        index = _count(piece.get("index"))
-        last = max(self._calls, default=-1)
-        if index is not None:
-            return index
-        return last + 1 if _name(piece.get("id")) or last < 0 else last
-
-    def _sampled(self, choice: dict[str, Any]) -> None:
+    def _add_tokens(self, choice: dict[str, Any]) -> None:
         if (given := choice.get("token_ids")) is not None and self._ids is not None:
             ids = _ids(given)
             self._ids = None if ids is None else self._ids + ids
@@ -173,14 +217,14 @@ class ReplyBuilder:
             self._logprobs = None if logprobs is None else self._logprobs + logprobs
 
 
-def _is_object(text: str) -> bool:
+def _is_json_object(text: str) -> bool:
     try:
         return isinstance(json.loads(text), dict)
     except (ValueError, RecursionError):
         return False
 
 
-def _parsed(data: bytes) -> dict[str, Any]:
+def _parse_object(data: bytes) -> dict[str, Any]:
     try:
         chunk: object = json.loads(data)
     except (ValueError, RecursionError) as error:
@@ -188,12 +232,6 @@ def _parsed(data: bytes) -> dict[str, Any]:
     if not isinstance(chunk, dict):
         raise MalformedChunk
     return cast("dict[str, Any]", chunk)
-
-
-def _first_choice(chunk: dict[str, Any]) -> dict[str, Any]:
-    """That with number 0, or without one; there may be none, as in a chunk of usage."""
-    choices = _objects(chunk.get("choices"))
-    return next((choice for choice in choices if not choice.get("index")), dict[str, Any]())
 
 
 def _object(value: object) -> dict[str, Any]:
@@ -209,7 +247,7 @@ def _objects(value: object) -> list[dict[str, Any]]:
 
 
 def _text(value: object) -> str:
-    """A string, or the texts of a list of parts; half a surrogate pair is no text."""
+    """A string, or the texts of a list of parts, without halves of surrogate pairs."""
     if isinstance(value, list):
         return "".join(_text(part.get("text")) for part in _objects(cast("object", value)))
     if not isinstance(value, str):
@@ -218,7 +256,11 @@ def _text(value: object) -> str:
 
 
 def _name(value: object) -> str:
-    return "".join(filter(str.isprintable, _text(value)[:_NAME])) if isinstance(value, str) else ""
+    return (
+        "".join(filter(str.isprintable, _text(value)[:_MAX_NAME_CHARACTERS]))
+        if isinstance(value, str)
+        else ""
+    )
 
 
 def _count(value: object) -> int | None:
@@ -232,7 +274,7 @@ def _ids(value: object) -> list[int] | None:
 
 
 def _logprobs(value: object) -> list[float] | None:
-    """None where one of them is no logarithm of a probability; vLLM writes -9999 for minus infinity."""
-    found: list[object] = [_object(entry).get("logprob") for entry in _list(value)]
-    known = [float(one) for one in found if isinstance(one, int | float) and -1e9 < one <= 0]
-    return known if isinstance(value, list) and len(known) == len(found) else None
+    """None if one of them is not the logarithm of a probability; vLLM writes -9999 for minus infinity."""
+    values: list[object] = [_object(entry).get("logprob") for entry in _list(value)]
+    valid = [float(number) for number in values if isinstance(number, int | float) and -1e9 < number <= 0]
+    return valid if isinstance(value, list) and len(valid) == len(values) else None

@@ -1,4 +1,4 @@
-"""A call as a server wants it: messages and options as JSON."""
+"""Requests to a model server: messages and options as JSON."""
 
 from __future__ import annotations
 
@@ -13,35 +13,33 @@ from vrag.chat.messages import ChatMessage, ChatOptions, ChatText, ThinkingSwitc
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-__all__ = ["RENAMED", "can_do_without", "request_body"]
-
 RENAMED = "max_tokens"
-"""Newer models of OpenAI want it as `max_completion_tokens`."""
+"""Newer models of OpenAI call it `max_completion_tokens`."""
 _NEW_NAME = "max_completion_tokens"
 _ABOUT_FIELDS = re.compile(
     r"unknown|unrecogni[sz]ed|unsupported|unexpected|not (?:supported|permitted|allowed)|extra|additional",
     re.IGNORECASE,
 )
-"""How servers that check it complain about a field that they do not know."""
+"""Messages of strict servers about a field that they do not know."""
 _ONLY_DEFAULT = re.compile(r"'(temperature|top_p)' (?:does not support|is not supported)", re.IGNORECASE)
-"""How OpenAI's reasoning models refuse any value but their own."""
+"""Messages of OpenAI's reasoning models, which accept only their default."""
 
 
 def request_body(
     model: str, messages: Sequence[ChatMessage], options: ChatOptions, without: frozenset[str] = frozenset()
 ) -> bytes:
-    """The JSON of a streaming call.
+    """Encodes a streaming request.
 
     Args:
-        model: What the server calls the model.
+        model: Name of the model on the server.
         messages: The conversation.
-        options: How to sample.
-        without: Optional fields that this server has refused; `max_tokens` is renamed, not left out.
+        options: Sampling options.
+        without: Optional fields that the server has refused; `max_tokens` is renamed, not left out.
 
     Raises:
-        ValueError: If `options.extra` holds what JSON cannot.
+        ValueError: If `options.extra` holds a value that JSON cannot represent.
     """
-    body = {**options.extra, **_sampling(options), **_thinking(options), **_optional(options)}
+    body = {**options.extra, **_sampling(options), **_thinking(options), **_output_fields(options)}
     for name in without - {RENAMED}:
         body.pop(name, None)
     if RENAMED in without and RENAMED in body:
@@ -51,22 +49,18 @@ def request_body(
     except TypeError as error:
         raise ValueError(str(error)) from error
     body |= {"model": model, "messages": [_message(message) for message in messages], "stream": True}
-    return to_json(body)  # pictures make it long: this takes half the time of `json.dumps`
+    return to_json(body)  # images make it long: this takes half the time of `json.dumps`
 
 
 def can_do_without(body: bytes, complaint: str) -> frozenset[str]:
-    """Which fields of a refused call may be left out without changing what the model writes.
+    """Finds the fields of a refused request that can be left out without changing what the model writes.
 
-    They are those that only ask to be told more, the old name of `max_tokens`, and a temperature or top-p of
-    which the model has but one value. Those that the complaint names; where it is about fields and names none
-    of them, all that only ask to be told more.
-
-    Args:
-        body: The call.
-        complaint: What the server says.
+    These are the fields that request more output, the old name of `max_tokens`, and a temperature or top-p
+    that the model has fixed, as far as the complaint names them. If it is about fields and names none of
+    them, they are all fields that request more output.
     """
     fields = cast("dict[str, Any]", json.loads(body))
-    sent = {name for name in _optional(ChatOptions(logprobs=True, token_ids=True)) if name in fields}
+    sent = {name for name in _output_fields(ChatOptions(logprobs=True, token_ids=True)) if name in fields}
     named = {name for name in sent if name in complaint}
     if RENAMED in fields and _NEW_NAME in complaint:
         named.add(RENAMED)
@@ -104,8 +98,8 @@ def _thinking(options: ChatOptions) -> dict[str, Any]:
             return {"reasoning": {"enabled": options.thinking}}
 
 
-def _optional(options: ChatOptions) -> dict[str, Any]:
-    """What only asks to be told more."""
+def _output_fields(options: ChatOptions) -> dict[str, Any]:
+    """The fields that only request more output."""
     fields: dict[str, Any] = {"stream_options": {"include_usage": True}}
     if options.logprobs:
         fields["logprobs"] = True
@@ -115,15 +109,15 @@ def _optional(options: ChatOptions) -> dict[str, Any]:
 
 
 def _message(message: ChatMessage) -> dict[str, Any]:
-    """One text goes as a string, as the templates of some models want it."""
+    """A single text is sent as a string, which the templates of some models need."""
     match message.parts:
         case (ChatText(text),):
             return {"role": message.role, "content": text}
         case parts:
-            return {"role": message.role, "content": [_part(part) for part in parts]}
-
-
-def _part(part: Any) -> dict[str, Any]:  # noqa: ANN401 - narrowed below
-    if isinstance(part, ChatText):
-        return {"type": "text", "text": part.text}
-    return {"type": "image_url", "image_url": {"url": part.url}}
+            content = [
+                {"type": "text", "text": part.text}
+                if isinstance(part, ChatText)
+                else {"type": "image_url", "image_url": {"url": part.url}}
+                for part in parts
+            ]
+            return {"role": message.role, "content": content}
