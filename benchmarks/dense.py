@@ -34,11 +34,10 @@ OURS = """
 import tempfile
 from pathlib import Path
 import numpy as np
-from vrag.index import rabitq, screen
-from vrag.index.vectors.array_cache import Stored
-from vrag.index.vectors.dense import ExactDense, Vectors
+from vrag.index.vectors import rabitq
+from vrag.index.vectors.array_cache import StoredArrays
+from vrag.index.vectors.dense import ExactDense, Int8Prefilter, Vectors, build_int8
 from vrag.index.vectors.rabitq import RabitqDense
-from vrag.index.vectors.int8_prefilter import Screen
 from vrag.index.vectors.tiers import Tier, TierName
 
 folder, tier = Path(sys.argv[1]), sys.argv[2]
@@ -52,11 +51,11 @@ def made(build):
     with tempfile.TemporaryDirectory() as scratch:
         content = build(vectors, Path(scratch))
         arrays = {name: np.fromfile(Path(scratch) / name, of) for name, (of, _) in content.arrays.items()}
-    return Stored(arrays, content.facts)
+    return StoredArrays(arrays, content.facts)
 
 recall, before = 1.0, cpu()
 if tier == "exact":
-    index = ExactDense(Tier(TierName.EXACT, ""), ids, vectors, Screen(made(screen.build)))
+    index = ExactDense(Tier(TierName.EXACT, ""), ids, vectors, Int8Prefilter(made(build_int8)))
 else:
     stored = made(rabitq.build)
     recall = stored.facts["recall"]

@@ -46,7 +46,7 @@ from vrag.index.collection import Collection
 from vrag.index.embed_items import content_of
 from vrag.index.plan import read_manifest
 from vrag.index.tables.schema import item_of
-from vrag.index.vectors.vector_index import VectorOptions
+from vrag.index.vectors.tiers import VectorOptions
 from vrag.search.engine import Engine
 from vrag.testing import HashEmbedder
 from vrag.types import DocumentStatus, Query

@@ -33,9 +33,9 @@ CLOSENESS = 0.7
 OURS = """
 from pathlib import Path
 import numpy as np
-from vrag.index import pooled
+from vrag.index.vectors import pooled
 from vrag.index.vectors.maxsim import ExactMaxSim, Pages
-from vrag.index.vectors.pooled import Averages, PooledMaxSim
+from vrag.index.vectors.pooled import PooledMaxSim, PooledVectors
 from vrag.index.vectors.tiers import Tier, TierName
 
 folder, tier = Path(sys.argv[1]), sys.argv[2]
@@ -54,7 +54,7 @@ else:
     arrays = {name: np.fromfile(scratch / name, of) for name, (of, _) in content.arrays.items()}
     arrays["codes"] = arrays["codes"].reshape(-1, dimension)
     index = PooledMaxSim(
-        Tier(TierName.POOLED, ""), ids, pages, Averages.of(arrays), content.facts["candidates"]
+        Tier(TierName.POOLED, ""), ids, pages, PooledVectors.of(arrays), content.facts["candidates"]
     )
 say(seconds=cpu() - begun, **({} if tier == "exact" else content.facts))
 for line in sys.stdin:

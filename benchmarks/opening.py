@@ -39,7 +39,8 @@ begun = time.perf_counter()
 import numpy as np
 from vrag.index.tables.catalog import Catalog
 from vrag.index.collection import Collection
-from vrag.index.vectors.vector_index import VectorOptions, open_vectors
+from vrag.index.vectors.tiers import VectorOptions
+from vrag.index.vectors.vector_index import open_vectors
 
 collection = Collection.open(sys.argv[1])
 catalog = Catalog.load(collection)

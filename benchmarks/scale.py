@@ -40,7 +40,8 @@ SEARCH = """
 import numpy as np
 from vrag.index.tables.catalog import Catalog
 from vrag.index.collection import Collection
-from vrag.index.vectors.vector_index import VectorOptions, open_vectors
+from vrag.index.vectors.tiers import VectorOptions
+from vrag.index.vectors.vector_index import open_vectors
 
 collection = Collection.open(sys.argv[1])
 queries = list(np.load(sys.argv[2]))

@@ -150,7 +150,7 @@ def _collect(directory: Path, vectors: NDArray[np.float32], queries: NDArray[np.
 def serve_ours(directory: Path, tier: str) -> None:
     """Serves the collection; prints the port when it answers."""
     from vrag.index.collection import Collection
-    from vrag.index.vectors.vector_index import VectorOptions
+    from vrag.index.vectors.tiers import VectorOptions
     from vrag.search.engine import Engine, Ranking
     from vrag.server.app import create_app
     from vrag.server.http.uvicorn_server import listen, run_server

@@ -8,10 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from vector_tables import clusters, names, ranked
 
-from vrag.index.vectors import int8_prefilter, rabitq
+from vrag.index.vectors import rabitq
 from vrag.index.vectors.array_cache import StoredArrays
-from vrag.index.vectors.dense import ExactDense, Vectors
-from vrag.index.vectors.int8_prefilter import Int8Prefilter
+from vrag.index.vectors.dense import ExactDense, Int8Prefilter, Vectors, build_int8
 from vrag.index.vectors.rabitq import RabitqDense
 from vrag.index.vectors.tiers import Tier, TierName
 
@@ -93,7 +92,7 @@ def test_bytes_first_is_exact_to_the_last_bit(tmp_path: Path, share: float, *, a
     numbers[:, 5] *= 30  # a dimension that outweighs the others has a scale of its own
     numbers = numbers.astype(np.float32)
     made = vectors(numbers, chance.random(6000) < 0.9)
-    content = int8_prefilter.build(made, tmp_path)
+    content = build_int8(made, tmp_path)
     arrays = {name: np.fromfile(tmp_path / name, number) for name, (number, _) in content.arrays.items()}
     ids, mask = names(6000), chance.random(6000) < share
     proof = Int8Prefilter(StoredArrays(arrays, content.facts))

@@ -11,9 +11,8 @@ from vector_tables import maxsim, names, ranked
 
 from vrag.errors import SettingsError
 from vrag.index.vectors import pooled
-from vrag.index.vectors.maxsim import ExactMaxSim, Pages, Queries, runs
-from vrag.index.vectors.maxsim_torch import DeviceMaxSim
-from vrag.index.vectors.onnx_matmul import product_of_bytes, product_of_halves
+from vrag.index.vectors.maxsim import DeviceMaxSim, ExactMaxSim, Pages, Queries, runs
+from vrag.index.vectors.onnx_matmul import multiply_float16, multiply_int8
 from vrag.index.vectors.pooled import PooledMaxSim, PooledVectors, pool
 from vrag.index.vectors.tiers import Tier, TierName
 
@@ -127,17 +126,17 @@ def test_products_are_those_of_numpy(count: int, dimension: int, columns: int, s
     chance = np.random.default_rng(seed)
     halves = chance.standard_normal((count, dimension)).astype(np.float16)
     queries = chance.standard_normal((dimension, columns)).astype(np.float32)
-    product = product_of_halves(halves, queries)
+    product = multiply_float16(halves, queries)
     np.testing.assert_allclose(product, halves.astype(np.float64) @ queries, rtol=1e-5, atol=1e-5)
     codes = chance.integers(0, 256, (count, dimension)).astype(np.uint8)
     steps = chance.integers(-64, 65, (dimension, columns)).astype(np.int8)
-    assert (product_of_bytes(codes, steps) == codes.astype(np.int64) @ steps.astype(np.int64)).all()
+    assert (multiply_int8(codes, steps) == codes.astype(np.int64) @ steps.astype(np.int64)).all()
 
 
 def test_bytes_do_not_overflow_where_processors_keep_sums_of_two_products_in_16_bits() -> None:
     assert 2 * 255 * 64 < 2**15
     codes, steps = np.full((3, 128), 255, np.uint8), np.full((128, 2), pooled.MAX_STEPS, np.int8)
-    assert (product_of_bytes(codes, steps) == 128 * 255 * pooled.MAX_STEPS).all()
+    assert (multiply_int8(codes, steps) == 128 * 255 * pooled.MAX_STEPS).all()
 
 
 @given(st.integers(1, 40), st.integers(1, 9), st.integers(0, 999))

@@ -373,7 +373,7 @@ def refers_to_nothing(_manifest: bytes, _name: str) -> bool:
 
 CHILD = """
 import sys, time
-from vrag.index import publish
+from vrag.index.remote import publish
 from vrag.index.collection import Collection
 publish.AT_ONCE = 1
 publish.publish(Collection.open(sys.argv[1]), sys.argv[2])

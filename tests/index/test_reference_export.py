@@ -201,10 +201,11 @@ class TestRefusals:
 KILLED = """
 import os, sys
 from pathlib import Path
-from vrag.index import reference_export
+from vrag import atomic_io
 from vrag.index.collection import Collection
-reference_export.replace_directory = lambda *_: os._exit(9)
-reference_export.export_faiss(Collection.open(sys.argv[1]), Path(sys.argv[2]), replace=True)
+from vrag.index.reference import index_export
+atomic_io.replace_directory = lambda *_: os._exit(9)
+index_export.export_faiss(Collection.open(sys.argv[1]), Path(sys.argv[2]), replace=True)
 """
 
 
@@ -228,15 +229,16 @@ def test_killed_before_the_end_it_leaves_what_was_there(
 WAITING = """
 import sys
 from pathlib import Path
-from vrag.index import reference_export
+from vrag import atomic_io
 from vrag.index.collection import Collection
-place = reference_export.replace_directory
+from vrag.index.reference import index_export
+place = atomic_io.replace_directory
 def wait(written, target):
     print("written", flush=True)
     sys.stdin.read()
     place(written, target)
-reference_export.replace_directory = wait
-reference_export.export_faiss(Collection.open(sys.argv[1]), Path(sys.argv[2]), model="first")
+atomic_io.replace_directory = wait
+index_export.export_faiss(Collection.open(sys.argv[1]), Path(sys.argv[2]), model="first")
 """
 
 

@@ -150,18 +150,18 @@ def test_a_damaged_copy_is_not_read(tmp_path: Path, damage: str) -> None:
 KILLED = """
 import os, signal, sys
 from pathlib import Path
-from vrag.index import cache
+from vrag.index.vectors import array_cache
 import test_table_copy as t
 
 def die(*_):
     os.kill(os.getpid(), signal.SIGKILL)
 
-{moment} = die
+array_cache.{moment} = die
 t.save(Path(sys.argv[1]))
 """
 
 
-@pytest.mark.parametrize("moment", ["cache._seal", "cache.write_file", "cache._published"])
+@pytest.mark.parametrize("moment", ["_write_index", "write_file", "_keep"])
 def test_a_process_that_is_killed_while_it_writes_leaves_no_copy(tmp_path: Path, moment: str) -> None:
     opened(tmp_path).append(rows(("a", 1)))
     line = [sys.executable, "-c", KILLED.format(moment=moment), str(tmp_path)]

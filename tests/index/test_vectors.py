@@ -23,7 +23,8 @@ from vrag.errors import CollectionError, MissingExtra, SettingsError
 from vrag.index.collection import Collection
 from vrag.index.tables.table import Table, literal
 from vrag.index.vectors import array_cache, tiers
-from vrag.index.vectors.vector_index import TierName, VectorOptions, known_tier, open_vectors, planned_tier
+from vrag.index.vectors.tiers import TierName, VectorOptions, choose_tier
+from vrag.index.vectors.vector_index import known_tier, open_vectors
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -204,9 +205,9 @@ def test_no_room_anywhere_is_a_clear_error(tmp_path: Path, monkeypatch: pytest.M
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(array_cache.tempfile, "mkdtemp", full)
-    with pytest.raises(CollectionError, match=r"no room .* No space left") as caught:
+    with pytest.raises(CollectionError, match=r"no disk space .* No space left") as caught:
         opened(make(tmp_path / "c", things(SINGLE, 5), SINGLE), 5)
-    assert "Make room" in caught.value.hint
+    assert "Free some space" in caught.value.hint
 
 
 def test_compacting_while_it_is_read_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -237,7 +238,8 @@ import sys
 sys.path.insert(0, sys.argv[2])
 from vector_tables import names
 from vrag.index.collection import Collection
-from vrag.index.vectors.vector_index import VectorOptions, open_vectors
+from vrag.index.vectors.tiers import VectorOptions
+from vrag.index.vectors.vector_index import open_vectors
 assert open_vectors(Collection.open(sys.argv[1]), names(int(sys.argv[3])), "key", VectorOptions(sys.argv[4]))
 """
 
@@ -287,7 +289,7 @@ def test_two_processes_may_build_at_once(tmp_path: Path) -> None:
 
 def test_the_rule(monkeypatch: pytest.MonkeyPatch) -> None:
     def tier(kind: VectorKind, count: int, options: VectorOptions | None = None) -> str:
-        return planned_tier(kind, count, count, options or VectorOptions()).name
+        return choose_tier(kind, count, count, options or VectorOptions()).name
 
     few, many = tiers.MAX_EXACT_ITEMS, tiers.MAX_EXACT_ITEMS + 1
     monkeypatch.setattr(tiers, "is_installed", {"faiss", "numpy"}.__contains__)
@@ -296,7 +298,7 @@ def test_the_rule(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (tier(MULTI, few), tier(MULTI, many)) == ("exact", "pooled")
     assert tier(MULTI, few, VectorOptions("pooled")) == "pooled"
     assert tier(MULTI, 1, VectorOptions(device="cuda")) == "cuda"
-    assert f"{few:,}" in planned_tier(MULTI, 300, many, VectorOptions()).reason
+    assert f"{few:,}" in choose_tier(MULTI, 300, many, VectorOptions()).reason
 
 
 @pytest.mark.parametrize(("kind", "tier"), TIERS)
@@ -335,11 +337,11 @@ def test_a_tier_that_finds_too_little_is_not_used_unless_it_was_asked_for(
 
 def test_without_faiss_the_rule_falls_back_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tiers, "is_installed", {"numpy"}.__contains__)
-    tier = planned_tier(SINGLE, 10**6, 10**6, VectorOptions())
+    tier = choose_tier(SINGLE, 10**6, 10**6, VectorOptions())
     assert tier.name is TierName.EXACT
     assert "faiss is not installed" in tier.reason
     with pytest.raises(MissingExtra, match=r"vrag-agent\[faiss\]"):
-        planned_tier(SINGLE, 1, 1, VectorOptions("rabitq"))
+        choose_tier(SINGLE, 1, 1, VectorOptions("rabitq"))
 
 
 @pytest.mark.parametrize(
@@ -347,5 +349,5 @@ def test_without_faiss_the_rule_falls_back_and_says_so(monkeypatch: pytest.Monke
 )
 def test_a_tier_that_the_kind_lacks_is_refused(kind: VectorKind, name: str) -> None:
     with pytest.raises(SettingsError, match=name) as caught:
-        planned_tier(kind, 1, 1, VectorOptions(name))
+        choose_tier(kind, 1, 1, VectorOptions(name))
     assert "exact" in caught.value.hint

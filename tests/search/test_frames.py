@@ -274,7 +274,7 @@ class TestDamagedClips:
     ) -> None:
         one = items(collection, ItemKind.CLIP)[0]
         with served(collection) as client:
-            for name, limit in (("MOST_FRAME_PIXELS", 1000), ("MOST_FRAMES", 10)):
+            for name, limit in (("MAX_FRAME_PIXELS", 1000), ("MAX_FRAMES", 10)):
                 with monkeypatch.context() as patch:
                     patch.setattr(f"vrag.corpus.media.{name}", limit)
                     with pytest.raises(ServerError, match=r"a clip cannot be opened: (Its frames|It) ha"):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from vrag.errors import SettingsError
 from vrag.factory.indexing import embedder_of
-from vrag.index.vectors.vector_index import TierName, VectorOptions
+from vrag.index.vectors.tiers import TierName, VectorOptions
 from vrag.search.engine import Engine, Ranking
 from vrag.search.multi import MultiSearcher, check_embedders
 

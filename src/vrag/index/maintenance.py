@@ -16,7 +16,8 @@ from vrag.errors import CollectionError
 from vrag.index.tables.catalog import Catalog, Column
 from vrag.index.tables.schema import file_key, vector_column
 from vrag.index.tables.table import any_of, literal
-from vrag.index.vectors.vector_index import VectorOptions, known_tier
+from vrag.index.vectors.tiers import VectorOptions
+from vrag.index.vectors.vector_index import known_tier
 from vrag.index.writer import KEEP
 from vrag.types import ABSENT, DocumentStatus, ItemKind
 

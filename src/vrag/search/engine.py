@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias
 from vrag.errors import SearchError
 from vrag.index.lexical.lexical_index import Lexical, LexicalEntry
 from vrag.index.tables.catalog import Catalog
-from vrag.index.vectors.vector_index import VectorOptions, open_vectors
+from vrag.index.vectors.tiers import VectorOptions
+from vrag.index.vectors.vector_index import open_vectors
 from vrag.search.fusion import reciprocal_rank_fusion
 from vrag.types import DocumentStatus
 
@@ -32,7 +33,8 @@ if TYPE_CHECKING:
     from vrag.geometry import Size
     from vrag.index.collection import Collection
     from vrag.index.lexical.lexical_index import WordStatistics
-    from vrag.index.vectors.vector_index import Tier, VectorIndex
+    from vrag.index.vectors.tiers import Tier
+    from vrag.index.vectors.vector_index import VectorIndex
     from vrag.types import Hit, Item, Query
 
 __all__ = [

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from vrag.atomic_io import one_writer, replace_directory, sync
+from vrag.atomic_io import atomic_dir, one_writer
 from vrag.corpus.formats.image import SUFFIXES as PICTURES
 from vrag.embed.embedder import VectorKind
 from vrag.embed.registry import SHORT_NAMES
@@ -35,7 +35,7 @@ from vrag.index.reference.index_files import (
     NODE_DIMENSION,
     OLD_FILES,
 )
-from vrag.index.vectors.vector_files import LENGTHS, STARTS, VALID, VECTORS, gather
+from vrag.index.vectors.vector_index import LENGTHS, STARTS, VALID, VECTORS, gather
 from vrag.types import ItemKind
 
 if TYPE_CHECKING:
@@ -173,9 +173,9 @@ def _export(
         target.parent.mkdir(parents=True, exist_ok=True)
         with one_writer(target.with_name(f".{target.name}.lock"), busy):
             _check_target(target, replace=replace)
-            items, without = _write_directory(
-                target, lambda partial: write(collection, partial, target, model)
-            )
+            with atomic_dir(target) as partial:
+                (partial / _MEDIA).mkdir()
+                items, without = write(collection, partial, target, model)
             files = tuple(sorted(path.name for path in target.iterdir() if path.is_file()))
     except OSError as error:
         raise CollectionError(
@@ -183,22 +183,6 @@ def _export(
             "Free some disk space, or name a directory that you may write to.",
         ) from error
     return ExportReport(target, model, items, without, files)
-
-
-def _write_directory(target: Path, write: Callable[[Path], tuple[int, int]]) -> tuple[int, int]:
-    """Write beside the target and rename; returns what `write` returns."""
-    partial = target.with_name(f".{target.name}.partial")
-    try:
-        shutil.rmtree(partial, ignore_errors=True)
-        (partial / _MEDIA).mkdir(parents=True)
-        counts = write(partial)
-        for path in (*partial.iterdir(), partial):
-            sync(path)
-        replace_directory(partial, target)
-    except BaseException:
-        shutil.rmtree(partial, ignore_errors=True)
-        raise
-    return counts
 
 
 def _check_target(target: Path, *, replace: bool) -> None:

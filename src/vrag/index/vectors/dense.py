@@ -3,35 +3,50 @@
 Scores are dot products of the stored float32 vectors, summed in float64 and rounded to float32: they do
 not depend on how many queries are asked at once nor on where a vector lies, and equal vectors tie. What
 comes first is a product in float32, of which all that rounding could have moved are scored again.
+
+Single queries over many vectors read a quarter of the bytes first (`Int8Prefilter`). A product with all
+vectors takes as long as reading them. There each number is one byte, with a scale per dimension; the query
+is made bytes too, and FAISS finds the best by integers. By Cauchy and Schwarz no vector scores more than
+its bytes do, plus |q| times the greatest distance of a vector from its bytes, plus the distance of the
+query from its bytes times the length of the longest vector in bytes. So once the last candidate, with that
+much added, stays below the worst of the `top_k` that are found, no other vector can be among the best; if
+it does not, more candidates are taken, and in the end all.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import importlib
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from vrag.index.vectors.array_cache import drop
-from vrag.index.vectors.topk import alike, best, named, shortlist
+from vrag.index.vectors.array_cache import ArrayContent, drop
+from vrag.index.vectors.topk import BatchedIndex, best, shortlist
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from pathlib import Path
 
     from numpy.typing import NDArray
 
-    from vrag.index.vectors.int8_prefilter import Int8Prefilter
+    from vrag.index.vectors.array_cache import StoredArrays
     from vrag.index.vectors.tiers import Tier
 
-__all__ = ["ExactDense", "Vectors"]
-
-_BLOCK = 8192
+BLOCK_SIZE = 8192
 """Vectors multiplied at once."""
-_FETCHED = 1024
-"""Vectors fetched at once from here and there: reading one maps its neighbours too."""
-_MANY = 5
+_FETCH_SIZE = 1024
+"""Vectors fetched at once from scattered places: reading one maps its neighbours too."""
+_MIN_PRODUCT_QUERIES = 5
 """Queries from which one product with all vectors costs less than going over their bytes for each."""
-_SCORES = 1 << 24
+_MAX_SCORES = 1 << 24
 """Scores kept at once: 64 MB."""
+
+_INDEX, _SCALES = "index", "scales"
+_BYTES_BLOCK_SIZE = 4096
+_FIRST_CANDIDATES = 200
+"""Candidates at first: their exact scores cost a fiftieth of the product that is saved."""
+_MAX_SHARE = 8
+"""Share of the vectors, one in so many, from which scoring all costs no more."""
 
 
 class Vectors:
@@ -41,7 +56,7 @@ class Vectors:
         numbers: (items, dimension), finite.
         valid: (items,) which items have a vector.
         norm: The greatest length of a vector.
-        frugal: Whether to let go of mapped memory when it has been used: for going over all of it once.
+        frugal: Whether to release mapped memory after use: for going over all of it once.
     """
 
     def __init__(
@@ -53,101 +68,164 @@ class Vectors:
         self._frugal = frugal
 
     def frugal(self) -> Vectors:
-        """The same, to be gone over once."""
+        """Return the same vectors for a single pass over all of them."""
         return Vectors(self.numbers, self.valid, self._norm, frugal=True)
 
-    def used(self) -> None:
-        """Is told that what was read is no longer needed."""
+    def release(self) -> None:
+        """Release the memory of what was read, where the vectors are frugal."""
         if self._frugal:
             drop(self.numbers)
 
     def rows(self, rows: NDArray[np.int64]) -> NDArray[np.float32]:
-        """The vectors of some items, (rows, dimension)."""
-        made = np.empty((len(rows), self.numbers.shape[1]), np.float32)
-        for at in range(0, len(rows), _FETCHED):
-            made[at : at + _FETCHED] = self.numbers[rows[at : at + _FETCHED]]
-            self.used()
-        return made
+        """Return the vectors of some items, (rows, dimension)."""
+        vectors = np.empty((len(rows), self.numbers.shape[1]), np.float32)
+        for at in range(0, len(rows), _FETCH_SIZE):
+            vectors[at : at + _FETCH_SIZE] = self.numbers[rows[at : at + _FETCH_SIZE]]
+            self.release()
+        return vectors
 
     def margin(self, query: NDArray[np.float32]) -> float:
-        """How far two dot products in float32 can be off together: n·u·|q|·|v| each, whatever the order.
+        """Bound how far two dot products in float32 can be off together: n·u·|q|·|v| each, in any order.
 
         Higham 2002, "Accuracy and Stability of Numerical Algorithms", section 3.1, to first order.
         """
         return 2 * len(query) * 2.0**-24 * self._norm * float(np.linalg.norm(query))
 
     def exact(self, query: NDArray[np.float32], rows: NDArray[np.int64]) -> NDArray[np.float32]:
-        """The scores of some rows, (rows,)."""
+        """Return the exact scores of some rows, (rows,)."""
         parts = [np.zeros(0, np.float32)]
-        for at in range(0, len(rows), _BLOCK):
-            block = self.rows(rows[at : at + _BLOCK]).astype(np.float64)
+        for at in range(0, len(rows), BLOCK_SIZE):
+            block = self.rows(rows[at : at + BLOCK_SIZE]).astype(np.float64)
             parts.append((block @ query.astype(np.float64)).astype(np.float32))
         return np.concatenate(parts)
 
-    def near(self, queries: NDArray[np.float32], rows: NDArray[np.int64] | None) -> NDArray[np.float32]:
-        """Products in float32, (queries, rows); of all items when `rows` is None."""
+    def approximate(
+        self, queries: NDArray[np.float32], rows: NDArray[np.int64] | None
+    ) -> NDArray[np.float32]:
+        """Return products in float32, (queries, rows); of all items when `rows` is None."""
         count = len(self.numbers) if rows is None else len(rows)
         scores = np.empty((len(queries), count), np.float32)
-        for at in range(0, count, _BLOCK):
-            part = slice(at, min(at + _BLOCK, count))
+        for at in range(0, count, BLOCK_SIZE):
+            part = slice(at, min(at + BLOCK_SIZE, count))
             block = self.numbers[part] if rows is None else self.rows(rows[part])
             scores[:, part] = (block @ queries.T).T
-            self.used()
+            self.release()
         return scores
 
     def scan(
         self, queries: NDArray[np.float32], top_k: int, mask: NDArray[np.bool_]
     ) -> list[list[tuple[int, float]]]:
-        """For each query (queries, dimension) the best rows that one mask lets through."""
+        """Return the best rows that the mask allows for each of the queries (queries, dimension)."""
         allowed = np.flatnonzero(mask & self.valid)
         few = len(allowed) * 4 < len(mask)  # then fetching them costs less than multiplying all
-        scores = self.near(queries, allowed if few else None)
-        found: list[list[tuple[int, float]]] = []
+        scores = self.approximate(queries, allowed if few else None)
+        hits: list[list[tuple[int, float]]] = []
         for query, row_scores in zip(queries, scores, strict=True):
             among = row_scores if few else row_scores[allowed]
             rows = allowed[shortlist(among, top_k, self.margin(query))]
-            found.append(best(rows, self.exact(query, rows), top_k))
-        return found
+            hits.append(best(rows, self.exact(query, rows), top_k))
+        return hits
 
 
-class ExactDense:
+class ExactDense(BatchedIndex):
     """A `VectorIndex` that scores every vector.
 
     Args:
-        tier: How it came to be chosen.
-        ids: Of the items, sorted.
+        tier: The tier that was chosen, and why.
+        ids: Ids of the items, sorted.
         vectors: Their vectors.
-        screen: The same as bytes, for queries that come alone; None to multiply all of them always.
+        prefilter: The same as bytes, for queries that come alone; None to multiply all of them always.
     """
 
     def __init__(
-        self, tier: Tier, ids: Sequence[str], vectors: Vectors, screen: Int8Prefilter | None = None
+        self, tier: Tier, ids: Sequence[str], vectors: Vectors, prefilter: Int8Prefilter | None = None
     ) -> None:
-        self.tier = tier
-        self._ids = ids
+        super().__init__(tier, ids, max(1, _MAX_SCORES // max(1, len(ids))))
         self._vectors = vectors
-        self._screen = screen
+        self._prefilter = prefilter
+
+    def _search_rows(
+        self, queries: Sequence[NDArray[np.float32]], top_k: int, masks: Sequence[NDArray[np.bool_]]
+    ) -> list[list[tuple[int, float]]]:
+        stack, mask = np.stack(queries).astype(np.float32), masks[0]
+        if self._prefilter is None or len(stack) >= _MIN_PRODUCT_QUERIES:
+            return self._vectors.scan(stack, top_k, mask)
+        proven = [self._prefilter.search(self._vectors, query, top_k, mask) for query in stack]
+        return [
+            self._vectors.scan(query[None], top_k, mask)[0] if hits is None else hits
+            for query, hits in zip(stack, proven, strict=True)
+        ]
+
+
+class Int8Prefilter:
+    """Vectors as bytes: see the docstring of this module.
+
+    Args:
+        stored: What `build_int8` has written.
+    """
+
+    def __init__(self, stored: StoredArrays) -> None:
+        faiss: Any = importlib.import_module("faiss")
+        self._index: Any = faiss.deserialize_index(np.asarray(stored.arrays[_INDEX]))
+        self._scales: NDArray[np.float32] = stored.arrays[_SCALES]
+        self._distance = float(stored.facts["distance"])
+        self._longest = float(stored.facts["longest"])
 
     def search(
-        self, queries: Sequence[NDArray[np.float32]], top_k: int, masks: Sequence[NDArray[np.bool_]]
-    ) -> list[list[tuple[str, float]]]:
-        """See `VectorIndex`."""
-        found: list[list[tuple[str, float]]] = [[] for _ in queries]
-        asked = [number for number, query in enumerate(queries) if np.isfinite(query).all()]
-        for group in alike([masks[number] for number in asked], max(1, _SCORES // max(1, len(self._ids)))):
-            numbers = [asked[at] for at in group]
-            stack = np.stack([queries[number] for number in numbers]).astype(np.float32)
-            for number, rows in zip(numbers, self._scan(stack, top_k, masks[numbers[0]]), strict=True):
-                found[number] = named(self._ids, rows)
-        return found
+        self, vectors: Vectors, query: NDArray[np.float32], top_k: int, mask: NDArray[np.bool_]
+    ) -> list[tuple[int, float]] | None:
+        """Return the best rows that a mask allows; None when that is not proven cheaply: score them all."""
+        allowed = mask & vectors.valid
+        weighted = query * self._scales
+        step = float(np.abs(weighted).max()) / 127 or 1.0
+        steps = np.rint(weighted / step).astype(np.float32)
+        rounding = float(np.linalg.norm(weighted - step * steps)) * self._longest
+        reach = float(np.linalg.norm(query)) * self._distance + rounding + vectors.margin(query)
+        wanted = max(_FIRST_CANDIDATES, 2 * top_k) / max(allowed.mean(), 1e-9)
+        while wanted * _MAX_SHARE <= len(mask):
+            scores, found = self._index.search(steps[None], int(wanted))
+            rows = np.sort(found[0][allowed[found[0]]])
+            hits = best(rows, vectors.exact(query, rows), top_k)
+            if len(hits) == top_k and hits[-1][1] > step * float(scores[0, -1]) + reach:
+                return hits
+            wanted *= 4
+        return None
 
-    def _scan(
-        self, queries: NDArray[np.float32], top_k: int, mask: NDArray[np.bool_]
-    ) -> list[list[tuple[int, float]]]:
-        if self._screen is None or len(queries) >= _MANY:
-            return self._vectors.scan(queries, top_k, mask)
-        screened = [self._screen.search(self._vectors, query, top_k, mask) for query in queries]
-        return [
-            self._vectors.scan(query[None], top_k, mask)[0] if found is None else found
-            for query, found in zip(queries, screened, strict=True)
-        ]
+
+def build_int8(vectors: Vectors, directory: Path) -> ArrayContent:
+    """Write vectors as bytes.
+
+    Raises:
+        OSError: If they cannot be written.
+    """
+    faiss: Any = importlib.import_module("faiss")
+    count, dimension = vectors.numbers.shape
+    largest = np.zeros(dimension, np.float32)
+    for at in range(0, count, _BYTES_BLOCK_SIZE):
+        largest = np.maximum(largest, np.abs(vectors.numbers[at : at + _BYTES_BLOCK_SIZE]).max(axis=0))
+        vectors.release()
+    scales = (np.where(largest > 0, largest, 1.0) / 127).astype(np.float32)
+    kind = faiss.ScalarQuantizer.QT_8bit_direct_signed
+    index = faiss.IndexScalarQuantizer(dimension, kind, faiss.METRIC_INNER_PRODUCT)
+    distance = longest = 0.0
+    for at in range(0, count, _BYTES_BLOCK_SIZE):
+        block = vectors.numbers[at : at + _BYTES_BLOCK_SIZE]
+        steps = np.rint(block / scales)
+        index.add(steps)
+        distance = max(distance, float(np.linalg.norm(block - steps * scales, axis=1).max()))
+        longest = max(longest, float(np.linalg.norm(steps, axis=1).max()))
+        vectors.release()
+    size = write_faiss_index(index, directory / _INDEX)
+    scales.tofile(directory / _SCALES)
+    arrays = {_INDEX: (np.uint8, (size,)), _SCALES: (np.float32, (dimension,))}
+    return ArrayContent(arrays, {"distance": distance, "longest": longest})
+
+
+def write_faiss_index(index: Any, path: Path) -> int:  # noqa: ANN401 - FAISS has no types
+    """Write a FAISS index and return its size in bytes; a full disk raises an `OSError`."""
+    faiss: Any = importlib.import_module("faiss")
+    try:
+        faiss.write_index(index, str(path))
+    except RuntimeError as error:
+        raise OSError(str(error)) from error
+    return path.stat().st_size

@@ -1,4 +1,4 @@
-"""Search over many vectors per item, by late interaction.
+"""Search over many vectors per item, by late interaction: exact, on processors or by torch on a device.
 
 MaxSim(query, item) = Σ over query vectors of the max over item vectors of their dot product (Khattab and
 Zaharia 2020, "ColBERT", equation 3). There is no division by lengths. Vectors are stored as float16;
@@ -8,53 +8,97 @@ have: nothing is padded. An item without vectors is found by no query.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+import importlib
+import os
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 
+from vrag.errors import MissingExtra, SettingsError
 from vrag.index.vectors.array_cache import drop
-from vrag.index.vectors.onnx_matmul import product_of_halves
-from vrag.index.vectors.threads import spread
-from vrag.index.vectors.topk import alike, best, named
+from vrag.index.vectors.onnx_matmul import multiply_float16
+from vrag.index.vectors.topk import BatchedIndex, best, shortlist
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from numpy.typing import NDArray
 
     from vrag.index.vectors.tiers import Tier
 
-__all__ = ["ExactMaxSim", "PageRun", "Pages", "Queries", "runs"]
+T = TypeVar("T")
+R = TypeVar("R")
 
-_BLOCK = 3072
-"""Vectors multiplied at once: 1.5 MB as float32 stay near the processor."""
-_TOGETHER = 16
+Torch: TypeAlias = Any
+"""The module `torch`, many of whose functions have no types."""
+
+BATCH_SIZE = 16
 """Queries multiplied at once."""
+_BLOCK_SIZE = 3072
+"""Vectors multiplied at once: 1.5 MB as float32 stay near the processor."""
+_DEVICE_BLOCK_SIZE = 1 << 18
+"""Vectors multiplied at once by torch: with 320 query vectors 160 MB of products."""
+_MIN_DEVICE_CANDIDATES = 100
+
+
+def map_threads(work: Callable[[T], R], inputs: Sequence[T]) -> list[R]:
+    """Apply `work` to each input, in order, on as many threads as BLAS would use.
+
+    That is OMP_NUM_THREADS, or one for each core this process may run on. numpy and onnxruntime release the
+    interpreter while they multiply.
+    """
+    count = min(_count_threads(), len(inputs))
+    if count <= 1:
+        return [work(value) for value in inputs]
+    cuts = [len(inputs) * part // count for part in range(count + 1)]
+    parts = [inputs[begin:end] for begin, end in pairwise(cuts)]
+
+    def run(part: Sequence[T]) -> list[R]:
+        return [work(value) for value in part]
+
+    return [result for results in executor().map(run, parts) for result in results]
+
+
+def _count_threads() -> int:
+    setting = os.environ.get("OMP_NUM_THREADS", "").split(",")[0]
+    if setting.isdigit() and int(setting):
+        return int(setting)
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+@cache
+def executor() -> ThreadPoolExecutor:
+    """Return the threads of this process. A forked one does not inherit them and makes its own."""
+    return ThreadPoolExecutor(_count_threads(), thread_name_prefix="vrag-scores")
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=executor.cache_clear)
 
 
 class PageRun(NamedTuple):
     """Items whose vectors lie one after the other."""
 
     begin: int
-    """Of the vectors of the first."""
+    """Start of the vectors of the first."""
     end: int
-    """Of those of the last."""
+    """End of those of the last."""
     rows: NDArray[np.int64]
     """The items."""
     starts: NDArray[np.int64]
-    """Where the vectors of each begin, from that of the run."""
+    """Where the vectors of each begin, relative to `begin`."""
 
 
 def runs(
     starts: NDArray[np.int64], lengths: NDArray[np.int64], rows: NDArray[np.int64], block: int
 ) -> Iterator[PageRun]:
-    """Cuts items into runs of about `block` vectors at most, in the order in which they are stored.
+    """Cut items into runs of at most `block` vectors, unless one item has more, in their stored order.
 
-    Args:
-        starts: (items,) where the vectors of each begin.
-        lengths: (items,) how many there are; at least 1 for those among `rows`.
-        rows: Which items.
-        block: Vectors of a run at most, unless those of one item are more.
+    `starts` and `lengths` (items,) say where the vectors of each begin and how many there are: at least 1
+    for those among `rows`.
     """
     rows = rows[np.argsort(starts[rows], kind="stable")]
     begins, ends = starts[rows], starts[rows] + lengths[rows]
@@ -70,11 +114,7 @@ def runs(
 
 
 class Queries:
-    """Queries side by side, to be multiplied at once.
-
-    Args:
-        queries: Each (vectors, dimension) with at least one vector, all of them finite.
-    """
+    """Queries side by side, to be multiplied at once: each (vectors, dimension), not empty, finite."""
 
     def __init__(self, queries: Sequence[NDArray[np.float32]]) -> None:
         self.count = len(queries)
@@ -83,9 +123,9 @@ class Queries:
         self.columns = np.ascontiguousarray(np.concatenate(queries).T, dtype=np.float32)
         """(dimension, vectors of all queries)."""
 
-    def sums(self, most: NDArray[np.floating]) -> NDArray[np.float64]:
-        """Adds up what each query's vectors found: (items, vectors of all queries) to (items, queries)."""
-        return np.add.reduceat(most, self._starts, axis=1, dtype=np.float64)
+    def sums(self, maxima: NDArray[np.floating]) -> NDArray[np.float64]:
+        """Sum over each query's vectors: (items, vectors of all queries) to (items, queries)."""
+        return np.add.reduceat(maxima, self._starts, axis=1, dtype=np.float64)
 
 
 class Pages:
@@ -95,7 +135,7 @@ class Pages:
         vectors: (vectors, dimension), finite.
         starts: (items,) where those of each item begin.
         lengths: (items,) how many it has.
-        frugal: Whether to let go of mapped memory when it has been used: for going over all of it once.
+        frugal: Whether to release mapped memory after use: for going over all of it once.
     """
 
     def __init__(
@@ -112,69 +152,131 @@ class Pages:
         self._frugal = frugal
 
     def frugal(self) -> Pages:
-        """The same, to be gone over once."""
+        """Return the same vectors for a single pass over all of them."""
         return Pages(self.vectors, self.starts, self.lengths, frugal=True)
 
-    def used(self) -> None:
-        """Is told that what was read is no longer needed."""
+    def release(self) -> None:
+        """Release the memory of what was read, where the pages are frugal."""
         if self._frugal:
             drop(self.vectors)
 
     def page(self, row: int) -> NDArray[np.float16]:
-        """The vectors of one item, (vectors, dimension)."""
+        """Return the vectors of one item, (vectors, dimension)."""
         return self.vectors[self.starts[row] : self.starts[row] + self.lengths[row]]
 
     def scores(
         self, queries: Queries, rows: NDArray[np.int64]
     ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
-        """MaxSim of queries with some items, at least one, all of which have vectors.
+        """Compute MaxSim of queries with some items, at least one, all of which have vectors.
 
         Returns:
             The rows in the order in which they are stored, and scores (rows, queries).
         """
-        todo = list(runs(self.starts, self.lengths, rows, _BLOCK))
-        scores = spread(lambda run: self._scored(run, queries), todo)
-        return np.concatenate([run.rows for run in todo]), np.concatenate(scores).astype(np.float32)
 
-    def _scored(self, run: PageRun, queries: Queries) -> NDArray[np.float64]:
-        product = product_of_halves(self.vectors[run.begin : run.end], queries.columns)
-        scores = queries.sums(np.maximum.reduceat(product, run.starts, axis=0))
-        self.used()
-        return scores
+        def score(run: PageRun) -> NDArray[np.float64]:
+            product = multiply_float16(self.vectors[run.begin : run.end], queries.columns)
+            sums = queries.sums(np.maximum.reduceat(product, run.starts, axis=0))
+            self.release()
+            return sums
+
+        pieces = list(runs(self.starts, self.lengths, rows, _BLOCK_SIZE))
+        scores = np.concatenate(map_threads(score, pieces)).astype(np.float32)
+        return np.concatenate([run.rows for run in pieces]), scores
 
 
-class ExactMaxSim:
-    """A `VectorIndex` that scores every vector of every item.
-
-    Args:
-        tier: How it came to be chosen.
-        ids: Of the items, sorted.
-        pages: Their vectors.
-    """
+class ExactMaxSim(BatchedIndex):
+    """A `VectorIndex` that scores every vector of every item."""
 
     def __init__(self, tier: Tier, ids: Sequence[str], pages: Pages) -> None:
-        self.tier = tier
-        self._ids = ids
+        super().__init__(tier, ids, BATCH_SIZE)
         self._pages = pages
 
-    def search(
+    def _search_rows(
         self, queries: Sequence[NDArray[np.float32]], top_k: int, masks: Sequence[NDArray[np.bool_]]
-    ) -> list[list[tuple[str, float]]]:
-        """See `VectorIndex`."""
-        found: list[list[tuple[str, float]]] = [[] for _ in queries]
-        asked = [number for number, query in enumerate(queries) if len(query) and np.isfinite(query).all()]
-        for group in alike([masks[number] for number in asked], _TOGETHER):
-            numbers = [asked[at] for at in group]
-            best_of = self._search([queries[number] for number in numbers], top_k, masks[numbers[0]])
-            for number, rows in zip(numbers, best_of, strict=True):
-                found[number] = named(self._ids, rows)
-        return found
-
-    def _search(
-        self, queries: Sequence[NDArray[np.float32]], top_k: int, mask: NDArray[np.bool_]
     ) -> list[list[tuple[int, float]]]:
-        rows = np.flatnonzero(mask & (self._pages.lengths > 0))
+        rows = np.flatnonzero(masks[0] & (self._pages.lengths > 0))
         if not len(rows):
             return [[] for _ in queries]
         order, scores = self._pages.scores(Queries(queries), rows)
         return [best(order, scores[:, number], top_k) for number in range(len(queries))]
+
+
+class DeviceMaxSim(BatchedIndex):
+    """A `VectorIndex` that scores every vector on a device of torch.
+
+    Vectors lie on the device as float16. There they are multiplied in float16, and the best candidates
+    again in float32, which settles their order; so the scores are exact, and only an item that float16 moves
+    past all candidates could be missed. On a processor everything is multiplied in float32: float16
+    arithmetic is slow there. Tested with the device `cpu`; unproven on a GPU.
+
+    Args:
+        tier: The tier that was chosen, and why.
+        ids: Ids of the items, sorted.
+        pages: Their vectors; all of them must fit on the device.
+        device: As torch names it: `cuda`, `cuda:1`, `cpu`.
+
+    Raises:
+        MissingExtra: If torch is not installed.
+        SettingsError: If there is no such device, or too little memory on it.
+    """
+
+    SHARES_MASK = False
+
+    def __init__(self, tier: Tier, ids: Sequence[str], pages: Pages, device: str) -> None:
+        super().__init__(tier, ids, BATCH_SIZE)
+        self._pages = pages
+        try:
+            self._torch: Torch = importlib.import_module("torch")
+        except ImportError:
+            raise MissingExtra("torch", "models") from None
+        try:
+            self._device = self._torch.device(device)
+            self._vectors = self._send(pages.vectors)
+        except (RuntimeError, AssertionError) as error:  # AssertionError: torch was built without CUDA
+            line = str(error).splitlines()[0]
+            raise SettingsError(
+                f"Vectors cannot be searched on {device}: {line}", "Use device cpu."
+            ) from error
+
+    def _search_rows(
+        self, queries: Sequence[NDArray[np.float32]], top_k: int, masks: Sequence[NDArray[np.bool_]]
+    ) -> list[list[tuple[int, float]]]:
+        rows = np.flatnonzero(self._pages.lengths > 0)
+        if not len(rows):
+            return [[] for _ in queries]
+        coarse = self._torch.float32 if self._device.type == "cpu" else self._torch.float16
+        scores = self._scores(Queries(queries), rows, coarse)
+        return [
+            self._rescore(query, top_k, near, mask)
+            for query, near, mask in zip(queries, scores.T, masks, strict=True)
+        ]
+
+    def _rescore(
+        self, query: NDArray[np.float32], top_k: int, near: NDArray[np.float32], mask: NDArray[np.bool_]
+    ) -> list[tuple[int, float]]:
+        allowed = np.flatnonzero(mask & np.isfinite(near))
+        rows = allowed[shortlist(near[allowed], max(_MIN_DEVICE_CANDIDATES, top_k + top_k // 2), 0.0)]
+        if not len(rows):
+            return []
+        scores = self._scores(Queries([query]), rows, self._torch.float32)[rows, 0]
+        return best(rows, scores, top_k)
+
+    def _scores(self, queries: Queries, rows: NDArray[np.int64], dtype: Any) -> NDArray[np.float32]:  # noqa: ANN401
+        """Return MaxSim of queries with some items, (items, queries); −inf for the others."""
+        torch = self._torch
+        columns = torch.from_numpy(queries.columns).to(self._device, dtype)
+        scores = np.full((len(self._ids), queries.count), -np.inf, np.float32)
+        for run in runs(self._pages.starts, self._pages.lengths, rows, _DEVICE_BLOCK_SIZE):
+            product = self._vectors[run.begin : run.end].to(dtype) @ columns
+            lengths = torch.from_numpy(self._pages.lengths[run.rows]).to(self._device)
+            maxima = torch.segment_reduce(product.float(), "max", lengths=lengths, axis=0)
+            scores[run.rows] = queries.sums(maxima.cpu().numpy())
+        return scores
+
+    def _send(self, vectors: NDArray[np.float16]) -> Any:  # noqa: ANN401 - a tensor
+        """Copy the vectors to the device block by block: no second copy of all of them is made here."""
+        sent = self._torch.empty(vectors.shape, dtype=self._torch.float16, device=self._device)
+        for at in range(0, len(vectors), _DEVICE_BLOCK_SIZE):
+            part = slice(at, at + _DEVICE_BLOCK_SIZE)
+            sent[part] = self._torch.from_numpy(np.array(vectors[part]))
+        return sent

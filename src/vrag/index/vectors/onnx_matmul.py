@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = ["product_of_bytes", "product_of_halves"]
-
 _FLOAT, _UINT8, _INT8, _INT32, _FLOAT16 = 1, 2, 3, 6, 10
 """`TensorProto.DataType`."""
 _ATTRIBUTE_INT = 2
@@ -27,47 +25,32 @@ _IR_VERSION = 8
 _OPERATORS = 13
 
 
-def product_of_halves(stored: NDArray[np.float16], queries: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Dot products in float32.
-
-    Args:
-        stored: (vectors, dimension), contiguous.
-        queries: (dimension, query vectors), contiguous.
-
-    Returns:
-        (vectors, query vectors).
-    """
-    return _halves()(stored, queries)
+def multiply_float16(stored: NDArray[np.float16], queries: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Multiply in float32: (vectors, dimension) by (dimension, query vectors), both contiguous."""
+    return _float16_product()(stored, queries)
 
 
-def product_of_bytes(stored: NDArray[np.uint8], queries: NDArray[np.int8]) -> NDArray[np.int32]:
-    """Dot products in int32.
+def multiply_int8(stored: NDArray[np.uint8], queries: NDArray[np.int8]) -> NDArray[np.int32]:
+    """Multiply in int32: (vectors, dimension) by (dimension, query vectors), both contiguous.
 
     Where the processor has no VNNI, sums of two products are kept in 16 bits and would overflow: keep
     queries within ±64, then 2 · 255 · 64 fits.
-
-    Args:
-        stored: (vectors, dimension), contiguous.
-        queries: (dimension, query vectors), contiguous.
-
-    Returns:
-        (vectors, query vectors).
     """
-    return _bytes()(stored, queries)
+    return _int8_product()(stored, queries)
 
 
 @cache
-def _halves() -> Callable[[NDArray[Any], NDArray[Any]], NDArray[Any]]:
+def _float16_product() -> Callable[[NDArray[Any], NDArray[Any]], NDArray[Any]]:
     nodes = [_node("Cast", ["a"], ["f"], to=_FLOAT), _node("MatMul", ["f", "b"], ["c"])]
-    return _compiled(nodes, _FLOAT16, _FLOAT, _FLOAT)
+    return _compile(nodes, _FLOAT16, _FLOAT, _FLOAT)
 
 
 @cache
-def _bytes() -> Callable[[NDArray[Any], NDArray[Any]], NDArray[Any]]:
-    return _compiled([_node("MatMulInteger", ["a", "b"], ["c"])], _UINT8, _INT8, _INT32)
+def _int8_product() -> Callable[[NDArray[Any], NDArray[Any]], NDArray[Any]]:
+    return _compile([_node("MatMulInteger", ["a", "b"], ["c"])], _UINT8, _INT8, _INT32)
 
 
-def _compiled(
+def _compile(
     nodes: Sequence[bytes], a: int, b: int, c: int
 ) -> Callable[[NDArray[Any], NDArray[Any]], NDArray[Any]]:
     """The function c(a, b) that a graph computes, on one thread: the caller has its own."""

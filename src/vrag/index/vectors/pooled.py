@@ -16,10 +16,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from vrag.index.vectors.array_cache import ArrayContent
-from vrag.index.vectors.maxsim import Queries, runs
-from vrag.index.vectors.onnx_matmul import product_of_bytes
-from vrag.index.vectors.threads import spread
-from vrag.index.vectors.topk import best, named, shortlist
+from vrag.index.vectors.maxsim import BATCH_SIZE, Queries, map_threads, runs
+from vrag.index.vectors.onnx_matmul import multiply_int8
+from vrag.index.vectors.topk import BatchedIndex, best, shortlist
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -30,47 +29,44 @@ if TYPE_CHECKING:
     from vrag.index.vectors.maxsim import PageRun, Pages
     from vrag.index.vectors.tiers import Tier
 
-__all__ = ["FACTOR", "PooledMaxSim", "PooledVectors", "build", "pool"]
-
 FACTOR = 8
 """Vectors that become one. Of 1,000 pages, 100 candidates hold 98.8 to 100 % of the exact best ten."""
 MIN_CANDIDATES = 100
 """Items that get exact scores at least: some 8 ms of one core where they have 768 vectors each."""
 MAX_CANDIDATES = 1000
-_BLOCK = 8192
+_BLOCK_SIZE = 8192
 """Vectors pooled or multiplied at once."""
-_TOGETHER = 16
-"""Queries multiplied at once."""
 _CODES, _STARTS, _LENGTHS, _SCALES = "codes", "starts", "lengths", "scales"
 _ZERO = 128
 """The byte that stands for 0."""
 MAX_STEPS = 63
-"""Greatest number in a query: see `product_of_bytes`."""
+"""Greatest number in a query: see `multiply_int8`."""
 
-_TRIALS = 24
+_TRIAL_QUERIES = 24
 """Queries that recall is measured with."""
 _TRIAL_VECTORS = 16
-_IN_A_ROW = 8
+_NEIGHBOURS = 8
+"""Consecutive vectors that every other trial query is made from."""
 _CLOSENESS = 0.7
-"""Cosine of a query vector made for trial with the vector of an item that it is made from."""
+"""Cosine of a vector of a trial query with the vector of an item that it is made from."""
 
 
 def pool(vectors: NDArray[np.float32], factor: int) -> NDArray[np.float32]:
-    """Consecutive vectors in groups: (vectors, dimension) to (⌈vectors / factor⌉, dimension).
+    """Average consecutive vectors: (vectors, dimension) to (⌈vectors / factor⌉, dimension).
 
     >>> pool(np.array([[4.0, 0.0], [4.0, 0.0], [0.0, 2.0]], np.float32), 2).tolist()
     [[4.0, 0.0], [0.0, 2.0]]
     """
-    return _grouped(vectors, np.arange(0, len(vectors), factor))
+    return _average(vectors, np.arange(0, len(vectors), factor))
 
 
-def _grouped(vectors: NDArray[np.float32], starts: NDArray[np.int64]) -> NDArray[np.float32]:
+def _average(vectors: NDArray[np.float32], starts: NDArray[np.int64]) -> NDArray[np.float32]:
     """The mean of each group that begins at one of `starts`, at the mean length of its vectors."""
     counts = np.diff(starts, append=len(vectors)).astype(np.float32)
     sums = np.add.reduceat(vectors, starts, axis=0)
     lengths = np.add.reduceat(np.linalg.norm(vectors, axis=1), starts) / counts
-    found = np.linalg.norm(sums, axis=1)
-    return sums * (lengths / np.where(found > 0, found, 1.0)).astype(np.float32)[:, None]
+    norms = np.linalg.norm(sums, axis=1)
+    return sums * (lengths / np.where(norms > 0, norms, 1.0)).astype(np.float32)[:, None]
 
 
 class PooledVectors:
@@ -92,32 +88,32 @@ class PooledVectors:
     ) -> None:
         self._codes = codes
         self._scales = scales
-        self._runs = list(runs(starts, lengths, np.flatnonzero(lengths > 0), _BLOCK))
+        self._runs = list(runs(starts, lengths, np.flatnonzero(lengths > 0), _BLOCK_SIZE))
 
     @classmethod
     def of(cls, arrays: Mapping[str, NDArray[Any]]) -> PooledVectors:
-        """From what `build` has written."""
+        """Use what `build` has written."""
         return cls(arrays[_CODES], arrays[_STARTS], arrays[_LENGTHS], arrays[_SCALES])
 
     def scores(self, queries: Queries) -> NDArray[np.float32]:
-        """MaxSim with the averages, (items, queries); −inf for items without vectors."""
+        """Compute MaxSim with the averages, (items, queries); −inf for items without vectors."""
         steps = np.abs(queries.columns).max(axis=0) / MAX_STEPS
         codes = np.rint(queries.columns / np.where(steps > 0, steps, 1.0)).astype(np.int8)
         zero = _ZERO * codes.sum(axis=0, dtype=np.int32)
 
-        def scored(run: PageRun) -> NDArray[np.float64]:
-            product = product_of_bytes(self._codes[run.begin : run.end], codes)
-            most = (np.maximum.reduceat(product, run.starts, axis=0) - zero) * steps
-            return queries.sums(most) * self._scales[run.rows, None]
+        def score(run: PageRun) -> NDArray[np.float64]:
+            product = multiply_int8(self._codes[run.begin : run.end], codes)
+            maxima = (np.maximum.reduceat(product, run.starts, axis=0) - zero) * steps
+            return queries.sums(maxima) * self._scales[run.rows, None]
 
         scores = np.full((len(self._scales), queries.count), -np.inf, np.float32)
-        for run, found in zip(self._runs, spread(scored, self._runs), strict=True):
-            scores[run.rows] = found
+        for run, part in zip(self._runs, map_threads(score, self._runs), strict=True):
+            scores[run.rows] = part
         return scores
 
 
 def build(pages: Pages, directory: Path) -> ArrayContent:
-    """Writes averages of the vectors of items, and measures what they are good for.
+    """Write averages of the vectors of items, and measure their recall.
 
     Raises:
         OSError: If they cannot be written.
@@ -128,48 +124,46 @@ def build(pages: Pages, directory: Path) -> ArrayContent:
     scales = np.zeros(items, np.float32)
     written = 0
     with (directory / _CODES).open("wb") as file:
-        for run in runs(pages.starts, pages.lengths, np.flatnonzero(pages.lengths > 0), _BLOCK):
+        for run in runs(pages.starts, pages.lengths, np.flatnonzero(pages.lengths > 0), _BLOCK_SIZE):
             counts = lengths[run.rows]
             ends = np.cumsum(counts)
             starts[run.rows] = written + ends - counts
-            codes, scales[run.rows] = _encoded(pages, run, counts)
+            codes, scales[run.rows] = _encode(pages, run, counts)
             file.write(codes.data)
             written += len(codes)
-            pages.used()
+            pages.release()
     shape = written, pages.vectors.shape[1]
-    made = {_STARTS: starts, _LENGTHS: lengths, _SCALES: scales}
-    for name, array in made.items():
+    arrays: dict[str, tuple[type[np.generic], tuple[int, ...]]] = {_CODES: (np.uint8, shape)}
+    for name, array in {_STARTS: starts, _LENGTHS: lengths, _SCALES: scales}.items():
         array.tofile(directory / name)
-    codes = (
-        np.memmap(directory / _CODES, np.uint8, "r", shape=shape) if written else np.zeros(shape, np.uint8)
-    )
-    candidates, recall = _trial(pages, PooledVectors(codes, starts, lengths, scales))
-    arrays = {_CODES: (np.uint8, shape)} | {
-        name: (array.dtype.type, array.shape) for name, array in made.items()
-    }
+        arrays[name] = array.dtype.type, array.shape
+    codes = np.zeros(shape, np.uint8)
+    if written:
+        codes = np.memmap(directory / _CODES, np.uint8, "r", shape=shape)
+    candidates, recall = _measure(pages, PooledVectors(codes, starts, lengths, scales))
     return ArrayContent(arrays, {"candidates": candidates, "recall": recall})
 
 
-def _encoded(
+def _encode(
     pages: Pages, run: PageRun, counts: NDArray[np.int64]
 ) -> tuple[NDArray[np.uint8], NDArray[np.float32]]:
     """The averages of a run of items as bytes, and the scale of each item."""
     first = np.cumsum(counts) - counts
     within: NDArray[np.int64] = np.arange(int(counts.sum())) - np.repeat(first, counts)
-    averages = _grouped(
-        pages.vectors[run.begin : run.end].astype(np.float32), np.repeat(run.starts, counts) + FACTOR * within
-    )
-    most = np.maximum.reduceat(np.abs(averages).max(axis=1), first)
-    scales = (np.where(most > 0, most, 1.0) / (_ZERO - 1)).astype(np.float32)
+    vectors = pages.vectors[run.begin : run.end].astype(np.float32)
+    averages = _average(vectors, np.repeat(run.starts, counts) + FACTOR * within)
+    largest = np.maximum.reduceat(np.abs(averages).max(axis=1), first)
+    scales = (np.where(largest > 0, largest, 1.0) / (_ZERO - 1)).astype(np.float32)
     return (np.rint(averages / np.repeat(scales, counts)[:, None]) + _ZERO).astype(np.uint8), scales
 
 
-def _trial(pages: Pages, averages: PooledVectors) -> tuple[int, float]:
+def _measure(pages: Pages, averages: PooledVectors) -> tuple[int, float]:
     """How many candidates hold 99 of 100 of the exact best ten, within bounds, and the share they hold."""
     rows = np.flatnonzero(pages.lengths > 0)
     if not len(rows):
         return MIN_CANDIDATES, 1.0
-    queries = Queries([query for _, query in zip(range(_TRIALS), _trials(pages, rows), strict=False)])
+    trials = _trial_queries(pages, rows)
+    queries = Queries([query for _, query in zip(range(_TRIAL_QUERIES), trials, strict=False)])
     order, exact = pages.scores(queries, rows)
     near = averages.scores(queries)
     ranks: list[int] = []
@@ -181,65 +175,61 @@ def _trial(pages: Pages, averages: PooledVectors) -> tuple[int, float]:
     return candidates, float(np.mean(np.asarray(ranks) <= candidates))
 
 
-def _trials(pages: Pages, rows: NDArray[np.int64]) -> Iterator[NDArray[np.float32]]:
-    """Queries made from items: some of the vectors of one, with noise; the same at every build.
+def _trial_queries(pages: Pages, rows: NDArray[np.int64]) -> Iterator[NDArray[np.float32]]:
+    """Make queries from items: some of the vectors of one, with noise; the same at every build.
 
-    In turn from anywhere, and all from some in a row: a query may ask for one cell of a table.
+    In turn from anywhere, and all from some neighbours: a query may ask for one cell of a table.
     """
     chance = np.random.default_rng(len(rows))
-    for within in cycle((None, _IN_A_ROW)):
+    for within in cycle((None, _NEIGHBOURS)):
         page = pages.page(int(chance.choice(rows)))
         if within is not None:
             start = int(chance.integers(max(1, len(page) - within + 1)))
             page = page[start : start + within]
-        chosen = page[chance.choice(len(page), min(_TRIAL_VECTORS, len(page)), replace=False)].astype(
-            np.float32
-        )
+        places = chance.choice(len(page), min(_TRIAL_VECTORS, len(page)), replace=False)
+        chosen = page[places].astype(np.float32)
         noise = chance.standard_normal(chosen.shape, np.float32) / np.sqrt(chosen.shape[1])
         lengths = np.linalg.norm(chosen, axis=1, keepdims=True)
         yield chosen + noise * lengths * np.float32(np.sqrt(1 / _CLOSENESS**2 - 1))
 
 
-class PooledMaxSim:
+class PooledMaxSim(BatchedIndex):
     """A `VectorIndex` that finds candidates by averages and scores them exactly.
 
     Args:
-        tier: How it came to be chosen.
-        ids: Of the items, sorted.
+        tier: The tier that was chosen, and why.
+        ids: Ids of the items, sorted.
         pages: Their vectors.
         averages: Made from them.
         candidates: How many items get exact scores at least.
     """
 
+    SHARES_MASK = False
+
     def __init__(
         self, tier: Tier, ids: Sequence[str], pages: Pages, averages: PooledVectors, candidates: int
     ) -> None:
-        self.tier = tier
-        self._ids = ids
+        super().__init__(tier, ids, BATCH_SIZE)
         self._pages = pages
         self.averages = averages
         self._candidates = candidates
 
-    def search(
+    def _search_rows(
         self, queries: Sequence[NDArray[np.float32]], top_k: int, masks: Sequence[NDArray[np.bool_]]
-    ) -> list[list[tuple[str, float]]]:
-        """See `VectorIndex`."""
-        found: list[list[tuple[str, float]]] = [[] for _ in queries]
-        asked = [number for number, query in enumerate(queries) if len(query) and np.isfinite(query).all()]
-        for at in range(0, len(asked), _TOGETHER):
-            numbers = asked[at : at + _TOGETHER]
-            near = self.averages.scores(Queries([queries[number] for number in numbers]))
-            for number, scores in zip(numbers, near.T, strict=True):
-                found[number] = self._rescored(queries[number], top_k, scores, masks[number])
-        return found
+    ) -> list[list[tuple[int, float]]]:
+        scores = self.averages.scores(Queries(queries))
+        return [
+            self._rescore(query, top_k, near, mask)
+            for query, near, mask in zip(queries, scores.T, masks, strict=True)
+        ]
 
-    def _rescored(
+    def _rescore(
         self, query: NDArray[np.float32], top_k: int, near: NDArray[np.float32], mask: NDArray[np.bool_]
-    ) -> list[tuple[str, float]]:
+    ) -> list[tuple[int, float]]:
         allowed = np.flatnonzero(mask & (self._pages.lengths > 0))
         count = max(self._candidates, top_k + top_k // 2)
         rows = allowed[shortlist(near[allowed], count, 0.0)]
         if not len(rows):
             return []
         order, scores = self._pages.scores(Queries([query]), rows)
-        return named(self._ids, best(order, scores[:, 0], top_k))
+        return best(order, scores[:, 0], top_k)

@@ -1,4 +1,4 @@
-"""Which way vectors are searched, and why."""
+"""Tiers of vector search: how vectors are searched, and why."""
 
 from __future__ import annotations
 
@@ -9,22 +9,12 @@ from enum import StrEnum
 from vrag.embed.embedder import VectorKind
 from vrag.errors import MissingExtra, SettingsError
 
-__all__ = [
-    "MAX_EXACT_ITEMS",
-    "MAX_EXACT_VECTORS",
-    "Tier",
-    "TierName",
-    "VectorOptions",
-    "is_installed",
-    "plan",
-]
-
 MAX_EXACT_ITEMS = 20_000
 """Single vectors up to which all of them are scored: about 9 ms of one core at 2048 dimensions."""
 MAX_EXACT_VECTORS = 200_000
 """Vectors of pages up to which all of them are scored: some 260 pages of 768, about 25 ms of one core."""
 MIN_RECALL = 0.9
-"""Recall below which a tier is not used unless it was asked for."""
+"""Recall below which a tier is not used unless it was requested by name."""
 _AUTO = "auto"
 
 
@@ -43,7 +33,7 @@ class TierName(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Tier:
-    """How vectors are searched: what `index status` shows."""
+    """The way vectors are searched, as `index status` shows it."""
 
     name: TierName
     reason: str
@@ -54,7 +44,7 @@ class Tier:
 
 @dataclass(frozen=True, slots=True)
 class VectorOptions:
-    """How vectors are to be searched."""
+    """Options of vector search."""
 
     tier: str = _AUTO
     """A `TierName`, or `auto`: by the size of the collection."""
@@ -66,64 +56,53 @@ _TIERS = {
     VectorKind.SINGLE: (TierName.EXACT, TierName.RABITQ),
     VectorKind.MULTI: (TierName.EXACT, TierName.POOLED, TierName.CUDA),
 }
+_PACKAGES = {TierName.RABITQ: ("faiss", "faiss"), TierName.CUDA: ("torch", "models")}
+"""The package that a tier needs, and the extra that installs it."""
 
 
-def plan(kind: VectorKind, items: int, vectors: int, options: VectorOptions) -> Tier:
-    """The tier that a collection is searched with. Reads and builds nothing.
-
-    Args:
-        kind: Of the vectors.
-        items: How many items there are.
-        vectors: How many vectors they have together.
-        options: What the user wants.
+def choose_tier(kind: VectorKind, items: int, vectors: int, options: VectorOptions) -> Tier:
+    """Choose the tier for so many items, which have so many vectors together. Reads and builds nothing.
 
     Raises:
-        SettingsError: If the tier asked for does not exist for this kind of vectors.
-        MissingExtra: If it was asked for by name and needs a package that is not installed.
+        SettingsError: If the requested tier does not exist for this kind of vectors.
+        MissingExtra: If it was requested by name and needs a package that is not installed.
     """
     if options.tier != _AUTO:
-        return _asked(kind, options.tier)
-    if kind is VectorKind.SINGLE:
-        return _plan_single(items)
-    if options.device != "cpu":
+        return _requested_tier(kind, options.tier)
+    if kind is VectorKind.MULTI and options.device != "cpu":
         return Tier(TierName.CUDA, f"the device is {options.device}")
-    if vectors <= MAX_EXACT_VECTORS:
-        return Tier(TierName.EXACT, f"{vectors:,} vectors are no more than {MAX_EXACT_VECTORS:,}")
-    return Tier(TierName.POOLED, f"{vectors:,} vectors are more than {MAX_EXACT_VECTORS:,}")
-
-
-def judged(tier: Tier, recall: float, options: VectorOptions) -> Tier:
-    """The tier to search with, now that its recall has been measured: exact search if that is too low."""
-    if recall >= MIN_RECALL or options.tier != _AUTO:
-        return replace(tier, recall=recall)
-    found = f"the tier {tier.name} finds only {recall:.0%} of the exact best ten here"
-    return Tier(TierName.EXACT, f"{tier.reason}, but {found}")
-
-
-def _plan_single(items: int) -> Tier:
-    if items <= MAX_EXACT_ITEMS:
-        return Tier(TierName.EXACT, f"{items:,} vectors are no more than {MAX_EXACT_ITEMS:,}")
+    count, limit = (items, MAX_EXACT_ITEMS) if kind is VectorKind.SINGLE else (vectors, MAX_EXACT_VECTORS)
+    if count <= limit:
+        return Tier(TierName.EXACT, f"{count:,} vectors are no more than {limit:,}")
+    if kind is VectorKind.MULTI:
+        return Tier(TierName.POOLED, f"{count:,} vectors are more than {limit:,}")
     if not is_installed("faiss"):
         hint = MissingExtra("faiss", "faiss").hint
-        return Tier(TierName.EXACT, f"{items:,} vectors are many, but faiss is not installed. {hint}")
-    return Tier(TierName.RABITQ, f"{items:,} vectors are more than {MAX_EXACT_ITEMS:,}")
+        return Tier(TierName.EXACT, f"{count:,} vectors are many, but faiss is not installed. {hint}")
+    return Tier(TierName.RABITQ, f"{count:,} vectors are more than {limit:,}")
 
 
-def _asked(kind: VectorKind, name: str) -> Tier:
+def judge_tier(tier: Tier, recall: float, options: VectorOptions) -> Tier:
+    """Return the tier to use now that its recall is measured: exact search if that is too low."""
+    if recall >= MIN_RECALL or options.tier != _AUTO:
+        return replace(tier, recall=recall)
+    finding = f"the tier {tier.name} finds only {recall:.0%} of the exact best ten here"
+    return Tier(TierName.EXACT, f"{tier.reason}, but {finding}")
+
+
+def _requested_tier(kind: VectorKind, name: str) -> Tier:
     names = _TIERS[kind]
     if name not in names:
         known = ", ".join((_AUTO, *names))
         raise SettingsError(
             f"There is no tier {name!r} for collections with {kind} vectors.", f"Choose one of: {known}."
         )
-    package, extra = {TierName.RABITQ: ("faiss", "faiss"), TierName.CUDA: ("torch", "models")}.get(
-        TierName(name), ("numpy", "")
-    )
+    package, extra = _PACKAGES.get(TierName(name), ("numpy", ""))
     if not is_installed(package):
         raise MissingExtra(package, extra)
     return Tier(TierName(name), "it was asked for")
 
 
 def is_installed(package: str) -> bool:
-    """Whether a package can be imported."""
+    """Check whether a package can be imported."""
     return importlib.util.find_spec(package) is not None
