@@ -179,7 +179,7 @@ def main() -> None:
 
 
 def _workbench(docs: Path | None, collection: Path | None) -> Session:
-    from vrag.factory import open_for_adding, open_workbench
+    from vrag.factory import open_for_adding, open_session
     from vrag.index.build import add
     from vrag.settings import load_settings
 
@@ -187,7 +187,7 @@ def _workbench(docs: Path | None, collection: Path | None) -> Session:
     if docs is not None:
         opened, options, _ = open_for_adding(report)
         add(opened, [docs], options)
-    return open_workbench(report.settings)
+    return open_session(report.settings)
 
 
 def _show(outcomes: Sequence[Outcome]) -> None:

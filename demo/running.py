@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from vrag.errors import VragError
-from vrag.factory import open_workbench
+from vrag.factory import open_session
 from vrag.render.run_page.page import render
 from vrag.search.client import SearchClient
 
@@ -70,7 +70,7 @@ class Running:
 
     async def _ask(self) -> None:
         self._loop = asyncio.get_running_loop()
-        bench = open_workbench(self.settings)
+        bench = open_session(self.settings)
         agent = bench.agent()
         try:
             with bench.runs.record() as self._recording:

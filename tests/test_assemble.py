@@ -36,7 +36,7 @@ from vrag.factory import (
     open_judge,
     open_profile,
     open_scorer,
-    open_workbench,
+    open_session,
     vector_options,
 )
 from vrag.index.build import add
@@ -59,18 +59,18 @@ def test_the_defaults_of_settings_are_those_of_the_parts(tmp_path: Path) -> None
     report = load_settings(collection=tmp_path / "collection")
     assert corpus_options(report.settings) == CorpusOptions()
     open_for_adding(report)
-    agent = open_workbench(report.settings).agent()
+    agent = open_session(report.settings).agent()
     assert agent.environment.options == EnvironmentOptions()
     assert agent.limits == Limits(steps=agent.method.steps)
     assert agent.prices == Prices()
     assert isinstance(agent.policy, ExtractivePolicy)
-    graph = open_workbench(report.settings.model_copy(update={"agent": "vimrag"})).agent()
+    graph = open_session(report.settings.model_copy(update={"agent": "vimrag"})).agent()
     assert graph.method.memory == MemoryOptions()
     assert graph.limits == Limits(steps=20)
     assert graph.environment.options == EnvironmentOptions(hits=3)
     assert isinstance(graph.policy, ExtractiveGraphPolicy)
     for name, hits, steps in (("rag", 3, 1), ("react", 10, 10)):
-        baseline = open_workbench(report.settings.model_copy(update={"agent": name})).agent()
+        baseline = open_session(report.settings.model_copy(update={"agent": name})).agent()
         assert (baseline.method.name, baseline.limits) == (name, Limits(steps=steps))
         assert baseline.environment.options == EnvironmentOptions(hits=hits)
     switch = chat_options(report.settings, profile_named(USUAL_PROFILE)).thinking_switch
@@ -254,7 +254,7 @@ class TestEmbedder:
         opened.clear()
         collection, options, embedder = open_for_adding(load_settings(collection=tmp_path / "a"))
         assert add(collection, [tmp_path / "a.txt"], options, embedder=embedder).unchanged == 1
-        bench = open_workbench(load_settings(collection=tmp_path / "a").settings, embedder)
+        bench = open_session(load_settings(collection=tmp_path / "a").settings, embedder)
         assert opened == []
         assert len(bench.searcher.search([Query("apple")], 3)[0]) == 1
         assert [call["spec"] for call in opened] == ["hash:multi-8-0"]
@@ -263,7 +263,7 @@ class TestEmbedder:
         self, tmp_path: Path, opened: list[dict[str, object]]
     ) -> None:
         filled(tmp_path, "a", "an apple", embedder="multi-8-0")
-        bench = open_workbench(load_settings(collection=tmp_path / "a", embedder="multi-8-1").settings)
+        bench = open_session(load_settings(collection=tmp_path / "a", embedder="multi-8-1").settings)
         with pytest.raises(FingerprintMismatch, match="hash:multi-8-0"):
             bench.warm_up()
 
@@ -271,14 +271,14 @@ class TestEmbedder:
         filled(tmp_path, "a", "an apple", embedder="multi-8-0")
         report = load_settings(collection=tmp_path / "a", ranking="lexical", embedder="gone")
         opened.clear()
-        assert len(open_workbench(report.settings).searcher.search([Query("apple")], 3)[0]) == 1
+        assert len(open_session(report.settings).searcher.search([Query("apple")], 3)[0]) == 1
         assert opened == []
 
     def test_a_model_that_is_gone_is_told_with_both_ways_out(
         self, tmp_path: Path, opened: list[dict[str, object]]
     ) -> None:
         filled(tmp_path, "a", "an apple", embedder="multi-8-0")
-        bench = open_workbench(load_settings(collection=tmp_path / "a", embedder="gone").settings)
+        bench = open_session(load_settings(collection=tmp_path / "a", embedder="gone").settings)
         with pytest.raises(EmbedError, match=r"VRAG_EMBEDDER.*VRAG_RANKING=lexical"):
             bench.warm_up()
 
@@ -291,7 +291,7 @@ class TestEmbedder:
         opened.clear()
         settings = load_settings(collection=tmp_path / "a", embed_key="secret").settings
         with pytest.raises(EmbedError, match=r"VRAG_EMBEDDER=remote:m@http://stranger"):
-            open_workbench(settings).warm_up()
+            open_session(settings).warm_up()
         assert opened == []
 
 
@@ -301,7 +301,7 @@ class TestSeveral:
     ) -> None:
         filled(tmp_path, "a", "an apple", embedder="multi-8-0")
         filled(tmp_path, "b", "another apple", embedder="multi-8-0")
-        bench = open_workbench(load_settings(collections=[tmp_path / "a", tmp_path / "b"]).settings)
+        bench = open_session(load_settings(collections=[tmp_path / "a", tmp_path / "b"]).settings)
         assert bench.names == ("a", "b")
         assert len(bench.searcher.search([Query("apple")], 3)[0]) == 2
         (hit,) = bench.searcher.search([Query("apple", corpora=frozenset({"b"}))], 3)[0]
@@ -314,8 +314,8 @@ class TestSeveral:
         filled(tmp_path, "b", "another apple", embedder="multi-8-1")
         both = [tmp_path / "a", tmp_path / "b"]
         with pytest.raises(FingerprintMismatch, match="lexical"):
-            open_workbench(load_settings(collections=both).settings)
-        bench = open_workbench(load_settings(collections=both, ranking="lexical").settings)
+            open_session(load_settings(collections=both).settings)
+        bench = open_session(load_settings(collections=both, ranking="lexical").settings)
         assert len(bench.searcher.search([Query("apple")], 3)[0]) == 2
 
 
@@ -331,9 +331,9 @@ def test_the_tier_for_accelerators_needs_one(tmp_path: Path) -> None:
 def test_vectors_that_are_not_there_cannot_be_searched_through_qdrant(tmp_path: Path) -> None:
     report = filled(tmp_path, "a", "an apple", qdrant="qdrant://localhost:6333/a")
     with pytest.raises(SettingsError, match="without vectors"):
-        open_workbench(report.settings)
+        open_session(report.settings)
     lexical = load_settings(collection=tmp_path / "a", qdrant="qdrant://localhost:6333/a", ranking="lexical")
-    assert len(open_workbench(lexical.settings).searcher.search([Query("apple")], 3)[0]) == 1
+    assert len(open_session(lexical.settings).searcher.search([Query("apple")], 3)[0]) == 1
 
 
 class TestTraining:

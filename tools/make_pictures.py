@@ -13,7 +13,7 @@ from pathlib import Path
 from PIL import Image, ImageDraw, ImageFont
 
 from vrag.agent.runs.trajectory import Trajectory
-from vrag.factory import Session, open_for_adding, open_workbench
+from vrag.factory import Session, open_for_adding, open_session
 from vrag.index.build import add
 from vrag.samples import corpus_dir
 from vrag.settings import load_settings
@@ -30,7 +30,7 @@ def main() -> None:
         report = load_settings(collection=Path(directory) / "collection")
         collection, options, _ = open_for_adding(report)
         add(collection, [corpus_dir()], options)
-        bench = open_workbench(report.settings)
+        bench = open_session(report.settings)
         picture = draw(bench, bench.agent().run(QUESTION))
     TARGET.parent.mkdir(parents=True, exist_ok=True)
     picture.quantize(128).save(TARGET, optimize=True)

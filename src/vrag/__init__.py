@@ -1,12 +1,59 @@
 """Answers questions about documents by looking at them.
 
-Documents become items (pages, clips, passages); items are searched; an agent searches,
-crops and answers with evidence down to the rectangle. Importing this package is light: no
-model, no index engine and no network are touched until something is asked of them.
+Documents become items (pages, clips, passages); items are searched; an agent searches, crops and answers with
+evidence down to the rectangle::
+
+    import vrag
+
+    result = vrag.open("my-docs").ask("What is the single fare for a kayak?")
+    print(result.answer, result.evidence)
+
+Importing this package is light: no model, index engine or network is loaded before a session is opened.
 """
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from vrag.types import Document, Hit, Item, ItemKind, Query
 
-__all__ = ["Document", "Hit", "Item", "ItemKind", "Query", "__version__"]
+if TYPE_CHECKING:
+    from os import PathLike
+
+    from vrag.factory.session import Session
+
+__all__ = ["Document", "Hit", "Item", "ItemKind", "Query", "Session", "__version__", "open"]
 
 __version__ = "0.1.0"
+
+
+def open(*paths: str | PathLike[str], **settings: Any) -> Session:  # noqa: A001, ANN401 - as in PIL and gzip
+    """Open documents for search and questions; what is new or changed is indexed first.
+
+    Args:
+        paths: Files and folders. Questions are answered from their documents. Without paths, the collection
+            of the settings is opened as it is.
+        settings: Settings by name, as in docs/settings.md: `collection`, `model`, `base_url`, `agent`,
+            `embedder`, …. They outweigh environment variables and settings files.
+
+    Raises:
+        SettingsError: If a setting is unknown or has a wrong value.
+        CorpusError: If nothing under the paths can be read.
+        CollectionError: If there are no paths and no collection, or it cannot be written.
+        EmbedError: If the embedder of the collection cannot be loaded.
+        ModelError: If the checkpoint of a local model cannot be opened.
+    """
+    from vrag.factory.session import open_documents
+    from vrag.settings import load_settings
+
+    return open_documents(load_settings(**settings), [Path(path) for path in paths])
+
+
+def __getattr__(name: str) -> object:
+    """Import `Session` when it is asked for."""
+    if name == "Session":
+        from vrag.factory.session import Session
+
+        return Session
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

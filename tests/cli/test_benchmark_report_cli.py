@@ -15,7 +15,7 @@ from vrag.errors import CaseError, RunError
 from vrag.evaluation.prepare import PreparedPart
 from vrag.evaluation.record import CaseOutcome, EvidencePlace
 from vrag.evaluation.result_store import Conditions, write_evaluation
-from vrag.factory import open_for_adding, open_workbench
+from vrag.factory import open_for_adding, open_session
 from vrag.index.build import add
 from vrag.settings import load_settings
 
@@ -175,7 +175,7 @@ def test_a_comparison_shows_gold_pages_that_no_run_looked_at_and_links_to_runs(t
     settings = load_settings(collection=str(collection))
     opened, options, model = open_for_adding(settings)
     add(opened, [slide], options, embedder=model)
-    version = open_workbench(settings.settings).searcher.version
+    version = open_session(settings.settings).searcher.version
     gold = (EvidencePlace(document=slide.name, page=1, box=None),)
     about = subject("slides-1", gold=gold, document=slide.name)
     unseen = [record("slides-1", CaseOutcome.WRONG, subject=about, evidence=())]

@@ -100,8 +100,8 @@ def report(
         store = run_store(settings.settings)
         done = FinishedRuns([read_run(store, one) for one in run])
     else:
-        session, documents = open_for_asking(settings, paths or [])
-        done = ask_all(session.agent(documents), session.runs, asked, jobs)
+        session = open_for_asking(settings, paths or [])
+        done = ask_all(session.agent(), session.runs, asked, jobs)
     if done.runs:
         try:
             _write(done, title, out, written_as, inline=inline, as_json=as_json)

@@ -56,10 +56,10 @@ def search(
     if not query.strip():
         raise typer.BadParameter("The query is empty.")
     from vrag.errors import SearchError
-    from vrag.factory import documents_under, open_workbench
+    from vrag.factory import documents_under, open_session
     from vrag.types import ItemKind, Query
 
-    session = open_workbench(
+    session = open_session(
         search_settings(collection, ranking, embedder, query_instruction, device, reranker)
     )
     _warn_of_missing_vectors(session, query_instruction)

@@ -1,4 +1,7 @@
-"""Settings become objects. The only package that knows how the parts fit together."""
+"""Objects built from the settings: sessions, agents, searchers, embedders, the server.
+
+It is the only package that knows how the parts fit together.
+"""
 
 import importlib
 from typing import TYPE_CHECKING
@@ -14,20 +17,24 @@ if TYPE_CHECKING:
     )
     from vrag.factory.collection_registry import CollectionRegistry
     from vrag.factory.indexing import (
+        IndexedDocuments,
         IndexJob,
         corpus_options,
         documents_under,
+        index_documents,
         load_embedder,
+        missing_paths_error,
         open_for_adding,
         open_marked,
         open_ray,
+        unreadable_error,
     )
     from vrag.factory.model_families import USUAL_PROFILE, FamilySource, ModelFamily, open_family
     from vrag.factory.models import LOCAL, chat_options, open_chat
     from vrag.factory.search import open_client, open_searcher, vector_options
     from vrag.factory.seeds import agent_by_seed
     from vrag.factory.server import Agents
-    from vrag.factory.session import Session, open_workbench, run_store
+    from vrag.factory.session import Session, open_session, run_store
     from vrag.factory.training import made_with, open_extractor, open_judge, open_scorer
 
 __all__ = [
@@ -37,6 +44,7 @@ __all__ = [
     "CollectionRegistry",
     "FamilySource",
     "IndexJob",
+    "IndexedDocuments",
     "ModelFamily",
     "Session",
     "agent_by_seed",
@@ -44,8 +52,10 @@ __all__ = [
     "chat_options",
     "corpus_options",
     "documents_under",
+    "index_documents",
     "load_embedder",
     "made_with",
+    "missing_paths_error",
     "open_agent",
     "open_chat",
     "open_client",
@@ -61,13 +71,18 @@ __all__ = [
     "open_ray",
     "open_scorer",
     "open_searcher",
-    "open_workbench",
+    "open_session",
     "run_store",
+    "unreadable_error",
     "vector_options",
 ]
 
 _MODULES = {
     "IndexJob": "indexing",
+    "IndexedDocuments": "indexing",
+    "index_documents": "indexing",
+    "missing_paths_error": "indexing",
+    "unreadable_error": "indexing",
     "Agents": "server",
     "FamilySource": "model_families",
     "LOCAL": "models",
@@ -97,7 +112,7 @@ _MODULES = {
     "open_ray": "indexing",
     "open_scorer": "training",
     "open_searcher": "search",
-    "open_workbench": "session",
+    "open_session": "session",
     "run_store": "session",
     "vector_options": "search",
 }

@@ -42,6 +42,7 @@ __all__ = [
     "USUAL_PROFILE",
     "agent_of",
     "chat_options",
+    "check_agent",
     "open_agent",
     "open_chat",
     "open_environment",
@@ -144,6 +145,23 @@ def _with_words(settings: Settings, profile: Profile) -> Profile:
             profile.name,
         )
     return replace(profile, answer_now=wording.answer_now) if wording and wording.answer_now else profile
+
+
+def check_agent(settings: Settings) -> None:
+    """Open what can be opened of the agent, so that a wrong setting shows before anything is indexed.
+
+    Raises:
+        VragError: If the profile, the model, the instruction or a custom tool cannot be opened.
+    """
+    is_local = settings.model.startswith(LOCAL)
+    if settings.profile != "auto":  # a family that has to be found out is reported once, later
+        open_profile(settings)
+    if is_local:
+        open_profile(settings.model_copy(update={"profile": "auto"}))  # opens the checkpoint
+    open_method(settings)
+    load_extensions(settings.actions)
+    if settings.model and not is_local:
+        open_chat(settings)
 
 
 def open_method(settings: Settings) -> Method:

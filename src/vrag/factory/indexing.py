@@ -1,8 +1,10 @@
-"""Settings become what documents are added with: collections, embedders, Ray."""
+"""Indexing under the settings: collections to add to, embedders, Ray."""
 
 from __future__ import annotations
 
+import logging
 import os
+import time
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -10,31 +12,39 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from vrag.corpus.options import CorpusOptions
 from vrag.embed.lazy import DeferredEmbedder
-from vrag.errors import EmbedError
+from vrag.errors import CollectionBusy, CollectionError, CorpusError, EmbedError
 from vrag.index.collection import Collection
 from vrag.index.collection_json import CollectionHeader, EmbedderRecord
 from vrag.index.maintenance import lies_under
 from vrag.index.remote.object_storage import is_url
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from vrag.embed.embedder import Embedder, EmbedderInfo
+    from vrag.index.build import AddReport
     from vrag.index.embed_items import Producer
+    from vrag.index.progress import IndexProgress
     from vrag.settings import Settings, SettingsReport
     from vrag.types import Document
 
 
 __all__ = [
     "IndexJob",
+    "IndexedDocuments",
     "corpus_options",
     "documents_under",
     "embedder_of",
+    "index_documents",
     "load_embedder",
+    "missing_paths_error",
     "open_for_adding",
     "open_marked",
     "open_ray",
+    "unreadable_error",
 ]
+
+log = logging.getLogger("vrag")
 
 CORPUS_SETTINGS = (
     "dpi",
@@ -52,12 +62,103 @@ EMBEDDER_FLAGS = {"embed_document_instruction": "--document-instruction", "visua
 """Settings that decide the vectors of items, with their flags."""
 
 
+OPEN_ATTEMPTS, PAUSE_SECONDS = 10, 0.2
+"""While another process creates the collection."""
+
+
 class IndexJob(NamedTuple):
     """What is needed to add documents to a collection."""
 
     collection: Collection
     options: CorpusOptions
     embedder: Embedder | None
+
+
+class IndexedDocuments(NamedTuple):
+    """Documents that have been indexed and can be searched."""
+
+    collection: Collection
+    documents: list[Document]
+    """Those under the paths that were named; the collection may hold others."""
+    embedder: Embedder | None
+    """The embedder of the collection; None without vectors."""
+
+
+def index_documents(
+    report: SettingsReport,
+    paths: Sequence[Path],
+    *,
+    progress: Callable[[IndexProgress], None] | None = None,
+    on_added: Callable[[AddReport], None] | None = None,
+    skip_if_busy: bool = False,
+) -> IndexedDocuments:
+    """Index what is new or changed under some paths.
+
+    Args:
+        report: The settings.
+        paths: Files and folders, searched at any depth.
+        progress: Receives the progress, at most ten times per second.
+        on_added: Receives the report of what was added, before anything is raised for its documents.
+        skip_if_busy: Use what is indexed already when another process is writing to the collection.
+
+    Raises:
+        CorpusError: If none of the documents could be read.
+        CollectionBusy: If another process is writing, unless `skip_if_busy`.
+        CollectionError: If the collection cannot be opened, created or written.
+        EmbedError: If its embedder cannot be loaded.
+    """
+    from vrag.index.build import add
+
+    collection, options, embedder = _open_when_created(report)
+    try:
+        added = add(collection, paths, options, embedder=embedder, progress=progress)
+    except CollectionBusy as busy:
+        if not skip_if_busy:
+            raise
+        log.warning("%s New documents are not indexed now; answers use what is indexed.", busy.message)
+    else:
+        if on_added:
+            on_added(added)
+    documents = documents_under(collection, paths)
+    if not documents:
+        raise unreadable_error(paths)
+    return IndexedDocuments(collection, documents, embedder)
+
+
+def _open_when_created(report: SettingsReport) -> IndexJob:
+    """Open the collection to add to; wait a moment for another process that is creating it."""
+    for _ in range(OPEN_ATTEMPTS):
+        existed = _exists(report.settings.collection)
+        try:
+            return open_for_adding(report)
+        except CollectionBusy:
+            time.sleep(PAUSE_SECONDS)
+        except CollectionError:
+            if existed or not _exists(report.settings.collection):
+                raise
+    raise CollectionError("Another process is creating this collection.", "Try again.")
+
+
+def missing_paths_error(paths: Sequence[Path]) -> CorpusError | None:
+    """Return the error that none of the paths exists; None if one does."""
+    if any(map(os.path.exists, paths)):
+        return None
+    named = ", ".join(map(str, paths))
+    if len(paths) > 1:
+        return CorpusError(f"None of these exists: {named}.", "Check the paths.")
+    if os.path.lexists(paths[0]):
+        return CorpusError(f"{named} is a broken link.", "Name the file or folder itself.")
+    return CorpusError(f"{named} does not exist.", "Check the path.")
+
+
+def unreadable_error(paths: Sequence[Path]) -> CorpusError:
+    """Return the error that nothing under the paths could be read."""
+    from vrag.corpus.convert import CONVERTERS
+
+    suffixes = ", ".join(sorted(suffix.lstrip(".") for suffix in CONVERTERS))
+    return missing_paths_error(paths) or CorpusError(
+        f"Nothing could be read in {', '.join(map(str, paths))}.", f"Supported: {suffixes}."
+    )
 
 
 def corpus_options(settings: Settings) -> CorpusOptions:

@@ -1,38 +1,58 @@
-"""What can be searched, with all that is needed to ask it questions."""
+"""A session: collections that are open for search and questions.
+
+`vrag.open` and the commands of the CLI answer questions through it.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from platformdirs import user_data_path
 
+from vrag.agent.question import Question
 from vrag.errors import SettingsError
+from vrag.factory.indexing import index_documents
 from vrag.factory.search import open_client, open_searcher
 from vrag.index.collection import Collection
 from vrag.search.multi import named
+from vrag.settings import SettingsReport
 from vrag.types import Query
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
+    from os import PathLike
+
     from vrag.agent.agent import Agent
+    from vrag.agent.events import Event
     from vrag.agent.runs.run_store import RunStore
+    from vrag.agent.runs.trajectory import Trajectory
     from vrag.embed.embedder import Embedder
+    from vrag.index.build import AddReport
+    from vrag.index.progress import IndexProgress
     from vrag.search.engine import Searcher
     from vrag.settings import Settings
-    from vrag.types import Document
+    from vrag.types import Document, Hit
 
 
-__all__ = ["Session", "open_workbench", "run_store"]
+__all__ = ["Session", "open_documents", "open_session", "run_store"]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Session:
-    """What can be searched, with all that is needed to ask it questions."""
+    """Collections that are open for search and questions.
+
+    One session serves many questions, also at once. The runs are recorded with the first collection.
+    """
 
     settings: Settings
     collections: dict[str, Collection]
-    """Those that are searched, by the names that queries may look in; none when a server searches."""
+    """The collections that are searched, by the names that queries use; empty when a server searches."""
     searcher: Searcher
+    scope: frozenset[str] | None = None
+    """Ids of the documents that questions are answered from; None for all."""
+    _agent: Agent | None = field(default=None, repr=False)
 
     @property
     def collection(self) -> Collection:
@@ -50,41 +70,118 @@ class Session:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """What the collections are called in a query."""
+        """The names of the collections, as queries use them."""
         return tuple(self.collections)
 
     @property
     def documents(self) -> list[Document]:
-        """Those of all collections; none when a server searches."""
+        """The documents of all collections; none when a server searches."""
         return [document for collection in self.collections.values() for document in collection.documents()]
-
-    def warm_up(self) -> None:
-        """Loads all that a search needs, so that the first one does not wait, and faults show at once."""
-        self.searcher.search([Query("warm up")], 1)
 
     @property
     def runs(self) -> RunStore:
         """The recorded runs of the collection, or of all search servers."""
         return run_store(self.settings)
 
+    def warm_up(self) -> None:
+        """Load all that a search needs, so that the first one is fast and faults show at once."""
+        self.searcher.search([Query("warm up")], 1)
+
+    def search(self, query: str, top_k: int = 10) -> list[Hit]:
+        """Return the best pages, clips and passages for a query, best first.
+
+        Raises:
+            SearchError: If the query is empty or `top_k` is not within 1 to 1000.
+        """
+        return self.searcher.search([Query(query, self.scope)], top_k)[0]
+
+    def add(self, *paths: str | PathLike[str]) -> AddReport | None:
+        """Index more files and folders; later questions are answered from them too.
+
+        Returns:
+            What was added; None if nothing had changed.
+
+        Raises:
+            CorpusError: If none of the documents could be read.
+            CollectionBusy: If another process is writing to the collection.
+            SettingsError: If a server searches, or several collections are open.
+        """
+        if len(self.collections) != 1:
+            raise SettingsError(
+                "Documents are added to one collection.", "Open a single collection: vrag.open(collection=…)"
+            )
+        reports: list[AddReport] = []
+        origins = dict.fromkeys(type(self.settings).model_fields, "default")
+        indexed = index_documents(
+            SettingsReport(self.settings, origins, None), list(map(Path, paths)), on_added=reports.append
+        )
+        if self.scope is not None:
+            self.scope |= {document.id for document in indexed.documents}
+            self._agent = None
+        return reports[0]
+
+    def ask(self, question: str | Question) -> Trajectory:
+        """Answer a question; the run is recorded.
+
+        A model that fails does not raise: the result has no answer, and `failure` says why.
+
+        Raises:
+            ValueError: If the question is empty.
+            SettingsError: If the settings do not fit each other.
+            ModelError: If the checkpoint of a local model cannot be opened.
+            RunError: If the run cannot be recorded.
+        """
+        from vrag.agent.runs.trajectory import Trajectory
+
+        return Trajectory.of(self.stream(question))
+
+    async def aask(self, question: str | Question) -> Trajectory:
+        """Answer a question like `ask`; many can be awaited at once."""
+        from vrag.agent.runs.trajectory import Trajectory
+
+        return Trajectory.of([event async for event in self.astream(question)])
+
+    def stream(self, question: str | Question) -> Iterator[Event]:
+        """Answer a question and yield the events of the run as they happen; the run is recorded."""
+        asked = Question.of(question)
+        with self.runs.record() as recording:
+            for event in self._default_agent().stream(asked, run_id=recording.id, save=recording.save):
+                recording.write(event)
+                yield event
+
+    async def astream(self, question: str | Question) -> AsyncGenerator[Event, None]:
+        """Answer a question like `stream`, for asynchronous code."""
+        asked = Question.of(question)
+        with self.runs.record() as recording:
+            events = self._default_agent().astream(asked, run_id=recording.id, save=recording.save)
+            async for event in events:
+                recording.write(event)
+                yield event
+
     def agent(self, documents: frozenset[str] | None = None) -> Agent:
-        """The agent that these settings describe. What it asks is loaded at the first question.
+        """Return the agent that the settings describe. Its model is loaded at the first question.
 
         Args:
-            documents: Ids of the documents it may look at; None for all.
+            documents: Ids of the documents it may look at; None for those of the session's scope.
 
         Raises:
             SettingsError: If the settings do not fit each other.
-            ActionError: If an action of others cannot be loaded.
+            ActionError: If a custom tool cannot be loaded.
             ModelError: If the checkpoint of a local model cannot be opened.
         """
         from vrag.factory.agents import open_agent
 
-        return open_agent(self.settings, self.searcher, documents)
+        return open_agent(self.settings, self.searcher, documents or self.scope)
+
+    def _default_agent(self) -> Agent:
+        """Return the agent of the session, opened once."""
+        if self._agent is None:
+            self._agent = self.agent()
+        return self._agent
 
 
 def run_store(settings: Settings) -> RunStore:
-    """Where runs are recorded: with the first collection, or, when a server searches, apart from any.
+    """Return the store of recorded runs: that of the first collection, or one apart when a server searches.
 
     Raises:
         CollectionError: If the collection cannot be opened.
@@ -97,19 +194,56 @@ def run_store(settings: Settings) -> RunStore:
     return RunStore(collection.runs_dir, within=collection.home)
 
 
-def open_workbench(settings: Settings, embedder: Embedder | None = None) -> Session:
-    """Opens collections that exist, for questions.
+def open_session(
+    settings: Settings, embedder: Embedder | None = None, scope: frozenset[str] | None = None
+) -> Session:
+    """Open collections that exist.
 
     Args:
         settings: Where they are, and how they are searched.
-        embedder: The one they were built with, where it has been loaded already.
+        embedder: The embedder they were built with, if it has been loaded already.
+        scope: Ids of the documents that questions are answered from; None for all.
 
     Raises:
         CollectionError: If there is none.
         EmbedError: If the embedder cannot be loaded that a collection was built with.
     """
     if settings.search_url:
-        return Session(settings, {}, open_client(settings))
+        return Session(settings, {}, open_client(settings), scope)
     opened = {collection.address: collection for collection in map(Collection.open, settings.places)}
     collections = {name: opened[address] for name, address in named(opened).items()}
-    return Session(settings, collections, open_searcher(settings, collections, embedder))
+    return Session(settings, collections, open_searcher(settings, collections, embedder), scope)
+
+
+def open_documents(
+    report: SettingsReport,
+    paths: Sequence[Path],
+    *,
+    progress: Callable[[IndexProgress], None] | None = None,
+    on_added: Callable[[AddReport], None] | None = None,
+) -> Session:
+    """Index what is new under some paths and open the collection, with these documents as the scope.
+
+    Wrong settings of the agent are found before anything is indexed. While another process is writing, what
+    is indexed already is used.
+
+    Args:
+        report: The settings.
+        paths: Files and folders; without any, the collections of the settings are opened.
+        progress: Receives the progress of indexing.
+        on_added: Receives the report of what was added.
+
+    Raises:
+        VragError: If something cannot be opened or read.
+    """
+    from vrag.factory.agents import check_agent
+
+    settings = report.settings
+    if paths and settings.search_url:
+        raise SettingsError("A search server has its own documents.", "Name no paths, or no server.")
+    check_agent(settings)
+    if not paths:
+        return open_session(settings)
+    indexed = index_documents(report, paths, progress=progress, on_added=on_added, skip_if_busy=True)
+    scope = frozenset(document.id for document in indexed.documents)
+    return open_session(settings.model_copy(update={"collections": ()}), indexed.embedder, scope)

@@ -137,11 +137,11 @@ def answer_question(
     from vrag.factory import run_store
 
     before = read_run(run_store(report.settings), after) if after else None
-    session, documents = _opened(report, paths, as_json=as_json)
+    session = _opened(report, paths, as_json=as_json)
     if before is not None and not paths:
-        documents = _documents_of(before, session)
+        session.scope = _documents_of(before, session)
     whole = follow_up(before, question, pictures) if before else Question(question, images=pictures)
-    done = _run(session, whole, documents, quiet=as_json)
+    done = _run(session, whole, quiet=as_json)
     if as_json:
         emit_json(run_as_json(done))
     else:
@@ -169,10 +169,8 @@ def _split(words: list[str], docs: list[Path]) -> tuple[str, list[Path]]:
     return question, [*docs, *paths]
 
 
-def _opened(
-    report: SettingsReport, paths: list[Path], *, as_json: bool
-) -> tuple[Session, frozenset[str] | None]:
-    """What answers, and where it may look: see `open_for_asking`. It takes long where much is new."""
+def _opened(report: SettingsReport, paths: list[Path], *, as_json: bool) -> Session:
+    """Open a session; see `open_for_asking`. Interrupted, it prints a JSON object where one is expected."""
     try:
         return open_for_asking(report, paths)
     except KeyboardInterrupt:
@@ -217,7 +215,7 @@ def _tell_where(settings: Settings, run: StoredRun) -> None:
         say((again(f"Show it again: vrag runs show {run.id}", settings), "dim"))
 
 
-def _run(session: Session, question: Question, documents: frozenset[str] | None, *, quiet: bool) -> StoredRun:
+def _run(session: Session, question: Question, *, quiet: bool) -> StoredRun:
     """Asks, and shows how it goes on unless it is to be quiet.
 
     Raises:
@@ -228,7 +226,7 @@ def _run(session: Session, question: Question, documents: frozenset[str] | None,
 
     events: list[Event] = []
     watching = (events.append, *filter(None, [observer_from_environment()]))
-    teller, agent = RunPrinter(), session.agent(documents)
+    teller, agent = RunPrinter(), session.agent()
     waits = model_writes(session.settings.model, quiet=quiet)
     with session.runs.record() as recording, waits as waiting:
         try:

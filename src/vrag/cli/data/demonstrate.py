@@ -114,13 +114,13 @@ class _Script:
         model: Path | None,
     ) -> None:
         from vrag.agent.policies.local_model import family_of
-        from vrag.factory import open_environment, open_workbench
+        from vrag.factory import open_environment, open_session
         from vrag.model_profiles import profile_named
         from vrag.rollouts.batched_search import BatchedSearcher
         from vrag.rollouts.rollout import RolloutAttempt
 
         self._settings, self._skills, self._seed = settings, skills, seed
-        searcher = BatchedSearcher(open_workbench(settings).searcher)
+        searcher = BatchedSearcher(open_session(settings).searcher)
         profile = profile_named(PROFILE) if model is None else family_of(model)
         self._environment = open_environment(settings, searcher, profile)
         self._names, self._colours = _vocabulary(cases)

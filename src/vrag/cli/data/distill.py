@@ -6,6 +6,7 @@ import asyncio
 import os
 import shlex
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,7 +27,7 @@ from vrag.cli.terminal.console import (
     tell_report,
 )
 from vrag.cli.terminal.interrupts import GOES_ON, stoppable
-from vrag.cli.terminal.paths import nothing_read, tell_absent
+from vrag.cli.terminal.paths import tell_absent
 from vrag.cli.terminal.questions import read_questions
 from vrag.settings import load_settings
 
@@ -201,21 +202,16 @@ def _store(directory: Path) -> SampleStore:
 
 def _open(report: SettingsReport, docs: list[Path]) -> tuple[Searcher, list[Document]]:
     """What searches, and the documents that are looked at."""
-    from vrag.factory import documents_under, open_for_adding, open_workbench
-    from vrag.index.build import add
+    from vrag.factory import index_documents, open_session
 
     if not docs:
-        session = open_workbench(report.settings)
+        session = open_session(report.settings)
         return session.searcher, session.documents
-    opened, options, model = open_for_adding(report)
+    print_added = partial(tell_report, quiet_when_unchanged=True)
     with add_progress() as progress:
-        done = add(opened, docs, options, embedder=model, progress=progress)
-    tell_report(done, quiet_when_unchanged=True)
-    documents = documents_under(opened, docs)
-    if not documents:
-        raise nothing_read(docs)
+        indexed = index_documents(report, docs, progress=progress, on_added=print_added)
     settings = report.settings.model_copy(update={"collections": ()})
-    return open_workbench(settings, model).searcher, documents
+    return open_session(settings, indexed.embedder).searcher, indexed.documents
 
 
 @contextmanager

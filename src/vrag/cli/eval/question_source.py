@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import typer
 
 from vrag.cli.terminal.console import add_progress, tell_report, warn
-from vrag.cli.terminal.paths import nothing_read, tell_absent
+from vrag.cli.terminal.paths import tell_absent
 from vrag.cli.terminal.questions import read_questions
 from vrag.errors import CaseError
 from vrag.render.text_format import count
@@ -53,10 +54,10 @@ class Questions:
 
     def session(self, report: SettingsReport) -> Session:
         """What searches their documents; those of a benchmark are indexed first, if no server has them."""
-        from vrag.factory import open_workbench
+        from vrag.factory import open_session
 
         if self.documents is None or report.settings.search_url:
-            session = open_workbench(report.settings)
+            session = open_session(report.settings)
         else:
             session = index_documents(report, [self.documents]).session
             _tell_others(session, self.documents)
@@ -146,18 +147,13 @@ def index_documents(report: SettingsReport, paths: Sequence[Path]) -> Indexed:
     Raises:
         CorpusError: If nothing could be read.
     """
-    from vrag.factory import documents_under, open_for_adding, open_workbench
-    from vrag.index.build import add
+    from vrag.factory import indexing, open_session
 
-    opened, options, model = open_for_adding(report)
+    print_added = partial(tell_report, quiet_when_unchanged=True)
     with add_progress() as progress:
-        done = add(opened, paths, options, embedder=model, progress=progress)
-    tell_report(done, quiet_when_unchanged=True)
-    documents = documents_under(opened, paths)
-    if not documents:
-        raise nothing_read(paths)
-    session = open_workbench(report.settings.model_copy(update={"collections": ()}), model)
-    return Indexed(session, documents, model)
+        indexed = indexing.index_documents(report, paths, progress=progress, on_added=print_added)
+    session = open_session(report.settings.model_copy(update={"collections": ()}), indexed.embedder)
+    return Indexed(session, indexed.documents, indexed.embedder)
 
 
 def _tell_others(session: Session, documents: Path) -> None:

@@ -78,13 +78,13 @@ def searched_of(conditions: Conditions) -> Session | None:
     """What was searched; None where it is gone, is another one by now, or a server searched."""
     from vrag.errors import VragError
     from vrag.evaluation.blank_searcher import BLANK
-    from vrag.factory import open_workbench
+    from vrag.factory import open_session
     from vrag.settings import load_settings
 
     if not conditions.places:
         return None
     try:
-        session = open_workbench(load_settings(collections=conditions.places, search_url="").settings)
+        session = open_session(load_settings(collections=conditions.places, search_url="").settings)
         version = session.searcher.version
     except VragError:  # it is for pictures alone
         return None

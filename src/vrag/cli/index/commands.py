@@ -29,7 +29,6 @@ from vrag.cli.terminal.console import (
     tell_report,
 )
 from vrag.cli.terminal.hints import again
-from vrag.cli.terminal.paths import missing, nothing_read
 from vrag.settings import load_settings
 
 if TYPE_CHECKING:
@@ -89,7 +88,13 @@ def add(
 
       vrag index add ./reports --collection visual --embedder colqwen2 --device cuda
     """
-    from vrag.factory import documents_under, open_for_adding, open_ray
+    from vrag.factory import (
+        documents_under,
+        missing_paths_error,
+        open_for_adding,
+        open_ray,
+        unreadable_error,
+    )
     from vrag.index.build import add as add_files
     from vrag.index.embed_items import local
 
@@ -103,7 +108,7 @@ def add(
         visual_tokens=visual_tokens,
         device=device,
     )
-    if fault := missing(paths):
+    if fault := missing_paths_error(paths):
         raise fault
     opened, options, model = open_for_adding(report)
     batch = report.settings.batch
@@ -123,7 +128,7 @@ def add(
     else:
         tell_report(done, to=out)
     if not documents_under(opened, paths):
-        raise nothing_read(paths)
+        raise unreadable_error(paths)
 
 
 @app.command()

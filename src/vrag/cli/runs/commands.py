@@ -79,9 +79,9 @@ def replay(
     """
     from vrag.agent.runs.replay import differences
     from vrag.agent.runs.replay import replay as replay_run
-    from vrag.factory import open_workbench
+    from vrag.factory import open_session
 
-    session = open_workbench(load_settings(collection=collection, search_url=search_url).settings)
+    session = open_session(load_settings(collection=collection, search_url=search_url).settings)
     stored = read_run(session.runs, run)
     found = differences(stored.events, list(replay_run(stored, session.searcher)))
     if as_json:

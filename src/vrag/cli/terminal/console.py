@@ -56,7 +56,6 @@ __all__ = [
     "say",
     "search_settings",
     "show_table",
-    "supported",
     "tell_report",
     "warn",
 ]
@@ -265,13 +264,6 @@ def say(*parts: str | tuple[str, str]) -> None:
 def warn(text: str) -> None:
     """Prints a line on the standard error stream."""
     err.print(Text.assemble(("Note: ", "yellow"), plain(text)))
-
-
-def supported() -> str:
-    """The suffixes of the files that can be read, as a hint."""
-    from vrag.corpus.convert import CONVERTERS
-
-    return f"Supported: {', '.join(sorted(suffix.lstrip('.') for suffix in CONVERTERS))}."
 
 
 def emit_json(value: dict[str, Any] | list[Any]) -> None:

@@ -5,8 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from vrag.cli.terminal.console import plain, supported, warn
-from vrag.errors import CorpusError
+from vrag.cli.terminal.console import plain, warn
 from vrag.render.text_format import count
 
 if TYPE_CHECKING:
@@ -15,7 +14,7 @@ if TYPE_CHECKING:
 
     from vrag.types import Case, Document
 
-__all__ = ["exists", "missing", "nothing_read", "tell_absent"]
+__all__ = ["exists", "tell_absent"]
 
 
 def exists(word: str | Path) -> bool:
@@ -24,25 +23,6 @@ def exists(word: str | Path) -> bool:
         return os.path.lexists(word)
     except (OSError, ValueError):
         return False
-
-
-def missing(paths: Sequence[Path]) -> CorpusError | None:
-    """What is wrong when none of the paths is there; None when there is something to read."""
-    if any(map(os.path.exists, paths)):
-        return None
-    named = ", ".join(map(str, paths))
-    if len(paths) > 1:
-        return CorpusError(f"None of these exists: {named}.", "Are the paths right?")
-    if exists(paths[0]):
-        return CorpusError(f"{named} is a link that leads nowhere.", "Name what it should lead to.")
-    return CorpusError(f"{named} does not exist.", "Is the path right?")
-
-
-def nothing_read(paths: Sequence[Path]) -> CorpusError:
-    """What to say when nothing under these paths could be read."""
-    return missing(paths) or CorpusError(
-        f"Nothing could be read in {', '.join(map(str, paths))}.", supported()
-    )
 
 
 def tell_absent(cases: Sequence[Case], documents: Iterable[Document]) -> None:

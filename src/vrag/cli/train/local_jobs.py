@@ -206,13 +206,13 @@ class Reinforcement:
         Embedded in one batch with others, a query has a vector that differs in its last bits: where a
         training is to be repeated, each is embedded alone.
         """
-        from vrag.factory import agent_of, open_environment, open_workbench
+        from vrag.factory import agent_of, open_environment, open_session
         from vrag.rl.batched_policy import BatchedGenerator
         from vrag.rl.generation import SamplingOptions
         from vrag.rollouts.batched_search import BatchedSearcher
 
         settings = self.settings.model_copy(update={"repair": False})  # the grammar is to be learned
-        searcher = open_workbench(settings).searcher
+        searcher = open_session(settings).searcher
         alone = {"queries": 1, "wait": 0.0} if self.options.together else {}
         gathered = BatchedSearcher(searcher, **alone)  # pyright: ignore[reportArgumentType] - by name
         environment = open_environment(settings, gathered, network.checkpoint.profile)

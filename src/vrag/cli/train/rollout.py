@@ -211,11 +211,11 @@ class _RolloutJob:
 
     def run(self) -> _RolloutSummary:
         """Makes what is left. Ctrl-C ends it early, with what is done."""
-        from vrag.factory import made_with, open_agent, open_workbench
+        from vrag.factory import made_with, open_agent, open_session
         from vrag.rollouts.batched_search import BatchedSearcher
         from vrag.rollouts.rollout_store import open_campaign
 
-        session = open_workbench(self.settings)
+        session = open_session(self.settings)
         tell_absent(self.cases, session.documents)
         session.warm_up()
         agent = open_agent(self.settings, BatchedSearcher(session.searcher))
