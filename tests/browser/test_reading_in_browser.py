@@ -131,7 +131,7 @@ def test_links_to_a_run_and_to_a_step_are_copied(desk: Desk, visit: Opener) -> N
     page = _answered(desk, visit, run, permissions=["clipboard-read", "clipboard-write"])
     copied = "() => navigator.clipboard.readText()"
     page.locator("#share").click()
-    expect(page.locator(".toast")).to_contain_text("The link is copied.")
+    expect(page.locator(".toast")).to_contain_text("Link copied.")
     assert page.evaluate(copied) == f"{desk.address}/#/runs/{run}"
     page.locator("#replay").click()
     page.get_by_role("button", name="To the question").click()

@@ -50,9 +50,9 @@ def _absent(route: Route) -> None:
     [
         pytest.param("app.js", _cut, id="the first one held back"),
         pytest.param("app.js", _absent, id="the first one absent"),
-        pytest.param("run/plates.js", _cut, id="a deep one held back"),
-        pytest.param("run/plates.js", _absent, id="a deep one absent"),
-        pytest.param("run/plates.js", _of_another_version, id="of another version"),
+        pytest.param("run/figures.js", _cut, id="a deep one held back"),
+        pytest.param("run/figures.js", _absent, id="a deep one absent"),
+        pytest.param("run/figures.js", _of_another_version, id="of another version"),
     ],
 )
 def test_a_module_that_does_not_arrive_or_fit_is_told_with_what_to_do(

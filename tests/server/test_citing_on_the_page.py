@@ -1,4 +1,4 @@
-"""The page parts evidence as every other door does; skipped where there is no node."""
+"""The page parts evidence as every other door does."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import subprocess
 from itertools import product
 from pathlib import Path
 
-import pytest
+from javascript import NODE
 
 import vrag.server
 from vrag.agent.citations import citations
@@ -17,7 +17,6 @@ from vrag.agent.evidence import BoxSides, Evidence
 from vrag.types import ItemKind
 
 SCRIPTS = Path(vrag.server.__file__).parent / "static" / "js"
-NODE = shutil.which("node")
 PROGRAM = """
 globalThis.document = { createElement: () => ({}), createElementNS: () => ({}) };
 const { cited } = await import(process.argv[2]);
@@ -34,7 +33,6 @@ def seen(item: str, box: BoxSides | None) -> Evidence:
     return Evidence(item=item, document="a.pdf", document_id="a", page=1, kind=ItemKind.PAGE, box=box)
 
 
-@pytest.mark.skipif(NODE is None, reason="there is no node")
 def test_the_page_cites_what_the_other_doors_cite(tmp_path: Path) -> None:
     sides = [None, *((0.0, 0.0, width, 1.0) for width in (0.5, 0.98, 0.99, 0.995, 1.0))]
     told = [
@@ -61,7 +59,7 @@ def test_the_page_cites_what_the_other_doors_cite(tmp_path: Path) -> None:
     given = json.dumps(
         [[s.model_dump(mode="json"), [e.model_dump(mode="json") for e in es]] for s, es in cases]
     )
-    command = [str(NODE), str(program), (tmp_path / "js" / "run" / "cited.js").as_uri()]
+    command = [*NODE, str(program), (tmp_path / "js" / "run" / "citations.js").as_uri()]
     done = subprocess.run(command, input=given, capture_output=True, text=True, check=True)
     for (settings, evidence), page in zip(cases, json.loads(done.stdout), strict=True):
         ours = citations(evidence, settings)

@@ -9,15 +9,13 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from javascript import NODE
 
 import vrag.server
 
 STATIC = Path(vrag.server.__file__).parent / "static"
 CASES = Path(__file__).parent / "page"
 MODULES = sorted(path.relative_to(STATIC).as_posix() for path in STATIC.rglob("*.js"))
-NODE = shutil.which("node")
-
-needs_node = pytest.mark.skipif(NODE is None, reason="node is not installed")
 
 
 @pytest.fixture(scope="module")
@@ -32,19 +30,16 @@ def copied(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def _node(*arguments: str, folder: Path) -> None:
-    assert NODE is not None
-    command = [NODE, *arguments]
+    command = [*NODE, *arguments]
     done = subprocess.run(command, cwd=folder, check=False, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-@needs_node
 def test_every_module_parses(copied: Path) -> None:
     for module in MODULES:
         _node("--check", module, folder=copied)
 
 
-@needs_node
 @pytest.mark.parametrize("case", sorted(path.name for path in CASES.glob("*.mjs")))
 def test_pure_functions_keep_their_properties(copied: Path, case: str) -> None:
     _node("--test", case, folder=copied)

@@ -313,13 +313,13 @@ KILLED = """
     from pathlib import Path
     sys.path.insert(0, {tests!r})
     from hosting import PacedPolicy, Scripted, SEARCH, ANSWER
-    from vrag.server.runs.run_manager import RunHost
+    from vrag.server.runs.run_manager import RunManager
     from vrag.server.runs.schema import RunRequest
 
     async def main():
         answering = Scripted(Path({runs!r}))
         answering.policy.go.set()
-        host = RunHost(answering)
+        host = RunManager(answering)
         done = await host.start(RunRequest(question="First?"))
         async for _ in host.follow(done.id):
             pass

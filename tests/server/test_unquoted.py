@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
 import subprocess
 from pathlib import Path
 
-import pytest
+from javascript import NODE
 
 import vrag.server
 from vrag.agent.events import AnswerGiven, RunSettings, RunStarted, StopReason
@@ -23,7 +22,6 @@ from vrag.server.openai.reply import plain_answer, reply_of
 from vrag.testing import tiny_corpus
 
 STATIC = Path(vrag.server.__file__).parent / "static"
-NODE = shutil.which("node")
 
 
 def ended(policy: str, reason: StopReason) -> tuple[RunStarted, AnswerGiven]:
@@ -54,7 +52,6 @@ def test_a_run_that_nobody_adds_to_and_one_under_way_are_called_by_their_states(
     assert outcome(RunView(story.events, under_way=True)).name == "Running"
 
 
-@pytest.mark.skipif(NODE is None, reason="node is not installed")
 def test_the_page_and_the_exported_page_call_every_end_the_same(tmp_path: Path) -> None:
     (tmp_path / "wording.mjs").write_text((STATIC / "js" / "run" / "wording.js").read_text("utf-8"), "utf-8")
     code = (
@@ -62,7 +59,7 @@ def test_the_page_and_the_exported_page_call_every_end_the_same(tmp_path: Path) 
         "const names = Object.fromEntries(Object.entries(ENDINGS).map(([key, { name }]) => [key, name]));"
         "console.log(JSON.stringify([names, CUT_OFF.name, UNQUOTED.name, UNQUOTED.said]))"
     )
-    line = [NODE or "", "--input-type=module", "-e", code]
+    line = [*NODE, "--input-type=module", "-e", code]
     done = subprocess.run(line, cwd=tmp_path, capture_output=True, text=True, check=True, timeout=60)
     names, interrupted, unquoted, said = json.loads(done.stdout)
     assert names == {reason.value: name for reason, (name, _) in STOPS.items()}

@@ -4,13 +4,13 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import { fileName } from "./js/api.js";
-import { chosen, continued, told } from "./js/choices.js";
+import { describeOptions, followUpOptions, selectOptions } from "./js/run-options.js";
 import { request } from "./js/composer.js";
 import { placed, typeOf } from "./js/file-names.js";
 import { byDay, conversations, dayName, matching, outcome } from "./js/history.js";
 import { bytes } from "./js/pictures.js";
 import { documentsHash, routeOf, runHash } from "./js/router.js";
-import { doing, kinds } from "./js/uploads.js";
+import { kinds, statusText } from "./js/uploads.js";
 
 const OFFER = {
   agents: [{ name: "vrag", title: "VRAG: one conversation" }, { name: "vimrag", title: "VimRAG" }],
@@ -33,17 +33,17 @@ test("a hash names a route, and what names none is the question box", () => {
 
 test("choices that are kept hold as far as the server still offers them", () => {
   const kept = { agent: "vimrag", model: "gone", collection: "mine", max_steps: 7, top_k: 1000, thinking: "loud" };
-  assert.deepEqual(chosen(OFFER, kept), { agent: "vimrag", model: "", collection: "mine", max_steps: 7, top_k: null, thinking: "auto" });
-  assert.deepEqual(chosen(OFFER, {}), OFFER.defaults);
+  assert.deepEqual(selectOptions(OFFER, kept), { agent: "vimrag", model: "", collection: "mine", max_steps: 7, top_k: null, thinking: "auto" });
+  assert.deepEqual(selectOptions(OFFER, {}), OFFER.defaults);
   const defaults = { ...OFFER, defaults: { ...OFFER.defaults, collection: "samples" } };
-  assert.equal(chosen(defaults, { collection: null }).collection, null); // all was chosen
-  assert.equal(chosen(defaults, { collection: "gone" }).collection, "samples");
+  assert.equal(selectOptions(defaults, { collection: null }).collection, null); // all was chosen
+  assert.equal(selectOptions(defaults, { collection: "gone" }).collection, "samples");
 });
 
 test("a follow-up is asked as the run that it follows was, and as is usual where that is not offered any more", () => {
   const offer = { ...OFFER, models: [...OFFER.models, { name: "qwen/7b", title: "" }, { name: "Vrag-7B@main", title: "" }], defaults: { ...OFFER.defaults, model: "qwen/7b" } };
   const kept = { agent: "vrag", model: "", collection: "samples", max_steps: 7, thinking: "on" };
-  const after = (run) => chosen(offer, continued(offer, { agent: "vimrag", model: "extractive", collection: "mine", ...run }, kept));
+  const after = (run) => selectOptions(offer, followUpOptions(offer, { agent: "vimrag", model: "extractive", collection: "mine", ...run }, kept));
   assert.deepEqual(after({}), { agent: "vimrag", model: "", collection: "mine", max_steps: 7, top_k: null, thinking: "on" });
   assert.equal(after({ model: "chat:qwen/7b" }).model, "qwen/7b");
   assert.equal(after({ model: "local:Vrag-7B" }).model, "Vrag-7B@main");
@@ -62,7 +62,7 @@ test("files are called by their folder where their name is not enough, and have 
 
 test("folded options tell what differs", () => {
   const choices = { ...OFFER.defaults, max_steps: 1, thinking: "off" };
-  assert.deepEqual(told(OFFER, choices), ["VRAG", "Offline", "All collections", "1 step", "Thinking off"]);
+  assert.deepEqual(describeOptions(OFFER, choices), ["VRAG", "Offline", "All collections", "1 step", "Thinking off"]);
 });
 
 test("a request leaves out what is left to the server", () => {
@@ -114,7 +114,7 @@ test("sizes, file names, kinds of files and progress in words", () => {
   assert.equal(fileName(null), null);
   assert.equal(kinds([".pdf", ".png", ".jpg", ".odd"]), "PDF, pictures, odd");
   const upload = { file: "a", collection: "c", state: "running", done: 2, total: 2, message: "", problems: [] };
-  assert.equal(doing(upload), "Reading page 2 of 2");
-  assert.equal(doing({ ...upload, state: "sending", done: 1 }), "Uploading, 50 %");
-  assert.equal(doing({ ...upload, total: null }), "Reading");
+  assert.equal(statusText(upload), "Reading page 2 of 2");
+  assert.equal(statusText({ ...upload, state: "sending", done: 1 }), "Uploading, 50 %");
+  assert.equal(statusText({ ...upload, total: null }), "Reading");
 });

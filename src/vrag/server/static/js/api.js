@@ -105,7 +105,7 @@ function parsed(text) {
 }
 
 function away() {
-  return new Problem(0, "The server does not answer.", "Is it still running? The page tries again by itself.");
+  return new Problem(0, "The server does not answer.", "Check that it is running. The page retries automatically.");
 }
 
 /** @param {number} status @param {string} text */
@@ -124,7 +124,7 @@ const LONGEST_PAUSE = 8_000;
 const PATIENCE = 5_000;
 
 /**
- * Follows a run: what it has told so far, then each event as it comes. Reconnects after the last event that arrived.
+ * Follows a run: its events so far, then each new one as it comes. Reconnects after the last event that arrived.
  * @param {string} id
  * @param {object} calls
  * @param {number} [calls.after] Sequence number of the last event that is known already.
@@ -153,10 +153,10 @@ export function follow(id, { after = -1, event, drawing, end, found, lost }) {
     source = new EventSource(`/runs/${encodeURIComponent(id)}/events?after=${seen}`);
     source.onmessage = (message) => {
       pause = FIRST_PAUSE;
-      const told = JSON.parse(message.data);
-      if (told.seq <= seen) return;
-      seen = told.seq;
-      event(told);
+      const record = JSON.parse(message.data);
+      if (record.seq <= seen) return;
+      seen = record.seq;
+      event(record);
     };
     source.addEventListener("drawing", (message) => drawing?.(JSON.parse(message.data)));
     source.addEventListener("end", (message) => {

@@ -1,10 +1,10 @@
-/** Starts the page: asks who is there and what the server offers, and shows the door or the page. */
+/** Entry point: checks the session and the server's options, and shows the sign-in form or the page. */
 
 import { get, Problem } from "./api.js";
 import { h } from "./dom.js";
-import { tell } from "./overlays.js";
+import { showNotice } from "./overlays.js";
 import { Page } from "./page.js";
-import { openRail } from "./rail.js";
+import { openSidebar } from "./sidebar.js";
 import { showSignIn } from "./sign-in.js";
 
 const RETRY = 4_000;
@@ -15,11 +15,11 @@ const main = /** @type {HTMLElement} */ (document.getElementById("main"));
 async function start() {
   try {
     const session = await get("/session");
-    if (session.needed && !session.signed_in) showDoor(false);
+    if (session.needed && !session.signed_in) showSignInPage(false);
     else open(await get("/options"), session.needed);
   } catch (error) {
     if (!(error instanceof Problem)) throw error;
-    if (error.status === 401) showDoor(false);
+    if (error.status === 401) showSignInPage(false);
     else showFailure(error);
   }
 }
@@ -31,9 +31,9 @@ function open(offer, secured) {
   window.addEventListener(
     "vrag:signed-out",
     (event) => {
-      if (/** @type {CustomEvent} */ (event).detail?.byHand) return location.reload(); // nothing of what was shown stays
+      if (/** @type {CustomEvent} */ (event).detail?.byHand) return location.reload(); // drops everything that was shown
       page.close();
-      showDoor(true);
+      showSignInPage(true);
     },
     { once: true },
   );
@@ -41,9 +41,9 @@ function open(offer, secured) {
 }
 
 /** @param {boolean} expired */
-function showDoor(expired) {
+function showSignInPage(expired) {
   root.dataset.door = "";
-  openRail(false, false);
+  openSidebar(false, false);
   for (const id of ["rail", "bar"]) document.getElementById(id)?.replaceChildren();
   document.title = "Sign in · vrag";
   showSignIn(main, { signedIn: () => location.reload(), expired });
@@ -57,7 +57,7 @@ function showFailure(problem) {
     start();
   };
   const button = h("button", { type: "button", class: "primary", text: "Try again", on: { click: now } });
-  tell(main, { id: "server-away", level: "h1", title: problem.detail, hint: problem.hint, actions: [button] });
+  showNotice(main, { id: "server-away", level: "h1", title: problem.detail, hint: problem.hint, actions: [button] });
 }
 
 start();

@@ -1,12 +1,12 @@
 /** The first page: what this is, the question box, examples, and the documents that it can look at. */
 
 import { get, Problem } from "./api.js";
-import { counted } from "./choices.js";
+import { counted } from "./run-options.js";
 import { h, icon, replace } from "./dom.js";
 import { uploadButton } from "./documents.js";
 import { kindOf, placed } from "./file-names.js";
 import { openDocument } from "./open-document.js";
-import { tell } from "./overlays.js";
+import { showNotice } from "./overlays.js";
 import { documentsHash } from "./router.js";
 
 const FEW = 6;
@@ -24,7 +24,7 @@ export function showAsk(root, { offer, box, uploads }) {
   const empty = offer.collections.every((/** @type {any} */ one) => one.documents === 0);
   const update = () => {
     if (empty) showEmpty(holds, offer, uploads);
-    else showHolds(holds, offer, box.collection());
+    else showCollections(holds, offer, box.collection());
   };
   replace(
     root,
@@ -32,7 +32,7 @@ export function showAsk(root, { offer, box, uploads }) {
       "div",
       { class: "ask" },
       h("h1", { text: "Ask your documents" }),
-      h("p", { class: "ask-lead", text: "It searches the pages, looks closer where it matters, and answers with the places where it saw it." }),
+      h("p", { class: "ask-lead", text: "Searches the pages, zooms in on details, and answers with the places that support the answer." }),
       box.element,
       !empty && examples(offer.examples, box),
       holds,
@@ -47,7 +47,7 @@ function examples(questions, box) {
   if (questions.length === 0) return null;
   const chip = (/** @type {string} */ question) =>
     h("li", h("button", { type: "button", class: "example", dir: "auto", text: question, on: { click: () => box.fill(question) } }));
-  return h("section", { "aria-labelledby": "examples-title" }, h("h2", { id: "examples-title", class: "small-title", text: "Try one of these" }), h("ul", { class: "examples", id: "examples" }, questions.map(chip)));
+  return h("section", { "aria-labelledby": "examples-title" }, h("h2", { id: "examples-title", class: "small-title", text: "Examples" }), h("ul", { class: "examples", id: "examples" }, questions.map(chip)));
 }
 
 /** @param {HTMLElement} holds @param {any} offer @param {import("./uploads.js").Uploads} uploads */
@@ -60,7 +60,7 @@ function showEmpty(holds, offer, uploads) {
       { class: "empty-drop", id: "no-documents" },
       icon("pages"),
       h("h2", { id: "holds-title", text: "No documents yet" }),
-      h("p", { class: "soft", text: target ? "Drop PDFs, office files, pictures or videos anywhere on this page. Questions can be asked as soon as the first one is read." : "The collections of this server hold no documents and take no uploads." }),
+      h("p", { class: "soft", text: target ? "Drop PDFs, office files, pictures or videos anywhere on this page. You can ask questions as soon as the first document has been read." : "The collections on this server are empty and do not accept uploads." }),
       target && uploadButton(uploads, target.name),
     ),
   );
@@ -76,14 +76,14 @@ async function tellUnreadable(holds) {
     const [first] = unread;
     const title = unread.length === 1 ? `The collection “${first.name}” cannot be read` : `${unread.length} collections cannot be read`;
     const see = h("a", { href: documentsHash(first.name), class: "button", text: "See the documents" });
-    tell(holds, { id: "unreadable", title, hint: unread.length === 1 ? first.reason : "", actions: [see] });
+    showNotice(holds, { id: "unreadable", title, hint: unread.length === 1 ? first.reason : "", actions: [see] });
   } catch (error) {
     if (!(error instanceof Problem)) throw error;
   }
 }
 
 /** @param {HTMLElement} holds @param {any} offer @param {string | null} chosen */
-async function showHolds(holds, offer, chosen) {
+async function showCollections(holds, offer, chosen) {
   const collection = offer.collections.find((/** @type {any} */ one) => one.name === chosen) ?? offer.collections.find((/** @type {any} */ one) => one.documents > 0);
   const all = chosen === null && offer.collections.length > 1;
   const title = all ? `${counted(offer.collections.length, "collection")}` : collection.name;
@@ -124,7 +124,7 @@ async function documentButtons(collection) {
     return [...shown.slice(0, FEW).map(documentButton), rest > 0 && h("li", h("a", { href: documentsHash(collection.name), class: "button quiet", text: `${rest} more` }))];
   } catch (error) {
     if (!(error instanceof Problem)) throw error;
-    return collection.documents > 0 ? [] : [h("li", { class: "soft size-2", text: "It cannot be read just now." })]; // else the list will come again
+    return collection.documents > 0 ? [] : [h("li", { class: "soft size-2", text: "The documents cannot be loaded at the moment." })]; // else the list will come again
   }
 }
 

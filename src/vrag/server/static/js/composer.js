@@ -1,11 +1,11 @@
 /** The question box: large on the first page, compact under a run. Enter asks, Shift+Enter breaks a line. */
 
 import { post, Problem } from "./api.js";
-import { chosen, choiceRow, continued, keepChoices, keptChoices, told } from "./choices.js";
+import { describeOptions, followUpOptions, optionFields, selectOptions, storedOptions, storeOptions } from "./run-options.js";
 import { announce, h, icon, replace } from "./dom.js";
 import { carriesFiles, isPicture, Pictures } from "./pictures.js";
 
-const UNSENT = new Problem(0, "The server does not answer. Your question is still here.", "Ask again when it is back.");
+const UNSENT = new Problem(0, "The server does not answer. Your question is still here.", "Ask again when the server is back.");
 
 /**
  * @typedef {object} Composer
@@ -28,7 +28,7 @@ const UNSENT = new Problem(0, "The server does not answer. Your question is stil
  */
 export function composer({ offer, after, placeholder = "Ask a question about your documents", asked, changed }) {
   const session = after?.session;
-  const choices = chosen(offer, after ? continued(offer, after, keptChoices()) : keptChoices());
+  const choices = selectOptions(offer, after ? followUpOptions(offer, after, storedOptions()) : storedOptions());
   const refusal = h("div", { class: "refusal", role: "alert", hidden: true });
   const draft = `vrag.draft.${session ?? ""}`; // survives a reload and the sign-in page
   let held = "";
@@ -40,8 +40,8 @@ export function composer({ offer, after, placeholder = "Ask a question about you
   );
   const send = /** @type {HTMLButtonElement} */ (h("button", { type: "submit", id: "ask-button", class: "primary square", "aria-label": "Ask", title: "Ask (Enter)" }, icon("send")));
   const summary = h("span", { class: "clip" });
-  const row = choiceRow(offer, choices, () => {
-    if (!after) keepChoices(choices); // what one conversation is asked with is not what the next one is to begin with
+  const row = optionFields(offer, choices, () => {
+    if (!after) storeOptions(choices); // what one conversation is asked with is not what the next one is to begin with
     update();
     changed?.();
   });
@@ -58,7 +58,7 @@ export function composer({ offer, after, placeholder = "Ask a question about you
 
   const update = () => {
     fit(box);
-    replace(summary, told(offer, choices).join(" · "));
+    replace(summary, describeOptions(offer, choices).join(" · "));
     send.disabled = busy || held !== "" || box.value.trim() === "";
     send.title = held || "Ask (Enter)";
     element.classList.toggle("busy", busy);
@@ -122,7 +122,7 @@ export function composer({ offer, after, placeholder = "Ask a question about you
 /**
  * The body of POST /runs.
  * @param {string} question
- * @param {import("./choices.js").Choices} choices
+ * @param {import("./run-options.js").Choices} choices
  * @param {{session?: string, images?: string[]}} more
  */
 export function request(question, choices, { session, images = [] }) {

@@ -1,14 +1,14 @@
 /** The documents: collections, what each holds, what was wrong with a file, uploads on their way, removal. */
 
 import { del, get, post, Problem } from "./api.js";
-import { counted } from "./choices.js";
+import { counted } from "./run-options.js";
 import { announce, dialog, h, icon, iconButton, redraw, replace, showList, toast } from "./dom.js";
 import { kindOf, placed, typeOf } from "./file-names.js";
 import { openDocument } from "./open-document.js";
-import { tell } from "./overlays.js";
+import { showNotice } from "./overlays.js";
 import { bytes } from "./pictures.js";
 import { documentsHash, navigate } from "./router.js";
-import { doing, kinds } from "./uploads.js";
+import { kinds, statusText } from "./uploads.js";
 
 /** Rows that are seen at one glance: above that they can be filtered. */
 const GLANCE = 12;
@@ -68,7 +68,7 @@ export function showDocuments(root, { name, holdings, uploads, reload }) {
     documents = [];
     count.textContent = "";
     const again = h("button", { type: "button", text: "Try again", on: { click: reload } });
-    tell(held, { id: "no-documents-read", title: `The collection “${current.name}” cannot be read`, hint, actions: [again] });
+    showNotice(held, { id: "no-documents-read", title: `The collection “${current.name}” cannot be read`, hint, actions: [again] });
   };
   const list = () => {
     const rows = documents.map((one) => documentRow(one, current, () => remove(one)));
@@ -78,7 +78,7 @@ export function showDocuments(root, { name, holdings, uploads, reload }) {
     else redraw(held, rows.length > GLANCE && filterBox(held, count), h("ul", { class: "held", "aria-label": `Documents of ${current.name}` }, rows));
   };
   const remove = async (/** @type {Held} */ one) => {
-    const body = `${placed(one)} and its ${counted(one.items, "item")} leave the collection. ${one.uploaded ? "The uploaded file is deleted too." : "The file itself stays where it is."}`;
+    const body = `${placed(one)} and its ${counted(one.items, "item")} are removed from the collection. ${one.uploaded ? "The uploaded file is deleted too." : "The file itself is not deleted."}`;
     if (!(await confirmed("Remove this document?", body, "Remove"))) return;
     await tried(async () => {
       const meant = new URLSearchParams({ file: one.name, ...(one.folder !== null && { folder: one.folder }) });
@@ -118,11 +118,11 @@ function tab(one, current) {
 /** @param {any} collection @param {any} limits @param {boolean} twins Whether files have the same content. @param {() => void} remove */
 function about(collection, limits, twins, remove) {
   if (!collection.readable) return []; // what stands in the place of its documents says so
-  const facts = [`${counted(collection.documents, "document")} and ${counted(collection.items, "item")} to be found`, twins && "files of the same content count once", collection.embedder ? `searched by words and by ${collection.embedder}` : "searched by words"];
+  const facts = [`${counted(collection.documents, "document")} and ${counted(collection.items, "item")}`, twins && "identical files count once", collection.embedder ? `searched by words and by ${collection.embedder}` : "searched by words"];
   const taken = `Drop files anywhere on this page, up to ${bytes(limits.upload_bytes)} each: ${kinds(limits.upload_types)}.`;
   return [
     h("p", { dir: "auto", text: facts.filter(Boolean).join(" · ") }),
-    h("p", { class: "faint size-2", dir: "auto", text: collection.writable ? taken : (collection.reason ?? "This collection takes no uploads.") }),
+    h("p", { class: "faint size-2", dir: "auto", text: collection.writable ? taken : (collection.reason ?? "This collection does not accept uploads.") }),
     collection.removable && iconButton("trash", `Remove the collection ${collection.name}`, { id: "remove-collection", on: { click: remove } }),
   ];
 }
@@ -148,8 +148,8 @@ function documentRow(one, collection, remove) {
 /** @param {string} status */
 function statusChip(status) {
   /** @type {Record<string, [string, string]>} */
-  const told = { partial: ["mark", "Partly read"], failed: ["danger", "Not read"], pending: ["", "Waits"] };
-  return told[status] ? h("span", { class: `chip ${told[status][0]}`, text: told[status][1] }) : h("span");
+  const labels = { partial: ["mark", "Partly read"], failed: ["danger", "Failed"], pending: ["", "Waiting"] };
+  return labels[status] ? h("span", { class: `chip ${labels[status][0]}`, text: labels[status][1] }) : h("span");
 }
 
 /** @param {string[]} problems */
@@ -169,7 +169,7 @@ function job(upload, dismiss) {
     "li",
     { class: `job ${upload.state}`, dataset: { file: upload.file, state: upload.state } },
     ended ? icon(upload.state === "failed" ? "warn" : "check") : h("span", { class: "spinner" }),
-    h("div", { class: "grow" }, h("p", { class: "job-name", dir: "auto", text: upload.file }), h("p", { class: "job-doing size-2", dir: "auto", text: doing(upload) }), problems.length > 0 && problemList(problems)),
+    h("div", { class: "grow" }, h("p", { class: "job-name", dir: "auto", text: upload.file }), h("p", { class: "job-doing size-2", dir: "auto", text: statusText(upload) }), problems.length > 0 && problemList(problems)),
     ended && iconButton("close", `Dismiss ${upload.file}`, { on: { click: dismiss } }),
     !ended && h("progress", { ...bar, "aria-label": `${upload.file}: progress` }),
   );
@@ -195,7 +195,7 @@ export function uploadButton(uploads, collection) {
  */
 function filterBox(held, count) {
   const kept = /** @type {HTMLInputElement | null} */ (held.querySelector("#filter-documents"))?.value ?? "";
-  const none = h("p", { class: "soft size-2 held-none", hidden: true, text: "No file has this in its name." });
+  const none = h("p", { class: "soft size-2 held-none", hidden: true, text: "No file name matches." });
   const filter = () => {
     const words = box.value.trim().toLocaleLowerCase();
     const rows = [.../** @type {NodeListOf<HTMLElement>} */ (held.querySelectorAll(".held-row"))];
@@ -216,7 +216,7 @@ function emptyCollection(collection) {
 
 /** @param {{creatable: boolean, reason?: string | null}} holdings @param {() => Promise<void>} reload */
 function noCollections({ creatable, reason }, reload) {
-  return h("div", { class: "empty-drop" }, icon("folder"), h("p", { dir: "auto", text: reason ?? "There is no collection yet." }), creatable && h("button", { type: "button", class: "primary", text: "Make one", on: { click: () => create(reload) } }));
+  return h("div", { class: "empty-drop" }, icon("folder"), h("p", { dir: "auto", text: reason ?? "There are no collections yet." }), creatable && h("button", { type: "button", class: "primary", text: "Create a collection", on: { click: () => create(reload) } }));
 }
 
 /** @param {() => Promise<void>} reload */
@@ -243,7 +243,7 @@ async function create(reload) {
 
 /** @param {any} collection @param {() => Promise<void>} reload */
 async function drop(collection, reload) {
-  const body = `“${collection.name}” with its ${counted(collection.documents, "document")} is removed from this server. Past runs keep the pictures that they saw.`;
+  const body = `“${collection.name}” with its ${counted(collection.documents, "document")} is deleted from this server. Past runs keep their pictures.`;
   if (!(await confirmed("Remove this collection?", body, "Remove collection"))) return;
   await tried(async () => {
     await del(`/collections/${encodeURIComponent(collection.name)}`);

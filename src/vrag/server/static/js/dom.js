@@ -11,7 +11,7 @@ const SVG = "http://www.w3.org/2000/svg";
 const PROPERTIES = new Set(["value", "checked", "indeterminate", "currentTime", "scrollTop"]);
 
 /**
- * @typedef {Node | string | number | null | undefined | false | Child[]} Child
+ * @typedef {Node | string | number | null | undefined | false | readonly any[]} Child An array holds more of them.
  * @typedef {Record<string, any>} Props
  *   `class`, `text`, `dataset: {}`, `style: {}` (through CSSOM), `on: {event: listener}`, `value` and `checked`
  *   as properties; any other name is an attribute. true sets it, false and null leave it out, except
@@ -92,12 +92,13 @@ export function showList(parent, list, markOf, build) {
     if (wanted.has(mark)) standing.set(mark, child);
     else child.remove();
   }
+  /** @type {Element | null} */
   let next = parent.firstElementChild;
   for (const one of list) {
     const mark = markOf(one);
     const child = standing.get(mark) ?? build(one);
     marks.set(child, mark);
-    if (child === next) next = next.nextElementSibling;
+    if (next && child === next) next = next.nextElementSibling;
     else parent.insertBefore(child, next);
   }
 }

@@ -1,13 +1,13 @@
-/** Past runs: grouped by conversation and day, newest first, with what became of each. */
+/** Past runs: grouped by conversation and day, newest first, with the outcome of each. */
 
-import { counted } from "./choices.js";
+import { counted } from "./run-options.js";
 import { h, icon, redraw } from "./dom.js";
 import { runHash } from "./router.js";
 import { OFFLINE, UNQUOTED } from "./run/wording.js";
 
 /**
  * @typedef {{id: string, session: string, question: string, state: string, stop_reason: string | null, started: number,
- *   answer: string | null, collection: string | null, model?: string}} Run
+ *   answer: string | null, agent: string, collection: string | null, model: string}} Run
  * @typedef {{session: string, title: string, runs: Run[], latest: number}} Conversation Runs in the order asked.
  */
 
@@ -87,7 +87,7 @@ const ENDS = {
 };
 
 /**
- * What became of a run: a class and words; no class for an answered one.
+ * The outcome of a run: a CSS class and a label; no class for an answered run.
  * @param {Run} run
  * @returns {[string, string]}
  */
@@ -99,14 +99,14 @@ export function outcome(run) {
 }
 
 /**
- * The list of past runs.
+ * Shows the list of past runs.
+ * @param {HTMLElement} list
  * @param {object} shown
  * @param {Run[]} shown.runs
  * @param {string} shown.words What is searched for; empty for all.
  * @param {string | null} shown.current Id of the run that is open.
  * @param {boolean} shown.more Whether older ones can be loaded.
  * @param {() => void} loadMore
- * @param {HTMLElement} list
  */
 export function showHistory(list, { runs, words, current, more }, loadMore) {
   const talks = matching(conversations(runs), words);
@@ -119,7 +119,7 @@ export function showHistory(list, { runs, words, current, more }, loadMore) {
 
 /** @param {string} words @param {boolean} more */
 function nothing(words, more) {
-  const text = words ? `No run matches “${words}”${more ? " among those loaded" : ""}.` : "Your questions will stand here.";
+  const text = words ? `No run matches “${words}”${more ? " among those loaded" : ""}.` : "Your questions appear here.";
   return h("p", { class: "rail-empty", dir: "auto", text });
 }
 

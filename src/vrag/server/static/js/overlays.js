@@ -1,4 +1,4 @@
-/** What stands above the page: dialogs that ask and toasts that tell. */
+/** Dialogs, toasts and notices. */
 
 import { announce, h, icon, iconButton, replace } from "./dom.js";
 
@@ -106,11 +106,11 @@ export function notice({ title, hint = "", icon: name = "warn", actions = [], id
 }
 
 /**
- * Shows a notice in the place of all that an element has.
+ * Replaces the content of an element with a notice.
  * @param {Element} parent
- * @param {Parameters<typeof notice>[0]} told
+ * @param {Parameters<typeof notice>[0]} content
  */
-export function tell(parent, told) {
-  replace(parent, notice(told));
-  announce(told.title);
+export function showNotice(parent, content) {
+  replace(parent, notice(content));
+  announce(content.title);
 }

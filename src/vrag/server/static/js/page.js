@@ -1,15 +1,15 @@
-/** The page of somebody who may come in: the rail beside what the route names. */
+/** The page after sign-in: the sidebar and the view that the route names. */
 
 import { get, Problem } from "./api.js";
 import { showAsk } from "./ask.js";
-import { showBar } from "./bar.js";
+import { showToolbar } from "./toolbar.js";
 import { composer } from "./composer.js";
 import { showDocuments } from "./documents.js";
 import { announce, h, replace, toast } from "./dom.js";
-import { receiveFiles } from "./drops.js";
-import { tell } from "./overlays.js";
+import { receiveFiles } from "./drag-drop.js";
+import { showNotice } from "./overlays.js";
 import { PastRuns } from "./past-runs.js";
-import { buildRail } from "./rail.js";
+import { buildSidebar } from "./sidebar.js";
 import { here, navigate, onRoute, runHash } from "./router.js";
 import { mount } from "./run/view.js";
 import { Uploads } from "./uploads.js";
@@ -38,7 +38,7 @@ export class Page {
     this.offer = offer;
     this.runs = new PastRuns({ changed: () => this.#runsChanged(), away: (away) => this.#away(away) });
     this.uploads = new Uploads(offer.limits, { changed: () => this.#uploadsChanged(), finished: (upload) => this.#uploaded(upload) });
-    this.rail = buildRail(element("rail"), { version: offer.version, secured, loadMore: () => this.runs.loadOlder() });
+    this.rail = buildSidebar(element("rail"), { version: offer.version, secured, loadMore: () => this.runs.loadOlder() });
     receiveFiles({ target: () => this.#target(), take: (files, collection) => this.#take(files, collection) });
     element("skip").addEventListener("click", () => this.#main.focus());
     document.addEventListener("keydown", (event) => this.#slash(event));
@@ -79,7 +79,7 @@ export class Page {
 
   #showAsk() {
     document.title = "vrag";
-    showBar(this.#bar);
+    showToolbar(this.#bar);
     this.#box = composer({ offer: this.offer, asked: (run, here) => this.#asked(run, here), changed: () => this.#ask?.update() });
     this.#ask = showAsk(this.#main, { offer: this.offer, box: this.#box, uploads: this.uploads });
     if (window.matchMedia("(hover: hover)").matches) this.#box.focus(); // elsewhere a keyboard would cover half of the page
@@ -88,7 +88,7 @@ export class Page {
   /** @param {string | null} name */
   async #showDocuments(name) {
     document.title = "Documents · vrag";
-    showBar(this.#bar);
+    showToolbar(this.#bar);
     const visit = ++this.#visit;
     replace(this.#main, loading());
     try {
@@ -98,7 +98,7 @@ export class Page {
       if (!(error instanceof Problem)) throw error;
       if (visit !== this.#visit || error.status === 401) return;
       const again = h("button", { type: "button", class: "primary", text: "Try again", on: { click: () => this.#showDocuments(name) } });
-      tell(this.#main, { id: "no-documents-list", level: "h1", title: error.detail, hint: error.hint, actions: [again] });
+      showNotice(this.#main, { id: "no-documents-list", level: "h1", title: error.detail, hint: error.hint, actions: [again] });
     }
   }
 
@@ -133,11 +133,11 @@ export class Page {
 
   /** @param {Problem} problem */
   #noRun(problem) {
-    showBar(this.#bar);
+    showToolbar(this.#bar);
     const absent = problem.status === 404 || problem.status === 422; // the latter for what is no id at all
-    const title = absent ? "There is no such run" : problem.detail;
-    const hint = absent ? "It may have been deleted, or the link is from another server." : problem.hint;
-    tell(this.#main, { id: "no-run", level: "h1", title, hint, actions: [h("a", { href: "#/", class: "button primary", text: "Ask a question" })] });
+    const title = absent ? "Run not found" : problem.detail;
+    const hint = absent ? "The run may have been deleted, or the link belongs to another server." : problem.hint;
+    showNotice(this.#main, { id: "no-run", level: "h1", title, hint, actions: [h("a", { href: "#/", class: "button primary", text: "Ask a question" })] });
   }
 
   /** @param {import("./history.js").Run} run @param {boolean} here Whether the box that it was asked in is still shown. */
@@ -151,7 +151,7 @@ export class Page {
     const run = this.#current && this.runs.find(this.#current);
     if (!run) return;
     const turns = this.runs.turns(run.session);
-    showBar(this.#bar, { title: run.question, turns, current: run.id });
+    showToolbar(this.#bar, { title: run.question, turns, current: run.id });
     const running = turns.some((turn) => turn.state === "running");
     this.#box?.hold(running ? "Wait until the run has ended" : "");
   }

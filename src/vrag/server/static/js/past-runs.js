@@ -92,7 +92,7 @@ export class PastRuns {
     } catch (error) {
       if (!(error instanceof Problem)) throw error;
       this.#tell(error.status === 0);
-      const fault = error.status >= 500 ? "Past runs cannot be read just now." : this.fault;
+      const fault = error.status >= 500 ? "Past runs cannot be loaded at the moment." : this.fault;
       if (fault === this.fault) return;
       this.fault = fault;
       this.changed();

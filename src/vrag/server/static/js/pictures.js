@@ -62,7 +62,7 @@ export class Pictures {
   /** @param {File} file @returns {string} Why it cannot be attached; empty when it can. */
   #fault(file) {
     if (!isPicture(file)) return `${file.name} is no JPEG, PNG or WebP picture.`;
-    if (this.#kept.length >= this.limits.images) return `A question takes at most ${this.limits.images} pictures.`;
+    if (this.#kept.length >= this.limits.images) return `A question can have at most ${this.limits.images} pictures.`;
     if (file.size > this.limits.image_bytes) return `${file.name} is larger than ${bytes(this.limits.image_bytes)}.`;
     return "";
   }

@@ -1,4 +1,4 @@
-/** The door: a token for a session cookie. The token is kept nowhere. */
+/** The sign-in form: exchanges the token for a session cookie. The token is not stored. */
 
 import { post, Problem } from "./api.js";
 import { announce, h, replace } from "./dom.js";
@@ -24,7 +24,7 @@ export function showSignIn(root, { signedIn, expired = false }) {
     } catch (error) {
       if (!(error instanceof Problem)) throw error;
       problem.hidden = false;
-      problem.textContent = error.status === 401 ? "That is not the token of this server." : `${error.detail} ${error.hint}`.trim();
+      problem.textContent = error.status === 401 ? "The token is wrong." : `${error.detail} ${error.hint}`.trim();
       input.setAttribute("aria-invalid", "true");
       input.select();
     } finally {
@@ -38,9 +38,9 @@ export function showSignIn(root, { signedIn, expired = false }) {
       { class: "sign-in", id: "sign-in" },
       h("img", { src: "/static/icon.svg", alt: "", width: 44, height: 44 }),
       h("h1", { text: expired ? "You were signed out" : "Sign in" }),
-      h("p", { class: "soft", text: expired ? "The session ended. Enter the token again; what you wrote is still here." : "This server asks for its token." }),
+      h("p", { class: "soft", text: expired ? "The session ended. Enter the token again; your draft is still here." : "This server requires a token." }),
       h("form", { on: { submit } }, h("input", { autocomplete: "username", value: "vrag", hidden: true }), h("label", { class: "field" }, "Token", input), problem, button),
-      h("p", { class: "faint size-1", id: "token-help" }, "It is what ", h("code", { text: "VRAG_API_KEY" }), " was set to when the server was started. The browser gets a session cookie for it; the token itself is not kept."),
+      h("p", { class: "faint size-1", id: "token-help" }, "The token is the value of ", h("code", { text: "VRAG_API_KEY" }), " on the server. The browser keeps a session cookie and not the token."),
     ),
   );
   input.focus();

@@ -76,8 +76,8 @@ export class Uploads {
   fault(file) {
     const types = this.limits.upload_types;
     const name = file.name.toLowerCase();
-    if (!types.some((type) => name.endsWith(type))) return `Files of this kind are not read. These are: ${kinds(types)}.`;
-    if (file.size > this.limits.upload_bytes) return `It has ${bytes(file.size)}; at most ${bytes(this.limits.upload_bytes)} are taken.`;
+    if (!types.some((type) => name.endsWith(type))) return `This file type is not supported. Supported: ${kinds(types)}.`;
+    if (file.size > this.limits.upload_bytes) return `The file has ${bytes(file.size)}; the maximum is ${bytes(this.limits.upload_bytes)}.`;
     return file.size === 0 ? "The file is empty." : "";
   }
 
@@ -135,18 +135,18 @@ export class Uploads {
 }
 
 /**
- * What an upload is doing, in words.
+ * The state of an upload, in words.
  * @param {Upload} upload
  * @returns {string}
  */
-export function doing(upload) {
+export function statusText(upload) {
   const part = upload.total ? Math.min(100, Math.round((100 * upload.done) / upload.total)) : 0;
-  if (upload.state === "queued") return "Waits for its turn";
+  if (upload.state === "queued") return "Queued";
   if (upload.state === "sending") return `Uploading, ${part} %`;
-  if (upload.state === "waiting") return "Uploaded; waits to be read";
+  if (upload.state === "waiting") return "Uploaded, waiting to be processed";
   if (upload.state === "running") return upload.total ? `Reading page ${Math.min(upload.done + 1, upload.total)} of ${upload.total}` : "Reading";
   if (upload.state === "finished") return upload.message || "Added";
-  return upload.message || "It could not be added.";
+  return upload.message || "The file could not be added.";
 }
 
 /** @type {[string, string[]][]} */

@@ -2,12 +2,12 @@
 
 import { announce, h, icon, replace, toast } from "../dom.js";
 import { prose } from "./prose.js";
-import { cited, placeOf, placesOf } from "./cited.js";
-import { stopReason } from "./story.js";
+import { cited, placeOf, placesOf } from "./citations.js";
+import { stopReason } from "./run-state.js";
 import { CUT_OFF, ENDINGS, OFFLINE, UNQUOTED } from "./wording.js";
 
-/** @typedef {import("./fold.js").State} State */
-/** @typedef {import("./entries.js").Desk} Desk */
+/** @typedef {import("./reducer.js").State} State */
+/** @typedef {import("./entries.js").RunContext} RunContext */
 
 /** Characters. */
 const [SHORT, LONG] = [180, 700];
@@ -16,16 +16,16 @@ const MOST = 6;
 
 /** The card of the answer. */
 export class AnswerView {
-  #desk;
+  #context;
   /** @type {unknown} */
   #shown = undefined;
 
   /**
-   * @param {Desk} desk
+   * @param {RunContext} context
    * @param {((question: string) => void) | null} followUp Begins a question; it is filled in where it is asked again.
    */
-  constructor(desk, followUp) {
-    this.#desk = desk;
+  constructor(context, followUp) {
+    this.#context = context;
     this.followUp = followUp;
     this.element = h("section", { class: "answer", id: "answer", "aria-labelledby": "answer-title", hidden: true });
   }
@@ -76,7 +76,7 @@ export class AnswerView {
     const places = placesOf(main);
     const label = state.answer?.text ? "Seen on" : state.answer?.stop_reason === "abstained" ? "The nearest" : "Looked at";
     return [
-      main.length > 0 && h("div", { class: "citations", role: "group", "aria-label": label }, h("span", { class: "small-label", text: label }), first(main.map((one, at) => citation(one, () => this.#desk.look({ ...places[at], places, at }))), MOST)),
+      main.length > 0 && h("div", { class: "citations", role: "group", "aria-label": label }, h("span", { class: "small-label", text: label }), first(main.map((one, at) => citation(one, () => this.#context.look({ ...places[at], places, at }))), MOST)),
       state.answer?.text && main.length === 0 && h("p", { class: "answer-hint soft", text: "No evidence: nothing was looked at." }),
       unsupported.length > 0 && h("div", { class: "unsupported" }, h("p", { class: "small-label", text: "Left out, since it no longer agrees with the collection" }), h("ul", unsupported.map((/** @type {string} */ text) => h("li", { class: "faint size-2", dir: "auto", text })))),
     ];
@@ -116,7 +116,7 @@ function first(all, most) {
 
 /**
  * A citation: its number, the document, and where in it.
- * @param {import("./cited.js").Cited} one
+ * @param {import("./citations.js").Cited} one
  * @param {() => void} open
  */
 export function citation({ number, evidence }, open) {
@@ -147,7 +147,7 @@ export async function copy(text, done) {
     await navigator.clipboard.writeText(text);
     toast(done, { kind: "ok" });
   } catch {
-    toast("The browser does not let this page copy.", { hint: "Mark the text and copy it by hand.", kind: "danger" });
-    announce("It could not be copied.");
+    toast("The browser did not allow this page to copy.", { hint: "Select the text and copy it manually.", kind: "danger" });
+    announce("Copying failed.");
   }
 }

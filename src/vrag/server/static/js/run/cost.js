@@ -3,7 +3,7 @@
 import { h } from "../dom.js";
 import { amount, money, seconds } from "./wording.js";
 
-/** @typedef {import("./fold.js").State} State */
+/** @typedef {import("./reducer.js").State} State */
 
 const TICK = 250;
 

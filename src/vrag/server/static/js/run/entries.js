@@ -1,20 +1,20 @@
 /** What happened within a step, as elements: hits, pictures, crops beside their page, refusals, memory. */
 
 import { h, icon } from "../dom.js";
-import { described, isWhole, itemUrl, fileUrl, placed, plateButton, thumb } from "./plates.js";
+import { described, isWhole, itemUrl, fileUrl, placed, figureButton, thumb } from "./figures.js";
 import { amount, count, moment, seconds, where } from "./wording.js";
 
-/** @typedef {import("./fold.js").Entry} Entry */
-/** @typedef {import("./fold.js").State} State */
-/** @typedef {import("./fold.js").Shown} Shown */
+/** @typedef {import("./reducer.js").Entry} Entry */
+/** @typedef {import("./reducer.js").State} State */
+/** @typedef {import("./reducer.js").Shown} Shown */
 /**
  * What entries can ask of the page around them.
- * @typedef {object} Desk
+ * @typedef {object} RunContext
  * @property {string} run Id of the run.
  * @property {(place: Place) => void} look Opens the page viewer.
  * @property {(node: string) => void} node Opens a node of the graph.
  */
-/** @typedef {{item: string, document: string, boxes?: {box: import("./fold.js").Sides, label?: string, kind?: string}[], flash?: number, seconds?: number, quote?: string, places?: any[], at?: number}} Place */
+/** @typedef {{item: string, document: string, boxes?: {box: import("./reducer.js").Sides, label?: string, kind?: string}[], flash?: number, seconds?: number, quote?: string, places?: any[], at?: number}} Place */
 
 /** Hits of a search whose thumbnails are there at once; the others come with a press. */
 const HITS = 10;
@@ -23,33 +23,33 @@ const HITS = 10;
  * The element of an entry; null for one that its step tells already.
  * @param {Entry} entry
  * @param {State} state
- * @param {Desk} desk
+ * @param {RunContext} context
  * @returns {HTMLElement | null}
  */
-export function entryElement(entry, state, desk) {
-  return DRAWN[entry.kind]?.(entry, state, desk) ?? null;
+export function entryElement(entry, state, context) {
+  return DRAWN[entry.kind]?.(entry, state, context) ?? null;
 }
 
-/** @type {Record<string, (entry: any, state: State, desk: Desk) => HTMLElement | null>} */
+/** @type {Record<string, (entry: any, state: State, context: RunContext) => HTMLElement | null>} */
 const DRAWN = {
   search: hits,
-  pictures: (entry, state, desk) => shownPictures(entry.pictures, state, desk),
+  pictures: (entry, state, context) => shownPictures(entry.pictures, state, context),
   closer,
   passages,
   tool,
   memory,
-  refused: (entry) => note("refused", "warn", "Not carried out.", `${entry.reason} The agent was told, and goes on.`),
+  refused: (entry) => note("refused", "warn", "Not carried out.", `${entry.reason} The agent was informed and continues.`),
   retry,
 };
 
 /**
  * Opens the page that a picture is of, with the part that was shown.
- * @param {Desk} desk
+ * @param {RunContext} context
  * @param {Shown} shown
  */
-export function lookAt(desk, shown) {
+export function lookAt(context, shown) {
   const boxes = isWhole(shown.box) ? [] : [{ box: shown.box, label: shown.label || "Looked at", kind: "mark" }];
-  desk.look({ item: shown.item, document: shown.document, boxes, flash: boxes.length ? 0 : undefined, seconds: shown.seconds ?? undefined });
+  context.look({ item: shown.item, document: shown.document, boxes, flash: boxes.length ? 0 : undefined, seconds: shown.seconds ?? undefined });
 }
 
 /**
@@ -64,8 +64,8 @@ export function note(kind, sign, strong, text, ...more) {
   return h("div", { class: `remark ${kind}` }, icon(sign), h("div", h("p", { dir: "auto" }, h("strong", strong), " ", text), more));
 }
 
-/** @param {any} entry @param {State} state @param {Desk} desk */
-function hits(entry, state, desk) {
+/** @param {any} entry @param {State} state @param {RunContext} context */
+function hits(entry, state, context) {
   const damaged = lacking("Not everything could be shown.", entry.damaged);
   if (entry.hits === null && !entry.waiting) return null;
   if (entry.hits === null) {
@@ -73,8 +73,8 @@ function hits(entry, state, desk) {
     return h("div", { class: "act hits" }, h("div", { class: "strip", "aria-hidden": true }, blanks), h("p", { class: "hidden-text", text: "Searching" }));
   }
   if (entry.hits.length === 0) return h("div", { class: "act hits" }, h("p", { class: "faint size-2", text: "Nothing was found." }), damaged);
-  const strip = h("div", { class: "strip", role: "group", "aria-label": `${count(entry.hits.length, "hit")} found` }, entry.hits.slice(0, HITS).map((/** @type {any} */ hit) => hitThumb(hit, desk)));
-  return h("div", { class: "act hits" }, h("p", { class: "small-label", text: `${count(entry.hits.length, "hit")}, best first` }), strip, more(entry.hits.slice(HITS), strip, desk), damaged);
+  const strip = h("div", { class: "strip", role: "group", "aria-label": `${count(entry.hits.length, "hit")} found` }, entry.hits.slice(0, HITS).map((/** @type {any} */ hit) => hitThumb(hit, context)));
+  return h("div", { class: "act hits" }, h("p", { class: "small-label", text: `${count(entry.hits.length, "hit")}, best first` }), strip, more(entry.hits.slice(HITS), strip, context), damaged);
 }
 
 /**
@@ -94,8 +94,8 @@ export function markShown(entries, told) {
   }
 }
 
-/** @param {any} hit @param {Desk} desk */
-function hitThumb(hit, desk) {
+/** @param {any} hit @param {RunContext} context */
+function hitThumb(hit, context) {
   const place = where({ kind: hit.kind, page: hit.ordinal });
   const label = `${hit.document_name}, ${place}, hit ${hit.rank}`;
   return thumb({
@@ -103,7 +103,7 @@ function hitThumb(hit, desk) {
     kind: hit.kind,
     label,
     caption: `${place.replace("page", "p.")} · ${hit.document_name}`,
-    open: () => desk.look({ item: hit.item, document: hit.document_name }),
+    open: () => context.look({ item: hit.item, document: hit.document_name }),
   });
 }
 
@@ -112,10 +112,10 @@ function lacking(strong, reasons) {
   return reasons.length > 0 && note("lacking", "warn", strong, "", h("ul", reasons.map((reason) => h("li", { dir: "auto", text: reason }))));
 }
 
-/** @param {any[]} rest @param {HTMLElement} strip @param {Desk} desk */
-function more(rest, strip, desk) {
+/** @param {any[]} rest @param {HTMLElement} strip @param {RunContext} context */
+function more(rest, strip, context) {
   if (rest.length === 0) return null;
-  const button = h("button", { type: "button", class: "link size-2", text: `${rest.length} more`, on: { click: () => { strip.append(...rest.map((hit) => hitThumb(hit, desk))); button.remove(); } } });
+  const button = h("button", { type: "button", class: "link size-2", text: `${rest.length} more`, on: { click: () => { strip.append(...rest.map((hit) => hitThumb(hit, context))); button.remove(); } } });
   return button;
 }
 
@@ -123,22 +123,22 @@ function more(rest, strip, desk) {
  * Pictures that were shown together: pages side by side, frames of a clip as a strip.
  * @param {readonly Shown[]} pictures
  * @param {State} state
- * @param {Desk} desk
+ * @param {RunContext} context
  */
-function shownPictures(pictures, state, desk) {
+function shownPictures(pictures, state, context) {
   const frames = pictures.filter((shown) => shown.seconds !== null);
   const pages = pictures.filter((shown) => shown.seconds === null);
   return h(
     "div",
     { class: "act looked" },
-    pages.length > 0 && h("div", { class: `plates n${Math.min(pages.length, 3)}` }, pages.map((shown) => pageFigure(shown, desk))),
-    byLabel(frames).map((group) => film(group, desk)),
+    pages.length > 0 && h("div", { class: `plates n${Math.min(pages.length, 3)}` }, pages.map((shown) => pageFigure(shown, context))),
+    byLabel(frames).map((group) => film(group, context)),
   );
 }
 
-/** @param {Shown} shown @param {Desk} desk */
-function pageFigure(shown, desk) {
-  return h("figure", { class: "looked-page" }, plateButton({ run: desk.run, shown, open: () => lookAt(desk, shown) }), caption(shown));
+/** @param {Shown} shown @param {RunContext} context */
+function pageFigure(shown, context) {
+  return h("figure", { class: "looked-page" }, figureButton({ run: context.run, shown, open: () => lookAt(context, shown) }), caption(shown));
 }
 
 /** @param {Shown} shown */
@@ -156,35 +156,35 @@ function byLabel(frames) {
   return [...groups.values()];
 }
 
-/** @param {Shown[]} frames @param {Desk} desk */
-function film(frames, desk) {
+/** @param {Shown[]} frames @param {RunContext} context */
+function film(frames, context) {
   const [first] = frames;
   const label = `${first.label}: ${first.document}, ${count(frames.length, "frame")}`;
   const shots = frames.map((frame) =>
-    h("figure", plateButton({ run: desk.run, shown: frame, open: () => lookAt(desk, frame) }), h("figcaption", moment(frame.seconds ?? 0))),
+    h("figure", figureButton({ run: context.run, shown: frame, open: () => lookAt(context, frame) }), h("figcaption", moment(frame.seconds ?? 0))),
   );
   return h("figure", { class: "film" }, h("div", { class: "film-strip", role: "group", "aria-label": label, tabindex: "0" }, shots), h("figcaption", { dir: "auto", text: label }));
 }
 
-/** A crop beside what it was cut from. @param {any} entry @param {State} state @param {Desk} desk */
-function closer(entry, state, desk) {
+/** A crop beside what it was cut from. @param {any} entry @param {State} state @param {RunContext} context */
+function closer(entry, state, context) {
   const { picture, source } = entry;
   if (picture === null) return null;
   const box = source ? placed(picture.box, source.box) : null;
-  const open = () => lookAt(desk, picture);
-  const whole = source && h("figure", { class: "cut-from" }, plateButton({ run: desk.run, shown: source, boxes: box ? [box] : [], open, label: `${described(source)}, with the part that was enlarged` }), caption(source));
-  const part = h("figure", { class: "cut" }, plateButton({ run: desk.run, shown: picture, open }), h("figcaption", `Enlarged to ${picture.width} × ${picture.height} px`));
+  const open = () => lookAt(context, picture);
+  const whole = source && h("figure", { class: "cut-from" }, figureButton({ run: context.run, shown: source, boxes: box ? [box] : [], open, label: `${described(source)}, with the part that was enlarged` }), caption(source));
+  const part = h("figure", { class: "cut" }, figureButton({ run: context.run, shown: picture, open }), h("figcaption", `Enlarged to ${picture.width} × ${picture.height} px`));
   return h("div", { class: `act pair${picture.width > 2.4 * picture.height ? " broad" : ""}` }, whole, part);
 }
 
-/** @param {any} entry @param {State} state @param {Desk} desk */
-function passages(entry, state, desk) {
+/** @param {any} entry @param {State} state @param {RunContext} context */
+function passages(entry, state, context) {
   const buttons = entry.passages.map((/** @type {any} */ one) =>
     h(
       "li",
       h(
         "button",
-        { type: "button", class: "passage-button", on: { click: () => desk.look({ item: one.item, document: one.document }) } },
+        { type: "button", class: "passage-button", on: { click: () => context.look({ item: one.item, document: one.document }) } },
         icon("report"),
         h("span", { dir: "auto", text: `${one.label ? `${one.label}: ` : ""}${one.document}, passage ${one.page}` }),
       ),
@@ -193,10 +193,10 @@ function passages(entry, state, desk) {
   return h("ul", { class: "act passages" }, buttons);
 }
 
-/** @param {any} entry @param {State} state @param {Desk} desk */
-function tool(entry, state, desk) {
+/** @param {any} entry @param {State} state @param {RunContext} context */
+function tool(entry, state, context) {
   const texts = (entry.texts ?? []).map((/** @type {string} */ text) => h("pre", { dir: "auto", tabindex: "0", text }));
-  const items = entry.items.map((/** @type {string} */ item) => thumb({ item, kind: "page", label: "A result", open: () => desk.look({ item, document: "" }) }));
+  const items = entry.items.map((/** @type {string} */ item) => thumb({ item, kind: "page", label: "A result", open: () => context.look({ item, document: "" }) }));
   const damaged = lacking("Not everything could be opened.", entry.damaged);
   return h("div", { class: "act tool" }, texts, items.length > 0 && h("div", { class: "strip" }, items), damaged);
 }
@@ -208,8 +208,8 @@ function retry(entry) {
   return note("retry", "clock", "The call failed and was made again", `${pause ? `${pause.slice(2)}. ` : ". "}${entry.reason}`, ...partial);
 }
 
-/** @param {any} entry @param {State} state @param {Desk} desk */
-function memory(entry, state, desk) {
+/** @param {any} entry @param {State} state @param {RunContext} context */
+function memory(entry, state, context) {
   const { update, summary } = entry;
   const room = `${amount(update.tokens)} of ${amount(update.budget)} visual tokens`;
   const part = Math.min(1, update.tokens / Math.max(1, update.budget));
@@ -218,24 +218,24 @@ function memory(entry, state, desk) {
     { class: "act memory" },
     summary && h("p", { class: "summary", dir: "auto", text: summary }),
     h("p", { class: "small-label" }, update.kept.length ? "In memory now" : "Nothing is in memory now"),
-    update.kept.length > 0 && h("div", { class: "strip" }, update.kept.map((/** @type {any} */ one) => keptThumb(one, state, desk))),
+    update.kept.length > 0 && h("div", { class: "strip" }, update.kept.map((/** @type {any} */ one) => keptThumb(one, state, context))),
     h("p", { class: "room" }, h("span", { class: "room-bar", role: "img", "aria-label": room }, h("span", { style: { width: `${part * 100}%` } })), h("span", { class: "faint", text: room })),
     update.dropped.map((/** @type {any} */ one) => h("p", { class: "faint size-2 dropped", dir: "auto", text: `No room for ${one.label} of ${one.node}: ${one.reason}` })),
     update.reports.map((/** @type {string} */ text) => h("p", { class: "faint size-2", dir: "auto", text })),
   );
 }
 
-/** @param {any} one @param {State} state @param {Desk} desk */
-function keptThumb(one, state, desk) {
+/** @param {any} one @param {State} state @param {RunContext} context */
+function keptThumb(one, state, context) {
   const shown = seenAt(state, one.node, one.label, one.item);
   const name = shown ? described(shown) : one.label;
   return thumb({
     item: one.item,
     kind: "page",
-    src: shown ? fileUrl(desk.run, shown.sha256) : itemUrl(one.item),
+    src: shown ? fileUrl(context.run, shown.sha256) : itemUrl(one.item),
     label: `${one.label} of ${one.node}: ${name}, ${amount(one.tokens)} visual tokens`,
     caption: `${amount(one.tokens)} tokens`,
-    open: () => (shown ? lookAt(desk, shown) : desk.look({ item: one.item, document: "" })),
+    open: () => (shown ? lookAt(context, shown) : context.look({ item: one.item, document: "" })),
   });
 }
 

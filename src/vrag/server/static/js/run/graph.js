@@ -3,10 +3,10 @@
 import { h, replace, s } from "../dom.js";
 import { Canvas } from "./canvas.js";
 import { seenAt } from "./entries.js";
-import { fileUrl, itemUrl } from "./plates.js";
+import { fileUrl, itemUrl } from "./figures.js";
 import { count } from "./wording.js";
 
-/** @typedef {import("./fold.js").State} State */
+/** @typedef {import("./reducer.js").State} State */
 /** @typedef {{id: string, kind: string, title: string, query: string[], summary: string[], thumbs?: number, x: number, y: number, width: number, height: number, leads: boolean, pending: boolean}} DrawnNode */
 /** @typedef {{width: number, height: number, nodes: DrawnNode[], edges: {parent: string, child: string, path: string, leads: boolean}[]}} Drawing */
 
@@ -24,15 +24,15 @@ export class GraphView {
   #nodes = new Map();
   /** @type {Map<string, SVGElement>} */
   #edges = new Map();
-  #desk;
+  #context;
   /** @type {Drawing | null} */
   #drawing = null;
   #chosen = "";
   #over = false;
 
-  /** @param {import("./entries.js").Desk} desk */
-  constructor(desk) {
-    this.#desk = desk;
+  /** @param {import("./entries.js").RunContext} context */
+  constructor(context) {
+    this.#context = context;
     this.canvas = new Canvas("Memory graph");
     this.lines = s("g", { class: "edges", "aria-hidden": true });
     this.cards = s("g", { class: "nodes" });
@@ -122,7 +122,7 @@ export class GraphView {
 
   /** @param {string} id @param {boolean} grown */
   #newNode(id, grown) {
-    const open = () => this.#desk.node(id);
+    const open = () => this.#context.node(id);
     const element = s("g", { role: "button", tabindex: "0", class: grown ? "appears" : "", dataset: { node: id }, "aria-pressed": id === this.#chosen });
     element.addEventListener("click", () => !this.canvas.dragged && open());
     element.addEventListener("keydown", (event) => {
@@ -162,7 +162,7 @@ export class GraphView {
     const y = node.height - PADDING - THUMB;
     const pictures = memos.slice(0, THUMBS).map((memo, index) => {
       const shown = seenAt(state, node.id, memo.label, memo.item);
-      const href = shown ? fileUrl(this.#desk.run, shown.sha256) : itemUrl(memo.item);
+      const href = shown ? fileUrl(this.#context.run, shown.sha256) : itemUrl(memo.item);
       const frame = { x: PADDING + index * (THUMB + 6), y, width: THUMB, height: THUMB };
       return [
         s("svg", { ...frame, viewBox: "0 0 1 1", preserveAspectRatio: "none" }, s("image", { href, width: 1, height: 1, preserveAspectRatio: "xMidYMin slice" })),

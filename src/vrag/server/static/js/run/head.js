@@ -1,7 +1,7 @@
 /** What a run was asked: the conversation before it, the question, the pictures that came with it. */
 
 import { h, replace } from "../dom.js";
-import { fileUrl } from "./plates.js";
+import { fileUrl } from "./figures.js";
 import { count, METHODS, OFFLINE, when } from "./wording.js";
 
 /** Characters. */

@@ -2,26 +2,26 @@
 
 import { h, iconButton, replace } from "../dom.js";
 import { lookAt, seenAt } from "./entries.js";
-import { nodeOf } from "./fold.js";
-import { described, fileUrl, itemUrl, thumb } from "./plates.js";
+import { nodeOf } from "./reducer.js";
+import { described, fileUrl, itemUrl, thumb } from "./figures.js";
 import { amount, moment } from "./wording.js";
 
-/** @typedef {import("./fold.js").State} State */
-/** @typedef {import("./entries.js").Desk} Desk */
+/** @typedef {import("./reducer.js").State} State */
+/** @typedef {import("./entries.js").RunContext} RunContext */
 
 /** Kinds of nodes, for people. @type {Record<string, string>} */
 const KINDS = { root: "Question", search: "Search", crop: "Closer look", tool: "Tool", answer: "Answer" };
 
 /** The panel of one node. */
 export class NodePanel {
-  #desk;
+  #context;
   #id = "";
   /** @type {unknown[]} What it was drawn from. */
   #from = [];
 
-  /** @param {Desk} desk @param {() => void} close @param {(step: number) => void} goTo */
-  constructor(desk, close, goTo) {
-    this.#desk = desk;
+  /** @param {RunContext} context @param {() => void} close @param {(step: number) => void} goTo */
+  constructor(context, close, goTo) {
+    this.#context = context;
     this.goTo = goTo;
     this.title = h("h3", { id: "node-title", tabindex: "-1", dir: "auto" });
     this.kind = h("span", { class: "kind-chip" });
@@ -95,7 +95,7 @@ export class NodePanel {
   /** @param {string} name @param {string[]} ids */
   #links(name, ids) {
     if (ids.length === 0) return null;
-    const buttons = ids.map((id) => h("button", { type: "button", class: "chip node-link", dir: "auto", text: id, on: { click: () => this.#desk.node(id) } }));
+    const buttons = ids.map((id) => h("button", { type: "button", class: "chip node-link", dir: "auto", text: id, on: { click: () => this.#context.node(id) } }));
     return h("span", { class: "row" }, h("span", { class: "faint size-2", text: name }), buttons);
   }
 
@@ -106,7 +106,7 @@ export class NodePanel {
     if (node.memory.length === 0 && shown.length === 0 && passages.length === 0) return null;
     const rows = node.memory.length > 0 ? node.memory.map((/** @type {any} */ memo) => this.#memo(memo, node, state)) : each(shown).map((one) => this.#fresh(one));
     const texts = passages.map((one) =>
-      h("li", { class: "memo" }, thumb({ item: one.item, kind: "passage", label: `${one.label}: ${one.document}, passage ${one.page}`, open: () => this.#desk.look({ item: one.item, document: one.document }) }), told(one.label || "Text", `${one.document}, passage ${one.page}`, "lives on in the summary")),
+      h("li", { class: "memo" }, thumb({ item: one.item, kind: "passage", label: `${one.label}: ${one.document}, passage ${one.page}`, open: () => this.#context.look({ item: one.item, document: one.document }) }), told(one.label || "Text", `${one.document}, passage ${one.page}`, "lives on in the summary")),
     );
     return h("div", h("h4", { class: "small-label", text: node.memory.length > 0 ? "What it found, and what that is worth" : "What it found" }), h("ul", { class: "memos" }, rows, texts));
   }
@@ -125,13 +125,13 @@ export class NodePanel {
     );
   }
 
-  /** @param {any} memo @param {import("./fold.js").Shown | null} shown */
+  /** @param {any} memo @param {import("./reducer.js").Shown | null} shown */
   #thumb(memo, shown) {
-    const open = () => (shown ? lookAt(this.#desk, shown) : this.#desk.look({ item: memo.item, document: "" }));
-    return thumb({ item: memo.item, kind: "page", label: shown ? described(shown) : memo.label, src: shown ? fileUrl(this.#desk.run, shown.sha256) : itemUrl(memo.item), open });
+    const open = () => (shown ? lookAt(this.#context, shown) : this.#context.look({ item: memo.item, document: "" }));
+    return thumb({ item: memo.item, kind: "page", label: shown ? described(shown) : memo.label, src: shown ? fileUrl(this.#context.run, shown.sha256) : itemUrl(memo.item), open });
   }
 
-  /** @param {import("./fold.js").Shown} shown */
+  /** @param {import("./reducer.js").Shown} shown */
   #fresh(shown) {
     return h("li", { class: "memo" }, this.#thumb({ item: shown.item, label: shown.label }, shown), told(shown.label, described(shown), `${amount(shown.visual_tokens)} visual tokens, not reviewed yet`));
   }
@@ -169,7 +169,7 @@ function told(label, what, fact, more = null) {
   return h("span", { class: "memo-words" }, h("span", h("strong", label), " ", more), h("span", { class: "soft", dir: "auto", text: what }), fact && h("span", { class: "faint", text: fact }));
 }
 
-/** One picture of each item. @param {import("./fold.js").Shown[]} shown */
+/** One picture of each item. @param {import("./reducer.js").Shown[]} shown */
 function each(shown) {
   return shown.filter((one, index) => shown.findIndex((other) => other.label === one.label && other.item === one.item) === index);
 }

@@ -5,7 +5,7 @@ import { h, icon, replace, toast } from "../dom.js";
 import { endingOf } from "./answer.js";
 import { Meter } from "./cost.js";
 
-/** @typedef {import("./fold.js").State} State */
+/** @typedef {import("./reducer.js").State} State */
 
 /** Formats of a run as a file. */
 const FORMATS = [

@@ -2,12 +2,12 @@
 
 import { h, icon, replace } from "../dom.js";
 import { entryElement, folded, markShown } from "./entries.js";
-import { titleOf } from "./story.js";
+import { titleOf } from "./run-state.js";
 import { amount, money, seconds } from "./wording.js";
 
-/** @typedef {import("./fold.js").State} State */
-/** @typedef {import("./fold.js").Step} Step */
-/** @typedef {import("./entries.js").Desk} Desk */
+/** @typedef {import("./reducer.js").State} State */
+/** @typedef {import("./reducer.js").Step} Step */
+/** @typedef {import("./entries.js").RunContext} RunContext */
 
 /** Signs of the kinds of steps. @type {Record<string, string>} */
 const SIGNS = { search: "search", crop: "crop", tool: "sliders", memory: "pages", answer: "answer", fault: "warn", open: "dot" };
@@ -18,11 +18,11 @@ const LONG = 700;
 export class Timeline {
   /** @type {Map<number, StepView>} */
   #views = new Map();
-  #desk;
+  #context;
 
-  /** @param {Desk} desk */
-  constructor(desk) {
-    this.#desk = desk;
+  /** @param {RunContext} context */
+  constructor(context) {
+    this.#context = context;
     this.element = h("ol", { class: "steps", "aria-label": "Steps" });
   }
 
@@ -63,7 +63,7 @@ export class Timeline {
   #view(number) {
     let view = this.#views.get(number);
     if (view === undefined) {
-      view = new StepView(number, this.#desk);
+      view = new StepView(number, this.#context);
       this.#views.set(number, view);
       this.element.append(view.element);
     }
@@ -78,11 +78,11 @@ class StepView {
   /** @type {Map<object, {element: HTMLElement | null}>} Of every entry, as it was drawn. */
   #drawn = new Map();
   #live = false;
-  #desk;
+  #context;
 
-  /** @param {number} number @param {Desk} desk */
-  constructor(number, desk) {
-    this.#desk = desk;
+  /** @param {number} number @param {RunContext} context */
+  constructor(number, context) {
+    this.#context = context;
     const id = `step-${number}-content`;
     this.sign = h("span", { class: "step-sign" });
     this.kind = h("span", { class: "step-kind" });
@@ -154,7 +154,7 @@ class StepView {
 
   /** @param {Step} step @param {State} state */
   #updateEntries(step, state) {
-    const drawn = new Map(step.entries.map((entry) => [entry, this.#drawn.get(entry) ?? { element: entryElement(entry, state, this.#desk) }]));
+    const drawn = new Map(step.entries.map((entry) => [entry, this.#drawn.get(entry) ?? { element: entryElement(entry, state, this.#context) }]));
     this.#drawn = drawn;
     const elements = [...drawn.values()].flatMap(({ element }) => (element ? [element] : []));
     const current = [...this.entries.children];

@@ -2,16 +2,16 @@
 
 import { follow, get, Problem } from "../api.js";
 import { announce, h } from "../dom.js";
-import { tell } from "../overlays.js";
+import { showNotice } from "../overlays.js";
 import { runHash } from "../router.js";
 import { close as closeViewer, open as openViewer } from "../viewer/viewer.js";
 import { Follower } from "./follower.js";
 import { showHead } from "./head.js";
-import { Layout } from "./layout.js";
-import { say } from "./saying.js";
-import { Story } from "./story.js";
+import { Layout } from "./page-layout.js";
+import { say } from "./status-text.js";
+import { RunState } from "./run-state.js";
 
-/** @typedef {import("./fold.js").State} State */
+/** @typedef {import("./reducer.js").State} State */
 /** @typedef {{id: string, step?: number | null, options?: any, onFollowUp?: (session: string, question: string) => void, footer?: HTMLElement}} How */
 
 /**
@@ -27,7 +27,7 @@ export function mount(root, how) {
 }
 
 class RunView {
-  #story = new Story();
+  #runState = new RunState();
   /** @type {Map<number, any>} Drawings of the graph, by the event that they belong to. */
   #drawings = new Map();
   /** @type {any} The drawing that came last, whose event comes next. */
@@ -47,9 +47,9 @@ class RunView {
     this.root = root;
     this.how = how;
     this.position = how.step ?? null;
-    const desk = { run: how.id, look: (/** @type {any} */ place) => openViewer(place), node: (/** @type {string} */ id) => this.#openNode(id) };
-    const followUp = how.onFollowUp ? (/** @type {string} */ question) => how.onFollowUp?.(this.#story.last.started?.session || how.id, question) : null;
-    this.layout = new Layout({ desk, followUp, footer: how.footer ?? null, replay: () => this.#toggleReplay(), position: (at) => this.#moved(at), endReplay: () => this.#endReplay() });
+    const context = { run: how.id, look: (/** @type {any} */ place) => openViewer(place), node: (/** @type {string} */ id) => this.#openNode(id) };
+    const followUp = how.onFollowUp ? (/** @type {string} */ question) => how.onFollowUp?.(this.#runState.last.started?.session || how.id, question) : null;
+    this.layout = new Layout({ context, followUp, footer: how.footer ?? null, replay: () => this.#toggleReplay(), position: (at) => this.#moved(at), endReplay: () => this.#endReplay() });
     this.follower = new Follower(root, this.layout);
     this.keys = (/** @type {KeyboardEvent} */ event) => this.#key(event);
   }
@@ -63,7 +63,7 @@ class RunView {
       if (this.#gone) return;
       this.#state = summary.state;
       this.#live = summary.state === "running";
-      if (this.#live) this.#tellShell();
+      if (this.#live) this.#notifyShell();
       if (this.#live) this.#greet(summary);
       this.#follow();
     } catch (error) {
@@ -94,7 +94,7 @@ class RunView {
     this.position = step;
     if (!this.#over) return;
     if (step === null) this.#endReplay();
-    else this.layout.player.open(this.#story.moments, step);
+    else this.layout.player.open(this.#runState.moments, step);
   }
 
   #follow() {
@@ -110,11 +110,11 @@ class RunView {
   /** @param {any} event */
   #take(event) {
     this.layout.bar.lose("");
-    const before = this.#story.last;
-    if (!this.#story.add(event)) return;
+    const before = this.#runState.last;
+    if (!this.#runState.add(event)) return;
     if (event.type === "graph_changed") this.#drawings.set(event.seq, this.#coming);
     if (event.type === "run_started") showHead(this.layout.head, event, this.how.id);
-    if (this.#live) say(before, this.#story.last);
+    if (this.#live) say(before, this.#runState.last);
     this.#frame ||= requestAnimationFrame(() => this.#draw());
   }
 
@@ -123,11 +123,11 @@ class RunView {
     this.#state = state;
     this.#over = true;
     this.layout.bar.lose("");
-    this.#tellShell(); // also of one that was over when the page came to it: the shell may have it as running
+    this.#notifyShell(); // also of one that was over when the page came to it: the shell may have it as running
     cancelAnimationFrame(this.#frame);
     this.#draw();
-    if (!this.#live || this.follower.following) this.layout.settle(this.#story.last); // else somebody reads where it would move
-    if (this.position !== null) this.layout.player.open(this.#story.moments, this.position);
+    if (!this.#live || this.follower.following) this.layout.settle(this.#runState.last); // else somebody reads where it would move
+    if (this.position !== null) this.layout.player.open(this.#runState.moments, this.position);
   }
 
   /** @param {Problem} [problem] */
@@ -141,10 +141,10 @@ class RunView {
   /** @param {Problem} problem */
   #fail(problem) {
     const missing = problem.status === 404;
-    tell(this.root, {
+    showNotice(this.root, {
       id: "run-problem",
-      title: missing ? "There is no such run" : problem.detail,
-      hint: missing ? "It may have been deleted, or the link is from another server." : problem.hint,
+      title: missing ? "Run not found" : problem.detail,
+      hint: missing ? "The run may have been deleted, or the link belongs to another server." : problem.hint,
       actions: [h("a", { href: "#/", class: "button primary", text: "Ask a question" })],
     });
   }
@@ -152,11 +152,11 @@ class RunView {
   /** The state that is shown: the last one, or that of the step in a replay. @returns {State} */
   get #shown() {
     const player = this.layout.player;
-    if (!player.active) return this.#story.last;
-    const { last, moments } = this.#story;
+    if (!player.active) return this.#runState.last;
+    const { last, moments } = this.#runState;
     if (player.position >= moments.length) return last;
     const moment = moments[player.position - 1];
-    return this.#story.at(moment ? moment.seq : (moments[0]?.first ?? 1) - 1);
+    return this.#runState.at(moment ? moment.seq : (moments[0]?.first ?? 1) - 1);
   }
 
   #draw() {
@@ -177,7 +177,7 @@ class RunView {
 
   #toggleReplay() {
     if (this.layout.player.active) return this.#endReplay();
-    this.layout.player.open(this.#story.moments, 0);
+    this.layout.player.open(this.#runState.moments, 0);
     this.layout.player.toggle();
   }
 
@@ -186,7 +186,7 @@ class RunView {
     this.position = null;
     history.replaceState(null, "", runHash(this.how.id));
     this.#draw();
-    this.layout.settle(this.#story.last);
+    this.layout.settle(this.#runState.last);
   }
 
   /** @param {number} position The player went somewhere. */
@@ -197,7 +197,7 @@ class RunView {
     this.layout.focusStep(position);
   }
 
-  #tellShell() {
+  #notifyShell() {
     window.dispatchEvent(new CustomEvent("vrag:run", { detail: { id: this.how.id, state: this.#state } }));
   }
 

@@ -1,7 +1,7 @@
 /** A clip in the viewer: its film from the second that is meant; where the browser cannot play it, its picture. */
 
 import { h, icon } from "../dom.js";
-import { itemUrl } from "../run/plates.js";
+import { itemUrl } from "../run/figures.js";
 import { moment } from "../run/wording.js";
 
 const PICTURE_PIXELS = 1_600_000;

@@ -1,7 +1,7 @@
 /** The strip of all pages of a document beside the page that is open. */
 
 import { h, replace } from "../dom.js";
-import { thumb } from "../run/plates.js";
+import { thumb } from "../run/figures.js";
 import { moment } from "../run/wording.js";
 
 /** Thumbnails of the items of a document. */

@@ -7,7 +7,7 @@ import { get, Problem } from "../api.js";
 import { announce, h, icon, iconButton, replace } from "../dom.js";
 import { moment } from "../run/wording.js";
 import { clipElement } from "./clip.js";
-import { Leaf } from "./leaf.js";
+import { ViewerPage } from "./page.js";
 import { Pages } from "./pages.js";
 import { passageElement } from "./passage.js";
 import { Zoom } from "./zoom.js";
@@ -16,7 +16,7 @@ import { Zoom } from "./zoom.js";
  * @typedef {object} Place What is to be seen.
  * @property {string} item Id of an item.
  * @property {string} [document] File name, until the server has told it.
- * @property {readonly import("./leaf.js").Box[]} [boxes] In fractions of the page.
+ * @property {readonly import("./page.js").Box[]} [boxes] In fractions of the page.
  * @property {number} [flash] Index of the rectangle that flashes.
  * @property {number} [seconds] Moment of the video, for a clip.
  * @property {string} [quote] Words of a passage that are marked.
@@ -67,7 +67,7 @@ class Viewer {
     this.sizes = h("div", { class: "viewer-sizes", role: "group", "aria-label": "Size" }, iconButton("minus", "Smaller (-)", { on: { click: () => this.zoom.smaller() } }), this.percent, iconButton("plus", "Larger (+)", { on: { click: () => this.zoom.larger() } }), this.wide, this.whole);
     this.cited = h("div", { class: "viewer-cited", role: "group", "aria-label": "Citations", hidden: true });
     this.pages = new Pages((item) => this.#go({ item: item.id, document: this.#place.document, boxes: this.#boxesOf(item.id) }));
-    this.leaf = new Leaf({ failed: () => this.#fail("The picture of this page cannot be shown.", "Its document may have been changed or removed."), ready: (width, height) => this.#ready(width, height) });
+    this.leaf = new ViewerPage({ failed: () => this.#fail("The picture of this page cannot be shown.", "The document may have been changed or removed."), ready: (width, height) => this.#ready(width, height) });
     this.window = h("div", { class: "viewer-window", tabindex: "0", role: "group", "aria-label": "Page" }, this.leaf.element);
     this.other = h("div", { class: "viewer-other", hidden: true });
     this.element = h(
@@ -165,10 +165,10 @@ class Viewer {
   /** @param {any} info @param {number} asked */
   async #list(info, asked) {
     if (this.#document !== info.document) {
-      const told = await get(`/documents/${encodeURIComponent(info.document)}`).catch(() => ({ items: [] }));
+      const record = await get(`/documents/${encodeURIComponent(info.document)}`).catch(() => ({ items: [] }));
       if (asked !== this.#asked) return;
       this.#document = info.document;
-      this.pages.show(told.items);
+      this.pages.show(record.items);
     }
     this.pages.mark(info.id);
     this.#enable(info.id);

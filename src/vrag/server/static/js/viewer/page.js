@@ -1,15 +1,15 @@
 /** A page in the viewer: its picture as sharp as its size asks for, with rectangles that sit on it at any size. */
 
 import { h, replace } from "../dom.js";
-import { itemUrl, rectangle } from "../run/plates.js";
+import { itemUrl, rectangle } from "../run/figures.js";
 
 /** Pictures that are asked for, by the most pixels that they have: what a browser keeps is used again. */
 const SHARPNESS = [400_000, 1_600_000, 6_400_000, 40_000_000];
 
-/** @typedef {{box: import("../run/fold.js").Sides, label?: string, kind?: string}} Box */
+/** @typedef {{box: import("../run/reducer.js").Sides, label?: string, kind?: string}} Box */
 
 /** The picture of an item, and its rectangles. */
-export class Leaf {
+export class ViewerPage {
   #item = "";
   #level = -1;
 

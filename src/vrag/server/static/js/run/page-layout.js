@@ -6,13 +6,13 @@ import { GraphView } from "./graph.js";
 import { NodePanel } from "./node.js";
 import { Player } from "./player.js";
 import { RunBar } from "./run-bar.js";
-import { SightView } from "./sight.js";
+import { EvidencePanel } from "./evidence-panel.js";
 import { splitter } from "./splitter.js";
 import { Timeline } from "./timeline.js";
 import { count } from "./wording.js";
 
-/** @typedef {import("./fold.js").State} State */
-/** @typedef {{desk: import("./entries.js").Desk, followUp: ((question: string) => void) | null, footer: HTMLElement | null, replay: () => void, position: (at: number) => void, endReplay: () => void}} Made */
+/** @typedef {import("./reducer.js").State} State */
+/** @typedef {{context: import("./entries.js").RunContext, followUp: ((question: string) => void) | null, footer: HTMLElement | null, replay: () => void, position: (at: number) => void, endReplay: () => void}} Made */
 
 /** Steps of a stored run from which they are folded up as a whole. */
 const MANY = 12;
@@ -28,14 +28,14 @@ export class Layout {
   };
 
   /** @param {Made} made */
-  constructor({ desk, followUp, footer, replay, position, endReplay }) {
-    this.bar = new RunBar(desk.run, replay);
-    this.player = new Player(desk.run, position, endReplay);
-    this.graph = new GraphView(desk);
-    this.timeline = new Timeline(desk);
-    this.answer = new AnswerView(desk, followUp);
-    this.sight = new SightView(desk);
-    this.node = new NodePanel(desk, () => this.closeNode(), (step) => this.#goTo(step));
+  constructor({ context, followUp, footer, replay, position, endReplay }) {
+    this.bar = new RunBar(context.run, replay);
+    this.player = new Player(context.run, position, endReplay);
+    this.graph = new GraphView(context);
+    this.timeline = new Timeline(context);
+    this.answer = new AnswerView(context, followUp);
+    this.evidence = new EvidencePanel(context);
+    this.node = new NodePanel(context, () => this.closeNode(), (step) => this.#goTo(step));
     this.head = h("header", { class: "run-head" });
     this.tabs = h("div", { class: "run-tabs", role: "tablist", "aria-label": "How the run is shown", hidden: true }, this.#tab("graph", "Graph", "graph"), this.#tab("steps", "Steps", "menu"));
     this.now = h("p", { class: "graph-now", dir: "auto", hidden: true });
@@ -47,7 +47,7 @@ export class Layout {
     this.latest = h("button", { type: "button", class: "latest", hidden: true }, icon("down"), "Latest");
     this.body = h("div", { class: "run-body" }, this.head, h("div", { class: "run-top" }, this.bar.element, this.player.element), this.tabs, this.graphPart, this.stepsPart, this.answer.element);
     this.main = h("div", { class: "run-main" }, this.body, h("div", { class: "run-foot" }, this.latest, footer));
-    this.side = h("aside", { class: "run-side", id: "run-side", "aria-label": "What the run looks at" }, this.sight.element);
+    this.side = h("aside", { class: "run-side", id: "run-side", "aria-label": "What the run looks at" }, this.evidence.element);
     this.element = h("div", { class: "run", dataset: { state: "waiting" } }, this.main, splitter(this.side), this.side);
     this.shown = "steps";
     this.#head = new IntersectionObserver(([entry]) => document.getElementById("bar")?.toggleAttribute("data-asked", entry.isIntersecting));
@@ -80,7 +80,7 @@ export class Layout {
     this.#tellNow(state, how.running);
     this.answer.update(state, how.cutOff);
     this.#place();
-    this.sight.update(state, how.over);
+    this.evidence.update(state, how.over);
     this.node.update(state);
     this.title.hidden = state.steps.length === 0 || (this.element.dataset.agent === "vimrag" && how.running);
     this.count.textContent = state.steps.length ? String(state.steps.length) : "";

@@ -1,11 +1,11 @@
-// What the page makes of the events of a run: run by test_story_fold.py with the folder of the page's scripts and a file of events.
+// What the page makes of the events of a run: run by test_page_reducer.py with the folder of the page's scripts and a file of events.
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { pathToFileURL } from "node:url";
 
 const [scripts, recorded] = process.argv.slice(2);
-const { EMPTY, apply, fold, sourceOf } = await import(pathToFileURL(`${scripts}/run/fold.js`));
-const { Story, stopReason, titleOf } = await import(pathToFileURL(`${scripts}/run/story.js`));
+const { EMPTY, apply, fold, sourceOf } = await import(pathToFileURL(`${scripts}/run/reducer.js`));
+const { RunState, stopReason, titleOf } = await import(pathToFileURL(`${scripts}/run/run-state.js`));
 const { moment, money, seconds, span } = await import(pathToFileURL(`${scripts}/run/wording.js`));
 const events = readFileSync(recorded, "utf8").trim().split("\n").map((line) => JSON.parse(line));
 
@@ -21,7 +21,7 @@ const test = (name, check) => {
 const event = (seq, type, step, more = {}) => ({ run_id: "r", seq, ts: 100 + seq, step, type, ...more });
 const shown = (seq, item, box, more = {}) => event(seq, "image_shown", 1, { item, box, number: 0, crop: false, seconds: null, document: "a.pdf", page: 1, label: "", node: null, sha256: `${seq}`, ...more });
 const story = () => {
-  const made = new Story();
+  const made = new RunState();
   for (const one of events) made.add(one);
   return made;
 };

@@ -183,8 +183,9 @@ function begun(event) {
 function inStep(state, event, change) {
   if (!(event.step > 0)) return {};
   const last = state.steps.at(-1);
-  const current = last?.number === event.step ? last : begun(event);
-  const before = last?.number === event.step ? state.steps.slice(0, -1) : state.steps;
+  const goesOn = last !== undefined && last.number === event.step;
+  const current = goesOn ? last : begun(event);
+  const before = goesOn ? state.steps.slice(0, -1) : state.steps;
   return { steps: [...before, { ...current, ...change(current) }] };
 }
 

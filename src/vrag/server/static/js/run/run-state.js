@@ -1,16 +1,16 @@
 /** A run as people read it: its events in order, and what was at any of them. */
 
-import { EMPTY, apply } from "./fold.js";
+import { EMPTY, apply } from "./reducer.js";
 
-/** @typedef {import("./fold.js").State} State */
-/** @typedef {import("./fold.js").Step} Step */
-/** @typedef {import("./fold.js").Entry} Entry */
+/** @typedef {import("./reducer.js").State} State */
+/** @typedef {import("./reducer.js").Step} Step */
+/** @typedef {import("./reducer.js").Entry} Entry */
 
 /** Events between two states that are kept whole. */
 const STRIDE = 64;
 
 /** The events of one run in order, and its state at any of them. */
-export class Story {
+export class RunState {
   /** @type {any[]} */
   #events = [];
   /** @type {State[]} State before the event 0, STRIDE, 2 × STRIDE … */

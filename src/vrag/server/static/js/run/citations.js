@@ -1,9 +1,9 @@
 /** What an answer rests on, numbered; and what was looked at besides. Pure. */
 
-import { isWhole } from "./plates.js";
+import { isWhole } from "./figures.js";
 import { where } from "./wording.js";
 
-/** @typedef {import("./fold.js").State} State */
+/** @typedef {import("./reducer.js").State} State */
 /** @typedef {{number: number, evidence: any, nodes: string[]}} Cited A place, and the nodes that remember it. */
 
 /**
@@ -13,7 +13,7 @@ import { where } from "./wording.js";
  * The others name all that they were shown, the last closer look first: there the closer looks are the evidence, or the
  * first page when there was none, and the rest was looked at besides.
  * @param {State} state
- * @returns {{main: Cited[], besides: Cited[], unused: import("./fold.js").Shown[]}}
+ * @returns {{main: Cited[], besides: Cited[], unused: import("./reducer.js").Shown[]}}
  */
 export function cited(state) {
   const evidence = state.answer?.evidence ?? [];
@@ -43,7 +43,7 @@ function distinct(evidence) {
 
 /** @param {State} state @param {Set<string>} items */
 function unusedOf(state, items) {
-  /** @type {Map<string, import("./fold.js").Shown>} */
+  /** @type {Map<string, import("./reducer.js").Shown>} */
   const unused = new Map();
   for (const shown of state.pictures) if (!items.has(shown.item) && !unused.has(shown.item)) unused.set(shown.item, shown);
   return [...unused.values()];

@@ -1,4 +1,4 @@
-/** The left rail: new question, documents, past runs and their search, theme. A drawer where there is no room. */
+/** The left sidebar: new question, documents, past runs and their search, theme. A drawer on narrow screens. */
 
 import { del, Problem } from "./api.js";
 import { h, icon, iconButton, replace, toast } from "./dom.js";
@@ -14,7 +14,7 @@ const BOTH = window.matchMedia("(min-width: 1500px)");
  * @param {HTMLElement} rail
  * @param {{version: string, secured: boolean, loadMore: () => void}} how `secured`: there is a session to leave.
  */
-export function buildRail(rail, { version, secured, loadMore }) {
+export function buildSidebar(rail, { version, secured, loadMore }) {
   /** @typedef {Omit<Parameters<typeof showHistory>[1], "words"> & {fault: string}} Shown `fault`: why there are none. */
   /** @type {Shown} */
   let shown = { runs: [], current: null, more: false, fault: "" };
@@ -32,7 +32,7 @@ export function buildRail(rail, { version, secured, loadMore }) {
   search.addEventListener("input", draw);
   replace(
     rail,
-    h("div", { class: "rail-brand" }, h("a", { href: "#/", class: "brand" }, h("img", { src: "/static/icon.svg", alt: "", width: 24, height: 24 }), "vrag"), h("span", { class: "grow" }), iconButton("rail", "Hide the list of runs", { id: "rail-close", on: { click: () => openRail(false) } })),
+    h("div", { class: "rail-brand" }, h("a", { href: "#/", class: "brand" }, h("img", { src: "/static/icon.svg", alt: "", width: 24, height: 24 }), "vrag"), h("span", { class: "grow" }), iconButton("rail", "Hide the list of runs", { id: "rail-close", on: { click: () => openSidebar(false) } })),
     h("div", { class: "rail-links" }, links.ask, links.documents),
     h("div", { class: "rail-search" }, icon("search"), search),
     list,
@@ -49,7 +49,7 @@ export function buildRail(rail, { version, secured, loadMore }) {
     mark(name) {
       links.ask.toggleAttribute("data-here", name === "ask");
       links.documents.toggleAttribute("data-here", name === "documents");
-      if (!ROOM.matches) openRail(false);
+      if (!ROOM.matches) openSidebar(false);
     },
     /** @param {number} count */
     uploads(count) {
@@ -62,23 +62,23 @@ export function buildRail(rail, { version, secured, loadMore }) {
 function drawer() {
   const settle = () => {
     const room = ROOM.matches && (BOTH.matches || !("viewer" in document.documentElement.dataset));
-    openRail(room && localStorage.getItem(KEPT) !== "closed", false);
+    openSidebar(room && localStorage.getItem(KEPT) !== "closed", false);
   };
   for (const screen of [ROOM, BOTH]) screen.addEventListener("change", settle);
   window.addEventListener("vrag:viewer", settle);
-  document.getElementById("rail-shade")?.addEventListener("click", () => openRail(false));
+  document.getElementById("rail-shade")?.addEventListener("click", () => openSidebar(false));
   document.addEventListener("keydown", (event) => {
-    if (event.key === "Escape" && element("column").inert && !document.querySelector("dialog[open]")) openRail(false);
+    if (event.key === "Escape" && element("column").inert && !document.querySelector("dialog[open]")) openSidebar(false);
   });
   settle();
 }
 
 /**
- * Opens or closes the rail. As a drawer it takes the focus, and gives it back.
+ * Opens or closes the sidebar. As a drawer it takes the focus, and gives it back.
  * @param {boolean} open
  * @param {boolean} [byHand] Whether a person did it: then it is kept, and the focus moves.
  */
-export function openRail(open, byHand = true) {
+export function openSidebar(open, byHand = true) {
   const was = document.documentElement.dataset.rail === "open";
   document.documentElement.dataset.rail = open ? "open" : "closed";
   const modal = open && !ROOM.matches;

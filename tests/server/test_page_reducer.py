@@ -1,4 +1,4 @@
-"""The page's fold of events, run by node on a run that is recorded here; skipped where there is no node."""
+"""The page's fold of events, run by node on a run that is recorded here."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
-import pytest
+from javascript import NODE
 
 import vrag.server
 from vrag.agent.agent import Agent
@@ -17,7 +17,6 @@ from vrag.agent.methods.vimrag import Vimrag
 from vrag.model_profiles import profile_named
 from vrag.testing import MemorySearcher, ScriptedPolicy, page
 
-NODE = shutil.which("node")
 SCRIPTS = Path(vrag.server.__file__).parent / "static" / "js"
 
 
@@ -52,16 +51,14 @@ def _recorded() -> list[Event]:
     return list(Agent(ScriptedPolicy(REPLIES), environment, Vimrag()).stream("How many?"))
 
 
-@pytest.mark.skipif(NODE is None, reason="there is no node")
 def test_the_page_folds_the_events_of_a_run_as_the_agent_told_them(tmp_path: Path) -> None:
     events = tmp_path / "events.jsonl"
     events.write_text("".join(f"{event.model_dump_json()}\n" for event in _recorded()), encoding="utf-8")
     scripts = tmp_path / "js"
     shutil.copytree(SCRIPTS, scripts)
     (tmp_path / "package.json").write_text('{"type": "module"}')
-    test = Path(__file__).with_name("story_fold.mjs")
-    assert NODE is not None
+    test = Path(__file__).with_name("page_reducer.mjs")
     done = subprocess.run(
-        [NODE, str(test), str(scripts), str(events)], capture_output=True, text=True, check=False, timeout=60
+        [*NODE, str(test), str(scripts), str(events)], capture_output=True, text=True, check=False, timeout=60
     )
     assert done.returncode == 0, done.stderr

@@ -3,8 +3,8 @@
 import { h, icon } from "../dom.js";
 import { where } from "./wording.js";
 
-/** @typedef {import("./fold.js").Sides} Sides */
-/** @typedef {import("./fold.js").Shown} Shown */
+/** @typedef {import("./reducer.js").Sides} Sides */
+/** @typedef {import("./reducer.js").Shown} Shown */
 
 /** Pixels of the picture of a thumbnail: enough for 72 × 96 on a screen of double density. */
 const THUMB_PIXELS = 40_000;
@@ -62,7 +62,7 @@ export function rectangle(box, { label = "", kind = "mark", index = 0, content =
  * A picture, with rectangles. It keeps its shape while it loads, so that nothing jumps.
  * @param {{src: string, alt: string, width: number, height: number, boxes?: Sides[], content?: [number, number], lazy?: boolean}} shown
  */
-export function plate({ src, alt, width, height, boxes = [], content = [1, 1], lazy = true }) {
+export function figure({ src, alt, width, height, boxes = [], content = [1, 1], lazy = true }) {
   const ratio = width > 0 && height > 0 ? width / height : 1;
   const image = h("img", { src, alt, loading: lazy ? "lazy" : null, decoding: "async", draggable: "false" });
   const element = h("span", { class: "plate", style: { "aspect-ratio": String(ratio) } }, image, boxes.map((box, index) => rectangle(box, { index, content })));
@@ -100,8 +100,8 @@ export function band({ src, box, ratio }) {
  * The picture of an `image_shown` as a button.
  * @param {{run: string, shown: Shown, boxes?: Sides[], open: () => void, label?: string, lazy?: boolean}} how
  */
-export function plateButton({ run, shown, boxes = [], open, label = described(shown), lazy = true }) {
-  const image = plate({ src: fileUrl(run, shown.sha256), alt: "", width: shown.width, height: shown.height, boxes, content: contentOf(shown), lazy });
+export function figureButton({ run, shown, boxes = [], open, label = described(shown), lazy = true }) {
+  const image = figure({ src: fileUrl(run, shown.sha256), alt: "", width: shown.width, height: shown.height, boxes, content: contentOf(shown), lazy });
   const style = { "--ratio": String(shown.width / Math.max(1, shown.height)) };
   return h("button", { type: "button", class: "plate-button", style, "aria-label": `${label}. Open`, title: label, on: { click: open } }, image);
 }

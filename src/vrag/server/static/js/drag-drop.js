@@ -16,7 +16,7 @@ export function receiveFiles({ target, take }) {
   const show = (/** @type {boolean} */ over) => {
     frame.hidden = !over;
     const collection = target();
-    words.textContent = collection ? `Drop to add to ${collection}. Pictures on the question box go with the question.` : "This collection takes no uploads.";
+    words.textContent = collection ? `Drop to add to ${collection}. Drop pictures on the question box to attach them.` : "This collection does not accept uploads.";
   };
   const enters = (/** @type {DragEvent} */ event) => {
     if (carriesFiles(event.dataTransfer)) show(++depth > 0);

@@ -1,17 +1,17 @@
-/** The bar above a run: its conversation, the turns of it, a link to share, the report. */
+/** The toolbar above a run: the turns of the conversation, a link to share, the report. */
 
 import { download, Problem } from "./api.js";
 import { dialog, h, icon, iconButton, redraw, toast } from "./dom.js";
 import { outcome } from "./history.js";
-import { openRail } from "./rail.js";
+import { openSidebar } from "./sidebar.js";
 import { runHash } from "./router.js";
 
 /**
  * @param {HTMLElement} bar
  * @param {{title?: string, turns?: import("./history.js").Run[], current?: string}} [shown]
  */
-export function showBar(bar, { title = "", turns = [], current } = {}) {
-  const open = iconButton("rail", "Show the list of runs", { id: "rail-open", on: { click: () => openRail(true) } });
+export function showToolbar(bar, { title = "", turns = [], current } = {}) {
+  const open = iconButton("rail", "Show the list of runs", { id: "rail-open", on: { click: () => openSidebar(true) } });
   redraw(
     bar,
     open,
@@ -42,7 +42,7 @@ async function share() {
   const url = location.href;
   try {
     await navigator.clipboard.writeText(url);
-    toast("The link is copied.", { kind: "ok", hint: "Whoever can reach this server can open it." });
+    toast("Link copied.", { kind: "ok", hint: "Anyone who can reach this server can open it." });
   } catch {
     const field = h("input", { readonly: true, value: url, "aria-label": "Link to this run", on: { focus: (/** @type {Event} */ event) => /** @type {HTMLInputElement} */ (event.target).select() } });
     await dialog({ title: "Link to this run", body: field });
@@ -53,13 +53,13 @@ async function share() {
 async function report(turns) {
   const ended = turns.filter((run) => run.state !== "running");
   if (ended.length === 0) {
-    toast("There is nothing to report before the run has ended.");
+    toast("Wait until the run has ended.");
     return;
   }
   const title = /** @type {HTMLInputElement} */ (h("input", { id: "report-title", maxlength: 200, dir: "auto", value: turns[0].question.slice(0, 200) }));
   const format = /** @type {HTMLSelectElement} */ (h("select", { id: "report-format" }, h("option", { value: "html", text: "Web page (HTML, with pictures)" }), h("option", { value: "markdown", text: "Markdown" })));
   const questions = ended.length === 1 ? "the question of this conversation" : `the ${ended.length} questions of this conversation`;
-  const body = h("div", { class: "report-form" }, h("p", { text: `One document with ${questions}, the answers, and the places where they were seen.` }), h("label", { class: "field" }, "Title", title), h("label", { class: "field" }, "Format", format));
+  const body = h("div", { class: "report-form" }, h("p", { text: `One document with ${questions}, the answers and their evidence.` }), h("label", { class: "field" }, "Title", title), h("label", { class: "field" }, "Format", format));
   const check = () => made({ runs: ended.map((run) => run.id), title: title.value.trim() || undefined, format: format.value });
   await dialog({ title: "Report of this conversation", body, actions: [{ label: "Cancel" }, { label: "Download", kind: "primary", value: true, check }] });
 }

@@ -3,7 +3,7 @@
 import { announce } from "../dom.js";
 import { endingOf } from "./answer.js";
 
-/** @typedef {import("./fold.js").State} State */
+/** @typedef {import("./reducer.js").State} State */
 
 /**
  * @param {State} before

@@ -1,4 +1,4 @@
-/** How a question is to be answered: agent, model, collection, steps, hits, thinking. Kept for the next visit. */
+/** Options of a question: agent, model, collection, steps, hits, thinking. Stored for the next visit. */
 
 import { h } from "./dom.js";
 import { OFFLINE } from "./run/wording.js";
@@ -16,18 +16,18 @@ const KEPT = "vrag.options";
  */
 
 const THINKING = [
-  { name: "auto", title: "As the model does" },
+  { name: "auto", title: "Model default" },
   { name: "on", title: "On" },
   { name: "off", title: "Off" },
 ];
 
 /**
- * What was kept, as far as the server still offers it; its defaults for the rest.
+ * The stored options, as far as the server still offers them; its defaults for the rest.
  * @param {any} offer
  * @param {Record<string, any>} kept
  * @returns {Choices}
  */
-export function chosen(offer, kept) {
+export function selectOptions(offer, kept) {
   const named = (/** @type {string} */ key, /** @type {{name: string}[]} */ offered) =>
     offered.some((one) => one.name === kept[key]) ? kept[key] : (offer.defaults[key] ?? offered[0]?.name);
   const within = (/** @type {"max_steps" | "top_k"} */ key, /** @type {number} */ most) =>
@@ -51,7 +51,7 @@ export function chosen(offer, kept) {
  * @param {Record<string, any>} kept
  * @returns {Record<string, any>}
  */
-export function continued(offer, { agent, model, collection }, kept) {
+export function followUpOptions(offer, { agent, model, collection }, kept) {
   return { ...kept, agent, model: offeredAs(offer.models, model), collection };
 }
 
@@ -66,7 +66,7 @@ function offeredAs(models, policy) {
 }
 
 /** @returns {Record<string, any>} */
-export function keptChoices() {
+export function storedOptions() {
   try {
     return JSON.parse(localStorage.getItem(KEPT) ?? "{}") ?? {};
   } catch {
@@ -75,17 +75,17 @@ export function keptChoices() {
 }
 
 /** @param {Choices} choices */
-export function keepChoices(choices) {
+export function storeOptions(choices) {
   localStorage.setItem(KEPT, JSON.stringify(choices));
 }
 
 /**
- * What stands on the folded options: the choices that matter most, in words.
+ * The label of the collapsed options: the most important choices, in words.
  * @param {any} offer
  * @param {Choices} choices
  * @returns {string[]}
  */
-export function told(offer, choices) {
+export function describeOptions(offer, choices) {
   const titled = (/** @type {any[]} */ offered, /** @type {string} */ name) =>
     (offered.find((one) => one.name === name)?.title ?? name).split(": ")[0]; // what follows explains it, in the list
   const words = [titled(offer.agents, choices.agent), titled(offer.models, choices.model)];
@@ -112,7 +112,7 @@ export function counted(count, noun) {
  * @param {() => void} changed
  * @returns {HTMLElement}
  */
-export function choiceRow(offer, choices, changed) {
+export function optionFields(offer, choices, changed) {
   const set = (/** @type {keyof Choices} */ key, /** @type {any} */ value) => {
     Object.assign(choices, { [key]: value });
     agentsOwn();

@@ -1,28 +1,28 @@
 /** The right side of a run: while it goes on what the agent looks at; when it has ended, the evidence. */
 
 import { h, replace } from "../dom.js";
-import { cited, placeOf, placesOf } from "./cited.js";
+import { cited, placeOf, placesOf } from "./citations.js";
 import { lookAt } from "./entries.js";
-import { band, described, fileUrl, isWhole, itemUrl, placed, plate, plateButton, thumb } from "./plates.js";
-import { sourceOf } from "./fold.js";
+import { band, described, fileUrl, isWhole, itemUrl, placed, figure, figureButton, thumb } from "./figures.js";
+import { sourceOf } from "./reducer.js";
 import { amount, where } from "./wording.js";
 
-/** @typedef {import("./fold.js").State} State */
-/** @typedef {import("./fold.js").Shown} Shown */
-/** @typedef {import("./entries.js").Desk} Desk */
+/** @typedef {import("./reducer.js").State} State */
+/** @typedef {import("./reducer.js").Shown} Shown */
+/** @typedef {import("./entries.js").RunContext} RunContext */
 
 /** Pixels of the picture of a page that was not shown to the agent as a whole. */
 const PAGE_PIXELS = 500_000;
 
 /** What the agent looks at, or where its answer was seen. */
-export class SightView {
-  #desk;
+export class EvidencePanel {
+  #context;
   /** @type {unknown[]} */
   #from = [];
 
-  /** @param {Desk} desk */
-  constructor(desk) {
-    this.#desk = desk;
+  /** @param {RunContext} context */
+  constructor(context) {
+    this.#context = context;
     this.element = h("section", { class: "sight", id: "sight", "aria-labelledby": "sight-title" });
   }
 
@@ -51,8 +51,8 @@ export class SightView {
       h(
         "figure",
         { class: "view-now" },
-        plateButton({ run: this.#desk.run, shown: page, boxes: box ? [box] : [], open: () => lookAt(this.#desk, last), lazy: false }),
-        source && plateButton({ run: this.#desk.run, shown: last, open: () => lookAt(this.#desk, last), lazy: false }),
+        figureButton({ run: this.#context.run, shown: page, boxes: box ? [box] : [], open: () => lookAt(this.#context, last), lazy: false }),
+        source && figureButton({ run: this.#context.run, shown: last, open: () => lookAt(this.#context, last), lazy: false }),
         h("figcaption", { dir: "auto" }, described(last), h("span", { class: "faint", text: `, ${last.width} × ${last.height} px, ${amount(last.visual_tokens)} visual tokens` })),
       ),
       earlier.length > 0 && h("div", h("h3", { class: "small-label", text: "Seen before" }), h("div", { class: "strip wraps" }, earlier.toReversed().map((shown) => this.#seen(shown)))),
@@ -65,7 +65,7 @@ export class SightView {
     if (main.length === 0) return null;
     const answered = state.answer.text !== null;
     const places = placesOf(main);
-    const open = (/** @type {number} */ at) => () => this.#desk.look({ ...places[at], places, at });
+    const open = (/** @type {number} */ at) => () => this.#context.look({ ...places[at], places, at });
     const rest = [...besides.map((one) => this.#besides(one)), ...unused.map((shown) => this.#seen(shown))];
     return [
       h("h2", { class: "side-title", id: "sight-title" }, answered ? "Evidence" : "Where it looked", h("span", { class: "faint", text: main.length })),
@@ -74,7 +74,7 @@ export class SightView {
     ];
   }
 
-  /** @param {import("./cited.js").Cited} one @param {State} state @param {() => void} open */
+  /** @param {import("./citations.js").Cited} one @param {State} state @param {() => void} open */
   #card({ number, evidence, nodes }, state, open) {
     const place = placeOf(evidence);
     return h(
@@ -82,7 +82,7 @@ export class SightView {
       { class: "evidence-card card", dataset: { evidence: String(number) } },
       h("button", { type: "button", class: "evidence-button", "aria-label": `Evidence ${number}: ${evidence.document}, ${place}. Open`, on: { click: open } }, this.#picture(evidence, state), h("span", { class: "evidence-words" }, h("span", { class: "evidence-where" }, h("span", { class: "number", text: number }), h("span", { class: "clip", dir: "auto", title: evidence.document, text: evidence.document }), h("span", { class: "citation-place", text: place.replace("page", "p.") })))),
       evidence.quote && h("blockquote", { dir: "auto", tabindex: "0", text: evidence.quote }),
-      nodes.length > 0 && h("p", { class: "faint size-2 row" }, "Remembered by", nodes.map((node) => h("button", { type: "button", class: "chip node-link", dir: "auto", text: node, on: { click: () => this.#desk.node(node) } }))),
+      nodes.length > 0 && h("p", { class: "faint size-2 row" }, "Remembered by", nodes.map((node) => h("button", { type: "button", class: "chip node-link", dir: "auto", text: node, on: { click: () => this.#context.node(node) } }))),
     );
   }
 
@@ -90,8 +90,8 @@ export class SightView {
   #picture(evidence, state) {
     const shown = state.pictures.find((one) => one.sha256 === evidence.crop_sha256);
     if (evidence.box === null && !shown) return null;
-    if (!isWhole(evidence.box)) return [this.#band(evidence, state), shown?.crop && h("span", { class: "evidence-crop" }, plate({ src: fileUrl(this.#desk.run, shown.sha256), alt: "", width: shown.width, height: shown.height }))];
-    const src = shown ? fileUrl(this.#desk.run, shown.sha256) : itemUrl(evidence.item, PAGE_PIXELS);
+    if (!isWhole(evidence.box)) return [this.#band(evidence, state), shown?.crop && h("span", { class: "evidence-crop" }, figure({ src: fileUrl(this.#context.run, shown.sha256), alt: "", width: shown.width, height: shown.height }))];
+    const src = shown ? fileUrl(this.#context.run, shown.sha256) : itemUrl(evidence.item, PAGE_PIXELS);
     return h("span", { class: "plate top" }, h("img", { src, alt: "", loading: "lazy", decoding: "async" }));
   }
 
@@ -101,21 +101,21 @@ export class SightView {
     const then = (/** @type {Shown} */ one) => (seconds ? one.seconds !== null && seconds[0] <= one.seconds && one.seconds <= seconds[1] : one.seconds === null);
     const whole = state.pictures.find((one) => one.item === item && then(one) && isWhole(one.box) && !padded(one));
     if (seconds && !whole) return null;
-    return band({ src: whole ? fileUrl(this.#desk.run, whole.sha256) : itemUrl(item, PAGE_PIXELS), box, ratio: whole ? whole.width / whole.height : null });
+    return band({ src: whole ? fileUrl(this.#context.run, whole.sha256) : itemUrl(item, PAGE_PIXELS), box, ratio: whole ? whole.width / whole.height : null });
   }
 
-  /** @param {import("./cited.js").Cited} one */
+  /** @param {import("./citations.js").Cited} one */
   #besides(one) {
     const { evidence } = one;
     const place = placeOf(evidence);
-    const open = () => this.#desk.look(placesOf([one])[0]);
+    const open = () => this.#context.look(placesOf([one])[0]);
     return thumb({ item: evidence.item, kind: evidence.kind, label: `${evidence.document}, ${place}`, caption: `${place.replace("page", "p.")} · ${evidence.document}`, open });
   }
 
   /** @param {Shown} shown */
   #seen(shown) {
     const place = where(shown);
-    return thumb({ item: shown.item, kind: "page", src: fileUrl(this.#desk.run, shown.sha256), label: described(shown), caption: `${place.replace("page", "p.")} · ${shown.document}`, open: () => lookAt(this.#desk, shown) });
+    return thumb({ item: shown.item, kind: "page", src: fileUrl(this.#context.run, shown.sha256), label: described(shown), caption: `${place.replace("page", "p.")} · ${shown.document}`, open: () => lookAt(this.#context, shown) });
   }
 }
 
