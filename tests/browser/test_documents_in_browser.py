@@ -228,7 +228,7 @@ def test_files_of_one_name_are_told_apart_and_removed_one_at_a_time(
         assert _held(page) == ["2022/q1", "2023/q1", "2024/q1"]
         assert str(twins.parent) not in page.content()
         expect(page.locator(".held-folder").nth(1)).to_have_text("2023/q1")
-        expect(page.locator(".about")).to_contain_text("files of the same content count once")
+        expect(page.locator(".about")).to_contain_text("identical files count once")
         page.get_by_role("button", name="Remove report.md in 2023/q1").click()
         dialog = page.get_by_role("dialog")
         expect(dialog).to_contain_text("report.md in 2023/q1")
@@ -280,7 +280,7 @@ def test_a_collection_whose_folder_is_gone_is_named_once_and_read_again_when_it_
     expect(page.locator(".toast")).to_have_count(0)
     expect(page.locator(".about")).to_be_empty()
     expect(page.locator("#upload")).to_have_count(0)
-    expect(page.locator("#past-runs")).to_contain_text("cannot be read")
+    expect(page.locator("#past-runs")).to_contain_text("cannot be loaded")
     page.locator("#new-question").click()
     expect(page.locator("#unreadable")).to_contain_text("Its folder is not there any more")
     expect(page.get_by_text("No documents yet")).to_have_count(0)
