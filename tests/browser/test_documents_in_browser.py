@@ -154,7 +154,7 @@ def test_files_that_are_not_taken_say_why(place: Path, visit: Opener) -> None:
         files = [_note("tool.exe"), _note("book.md", b"word " * 300), _note("empty.md", b"")]
         page.locator("#upload-files").set_input_files(files)
         expect(page.locator(".job[data-file='tool.exe']")).to_contain_text("This file type is not supported")
-        expect(page.locator(".job[data-file='book.md']")).to_contain_text("at most")
+        expect(page.locator(".job[data-file='book.md']")).to_contain_text("the maximum is")
         expect(page.locator(".job[data-file='empty.md']")).to_contain_text("The file is empty.")
         expect(page.locator(".job[data-state='failed']")).to_have_count(3)
         page.get_by_role("button", name="Dismiss tool.exe").click()
