@@ -6,9 +6,12 @@ from typing import TYPE_CHECKING
 
 from benchmarks.credit.statistics import kaplan_meier, mean
 from vrag.rl.metrics import series
-from vrag.rl.plotting.svg_charts import Curve, CurveGroup, Panel, PanelSheet, sheet_svg
-from vrag.rl.plotting.training_plots import (
+from vrag.rl.plots import (
+    Chart,
+    Curve,
+    Panel,
     PlottedTraining,
+    draw_svg,
     measure_of,
     measures_of,
     running_mean,
@@ -22,9 +25,9 @@ if TYPE_CHECKING:
     from benchmarks.credit.results import Results
     from benchmarks.credit.statistics import Wait
     from vrag.rl.metrics import TrainingMetrics
-    from vrag.rl.plotting.training_plots import Measure
+    from vrag.rl.plots import Measure
 
-__all__ = ["study_svg"]
+__all__ = ["reached_panel", "study_svg"]
 
 
 def study_svg(results: Results) -> str:
@@ -41,18 +44,19 @@ def study_svg(results: Results) -> str:
     told = "Lines: mean of the seeds; fields: from the least to the greatest; dashes: the threshold."
     smooth = f" What is measured at each step: mean of the last {window}." if window > 1 else ""
     arms = (f"{arm.name}: {arm.reached} of {len(arm.waits)} runs reached it" for arm in results.arms)
-    return sheet_svg(
-        PanelSheet(
+    return draw_svg(
+        Chart(
             title="Credit by the graph, or for the whole trajectory",
-            told=f"{runs}{told}{smooth}",
+            subtitle=f"{runs}{told}{smooth}",
             description=f"{goal.title}, threshold {setting.threshold:g}. {'; '.join(arms)}.",
-            groups=[
-                CurveGroup(
-                    "What is compared",
-                    [_panel(goal, results, window, goal=setting.threshold), _reached(results), *first],
-                ),
-                CurveGroup("How they got there", rest),
-            ],
+            groups={
+                "What is compared": [
+                    _panel(goal, results, window, goal=setting.threshold),
+                    reached_panel(results),
+                    *first,
+                ],
+                "How they got there": rest,
+            },
             legend=[arm.name for arm in results.arms],
         )
     )
@@ -61,9 +65,9 @@ def study_svg(results: Results) -> str:
 def _panel(measure: Measure, results: Results, window: int, goal: float | None = None) -> Panel:
     curves = [
         _curve(
-            arm.name, shade, [run.records for run in results.runs if run.job.arm == arm.name], measure, window
+            arm.name, color, [run.records for run in results.runs if run.job.arm == arm.name], measure, window
         )
-        for shade, arm in enumerate(results.arms)
+        for color, arm in enumerate(results.arms)
     ]
     return Panel(
         title=measure.title,
@@ -74,11 +78,11 @@ def _panel(measure: Measure, results: Results, window: int, goal: float | None =
     )
 
 
-def _reached(results: Results) -> Panel:
+def reached_panel(results: Results) -> Panel:
     """The share of runs that has reached the threshold by each step, by Kaplan and Meier."""
     curves = [
-        Curve(name=arm.name, shade=shade, strong=_stairs(arm.waits, results.setting.budget_steps))
-        for shade, arm in enumerate(results.arms)
+        Curve(name=arm.name, color=color, points=_stairs(arm.waits, results.setting.budget_steps))
+        for color, arm in enumerate(results.arms)
     ]
     return Panel(title="At the threshold", unit="% of runs, by that step", span=(0, 100), curves=curves)
 
@@ -96,7 +100,7 @@ def _stairs(waits: Sequence[Wait], budget: int) -> list[tuple[float, float]]:
 
 
 def _curve(
-    name: str, shade: int, runs: Sequence[Sequence[TrainingMetrics]], measure: Measure, window: int
+    name: str, color: int, runs: Sequence[Sequence[TrainingMetrics]], measure: Measure, window: int
 ) -> Curve:
     """The mean over the seeds, as far as every one of them is that has begun."""
     smooth = window if measure.smooth else 1
@@ -106,8 +110,8 @@ def _curve(
     values = [(step, [line[step] * measure.factor for line in lines]) for step in shared]
     return Curve(
         name=name,
-        shade=shade,
-        strong=[(step, mean(those)) for step, those in values],
+        color=color,
+        points=[(step, mean(those)) for step, those in values],
         band=[(step, min(those), max(those)) for step, those in values] if len(lines) > 1 else (),
-        dots=not measure.smooth,
+        markers=not measure.smooth,
     )

@@ -99,7 +99,7 @@ def test_sampling_is_stopped_and_goes_on_and_says_what_each_expert_cost(place: P
         again = vrag(*command)
         assert "2 of 2 cases are over, 2 were before: 2 scored, 0 failed." in again.stdout
         other = vrag(*command, "--profile", "qwen3-vl", "--no-oracle", "--retry-failed")
-        assert "were made with another oracle, profile." in str(other.exception)
+        assert "was made with oracle True, not False, profile" in str(other.exception)
         assert len(server.requests) == asked_before
     report = asked("select", "samples")
     assert (report["kept"], report["reasons"]) == (0, {"images": 2})

@@ -51,7 +51,7 @@ def run_cases(
     sampling = ExpertSampling(searcher=tiny_corpus(), experts=who, learner=LEARNER, attempts=2, **changes)
     with store.writer(sampling.made_with) as writer:
         if afresh:
-            writer.afresh(
+            writer.retry(
                 [uid for uid, record in writer.records.items() if record.outcome is SampleOutcome.FAILED]
             )
         done = asyncio.run(sample_cases(cases(count), sampling, writer))
@@ -275,7 +275,11 @@ def test_another_process_and_another_question_are_refused(tmp_path: Path) -> Non
 
 @pytest.mark.parametrize(
     ("changes", "named"),
-    [({"oracle": False}, "oracle"), ({"documents": frozenset("a")}, "documents"), ({"steps": 5}, "steps")],
+    [
+        ({"oracle": False}, "oracle True, not False"),
+        ({"documents": frozenset("a")}, "other documents"),
+        ({"steps": 5}, "steps 10, not 5"),
+    ],
 )
 def test_going_on_otherwise_is_refused_before_anything_is_asked(
     tmp_path: Path, changes: dict[str, Any], named: str
@@ -283,10 +287,10 @@ def test_going_on_otherwise_is_refused_before_anything_is_asked(
     with ChatServer(ExpertScript(faults=False), models=None) as server:
         store, _ = run_cases(tmp_path, server.url, 1)
         asked = len(server.requests)
-        with pytest.raises(SampleError, match=f"made with another {named}\\.") as refused:
+        with pytest.raises(SampleError, match=f"was made with {named}\\.") as refused:
             run_cases(tmp_path, server.url, 2, **changes)
-        assert "name another --out" in (refused.value.hint or "")
-        with pytest.raises(SampleError, match=r"made with another grounder\."):
+        assert "another folder" in (refused.value.hint or "")
+        with pytest.raises(SampleError, match=r"made with other grounder\."):
             run_cases(tmp_path, server.url, 2, grounder=False)
         assert len(server.requests) == asked
         run_cases(tmp_path, server.url, 2, concurrency=1, give_up=5)
@@ -300,7 +304,7 @@ def test_samples_that_do_not_say_what_they_were_made_with_are_left_alone(tmp_pat
         with pytest.raises(SampleError, match=r"sampling\.json is damaged"):
             run_cases(tmp_path, server.url, 1)
         (tmp_path / "sampling.json").unlink()
-        with pytest.raises(SampleError, match="do not say what they were made with"):
+        with pytest.raises(SampleError, match="does not say what its records were made with"):
             run_cases(tmp_path, server.url, 1)
     assert len(store.samples.read()) == 1
 

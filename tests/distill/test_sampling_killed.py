@@ -14,7 +14,7 @@ import sampling_process
 from chat_server import ChatServer
 from expert_server import FAILING, ExpertScript
 
-from vrag.distill.sample_store import SampleOutcome, SampleStore, came_to_end
+from vrag.distill.sample_store import SampleOutcome, SampleStore, is_complete
 from vrag.errors import RunError
 
 HERE = Path(__file__).parent
@@ -64,8 +64,8 @@ def test_nothing_is_lost_and_nothing_done_twice(tmp_path: Path) -> None:
             run = store.runs.read(begun["run"])
         except RunError:  # killed before its first event
             continue
-        finished[begun["uid"]] += came_to_end(run)
+        finished[begun["uid"]] += is_complete(run)
     scored = {record.uid for record in records if record.outcome is SampleOutcome.SCORED}
     assert +finished == Counter(scored)  # each answered by one run, never by two
-    assert all(came_to_end(store.runs.read(r.run or "")) for r in records if r.uid in scored)
+    assert all(is_complete(store.runs.read(r.run or "")) for r in records if r.uid in scored)
     assert sum(judged.values()) <= len(scored) + 2 * 4  # at most the ones in flight at each kill

@@ -21,8 +21,8 @@ from vrag.errors import JudgeError
 from vrag.evaluation.answer_extraction import Extractor
 from vrag.evaluation.record import Extraction
 from vrag.evaluation.scorers import RULES
-from vrag.reward.judge import Verdict
 from vrag.reward.judges.cached_judge import CachedJudge
+from vrag.reward.reward import Verdict
 from vrag.types import AnswerFormat, Case
 
 if TYPE_CHECKING:
@@ -299,7 +299,7 @@ class TestKept:
 
     def test_a_file_that_is_none_is_refused(self, tmp_path: Path) -> None:
         (tmp_path / "kept").write_bytes(b"no database " * 100)
-        with pytest.raises(JudgeError, match="Extractions cannot be kept in"):
+        with pytest.raises(JudgeError, match="Extractions cannot be cached in"):
             of(Says(), tmp_path / "kept")
 
     def test_a_killed_process_leaves_those_that_it_told_of(self, tmp_path: Path) -> None:

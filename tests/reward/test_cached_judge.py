@@ -14,8 +14,8 @@ import pytest
 from reward_runs import ToldJudge
 
 from vrag.errors import JudgeError
-from vrag.reward.judge import Verdict
 from vrag.reward.judges.cached_judge import CachedJudge
+from vrag.reward.reward import Verdict
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -129,7 +129,7 @@ class TestAtOnce:
 WRITER = """
 import asyncio, sys
 from pathlib import Path
-from vrag.reward.judge import Verdict
+from vrag.reward.reward import Verdict
 from vrag.reward.judges.cached_judge import CachedJudge
 
 class Judge:
@@ -177,7 +177,7 @@ class TestTheFile:
         if not content:
             assert ask(CachedJudge(ToldJudge(), path)).correct
             return
-        with pytest.raises(JudgeError, match="Verdicts cannot be kept in"):
+        with pytest.raises(JudgeError, match="Verdicts cannot be cached in"):
             CachedJudge(ToldJudge(), path)
 
     def test_of_another_shape_is_refused(self, tmp_path: Path) -> None:

@@ -285,7 +285,7 @@ class TestMany:
         assert most == 4
 
     def test_nothing_at_a_time_is_refused(self) -> None:
-        with pytest.raises(ValueError, match="0 at a time"):
+        with pytest.raises(ValueError, match="at least 1, not 0"):
             asyncio.run(score_all(CompositeReward(ToldJudge()), [], concurrency=0))
 
 

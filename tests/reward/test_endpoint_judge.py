@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from vrag.chat import ChatOptions, ChatReply, ChatRetries, ChatTimeouts, OpenAIChat
 from vrag.errors import JudgeError
-from vrag.reward.judge import Verdict
 from vrag.reward.judges.endpoint import EndpointJudge
+from vrag.reward.reward import Verdict
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Sequence

@@ -8,7 +8,7 @@ from reward_runs import ANSWER, SEARCH, call, run_of, vimrag_run, vrag_run
 from vrag.agent.actions import Flag
 from vrag.agent.events import StopReason
 from vrag.agent.runs.trajectory import Trajectory, TrajectoryStep
-from vrag.reward.format import answer_of, pattern_reward, searched
+from vrag.reward.parts import answer_of, pattern_reward, searched
 
 FOUND = call("add_search_node", id="a", parent_ids=["root"], query="passengers 2024")
 ENDS = call("add_answer_node", parent_ids=["a"], answer="48,200")

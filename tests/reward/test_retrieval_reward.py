@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from reward_runs import SEARCH, call, case, image, run_of, vimrag_run, vrag_run
 
 from vrag.agent.evidence import Evidence
-from vrag.reward.retrieval import pages_looked_at, retrieval_reward
+from vrag.reward.parts import pages_looked_at, retrieval_reward
 from vrag.types import ItemKind
 
 NUMBERS = st.lists(st.integers(1, 9), max_size=12)

@@ -73,12 +73,12 @@ def test_the_part_of_the_page_is_found_and_counts() -> None:
 @pytest.mark.parametrize(
     ("name", "told"),
     [
-        ("brevty", r"There is no part 'brevty' of a reward\. Installed: .*brevity"),
+        ("brevty", r"There is no reward part 'brevty'\. Installed: .*brevity"),
         ("gone", r"broken_rewards:Gone.*RuntimeError: no licence"),
         ("absent", r"broken_rewards:Absent.*AttributeError"),
         ("silent", r"broken_rewards:Silent.*AttributeError"),
         ("plain", r"no coroutine `score\(case, run\)`"),
-        ("answer", r"'answer' of the reward is one of ours"),
+        ("answer", r"'answer' is built in"),
     ],
 )
 def test_what_cannot_be_used_says_why(name: str, told: str) -> None:

@@ -11,7 +11,7 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from benchmarks.credit.__main__ import SHIPPED, main
-from benchmarks.credit.pictures import study_svg
+from benchmarks.credit.pictures import reached_panel, study_svg
 from benchmarks.credit.report import markdown, write_report
 from benchmarks.credit.results import results_of
 from benchmarks.credit.runner import beside
@@ -160,8 +160,8 @@ def test_the_picture_has_the_measure_first_with_its_threshold_and_a_band_of_each
     names = [text for text in texts if text in {"Accuracy, held out", "Reward"}]
     assert names == ["Accuracy, held out", "Reward"]
     assert {"grpo", "ggpo"} <= set(texts)
-    assert svg.count('class="goal"') == 1
-    assert len(re.findall(r'class="band s[01]"', svg)) == 4
+    assert svg.count('id="goal"') == 1
+    assert len(re.findall(r'id="band-[01]"', svg)) == 4
     assert {"60%", "90%"} <= set(texts)  # of the seeds at the last evaluation: 50, 60, 70 and 80, 90, 100
 
 
@@ -177,12 +177,11 @@ def test_counts_of_what_should_not_happen_are_in_the_picture_where_it_happened(s
 def test_the_share_of_runs_at_the_threshold_rises_in_upright_steps(study: Path) -> None:
     """Of ggpo one of three at 10, all at 20; of grpo, one cut at 20, half at 30 and all at 40."""
     write(study / "grpo-1", COURSES["grpo", 1][:2])
-    write_report(study)
-    svg = (study / "curves.svg").read_text()
-    paths = re.findall(r'd="M([^"]*)" class="strong s[01]"', svg[svg.index(">At the threshold<") :])[:2]
-    grpo, ggpo = ([tuple(map(float, point.split())) for point in path.split("L")] for path in paths)
-    assert [y for _, y in ggpo] == [126, 126, 84, 84, 0, 0]
-    assert [y for _, y in grpo] == [126, 126, 63, 63, 0, 0]
+    panel = reached_panel(counted(study))
+    grpo, ggpo = (curve.points for curve in panel.curves)
+    assert panel.title == "At the threshold"
+    assert [y for _, y in ggpo] == pytest.approx([0, 0, 100 / 3, 100 / 3, 100, 100])
+    assert [y for _, y in grpo] == pytest.approx([0, 0, 50, 50, 100, 100])
     for line in (grpo, ggpo):
         assert (line[1][0], line[3][0]) == (line[2][0], line[4][0])
 

@@ -236,7 +236,7 @@ def test_runs_whose_lines_are_gone_are_not_thrown_away(tmp_path: Path) -> None:
     lines = tmp_path / "out" / "rollouts.jsonl"
     kept = lines.read_bytes()
     lines.unlink()
-    with pytest.raises(RunError, match=r"lost its rollouts\.jsonl, which says what its 2 runs are"):
+    with pytest.raises(RunError, match=r"lost its rollouts\.jsonl, which lists its 2 runs"):
         make(tmp_path / "out", 2)
     assert not lines.exists()
     lines.touch()

@@ -24,7 +24,7 @@ from vrag.distill.expert import Tally
 from vrag.distill.judge import score_answer
 from vrag.distill.oracle_search import OracleSearcher
 from vrag.distill.policy import ExpertPolicy
-from vrag.distill.sample_store import ExpertUsage, Sample, SampleAttempt, SampleOutcome, came_to_end
+from vrag.distill.sample_store import ExpertUsage, Sample, SampleAttempt, SampleOutcome, is_complete
 from vrag.errors import ModelError, SampleError, VragError
 
 if TYPE_CHECKING:
@@ -230,7 +230,7 @@ class _Trial:
     def _look_back(self) -> int:
         """Takes in the attempts of processes that were killed; how many of them broke off for that."""
         interrupted = 0
-        for id in self.writer.begun.get(self.case.uid, ()):
+        for id in self.writer.started.get(self.case.uid, ()):
             run = self.writer.read(id)
             if run is not None and run.has_end:
                 self.attempts.append(SampleAttempt(run=id, reason=_failure(run)))
@@ -242,7 +242,7 @@ class _Trial:
     async def _run(self) -> StoredRun | None:
         """One attempt; None where it broke off."""
         with self.writer.store.runs.record() as recording:
-            self.writer.begin(self.case.uid, recording.id)
+            self.writer.start(self.case.uid, recording.id)
             try:
                 await self._recorded(recording)
             except VragError:  # a run records its own; what is left is the disk's
@@ -253,7 +253,7 @@ class _Trial:
                 self.attempts.append(SampleAttempt(run=recording.id, reason=reason))
                 return None
         run = self.writer.store.runs.read(recording.id)
-        if came_to_end(run):
+        if is_complete(run):
             return run
         self.attempts.append(SampleAttempt(run=run.id, reason=_failure(run)))
         return None

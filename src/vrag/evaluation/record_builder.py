@@ -11,7 +11,7 @@ from vrag.evaluation.measures.cost import conduct
 from vrag.evaluation.measures.grounding import grounding
 from vrag.evaluation.measures.page_recall import looking
 from vrag.evaluation.record import CaseOutcome, CaseRecord, EvidencePlace, subject_of
-from vrag.reward.format import answer_of
+from vrag.reward.parts import answer_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

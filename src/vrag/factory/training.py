@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from vrag.agent.agent import Agent
     from vrag.chat.messages import ChatModel
-    from vrag.reward.judge import IdentifiedJudge
+    from vrag.reward.reward import IdentifiedJudge
     from vrag.search.engine import Searcher
     from vrag.settings import Settings
 

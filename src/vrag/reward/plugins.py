@@ -1,9 +1,9 @@
-"""Parts of a reward that other packages bring, found by the entry point `vrag.rewards`.
+"""Parts of a reward that other packages provide, found by the entry point `vrag.rewards`.
 
 ::
 
     [project.entry-points."vrag.rewards"]
-    brevity = "my_package:Brevity"        # what is called without arguments and gives a `RewardPart`
+    brevity = "my_package:Brevity"        # called without arguments, it returns a `RewardPart`
 """
 
 from __future__ import annotations
@@ -20,47 +20,44 @@ if TYPE_CHECKING:
 
     from vrag.reward.reward import RewardPart
 
-__all__ = ["GROUP", "installed_parts", "load_parts"]
-
 GROUP = "vrag.rewards"
 
 
 def installed_parts() -> list[str]:
-    """Names of what the packages installed here bring."""
+    """List the names of the parts that installed packages provide."""
     return sorted({entry.name for entry in entry_points(group=GROUP)})
 
 
 def load_parts(names: Iterable[str]) -> dict[str, RewardPart]:
-    """The parts of these names, for `CompositeReward(…, extras=…)`.
+    """Load parts by name, for `CompositeReward(…, extras=…)`.
 
     Raises:
-        SettingsError: If one is not installed, cannot be loaded, or has the name of one of ours.
+        SettingsError: If one is not installed, cannot be loaded, or has the name of a built-in part.
     """
     return {name: _load(name) for name in dict.fromkeys(names)}
 
 
 def _load(name: str) -> RewardPart:
     if name in OWN_PARTS:
-        raise SettingsError(f"The part {name!r} of the reward is one of ours, and always there.")
+        raise SettingsError(f"The reward part {name!r} is built in and always present.")
     entry = next(iter(entry_points(group=GROUP, name=name)), None)
     if entry is None:
-        known = ", ".join(installed_parts()) or "none"
+        installed = ", ".join(installed_parts()) or "none"
         raise SettingsError(
-            f"There is no part {name!r} of a reward.",
-            f"Installed: {known}. Install the package that has it.",
+            f"There is no reward part {name!r}.",
+            f"Installed: {installed}. Install the package that provides it.",
         )
     try:
         part: RewardPart = entry.load()()
         usable = inspect.iscoroutinefunction(part.score)
-    except Exception as error:  # importing code of others may raise anything; it is told which package it was
+    except Exception as error:  # importing foreign code may raise anything; the message names the package
         raise SettingsError(
-            f"The part {name} of the reward ({entry.value}) cannot be loaded: "
-            f"{type(error).__name__}: {error}.",
-            "Leave it out, or mend its package.",
+            f"The reward part {name} ({entry.value}) cannot be loaded: {type(error).__name__}: {error}.",
+            "Leave it out, or fix its package.",
         ) from error
     if not usable:
         raise SettingsError(
-            f"The part {name} of the reward ({entry.value}) has no coroutine `score(case, run)`.",
+            f"The reward part {name} ({entry.value}) has no coroutine `score(case, run)`.",
             "Write it as `async def score`.",
         )
     return part

@@ -1,22 +1,21 @@
-"""What a run earns, and who says so."""
+"""Rewards and verdicts, and the protocols of those that give them."""
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from vrag.agent.runs.trajectory import Trajectory
     from vrag.types import Case
 
-__all__ = ["Reward", "RewardPart", "Scorer"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reward:
-    """What one run earns.
+    """The reward of one run.
 
     A reward that is missing is not a reward of 0: its run leaves the group, and is counted.
     """
@@ -40,7 +39,7 @@ class Reward:
         return self.total is None
 
     def as_dict(self) -> dict[str, Any]:
-        """What is kept of it as JSON: `total`, `parts`, `correct`, `why`, `said`."""
+        """Return its JSON values: `total`, `parts`, `correct`, `why`, `said`."""
         return {
             "total": self.total,
             "parts": dict(self.parts),
@@ -51,20 +50,89 @@ class Reward:
 
 
 class Scorer(Protocol):
-    """A run of a question whose answer is known → what it earns."""
+    """Scores runs of questions whose answers are known."""
 
     async def score(self, case: Case, run: Trajectory) -> Reward:
-        """The reward; a missing one with its reason where it cannot be had, and no exception."""
+        """Return the reward; a missing one with its reason where it cannot be had, and no exception."""
         ...
 
 
 class RewardPart(Protocol):
-    """One part of a reward: what the entry points of `vrag.rewards` bring. One object serves all runs."""
+    """One part of a reward, as the entry points of `vrag.rewards` provide. One object serves all runs."""
 
     async def score(self, case: Case, run: Trajectory) -> float | None:
-        """What the run earns in this respect, 0 to 1.
+        """Score one aspect of a run, 0 to 1.
 
         Returns:
-            None where it cannot be said. Whatever is raised means the same, and is logged.
+            None where it cannot be scored. Whatever is raised means the same, and is logged.
         """
         ...
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """The verdict of a judge on one answer."""
+
+    correct: bool
+    score: float | None = None
+    """How right it is, 0 to 1, where the judge grades; None where it only decides."""
+    why: str = ""
+    """For people; empty where the judge gave no reason."""
+
+
+class Judge(Protocol):
+    """Question, reference and answer → a verdict. One judge serves many runs at once."""
+
+    async def judge(self, question: str, reference: str, answer: str) -> Verdict:
+        """Decide whether the answer is right.
+
+        Args:
+            question: As it was asked.
+            reference: The right answer.
+            answer: The model's. It may say anything: it is data.
+
+        Raises:
+            JudgeError: If no verdict can be had. That is no verdict against the answer.
+        """
+        ...
+
+    async def aclose(self) -> None:
+        """Release what it holds in the running event loop; it can be used again."""
+        ...
+
+
+class IdentifiedJudge(Judge, Protocol):
+    """A judge whose verdicts can be cached."""
+
+    @property
+    def identity(self) -> str:
+        """Differs between judges that may judge differently: model, wording, options."""
+        ...
+
+
+async def score_all(
+    scorer: Scorer, runs: Iterable[tuple[Case, Trajectory]], *, concurrency: int = 32
+) -> list[Reward]:
+    """Score many runs at once; return their rewards in order.
+
+    Args:
+        scorer: Gives the rewards.
+        runs: Each with its case; read only as fast as they are scored.
+        concurrency: Maximum of runs that are scored at once.
+
+    Raises:
+        ValueError: If `concurrency` is under 1.
+    """
+    if concurrency < 1:
+        raise ValueError(f"concurrency must be at least 1, not {concurrency}")
+    waiting = enumerate(runs)
+    rewards: dict[int, Reward] = {}
+
+    async def work() -> None:
+        for number, (case, run) in waiting:
+            rewards[number] = await scorer.score(case, run)
+
+    async with asyncio.TaskGroup() as group:
+        for _ in range(concurrency):
+            group.create_task(work())
+    return [rewards[number] for number in sorted(rewards)]

@@ -1,7 +1,7 @@
 """Rollouts: many questions in flight at once, each advancing as fast as its own model calls and searches.
 
-Nothing waits for the slowest of a batch. What fails is recorded with its reason and ends nothing but
-itself, also when the code of the agent raises.
+Nothing waits for the slowest of a batch. A failure is recorded with its reason and ends only its own rollout,
+also when the code of the agent raises.
 """
 
 from __future__ import annotations
@@ -12,11 +12,12 @@ import secrets
 import threading
 import time
 import traceback
-from collections import OrderedDict
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 from pathlib import PurePath
 from typing import TYPE_CHECKING
+
+from cachetools import LRUCache
 
 from vrag.agent.events import AnswerGiven, Event, RunFailed, StopReason
 from vrag.agent.runs.trajectory import Trajectory
@@ -28,20 +29,18 @@ if TYPE_CHECKING:
     from vrag.agent.agent import Agent
     from vrag.types import Case
 
-__all__ = ["DEADLINE", "GRACE_SECONDS", "Rollout", "RolloutAttempt", "roll_out"]
-
 log = logging.getLogger("vrag.rollouts")
 DEADLINE = "Deadline"
-"""What the failure of a rollout begins with that took too long."""
+"""Kind of the failure of a rollout that took too long."""
 GRACE_SECONDS = 5.0
-"""For a rollout that is past its deadline to end by itself; after that it is broken off."""
-SHARED_BYTES = 64 * 1024 * 1024
-"""Of the latest files, kept so that rollouts which show the same page hold one copy of it."""
+"""For a rollout past its deadline to end by itself; after that it is cancelled."""
+MAX_SHARED_BYTES = 64 * 1024 * 1024
+"""Of the latest files: rollouts that show the same page share one copy."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RolloutAttempt:
-    """One try at a case."""
+    """One attempt at a case."""
 
     case: Case
     sample: int
@@ -50,13 +49,13 @@ class RolloutAttempt:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Rollout:
-    """What came of an attempt."""
+    """The result of an attempt."""
 
     attempt: RolloutAttempt
     events: tuple[Event, ...]
     """Of the run, in order; of a failed one those before it failed, at worst none."""
     files: Mapping[str, bytes]
-    """Those that the events name: `<sha256>.jpg` and `<sha256>.json`."""
+    """The files that the events name: `<sha256>.jpg` and `<sha256>.json`."""
     failure: str | None
     """Why it says nothing about the model, as `kind: what happened`; None where it came to its end.
 
@@ -64,7 +63,7 @@ class Rollout:
     or of the model's context is no failure: it is what the policy did.
     """
     seconds: float
-    """From its start to its end; waiting for a place does not count."""
+    """From its start to its end, without waiting for a slot."""
 
     @property
     def trajectory(self) -> Trajectory:
@@ -87,19 +86,19 @@ async def roll_out(
     concurrency: int = 64,
     seconds: float | None = None,
 ) -> AsyncGenerator[Rollout, None]:
-    """Makes all attempts, several at once, and yields rollouts as they finish.
+    """Make all attempts, several at once, and yield rollouts as they finish.
 
     A rollout that fails is yielded like the others. At most `concurrency` are in flight, and at most as many
-    that are finished wait to be taken; beyond that no attempt is begun, so that `attempts` may be endless.
-    While the one who takes them is busy elsewhere in the event loop, rollouts go on. Close the generator
-    (`contextlib.aclosing`) to stop: what is in flight is given up then, with its connections.
+    finished ones wait to be taken; beyond that no attempt is begun, so that `attempts` may be endless.
+    Rollouts go on while their consumer is busy elsewhere in the event loop. Close the generator
+    (`contextlib.aclosing`) to stop: what is in flight is cancelled then, with its connections.
 
     Args:
         attempts: Taken from the event loop, one at a time as there is room.
-        agent: What makes an attempt; may be the same for all. Who made it closes it.
-        concurrency: Attempts in flight at most.
-        seconds: Deadline of each, from its own start. One that is late is told to end, has
-            `GRACE_SECONDS` to do so, and keeps its events so far; its failure says `Deadline`.
+        agent: Returns the agent of an attempt; may be the same for all. The caller closes it.
+        concurrency: Maximum of attempts in flight.
+        seconds: Deadline of each, from its own start. A late one has `GRACE_SECONDS` to end, and keeps
+            its events so far; its failure says `Deadline`.
 
     Raises:
         ValueError: If `concurrency` or `seconds` is not positive.
@@ -121,7 +120,7 @@ async def roll_out(
 
 
 class _InFlight:
-    """The attempts that are being made, and those finished that nobody has taken yet."""
+    """The attempts that are being made, and the finished ones that nobody has taken yet."""
 
     def __init__(
         self,
@@ -131,39 +130,39 @@ class _InFlight:
         seconds: float | None,
     ) -> None:
         self._attempts = iter(attempts)
-        self._agent, self._places, self._seconds = agent, concurrency, seconds
-        self._shared = _SharedFiles(SHARED_BYTES)
-        self._over = False
+        self._agent, self._slots, self._seconds = agent, concurrency, seconds
+        self._shared = _SharedFiles(MAX_SHARED_BYTES)
+        self._exhausted = False
         """Whether no further attempt is begun."""
         self.running: set[asyncio.Task[Rollout]] = set()
         self.finished: asyncio.Queue[asyncio.Task[Rollout]] = asyncio.Queue()
-        """Never more than there are places, and those that were in flight when it filled up."""
+        """Never more than there are slots, and those that were in flight when it filled up."""
         self.fault: Exception | None = None
 
     def fill(self) -> None:
-        """Begins attempts while there is room."""
-        while not self._over and len(self.running) < self._places and self.finished.qsize() < self._places:
+        """Begin attempts while there is room."""
+        while not self._exhausted and max(len(self.running), self.finished.qsize()) < self._slots:
             try:
                 attempt = next(self._attempts)
             except StopIteration:
-                self._over = True
+                self._exhausted = True
             except Exception as error:  # noqa: BLE001 - raised where rollouts are taken
-                self._over, self.fault = True, error
+                self._exhausted, self.fault = True, error
             else:
-                course = _RolloutTask(attempt, self._seconds, self._shared)
-                task = asyncio.create_task(course.rollout(self._agent))
+                rollout = _RolloutTask(attempt, self._seconds, self._shared)
+                task = asyncio.create_task(rollout.run(self._agent))
                 self.running.add(task)
-                task.add_done_callback(self._done)
+                task.add_done_callback(self._finish)
 
     async def give_up(self) -> None:
-        """Ends what is in flight."""
-        self._over = True
+        """Cancel what is in flight."""
+        self._exhausted = True
         running = list(self.running)
         for task in running:
             task.cancel()
         await asyncio.gather(*running, return_exceptions=True)
 
-    def _done(self, task: asyncio.Task[Rollout]) -> None:
+    def _finish(self, task: asyncio.Task[Rollout]) -> None:
         self.running.discard(task)
         self.finished.put_nowait(task)
         self.fill()
@@ -181,10 +180,10 @@ class _RolloutTask:
     cancel: asyncio.Event = field(default_factory=asyncio.Event)
     """Set at the deadline."""
 
-    async def rollout(self, agent: Callable[[RolloutAttempt], Agent]) -> Rollout:
-        """Makes it. Never raises but when it is cancelled."""
+    async def run(self, agent: Callable[[RolloutAttempt], Agent]) -> Rollout:
+        """Make the attempt. Raises only when it is cancelled."""
         begun = time.perf_counter()
-        failure = await self._made(agent)
+        failure = await self._follow(agent)
         return Rollout(
             attempt=self.attempt,
             events=tuple(self.events),
@@ -193,38 +192,38 @@ class _RolloutTask:
             seconds=time.perf_counter() - begun,
         )
 
-    async def _made(self, agent: Callable[[RolloutAttempt], Agent]) -> str | None:
-        """Follows the run to its end; why it failed, if it did."""
+    async def _follow(self, agent: Callable[[RolloutAttempt], Agent]) -> str | None:
+        """Follow the run to its end; return why it failed, if it did."""
         loop = asyncio.get_running_loop()
         alarm = None if self.seconds is None else loop.call_later(self.seconds, self.cancel.set)
-        end = asyncio.timeout(None if self.seconds is None else self.seconds + GRACE_SECONDS)
+        timeout = asyncio.timeout(None if self.seconds is None else self.seconds + GRACE_SECONDS)
         try:
-            async with end:
-                await self._followed(agent(self.attempt))
+            async with timeout:
+                stream = agent(self.attempt).astream(
+                    self.attempt.case.query, run_id=_new_run_id(), save=self._save, cancel=self.cancel
+                )
+                async with aclosing(stream) as events:
+                    async for event in events:
+                        self.events.append(event)
         except (Exception, asyncio.CancelledError) as error:  # code of agents may raise anything
-            if isinstance(error, asyncio.CancelledError) and _is_cancelled():
-                raise
+            task = asyncio.current_task()
+            if isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling():
+                raise  # somebody cancelled the task; otherwise code in it raised what says so
             log.debug("A rollout of %s failed.", self.attempt.case.uid, exc_info=True)
-            return self._late() if end.expired() else _told(error)
+            return self._deadline_failure() if timeout.expired() else _describe_failure(error)
         finally:
             if alarm is not None:
                 alarm.cancel()
-        return self._ended()
-
-    async def _followed(self, agent: Agent) -> None:
-        stream = agent.astream(self.attempt.case.query, run_id=_run_id(), save=self._save, cancel=self.cancel)
-        async with aclosing(stream) as events:
-            async for event in events:
-                self.events.append(event)
+        return self._find_failure()
 
     def _save(self, name: str, data: bytes) -> None:
-        self.files[name] = self.shared.of(name, data)
+        self.files[name] = self.shared.share(name, data)
 
-    def _ended(self) -> str | None:
-        """Why a run failed that came to its end."""
+    def _find_failure(self) -> str | None:
+        """Why a run failed whose events ended."""
         match self.events[-1] if self.events else None:
             case AnswerGiven(stop_reason=StopReason.CANCELLED) if self.cancel.is_set():
-                return self._late()
+                return self._deadline_failure()
             case AnswerGiven() | RunFailed(stop_reason=StopReason.OUT_OF_TOKENS):
                 return None
             case RunFailed() as failed:
@@ -232,7 +231,7 @@ class _RolloutTask:
             case _:
                 return "RunError: The run stopped without an end."
 
-    def _late(self) -> str:
+    def _deadline_failure(self) -> str:
         return f"{DEADLINE}: It took longer than {self.seconds:g} seconds."
 
 
@@ -240,45 +239,35 @@ class _SharedFiles:
     """The latest files, so that equal ones are one object in memory.
 
     Args:
-        limit: Bytes to keep, at most.
+        max_bytes: Of all files together; a larger file is not shared.
     """
 
-    def __init__(self, limit: int) -> None:
-        self._left = limit
-        self._kept: OrderedDict[str, bytes] = OrderedDict()
+    def __init__(self, max_bytes: int) -> None:
+        self._files: LRUCache[str, bytes] = LRUCache(max_bytes, len)
         self._lock = threading.Lock()
 
-    def of(self, name: str, data: bytes) -> bytes:
-        """The bytes of this file, as they were seen first; the name tells their hash."""
+    def share(self, name: str, data: bytes) -> bytes:
+        """Return the bytes of this file that were seen first; the name is their hash."""
         with self._lock:
-            if (known := self._kept.get(name)) is not None:
-                self._kept.move_to_end(name)
+            if (known := self._files.get(name)) is not None:
                 return known
-            self._kept[name] = data
-            self._left -= len(data)
-            while self._left < 0:
-                self._left += len(self._kept.popitem(last=False)[1])
+            if len(data) <= self._files.maxsize:
+                self._files[name] = data
             return data
 
 
-def _run_id() -> str:
-    """As a `RunStore` names runs, so that they list by the time they began."""
+def _new_run_id() -> str:
+    """Make an id as a `RunStore` does, so that runs list by the time they began."""
     now = time.time()
     begun = time.strftime("%Y%m%d-%H%M%S", time.gmtime(now))
     return f"{begun}-{int(now % 1 * 1e6):06d}-{secrets.token_hex(4)}"
 
 
-def _is_cancelled() -> bool:
-    """Whether somebody cancelled the task, rather than that code in it raised what says so."""
-    task = asyncio.current_task()
-    return task is not None and task.cancelling() > 0
-
-
-def _told(error: BaseException) -> str:
-    """A failure in a line; of a fault of the program also where it was raised."""
+def _describe_failure(error: BaseException) -> str:
+    """Describe a failure in a line; for a fault of the program also where it was raised."""
     kind = type(error).__name__
     if isinstance(error, VragError):
         return f"{kind}: {error}"
     frames = traceback.extract_tb(error.__traceback__)
-    where = f" ({PurePath(frames[-1].filename).name}:{frames[-1].lineno})" if frames else ""
-    return f"{kind}: {' '.join(str(error).split()) or 'no message'}{where}"
+    place = f" ({PurePath(frames[-1].filename).name}:{frames[-1].lineno})" if frames else ""
+    return f"{kind}: {' '.join(str(error).split()) or 'no message'}{place}"

@@ -12,7 +12,7 @@ from shown_runs import FERRY, HARBOUR, case, document, hit, image, passage, run
 from vrag.agent.runs.trajectory import TrajectoryStep
 from vrag.evaluation.document_names import DocumentNames
 from vrag.evaluation.measures.page_recall import LOOKING, looking
-from vrag.reward.retrieval import retrieval_reward
+from vrag.reward.parts import retrieval_reward
 from vrag.types import Case, GoldPage, ItemKind
 
 NAMES = DocumentNames.of([*document(FERRY, "ferry.pdf", "copy.pdf"), *document(HARBOUR, "harbour.mp4")])

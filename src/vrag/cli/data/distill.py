@@ -98,7 +98,7 @@ def sample(
         if retry_failed:
             uids = {case.uid for case in cases}
             records = list(writer.records.values())
-            writer.afresh(r.uid for r in records if r.outcome is SampleOutcome.FAILED and r.uid in uids)
+            writer.retry(r.uid for r in records if r.outcome is SampleOutcome.FAILED and r.uid in uids)
         done = asyncio.run(sample_cases(cases, sampling, writer, tell))
     if as_json:
         emit_json(_as_json(done))

@@ -13,7 +13,7 @@ from vrag.cli.terminal.output import STDOUT, check_out, tell_saved, write_file
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from vrag.rl.plotting.training_plots import PlottedTraining
+    from vrag.rl.plots import PlottedTraining
 
 __all__ = ["plot"]
 
@@ -36,7 +36,7 @@ def plot(
     if out != STDOUT and (suffix := Path(out).suffix.lower()) not in {"", ".svg"}:
         raise typer.BadParameter(f"{out} ends in {suffix}: what is drawn is SVG.", param_hint="--out")
     from vrag.rl.metrics import read_metrics
-    from vrag.rl.plotting.training_plots import PlottedTraining, curves_svg
+    from vrag.rl.plots import PlottedTraining, curves_svg
 
     records = [read_metrics(run) for run in runs]
     trainings = [PlottedTraining(*pair) for pair in zip(_names(runs), records, strict=True)]
@@ -73,7 +73,7 @@ def _rows(trainings: Sequence[PlottedTraining]) -> list[list[str]]:
     """A row for each measure: the last value of each training."""
     from vrag.render.drawing.axes import short
     from vrag.rl.metrics import latest
-    from vrag.rl.plotting.training_plots import measures_of
+    from vrag.rl.plots import measures_of
 
     ends = [latest(training.records) for training in trainings]
     steps = [max((record.step for record in training.records), default=0) for training in trainings]

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from vrag.agent.actions import Flag
 from vrag.agent.events import StopReason
-from vrag.reward.format import searches
+from vrag.reward.parts import searches
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

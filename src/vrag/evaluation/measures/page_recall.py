@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from vrag.evaluation.relevance import Gold
 from vrag.metrics import ndcg, recall
-from vrag.reward.retrieval import clips_known, images_looked_at
+from vrag.reward.parts import clips_known, images_looked_at
 from vrag.types import ItemKind
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ def looking(
     """What of the gold a run was shown; nothing where the case has none.
 
     The ranking is the stack of what was shown whole, each once where it came first, as in the reward
-    (`vrag.reward.retrieval`); crops take up no place. Here a document counts by all its names, documents that
+    (`vrag.reward.parts`); crops take up no place. Here a document counts by all its names, documents that
     are gold as a whole by any item of theirs, grades count, and frames count where they lie in a gold
     stretch of a video.
 

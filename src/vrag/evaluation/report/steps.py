@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from vrag.render.text_format import count, moment, place
-from vrag.reward.format import answer_of
+from vrag.reward.parts import answer_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -25,7 +25,7 @@ class Rule(Protocol):
 
         Args:
             case: The question.
-            answer: As `vrag.reward.format.answer_of` gives it: what was said; "Not answerable" of a run that
+            answer: As `vrag.reward.parts.answer_of` gives it: what was said; "Not answerable" of a run that
                 abstained; None of one that failed or never answered, which is 0 by every measure.
         """
         ...

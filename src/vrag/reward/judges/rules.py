@@ -8,35 +8,36 @@ the numbers inside a text must agree, and nothing that a model wrote is ever eva
 from __future__ import annotations
 
 import ast
+import importlib
 import json
 import re
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, cast
 
+import numpy as np
+
 from vrag.agent.actions import ABSTENTION
 from vrag.metrics import anls, exact_match, normalised
-from vrag.reward.judge import Verdict
-
-__all__ = ["RulesJudge"]
+from vrag.reward.reward import Verdict
 
 TOLERANCE = 0.01
 """Of the reference, by which a number with a decimal point or in per cent may differ."""
-_LONGEST_LIST = 10_000
-"""Characters of a text that is read as a list, at most."""
-_MAX_ELEMENTS = 300
-"""Of a text that is read as a list: each is compared with each. A longer one is compared as text."""
+MAX_LIST_CHARACTERS = 10_000
+"""Of a text that is read as a list."""
+MAX_LIST_ELEMENTS = 300
+"""Each is compared with each. A longer list is compared as text."""
 _DIGITS = r"(?:\d{1,3}(?:[,\u2009\u202f]\d{3})+|\d+)(?:\.\d+)?|\.\d+"
 _NUMBER = re.compile(
     rf"(?<![\w.])(?P<sign>[-+\u2212]?)[$€£¥]?\s?(?P<digits>{_DIGITS})\s?(?P<percent>%?)(?!\w)"
 )
 _BETWEEN = re.compile(r"\s*(?:,(?!\d{3}(?!\d))|[;\n、，；]|\band\b)\s*")
-"""What stands between the elements of a list that is written out."""
+"""Separators of a list that is written out."""
 
 
 @dataclass(frozen=True, slots=True)
 class RulesJudge:
-    """Compares by rules; never fails, never asks anybody.
+    """Compares by rules; never fails, never asks a model.
 
     - "Not answerable" is right only where the reference says so, and nothing else is right there.
     - A number: the answer holds exactly one, and it is the same; a reference with a decimal point or in
@@ -56,50 +57,50 @@ class RulesJudge:
         """The version of the rules, and the threshold."""
         return f"rules-2:{self.least}"
 
-    async def judge(self, question: str, reference: str, answer: str) -> Verdict:  # noqa: ARG002 - rules do not read it
-        """Compares the two; see `Judge`. The score is 0 or 1, or the ANLS of texts."""
+    async def judge(self, question: str, reference: str, answer: str) -> Verdict:  # noqa: ARG002 - unused
+        """Compare answer and reference; see `Judge`. The score is 0 or 1, or the ANLS of texts."""
         if _abstains(reference) or _abstains(answer):
-            return _verdict(_abstains(reference) and _abstains(answer), "abstention")
-        listed = _as_list(reference)
-        if listed is not None:
-            return _verdict(_same_lists(_elements(answer), listed, self.least), "list")
-        return _compared(answer, reference, self.least)
+            return _decide(_abstains(reference) and _abstains(answer), "abstention")
+        elements = _parse_list(reference)
+        if elements is None:
+            return _compare(answer, reference, self.least)
+        given = _parse_list(answer)
+        if given is None:
+            given = [part for part in _BETWEEN.split(answer.strip().strip("[].")) if part]
+        return _decide(_match_lists(given, elements, self.least), "list")
 
     async def aclose(self) -> None:
-        """Holds nothing."""
+        """Do nothing: it holds no resources."""
 
 
-def _verdict(correct: bool, kind: str) -> Verdict:
+def _decide(correct: bool, kind: str) -> Verdict:
     return Verdict(correct, float(correct), f"compared as {kind}")
 
 
-def _compared(answer: str, reference: str, least: float) -> Verdict:
-    """As one number, or else as text."""
+def _compare(answer: str, reference: str, least: float) -> Verdict:
+    """Compare as one number, or else as text."""
     number = _NUMBER.fullmatch(reference.strip().rstrip("."))
     if number is not None:
         found = list(_NUMBER.finditer(answer))
-        return _verdict(len(found) == 1 and _same_number(found[0], number), "number")
+        return _decide(len(found) == 1 and _same_number(found[0], number), "number")
     answer, reference = (text.strip().rstrip(".") for text in (answer, reference))
     if normalised(reference) and exact_match(answer, reference):
-        return _verdict(correct=True, kind="text")
-    likeness = anls(answer, reference) if _same_numbers(answer, reference) else 0.0
-    return Verdict(likeness >= max(least, 1e-9), likeness, "compared as text")
+        return _decide(correct=True, kind="text")
+    # The numbers must agree, where the reference has any: "12 crowns" is near "13 crowns".
+    given, expected = list(_NUMBER.finditer(answer)), list(_NUMBER.finditer(reference))
+    agree = not expected or (len(given) == len(expected) and all(map(_same_number, given, expected)))
+    similarity = anls(answer, reference) if agree else 0.0
+    return Verdict(similarity >= max(least, 1e-9), similarity, "compared as text")
 
 
-def _same_numbers(answer: str, reference: str) -> bool:
-    """Whether the numbers in both agree, where the reference has any: "12 crowns" is near "13 crowns"."""
-    said, meant = list(_NUMBER.finditer(answer)), list(_NUMBER.finditer(reference))
-    return not meant or (len(said) == len(meant) and all(map(_same_number, said, meant)))
-
-
-def _same_number(said: re.Match[str], meant: re.Match[str]) -> bool:
-    rough = "." in meant["digits"] or bool(meant["percent"])
-    value, wanted = _value(said), _value(meant)
+def _same_number(given: re.Match[str], expected: re.Match[str]) -> bool:
+    rough = "." in expected["digits"] or bool(expected["percent"])
+    value, wanted = _value(given), _value(expected)
     slack = (TOLERANCE + 1e-9) * abs(wanted) if rough else 0.0
     values = [value]
-    if bool(said["percent"]) != bool(meant["percent"]):
-        values.append(value / 100 if said["percent"] else value * 100)
-    return any(abs(one - wanted) <= slack for one in values)
+    if bool(given["percent"]) != bool(expected["percent"]):
+        values.append(value / 100 if given["percent"] else value * 100)
+    return any(abs(value - wanted) <= slack for value in values)
 
 
 def _value(number: re.Match[str]) -> float:
@@ -107,45 +108,29 @@ def _value(number: re.Match[str]) -> float:
     return -float(digits) if number["sign"] in {"-", "\u2212"} else float(digits)
 
 
-def _as_list(text: str) -> list[str] | None:
+def _parse_list(text: str) -> list[str] | None:
     """The elements of a text that is a list in JSON or Python; None when it is none, or too long for one."""
     text = text.strip()
-    if not (text.startswith("[") and text.endswith("]")) or len(text) > _LONGEST_LIST:
+    if not (text.startswith("[") and text.endswith("]")) or len(text) > MAX_LIST_CHARACTERS:
         return None
     for read in (json.loads, ast.literal_eval):
         with suppress(ValueError, SyntaxError, RecursionError, MemoryError):
             value: Any = read(text)
-            if isinstance(value, list) and len(cast("list[object]", value)) <= _MAX_ELEMENTS:
+            if isinstance(value, list) and len(cast("list[object]", value)) <= MAX_LIST_ELEMENTS:
                 return [str(element) for element in cast("list[object]", value)]
     return None
 
 
-def _elements(answer: str) -> list[str]:
-    """What an answer lists, written as a list or out."""
-    listed = _as_list(answer)
-    if listed is not None:
-        return listed
-    return [part for part in _BETWEEN.split(answer.strip().strip("[].")) if part]
-
-
-def _same_lists(said: list[str], meant: list[str], least: float) -> bool:
+def _match_lists(given: list[str], expected: list[str], least: float) -> bool:
     """Whether each element of one can be paired with an element of the other."""
-    if len(said) != len(meant):
+    if len(given) != len(expected):
         return False
-    fits = [[_compared(one, other, least).correct for one in said] for other in meant]
-    taken: dict[int, int] = {}
-    return all(_placed(at, fits, taken, set()) for at in range(len(meant)))
-
-
-def _placed(at: int, fits: list[list[bool]], taken: dict[int, int], tried: set[int]) -> bool:
-    """Pairs one element of the reference, moving others where need be (Kuhn's algorithm)."""
-    for place, fit in enumerate(fits[at]):
-        if fit and place not in tried:
-            tried.add(place)
-            if place not in taken or _placed(taken[place], fits, taken, tried):
-                taken[place] = at
-                return True
-    return False
+    if not given:
+        return True
+    fits = np.array([[_compare(part, other, least).correct for part in given] for other in expected])
+    optimize: Any = importlib.import_module("scipy.optimize")  # not typed
+    rows, columns = optimize.linear_sum_assignment(fits, maximize=True)
+    return bool(fits[rows, columns].all())
 
 
 def _abstains(text: str) -> bool:

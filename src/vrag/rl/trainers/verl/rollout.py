@@ -32,8 +32,7 @@ if TYPE_CHECKING:
     from vrag.agent.method import Method
     from vrag.agent.policy import Policy
     from vrag.model_profiles import Profile
-    from vrag.reward.judge import Judge
-    from vrag.reward.reward import Scorer
+    from vrag.reward.reward import Judge, Scorer
     from vrag.rl.trainers.verl.options import JudgeOptions
     from vrag.rollouts.rollout import Rollout, RolloutAttempt
     from vrag.search.engine import Searcher

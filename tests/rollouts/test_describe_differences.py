@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from vrag.rollouts.config_diff import otherwise
+from vrag.rollouts.resumable_store import describe_differences
 
 
 @pytest.mark.parametrize(
@@ -21,4 +21,4 @@ from vrag.rollouts.config_diff import otherwise
     ],
 )
 def test_what_differs_is_told_in_words(before: dict[str, Any], now: dict[str, Any], told: str) -> None:
-    assert otherwise(sorted(before.keys() | now.keys()), before, now) == told
+    assert describe_differences(sorted(before.keys() | now.keys()), before, now) == told

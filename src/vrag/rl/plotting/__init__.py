@@ -1,1 +1,0 @@
-"""Curves of trainings as SVG."""
