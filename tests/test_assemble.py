@@ -126,7 +126,7 @@ class TestAnswering:
     @pytest.mark.parametrize(
         ("settings", "words"),
         [
-            ({"model": "some-model"}, "Where is the model some-model"),
+            ({"model": "some-model"}, "The model some-model has no server"),
             ({"base_url": "http://localhost:1/v1"}, "Which model of"),
             ({"profile": "nobody's"}, "no model profile"),
             ({"instruction": "no/such/file.md"}, "cannot be read"),

@@ -77,7 +77,7 @@ class TestMeasuring:
     def test_it_is_announced_with_a_way_to_leave_it_out(self, caplog: pytest.LogCaptureFixture) -> None:
         with ChatServer(Seeing(CONVENTIONS[1]), models=None) as server:
             family_at(server.url)
-        assert f"{UNKNOWN} is not known: asking it {MIN_QUESTIONS} to" in caplog.text
+        assert f"{UNKNOWN} is unknown: sending it {MIN_QUESTIONS} to" in caplog.text
         assert "VRAG_PROBE=false" in caplog.text
 
     @pytest.mark.parametrize(("factor", "profile"), [(28, "qwen2-vl"), (32, "qwen3-vl")])

@@ -189,7 +189,7 @@ def test_a_model_that_is_named_outweighs_vllm(clone: Clone, place: str) -> None:
     status, _, noted = clone.with_gpu().with_vllm().run("vrag", QUESTION, **named)
 
     assert status != 0
-    assert "No model is named" not in noted
+    assert "No model is set" not in noted
     assert "vLLM" not in noted
     assert not (clone.programs / "calls").exists()
 

@@ -109,7 +109,7 @@ def test_what_is_not_offered_is_refused_with_what_there_is(
     with pytest.raises(SettingsError, match="There is no") as refused:
         agents(place).agent(choice)
     assert refused.value.message == words
-    assert refused.value.hint.startswith("There are: ")
+    assert refused.value.hint.startswith("Available: ")
 
 
 def test_who_asks_alike_shares_an_agent(place: Path) -> None:
@@ -138,7 +138,7 @@ def test_documents_have_to_be_there(place: Path) -> None:
     assert served.agent(AgentSelection(documents=frozenset({known.id}))).environment.options.documents == {
         known.id
     }
-    with pytest.raises(SettingsError, match="1 of the 2 documents are not there"):
+    with pytest.raises(SettingsError, match="1 of the 2 documents do not exist"):
         served.agent(AgentSelection(documents=frozenset({known.id, "'); DROP TABLE files; --"})))
 
 

@@ -150,7 +150,7 @@ class TestCreating:
         monkeypatch.setattr("os.access", closed)
         shelf = opened(first)
         assert not shelf.holdings[0].writable
-        with pytest.raises(SettingsError, match="No collection can be made"):
+        with pytest.raises(SettingsError, match="No collection can be created"):
             shelf.create("notes")
 
     def test_by_many_at_once_makes_each_once(self, first: Path) -> None:

@@ -199,7 +199,7 @@ def test_a_model_that_is_not_served_is_answered_with_those_that_are() -> None:
         unnamed = looked_at(base_url=server.url)["model"]
     assert (check.status, check.message) == (CheckStatus.FAILED, "The server does not list 'qwen2.5-vl'.")
     assert check.hint.endswith("--model qwen2.5-vl-7b")
-    assert (unnamed.status, unnamed.message) == (CheckStatus.FAILED, "No model is named.")
+    assert (unnamed.status, unnamed.message) == (CheckStatus.FAILED, "No model is set.")
     assert "other" in unnamed.hint
 
 

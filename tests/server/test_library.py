@@ -175,7 +175,7 @@ class TestCollections:
         with library(tmp_path, search_url="http://127.0.0.1:9/search") as desk:
             listed = desk.client.get("/collections").json()
             assert (listed["collections"], listed["creatable"]) == ([], False)
-            assert "asks another one" in listed["reason"]
+            assert "forwards searches" in listed["reason"]
             for method, path in (
                 ("DELETE", f"/collections/{FIRST}"),
                 ("GET", f"/collections/{FIRST}/documents"),
@@ -446,7 +446,10 @@ class TestReadOnly:
         monkeypatch.setattr("os.access", closed)
         with library(tmp_path) as desk:
             [told] = desk.client.get("/collections").json()["collections"]
-            assert (told["writable"], told["reason"]) == (False, "The server may not write to it.")
+            assert (told["writable"], told["reason"]) == (
+                False,
+                "The server has no permission to write to it.",
+            )
             for answer in (
                 desk.put("a.md", "x"),
                 desk.client.delete(f"/collections/{FIRST}/documents/{UNKNOWN}"),

@@ -1,4 +1,4 @@
-"""Settings become what answers: the agent, its method, its policy, the model behind it."""
+"""Agents built from the settings: method, policy and model."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ __all__ = [
 ]
 
 HITS: Mapping[AgentName, int] = {"vrag": 10, "vimrag": 3, "rag": 3, "react": 10}
-"""Hits of a search, by agent, where nothing else is said."""
+"""Default hits of a search, by agent."""
 log = logging.getLogger("vrag")
 
 
@@ -62,17 +62,17 @@ def open_agent(
     documents: frozenset[str] | None = None,
     collection: str | None = None,
 ) -> Agent:
-    """The agent that the settings describe. What it asks is loaded at the first question.
+    """Return the agent that the settings describe. Its model is loaded at the first question.
 
     Args:
-        settings: How it answers.
-        searcher: What it searches.
+        settings: The settings of the agent.
+        searcher: Where it searches.
         documents: Ids of the documents it may look at; None for all.
-        collection: Name of the one to look in, where the searcher has several; None for all.
+        collection: The collection to look in, where the searcher has several; None for all.
 
     Raises:
-        SettingsError: If the settings do not fit each other.
-        ActionError: If an action of others cannot be loaded.
+        SettingsError: If the settings contradict each other.
+        ActionError: If a custom tool cannot be loaded.
         ModelError: If the checkpoint of a local model cannot be opened.
         MissingExtra: If that needs the extra `models`.
     """
@@ -90,17 +90,17 @@ def open_environment(
     documents: frozenset[str] | None = None,
     collection: str | None = None,
 ) -> Environment:
-    """What carries out the actions of an agent, for serving, training and evaluation alike.
+    """Return the environment of an agent: the same for serving, training and evaluation.
 
     Args:
-        settings: How.
-        searcher: What is searched.
-        profile: Family of the model.
+        settings: The settings of the agent.
+        searcher: Where it searches.
+        profile: The profile of the model family.
         documents: Ids of the documents that may be looked at; None for all.
-        collection: Name of the one to look in, where the searcher has several; None for all.
+        collection: The collection to look in, where the searcher has several; None for all.
 
     Raises:
-        ActionError: If an action of others cannot be loaded.
+        ActionError: If a custom tool cannot be loaded.
     """
     options = EnvironmentOptions(
         hits=settings.hits or HITS[settings.agent],
@@ -113,17 +113,17 @@ def open_environment(
 
 
 def agent_of(settings: Settings, environment: Environment, policy: Policy) -> Agent:
-    """The agent that the settings describe, with a policy of its own.
+    """Return the agent that the settings describe, with the given policy.
 
     Raises:
-        SettingsError: If the settings do not fit each other.
+        SettingsError: If the settings contradict each other.
     """
     method = open_method(settings)
     return Agent(policy, environment, method, _limits(settings, method), _prices(settings))
 
 
 def open_profile(settings: Settings) -> Profile:
-    """The profile of the model: see `open_family`; with the user's words of the last turn, if any.
+    """Return the profile of the model (see `open_family`), with the user's text for the last turn, if any.
 
     Raises:
         SettingsError: If there is no profile of the name that is set, or the instruction cannot be read.
@@ -133,7 +133,7 @@ def open_profile(settings: Settings) -> Profile:
 
 
 def _with_words(settings: Settings, profile: Profile) -> Profile:
-    """The profile with the words of the user's file; warns where a released checkpoint lacks its own."""
+    """Return the profile with the user's texts; warn if a released checkpoint lacks its own instruction."""
     if settings.agent != "vrag":
         return profile
     wording = _wording(settings)
@@ -165,7 +165,7 @@ def check_agent(settings: Settings) -> None:
 
 
 def open_method(settings: Settings) -> Method:
-    """The way of answering that the settings describe.
+    """Return the method that the settings select.
 
     Raises:
         SettingsError: If the file with the instruction cannot be read.
@@ -184,7 +184,7 @@ def open_method(settings: Settings) -> Method:
 
 
 def _memory(settings: Settings) -> MemoryOptions:
-    """How VimRAG shares out its memory."""
+    """Return the memory options of VimRAG."""
     return MemoryOptions(
         tokens=settings.memory_tokens,
         fresh_tokens=settings.fresh_tokens,
@@ -196,10 +196,10 @@ def _memory(settings: Settings) -> MemoryOptions:
 
 
 def open_policy(settings: Settings, environment: Environment) -> Policy:
-    """What writes the replies: a served model, a checkpoint in this process, or the offline policy.
+    """Return what writes the replies: a served model, a local checkpoint, or the offline policy.
 
     Raises:
-        SettingsError: If a model is named and no server, or the other way round.
+        SettingsError: If there is a model without a server, or a server without a model.
         ModelError: If the checkpoint cannot be opened.
         MissingExtra: If that needs the extra `models`.
     """
@@ -214,7 +214,7 @@ def open_policy(settings: Settings, environment: Environment) -> Policy:
 
 
 def _offline(settings: Settings, environment: Environment) -> Policy:
-    """The policy without a model that speaks as the agent does."""
+    """Return the offline policy that writes in the grammar of the agent."""
     searcher, profile = environment.searcher, environment.profile
     match settings.agent:
         case "vrag":

@@ -1,9 +1,9 @@
-"""What a server has open: collections by name, searched as one, while some come and others go.
+"""The open collections of a server: searched as one, while collections are created and deleted.
 
-A server opens the collections that it was told to. Clients may have it make more: these lie beside the
-first one, in the same folder, are built by the same options and with the same embedder, and hold the file
-`served.json`, which names the first one. By that file they are found at the next start; a collection that
-somebody else made in that folder is left alone. What was named when the server started is never deleted.
+A server opens the collections that its settings name. Clients can create more: these lie in the same folder
+as the first one, have the same options and embedder, and hold the file `served.json`, which names the first
+one and by which they are found at the next start. Other collections in that folder are left alone.
+Collections that were named when the server started are never deleted.
 """
 
 from __future__ import annotations
@@ -59,10 +59,10 @@ class _RegistryState:
 
 
 class CollectionRegistry:
-    """A `Searcher` over all collections that a server has open. Made by `open`; may be shared by threads.
+    """A `Searcher` over all open collections of a server. Create it with `open`; it is thread-safe.
 
-    Reading goes by the collections that are open when it begins: one that is dropped meanwhile is read no
-    more, and what a search still found of it can then not be shown (`SearchError`, `CollectionError`).
+    A call uses the collections that are open when it begins. Items of a collection that is deleted meanwhile
+    may be found and can then not be shown (`SearchError`, `CollectionError`).
     """
 
     def __init__(
@@ -78,15 +78,15 @@ class CollectionRegistry:
         self._client = client
         self._changing = threading.Lock()
         self._embedders: dict[str, Embedder] = {}
-        """By fingerprint; those of queries come first."""
+        """Embedders by fingerprint."""
 
     @classmethod
     def open(cls, settings: Settings, embedder: Embedder | None = None) -> CollectionRegistry:
-        """Opens the collections that the settings name, and those that a server made beside the first.
+        """Open the collections that the settings name, and those that clients created.
 
         Args:
-            settings: Where they are, and how they are searched.
-            embedder: The one they were built with, where it has been loaded already.
+            settings: The places of the collections and the settings of search.
+            embedder: The embedder they were built with, if it has been loaded already.
 
         Raises:
             CollectionError: If there is none.
@@ -106,10 +106,10 @@ class CollectionRegistry:
 
     @property
     def absent(self) -> str:
-        """Why there are no collections here; empty where there are."""
+        """The reason that there are no collections here; empty if there are."""
         if self._state is not None:
             return ""
-        return "This server has no collections of its own: it asks another one, which has them."
+        return "This server has no collections: it forwards searches to another server."
 
     @property
     def holdings(self) -> tuple[OpenCollection, ...]:
@@ -118,12 +118,12 @@ class CollectionRegistry:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """What the collections are called now, the first one first; none when a server searches."""
+        """The names of the open collections, the first one first; none when a server searches."""
         return tuple(holding.name for holding in self.holdings)
 
     @property
     def corpora(self) -> Sequence[str]:
-        """`names`, as a sequence that follows them."""
+        """`names`, as a live sequence."""
         return _Names(self)
 
     @property
@@ -137,19 +137,19 @@ class CollectionRegistry:
 
     @property
     def files(self) -> RegistryFiles:
-        """The files of all items, as collections come and go."""
+        """The files of all items, as collections are created and deleted."""
         return RegistryFiles(self)
 
     @property
     def searcher(self) -> Searcher:
-        """What searches all that is open now; `CollectionRegistry` itself goes on with what is open later."""
+        """The searcher of the collections that are open now; `CollectionRegistry` itself follows changes."""
         if self._state is not None:
             return self._state.searcher
         assert self._client is not None
         return self._client
 
     def filed(self, ids: Sequence[str]) -> dict[str, ItemDetails]:
-        """What is known of the files of these items; see `vrag.server.item_files.ItemFiles`."""
+        """Return the files of these items; see `vrag.server.item_files.ItemFiles`."""
         files = self._state.files if self._state else SearcherFiles(self.searcher)
         return files.filed(ids)
 
@@ -183,10 +183,10 @@ class CollectionRegistry:
         return self.searcher.frames(id, fps=fps, most=most)
 
     def create(self, name: str) -> OpenCollection:
-        """Makes an empty collection beside the first one, like it, and opens it.
+        """Create and open an empty collection with the options and the embedder of the first one.
 
         Raises:
-            SettingsError: If it cannot be made here, or there is one of that name.
+            SettingsError: If it cannot be created here, or the name is taken.
             CollectionError: If the disk fails.
         """
         with self._changing:
@@ -201,10 +201,10 @@ class CollectionRegistry:
             return holding
 
     def drop(self, name: str) -> None:
-        """Closes a collection that a client made, and deletes it.
+        """Close and delete a collection that a client created.
 
         Raises:
-            SettingsError: If there is none of that name, or it was not made by a client.
+            SettingsError: If there is no such collection, or no client created it.
             CollectionBusy: If another process is writing to it.
             CollectionError: If the disk fails.
         """
@@ -213,8 +213,8 @@ class CollectionRegistry:
             holding = next((one for one in state.holdings if one.name == name), None)
             if holding is None or not holding.removable:
                 raise SettingsError(
-                    f"The collection {name!r} is not deleted here.",
-                    "Only those that were made through the server are.",
+                    f"The collection {name!r} cannot be deleted here.",
+                    "Only collections that were created through the server can.",
                 )
             engines = {other: engine for other, engine in state.engines.items() if other != name}
             self._state = self._put(engines, tuple(one for one in state.holdings if one is not holding))
@@ -223,16 +223,16 @@ class CollectionRegistry:
             except VragError:
                 self._state = state
                 raise
-        shutil.rmtree(gone, ignore_errors=True)  # what is left is cleared away at the next start
+        shutil.rmtree(gone, ignore_errors=True)  # remains are deleted at the next start
 
     @property
     def _open_state(self) -> _RegistryState:
         if self._state is None:
-            raise SettingsError(self.absent, "Ask the server that it names as VRAG_SEARCH_URL.")
+            raise SettingsError(self.absent, "Ask the server that VRAG_SEARCH_URL names.")
         return self._state
 
     def _put(self, engines: Mapping[str, Engine], holdings: tuple[OpenCollection, ...]) -> _RegistryState:
-        """The state with these collections."""
+        """Return the state with these collections."""
         parts = self._parts
         assert parts is not None
         files = CollectionFiles([held.collection for held in holdings])
@@ -241,30 +241,34 @@ class CollectionRegistry:
     def _hold(self, name: str, collection: Collection, *, removable: bool) -> OpenCollection:
         reason = self._fixed(collection)
         if "/" in name:
-            reason = reason or "Another collection has the same name: neither has an address of its own."
+            reason = reason or "Another collection has the same name: rename one of them."
         producer = None if reason else self._producer(collection)
         return OpenCollection(name, collection, producer, reason, removable and not reason)
 
     def _fixed(self, collection: Collection) -> str:
-        """Why nothing can be written to a collection; empty when it can."""
+        """Return the reason that a collection cannot be written to; empty if it can."""
         mark = collection.header.embedder
         if not isinstance(collection.place, LocalLocation):
-            return "It is published: documents are added where it was made, and it is published again."
+            return "It is published: add documents to the original collection and publish that again."
         if self.settings.qdrant:
-            return "Its vectors are searched in Qdrant: documents are added and sent there with vrag index."
+            return "Its vectors are searched in Qdrant: add and upload documents with vrag index."
         if mark is not None and mark.imported:
-            return "Its vectors were imported, and nobody has said yet which model made them."
+            return "Its vectors were imported, and their embedder is not known yet."
         try:
             collection.header.check_options(collection.header.options)
         except FingerprintMismatch as error:
             return error.message
-        return "" if os.access(collection.directory, os.W_OK | os.X_OK) else "The server may not write to it."
+        return (
+            ""
+            if os.access(collection.directory, os.W_OK | os.X_OK)
+            else "The server has no permission to write to it."
+        )
 
     def _producer(self, collection: Collection) -> Producer:
         return _by(self.settings, self._embedder(collection), _workers(self.settings, collection))
 
     def _embedder(self, collection: Collection) -> Embedder | None:
-        """What makes the vectors of a collection: one object for all that have the same."""
+        """Return the embedder of a collection: one object for all that have the same."""
         mark = collection.header.embedder
         if mark is None:
             return None
@@ -278,36 +282,36 @@ class CollectionRegistry:
     def _check_new(self, name: str, first: OpenCollection) -> None:
         if not re.fullmatch(NAME_PATTERN, name):
             raise SettingsError(
-                f"A collection cannot be called {name[:80]!r}.",
-                "Use up to 64 small letters, digits, hyphens and underscores.",
+                f"{name[:80]!r} is not a valid name of a collection.",
+                "Use up to 64 lower-case letters, digits, hyphens and underscores.",
             )
         if first.reason:
-            raise SettingsError("No collection can be made beside the first one.", first.reason)
+            raise SettingsError("No collection can be created next to the first one.", first.reason)
         parent = first.collection.directory.parent
         if not os.access(parent, os.W_OK | os.X_OK):
             raise SettingsError(
-                "No collection can be made beside the first one.",
-                "The server may not write to the folder that it lies in.",
+                "No collection can be created next to the first one.",
+                "Allow the server to write to its folder.",
             )
         taken = {part.casefold() for known in self.names for part in (known, known.rsplit("/", 1)[-1])}
         if name in taken or os.path.lexists(parent / name):
-            raise SettingsError(f"The name {name} is taken.", "Choose another.")
+            raise SettingsError(f"The name {name} is taken.", "Choose another name.")
 
 
 @dataclass(frozen=True)
 class RegistryFiles:
-    """The files of the items of a shelf; an `ItemFiles`."""
+    """The files of the items of a registry; an `ItemFiles`."""
 
     registry: CollectionRegistry
 
     def filed(self, ids: Sequence[str]) -> dict[str, ItemDetails]:
-        """What is known of these items; those that do not exist are absent."""
+        """Return the files of these items; items that do not exist are left out."""
         return self.registry.filed(ids)
 
 
 @dataclass(frozen=True)
 class _Names(Sequence[str]):
-    """The names of a shelf's collections, as they are at every look."""
+    """A live sequence of the names of a registry's collections."""
 
     registry: CollectionRegistry = field(repr=False)
 
@@ -323,14 +327,14 @@ class _Names(Sequence[str]):
 
 
 def _made(pinned: Mapping[str, Collection]) -> dict[str, Collection]:
-    """The collections made by clients, but for those whose names are taken now."""
+    """Return the collections that clients created, without those whose names are taken now."""
     taken = {name.rsplit("/", 1)[-1] for name in pinned}
     made = find_managed(next(iter(pinned.values())), pinned.values())
     return {name: collection for name, collection in made.items() if name not in taken}
 
 
 def _by(settings: Settings, embedder: Embedder | None, workers: int) -> Producer:
-    """What makes items, with some processes. Opens the embedder before any file is begun."""
+    """Return a producer of items that uses some processes and opens the embedder before the first file."""
     make = local(embedder, settings.batch)
 
     def produce(
@@ -347,5 +351,5 @@ def _by(settings: Settings, embedder: Embedder | None, workers: int) -> Producer
 
 
 def _workers(settings: Settings, collection: Collection) -> int:
-    """As the settings say; else one less than there are cores, which is left to those who search."""
+    """Return the number of processes: that of the settings, or one core less than there are, for searches."""
     return settings.workers or max(1, collection.header.options.processes - 1)

@@ -59,7 +59,7 @@ CORPUS_SETTINGS = (
 
 
 EMBEDDER_FLAGS = {"embed_document_instruction": "--document-instruction", "visual_tokens": "--visual-tokens"}
-"""Settings that decide the vectors of items, with their flags."""
+"""Settings that determine the vectors of items, with their flags."""
 
 
 OPEN_ATTEMPTS, PAUSE_SECONDS = 10, 0.2
@@ -67,7 +67,7 @@ OPEN_ATTEMPTS, PAUSE_SECONDS = 10, 0.2
 
 
 class IndexJob(NamedTuple):
-    """What is needed to add documents to a collection."""
+    """A collection to add documents to, with its options and its embedder."""
 
     collection: Collection
     options: CorpusOptions
@@ -162,18 +162,18 @@ def unreadable_error(paths: Sequence[Path]) -> CorpusError:
 
 
 def corpus_options(settings: Settings) -> CorpusOptions:
-    """How files become items under these settings."""
+    """Return how files become items under these settings."""
     return CorpusOptions(**{name: getattr(settings, name) for name in CORPUS_SETTINGS})
 
 
 def open_for_adding(report: SettingsReport) -> IndexJob:
-    """The collection to add to, made if there is none, with what to add by.
+    """Open the collection to add to, or create it.
 
-    A collection keeps the settings it was built with: where nobody asked for anything else, they
-    stand; where somebody did, a difference is an error that says what to do.
+    A collection keeps the settings it was built with. A setting that was given and differs is an error that
+    says what to do.
 
     Raises:
-        CollectionError: If the collection cannot be opened or made.
+        CollectionError: If the collection cannot be opened or created.
         EmbedError: If its embedder cannot be loaded.
     """
     settings = report.settings
@@ -206,12 +206,12 @@ def _refuse_embedder_flags(report: SettingsReport) -> None:
         if report.origins[name] == "flag":
             raise EmbedError(
                 f"The collection has no vectors, so {flag} has no effect.",
-                "Leave it out, or make a collection with vectors: --collection NEW --embedder NAME",
+                "Leave it out, or create a collection with vectors: --collection NEW --embedder NAME",
             )
 
 
 def open_ray(settings: Settings, embedder: Embedder | None) -> Producer:
-    """The producer that has a Ray cluster make items, and vectors if there is an embedder."""
+    """Return the producer that creates items on a Ray cluster, with vectors if there is an embedder."""
     from vrag.index.remote.ray import RayOptions, by_ray
 
     options = RayOptions(
@@ -225,9 +225,9 @@ def open_ray(settings: Settings, embedder: Embedder | None) -> Producer:
 
 
 def documents_under(collection: Collection, paths: Sequence[Path]) -> list[Document]:
-    """The documents that these files and folders hold now, as far as they have items.
+    """Return the indexed documents under these files and folders that still exist on disk.
 
-    What the collection still knows and the disk no longer holds is left out: it waits for `prune`.
+    Documents that were deleted from the disk stay in the collection until `prune`.
     """
     return [
         document
@@ -239,37 +239,37 @@ def documents_under(collection: Collection, paths: Sequence[Path]) -> list[Docum
 
 
 def open_marked(settings: Settings, mark: EmbedderInfo) -> Embedder:
-    """Opens the embedder of a mark, from where it was then or is said to be now, as it was opened then.
+    """Open the embedder that a collection records, from its recorded place or that of the settings.
 
-    A server is asked only if the user names it: somebody else's collection must not decide to whom
-    queries, pages and keys are sent.
+    A server is used only if the user names it: a collection from somebody else must not decide where queries,
+    pages and keys are sent.
 
     Raises:
-        EmbedError: If it cannot be opened, or is a server that nobody named.
+        EmbedError: If it cannot be opened, or is a server that the settings do not name.
     """
     if not settings.embedder and "://" in mark.name:
         raise EmbedError(
             f"The collection was built with {mark.name}, a server.",
-            f"If it may be sent queries and pages, say so: VRAG_EMBEDDER={mark.name}",
+            f"To send it queries and pages, set VRAG_EMBEDDER={mark.name}",
         )
     try:
         return load_embedder(settings, settings.embedder or mark.name, mark.settings)
     except EmbedError as error:
-        way = "Say where the model is now with VRAG_EMBEDDER, or rank by words alone: VRAG_RANKING=lexical."
-        raise type(error)(error.message, f"{error.hint} {way}".strip()) from error
+        advice = "Set VRAG_EMBEDDER to the model's new place, or search by words alone: VRAG_RANKING=lexical."
+        raise type(error)(error.message, f"{error.hint} {advice}".strip()) from error
 
 
 def load_embedder(settings: Settings, spec: str, kept: Mapping[str, str | int] | None = None) -> Embedder:
-    """The embedder of that name, opened as the settings say.
+    """Open an embedder by name, with the options of the settings.
 
     Args:
-        settings: Device, precision and the rest.
-        spec: Its name.
-        kept: What a collection was made with, for what the settings leave open; see `Embedder.settings`.
+        settings: The settings: device, precision and others.
+        spec: The name of the embedder.
+        kept: The options that a collection records (`Embedder.settings`); None for a new one.
 
     Raises:
-        EmbedError: If there is none of that name, or it cannot be opened.
-        SettingsError: If it is a server and its key does not go there: see `Settings.key`.
+        EmbedError: If there is no embedder of that name, or it cannot be opened.
+        SettingsError: If it is a server and its key is withheld: see `Settings.key`.
     """
     from vrag.embed.options import kept_settings
     from vrag.embed.registry import open_embedder
@@ -296,7 +296,7 @@ def load_embedder(settings: Settings, spec: str, kept: Mapping[str, str | int] |
 
 
 def embedder_of(settings: Settings, mark: EmbedderRecord) -> Embedder:
-    """The embedder whose vectors a collection holds, opened when it is needed."""
+    """Return the embedder whose vectors a collection holds; it is opened when it is needed."""
     return DeferredEmbedder(mark, partial(open_marked, settings, mark))
 
 

@@ -1,9 +1,8 @@
-"""Instructions in place of ours: files of the user, and those that released checkpoints were trained on.
+"""Custom instructions: files of the user, and those that released checkpoints were trained with.
 
-A file is plain text, which is the instruction, or TOML with `instruction` and, for the words of the last
-turn, `answer_now`. The wording of released checkpoints belongs to their authors: it is not part of this
-package, but fetched from their public repository when the user asks for it, at a fixed commit and checked by
-its hash.
+A file is plain text, which is the instruction, or TOML with `instruction` and, for the text of the last turn,
+`answer_now`. The instructions of released checkpoints belong to their authors: they are not part of this
+package but are fetched from their public repository on request, at a fixed commit and checked by hash.
 """
 
 from __future__ import annotations
@@ -21,30 +20,30 @@ from vrag.errors import DownloadError, SettingsError
 __all__ = ["PUBLISHED", "RAW_FILES", "Instruction", "PublishedInstruction", "fetch_wording", "read_wording"]
 
 RAW_FILES = "https://raw.githubusercontent.com"
-"""Where GitHub has the files of public repositories."""
+"""Address of raw files on GitHub."""
 _MAX_BYTES = 1_000_000
-"""Of a file with an instruction, and of a file that is fetched."""
+"""Maximum size of an instruction file and of a fetched file."""
 _TIMEOUT_SECONDS = 30.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Instruction:
-    """What a model is told in place of our own words."""
+    """The texts that replace the built-in instruction."""
 
     instruction: str
-    """With `{question}` where the question belongs; at the end where there is none."""
+    """`{question}` marks the place of the question; without it the question follows at the end."""
     answer_now: str | None = None
-    """What the last turn adds; None for our words."""
+    """The text that the last turn adds; None for the built-in one."""
 
     def as_toml(self) -> str:
-        """The file that `read_wording` reads."""
+        """Return the TOML file that `read_wording` reads."""
         words = {"instruction": self.instruction, "answer_now": self.answer_now}
         return "".join(f"{name} = {_toml(text)}\n" for name, text in words.items() if text is not None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PublishedInstruction:
-    """Where the authors of a checkpoint published the wording that it was trained on."""
+    """The place where the authors of a checkpoint published its instruction."""
 
     repository: str
     commit: str
@@ -54,10 +53,10 @@ class PublishedInstruction:
     variable: str
     """The constant that holds the instruction."""
     has_last_turn: bool
-    """Whether the file holds the words of the last turn, as the text of a message."""
+    """Whether the file holds the text of the last turn, as a message."""
 
     def url(self, host: str) -> str:
-        """Address of the file below a host that has GitHub's raw files."""
+        """Return the address of the file on a host that mirrors raw files of GitHub."""
         return f"{host.rstrip('/')}/{self.repository}/{self.commit}/{self.path}"
 
 
@@ -79,14 +78,14 @@ PUBLISHED = {
         has_last_turn=False,
     ),
 }
-"""By the name of the profile."""
+"""Published instructions by the name of the profile."""
 
 
 def read_wording(file: str) -> Instruction:
-    """The wording in a file of the user.
+    """Read the instruction in a file of the user.
 
     Raises:
-        SettingsError: If it cannot be read, is empty, or is TOML of another content.
+        SettingsError: If it cannot be read, is empty, or is TOML with other keys.
     """
     path = Path(file)
     try:
@@ -96,23 +95,23 @@ def read_wording(file: str) -> Instruction:
         reason = error.strerror if isinstance(error, OSError) else error
         raise SettingsError(
             f"The instruction {file} cannot be read: {reason}.",
-            "Set VRAG_INSTRUCTION to a file; `vrag config fetch-instruction` fetches one of a checkpoint.",
+            "Set VRAG_INSTRUCTION to a file; `vrag config fetch-instruction` fetches that of a checkpoint.",
         ) from error
     if not wording.instruction.strip():
-        raise SettingsError(f"The instruction {file} is empty.", "Leave out VRAG_INSTRUCTION.")
+        raise SettingsError(f"The instruction {file} is empty.", "Unset VRAG_INSTRUCTION, or write the file.")
     return wording
 
 
 def fetch_wording(name: str, host: str = RAW_FILES) -> Instruction:
-    """The wording that a released checkpoint was trained on, from its public repository.
+    """Fetch the instruction that a released checkpoint was trained with, from its public repository.
 
     Args:
-        name: Of the profile: a key of `PUBLISHED`.
-        host: Where GitHub's raw files are, or a copy of them; what comes from there is checked.
+        name: The name of the profile: a key of `PUBLISHED`.
+        host: GitHub's raw files, or a mirror of them; the file is checked by its hash.
 
     Raises:
-        SettingsError: If there is none of that name.
-        DownloadError: If the file cannot be fetched, or is another than expected.
+        SettingsError: If there is no instruction of that name.
+        DownloadError: If the file cannot be fetched, or its hash differs.
     """
     if name not in PUBLISHED:
         raise SettingsError(f"No instruction is published for {name!r}.", f"Known: {', '.join(PUBLISHED)}.")
@@ -120,8 +119,8 @@ def fetch_wording(name: str, host: str = RAW_FILES) -> Instruction:
     data = _download(source.url(host))
     if hashlib.sha256(data).hexdigest() != source.sha256:
         raise DownloadError(
-            f"{source.url(host)} is not the file that is expected: its SHA-256 differs.",
-            f"Try again; behind a proxy, check what it returns. The repository is {source.repository}.",
+            f"{source.url(host)} is not the expected file: its SHA-256 differs.",
+            f"Try again; behind a proxy, check its response. The repository is {source.repository}.",
         )
     return _extract(data.decode("utf-8"), source)
 
@@ -146,7 +145,7 @@ def _download(url: str) -> bytes:
 
 
 def _extract(code: str, source: PublishedInstruction) -> Instruction:
-    """The constants, read from the syntax tree: nothing is executed."""
+    """Read the constants from the syntax tree, without executing anything."""
     tree = ast.parse(code)
     instruction = next(
         node.value.value
@@ -160,7 +159,7 @@ def _extract(code: str, source: PublishedInstruction) -> Instruction:
 
 
 def _message_text(node: ast.AST) -> str | None:
-    """The text of a message part that is written out: `{"type": "text", "text": "…"}`."""
+    """Return the text of a literal message part: `{"type": "text", "text": "…"}`."""
     if not isinstance(node, ast.Dict):
         return None
     parts = {
@@ -182,16 +181,16 @@ def _from_toml(text: str) -> Instruction:
 
 
 def _toml(text: str) -> str:
-    """A text of several lines."""
+    """Return a multi-line TOML string."""
     return '"""\n' + text.replace("\\", "\\\\").replace('"', '\\"') + '"""'
 
 
 def _read(path: Path) -> bytes:
-    """A regular file of little size: a device may never end, and a pipe never begin.
+    """Read a small regular file: a device may never end, and a pipe may block.
 
     Raises:
         OSError: If it cannot be read.
-        ValueError: If it is another kind of file, or too long.
+        ValueError: If it is not a regular file, or too long.
     """
     if not stat.S_ISREG(path.stat().st_mode):
         raise ValueError("not a regular file")

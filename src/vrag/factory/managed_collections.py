@@ -1,9 +1,10 @@
-"""Collections that clients have a server make: where they lie, and how they are found again.
+"""Collections that clients create through a server.
 
-They lie beside the first collection of the server, in the same folder, and hold the file `served.json`, which
-names that one. A new one is made under a hidden name and then renamed, and one that is deleted is renamed to
-a hidden name first: killed in between, there is nothing half done under a name, and a later start clears it
-away.
+They lie in the folder of the server's first collection and hold the file `served.json`, which names that
+one. A new collection is created under a hidden name and then renamed, and a deleted one is renamed to a
+hidden name
+first: if the process is killed in between, no incomplete collection has a visible name, and a later start
+deletes the hidden one.
 """
 
 from __future__ import annotations
@@ -32,33 +33,35 @@ __all__ = ["MARK", "create_managed", "find_managed", "hide"]
 
 log = logging.getLogger("vrag.server")
 MARK = "served.json"
-"""In a collection that a server made: `{"beside": <directory name of the first collection>}`."""
+"""File in a collection that a server created: `{"beside": <directory name of the first collection>}`."""
 _HIDDEN = ".vrag-served-"
-"""How the names begin of collections that are just being made or deleted."""
+"""Prefix of collections that are being created or deleted."""
 _STALE_SECONDS = 600.0
-"""Age from which such a directory is what a killed server left: another one may just be at it."""
+"""Age from which such a directory was left by a killed server; a younger one may be in use."""
 
 
 def create_managed(first: Collection, name: str) -> Collection:
-    """A new collection beside another, of the same options and embedder; all or nothing.
+    """Create a collection next to another one, with the same options and embedder, atomically.
 
     Raises:
-        CollectionError: If there is anything of that name, or the disk fails.
+        CollectionError: If the name is taken, or the disk fails.
     """
     place = first.directory.parent / name
     scratch = _hidden(place)
     try:
         Collection.create(scratch, first.header.options, embedder=first.header.embedder)
         write_file(scratch / MARK, json.dumps({"beside": first.directory.name}).encode())
-        scratch.rename(place)  # refused where there is anything
+        scratch.rename(place)  # fails if the place is taken
     except OSError as error:
         shutil.rmtree(scratch, ignore_errors=True)
-        raise CollectionError(f"The collection {place} cannot be made: {error.strerror or error}.") from error
+        raise CollectionError(
+            f"The collection {place} cannot be created: {error.strerror or error}."
+        ) from error
     return Collection.open(place)
 
 
 def hide(collection: Collection) -> Path:
-    """Takes a collection out of sight while nobody writes to it; says where it is now.
+    """Rename a collection to a hidden name while nobody writes to it; return its new place.
 
     Raises:
         CollectionBusy: If another process is writing to it.
@@ -76,14 +79,14 @@ def hide(collection: Collection) -> Path:
 
 
 def find_managed(first: Collection, known: Iterable[Collection]) -> dict[str, Collection]:
-    """The collections that a server made beside the first one, by name. Clears away what is half done.
+    """Return the collections that a server created, by name; delete incomplete ones.
 
-    One that cannot be opened, or whose vectors are no longer those of the first, is told of in the log and
-    stays where it is.
+    A collection that cannot be opened, or whose embedder differs from that of the first, is logged and stays
+    where it is.
 
     Args:
         first: The first collection of the server.
-        known: Those that are open already.
+        known: The collections that are open already.
     """
     if not isinstance(first.place, LocalLocation):
         return {}
@@ -107,7 +110,7 @@ def _beside(directory: Path) -> list[Path]:
     try:
         return sorted(directory.parent.iterdir())
     except OSError as error:
-        log.warning("Other collections of the server cannot be looked for: %s.", error.strerror)
+        log.warning("The folder of the server's collections cannot be read: %s.", error.strerror)
         return []
 
 
@@ -123,7 +126,7 @@ def _is_like(collection: Collection, first: Collection) -> bool:
     ours, theirs = collection.header.embedder, first.header.embedder
     if ours is None or (theirs is not None and ours.fingerprint == theirs.fingerprint):
         return True
-    log.warning("The collection %s is left out: its vectors are of another embedder.", collection.address)
+    log.warning("The collection %s is left out: its vectors come from another embedder.", collection.address)
     return False
 
 

@@ -1,8 +1,9 @@
-"""The family of a model: as set, by its checkpoint, its name, its server, or a measurement at first use.
+"""The family of a model: from the settings, its checkpoint, its name, its server, or a measurement at first
+use.
 
-A family says how pictures are shown and in which coordinates boxes are read; the wrong one crops another
-part of the page without any error. So nothing is guessed in silence: where neither name nor server nor
-measurement decide, boxes are read in a usual way and the run carries a notice that says so.
+The family determines how images are shown and in which coordinates boxes are read; a wrong one crops another
+part of the page without an error. So nothing is guessed silently: if neither name nor server nor measurement
+decide, boxes are read in the default convention and the run carries a notice.
 """
 
 from __future__ import annotations
@@ -43,23 +44,23 @@ __all__ = ["USUAL_PROFILE", "FamilySource", "ModelFamily", "forget_families", "o
 Result = TypeVar("Result")
 log = logging.getLogger("vrag")
 USUAL_PROFILE = "qwen2.5-vl"
-"""For models of which nothing is known, and for the offline policy."""
+"""Profile of unknown models and of the offline policy."""
 IDENTITY_SECONDS = 5.0
-"""Time limit for what a server says about a model."""
+"""Time limit for asking a server about a model."""
 _decided: dict[tuple[str, str], ModelFamily] = {}
-"""Families that servers or measurements decided in this process, by address and model."""
+"""Families determined in this process by servers or measurements, by address and model."""
 UNDECIDED_SECONDS = 300.0
-"""Time for which a model that nothing decided is not asked about anew."""
+"""Time for which an undecided model is not asked about again."""
 _undecided_families: dict[tuple[object, ...], tuple[float, ModelFamily]] = {}
-"""Guesses by all that they depend on, with the time at which they were made."""
+"""Undecided families by everything they depend on, with the time of the attempt."""
 _locks: dict[tuple[str, str], threading.Lock] = {}
-"""Locks by address and model: a server that hangs holds up no other."""
+"""Locks by address and model: a server that hangs does not block others."""
 _registry = threading.Lock()
 """Guards `_locks`; never held during a call over the network."""
 
 
 class FamilySource(StrEnum):
-    """What decided a family."""
+    """The source that determined a family."""
 
     SETTING = "setting"
     CHECKPOINT = "checkpoint"
@@ -67,33 +68,34 @@ class FamilySource(StrEnum):
     SERVER = "server"
     MEASUREMENT = "measurement"
     NOTHING = "nothing"
-    """Nothing did: the profile is a guess."""
+    """No source did: the profile is a guess."""
 
 
 @dataclass(frozen=True, slots=True)
 class ModelFamily:
-    """A profile and what speaks for it."""
+    """A profile and its source."""
 
     profile: Profile
     source: FamilySource
     notice: str = ""
-    """What people must know about it, in sentences; empty where nothing is in doubt."""
+    """Sentences about a family that is in doubt; empty otherwise."""
 
 
 def open_family(settings: Settings, *, probe: bool | None = None, quiet: bool = False) -> ModelFamily:
-    """The family of the model that the settings name.
+    """Return the family of the model that the settings name.
 
-    A name that does not decide is a reason to ask the server, and then to measure, once: the result is kept.
+    If the name does not decide, the server is asked, and then the model is measured once; the result is
+    cached.
 
     Args:
-        settings: Name the model and its server.
-        probe: Whether it may be measured; None for what the settings say.
-        quiet: Whether the notice is left to the caller, and not logged.
+        settings: The settings of the model and its server.
+        probe: Whether the model may be measured; None for the value of the settings.
+        quiet: Leave the notice to the caller instead of logging it.
 
     Raises:
-        SettingsError: If there is no profile of the name that is set, or the server cannot be asked: its
-            address is none, or its key is missing or not sent there.
-        ModelError: If the checkpoint is of no family that is known.
+        SettingsError: If the profile does not exist, the server's address is invalid, or its key is missing
+            or withheld.
+        ModelError: If the family of the checkpoint is unknown.
     """
     if settings.profile != "auto":
         return ModelFamily(profile_named(settings.profile), FamilySource.SETTING)
@@ -110,15 +112,15 @@ def open_family(settings: Settings, *, probe: bool | None = None, quiet: bool = 
 
 
 def forget_families() -> None:
-    """Forgets what servers said in this process; what was measured is found again in the cache folder."""
+    """Forget the families determined in this process; measurements stay in the cache folder."""
     _decided.clear()
     _undecided_families.clear()
 
 
 def _decide(settings: Settings, probe: bool) -> ModelFamily:
-    """The family of a model whose name does not decide it; kept for the process once something did."""
+    """Return the family of a model whose name does not decide it; cached in the process once decided."""
     if not settings.base_url:
-        return _undecided(settings, read_model_name(settings.model), "no server is named that could be asked")
+        return _undecided(settings, read_model_name(settings.model), "no server is set that could be asked")
     subject = base_of(settings.base_url), settings.model
     with _registry:
         lock = _locks.setdefault(subject, threading.Lock())
@@ -126,8 +128,8 @@ def _decide(settings: Settings, probe: bool) -> ModelFamily:
         if decided := _decided.get(subject):
             return decided
         attempt = (*subject, probe, settings.probe, settings.key("model_key"))
-        made, family = _undecided_families.get(attempt, (-UNDECIDED_SECONDS, None))
-        if family is not None and time.monotonic() - made < UNDECIDED_SECONDS:
+        attempted, family = _undecided_families.get(attempt, (-UNDECIDED_SECONDS, None))
+        if family is not None and time.monotonic() - attempted < UNDECIDED_SECONDS:
             return family
         family = _ask(settings, probe)
         if family.source is FamilySource.NOTHING:
@@ -138,39 +140,39 @@ def _decide(settings: Settings, probe: bool) -> ModelFamily:
 
 
 def _ask(settings: Settings, probe: bool) -> ModelFamily:
-    """The family by what the server says, or by a measurement."""
+    """Return the family by the server's description of the model, or by a measurement."""
     name = read_model_name(settings.model)
     identity = _identity(settings)
-    told = _family_from_server(identity, name)
-    if told is not None:
-        return ModelFamily(PROFILES[told], FamilySource.SERVER)
+    profile_name = _family_from_server(identity, name)
+    if profile_name is not None:
+        return ModelFamily(PROFILES[profile_name], FamilySource.SERVER)
     if blind := _text_only_notice(settings.model, name, identity):
         return ModelFamily(_suggested(name, identity), FamilySource.NOTHING, blind)
     return _measure(settings, name, identity, probe)
 
 
 def _identity(settings: Settings) -> ModelIdentity:
-    """What the server says about the model; an empty identity where it says nothing."""
+    """Ask the server about the model; return an empty identity if it says nothing."""
     key = settings.key("model_key")
     asked = ask_identity(base_of(settings.base_url), settings.model, key, IDENTITY_SECONDS)
     return _run(asked) or ModelIdentity()
 
 
 def _family_from_server(identity: ModelIdentity, name: ModelName) -> str | None:
-    """The profile that the server decides; None where it does not, or contradicts the name."""
+    """Return the profile that the server determines; None if it does not, or contradicts the name."""
     weights = profile_of(identity.weights) if identity.weights else None
-    told = {family for family in (identity.family, weights and weights.name) if family}
+    families = {family for family in (identity.family, weights and weights.name) if family}
     if name.family and not name.certain:
-        told.add(name.family)
+        families.add(name.family)
         if not (identity.family or weights):
-            return None  # a fine-tune may write boxes in a way of its own: the name alone only suggests
-    return told.pop() if len(told) == 1 else None
+            return None  # a fine-tune may write boxes differently: the name alone only suggests
+    return families.pop() if len(families) == 1 else None
 
 
 def _text_only_notice(model: str, name: ModelName, identity: ModelIdentity) -> str:
-    """The notice for a model that sees nothing; empty for one that may see."""
+    """Return the notice for a model without vision; empty if it may have vision."""
     if name.kind is ModelKind.OTHER:
-        return f"By its name, {model} makes vectors or scores and writes no replies."
+        return f"By its name, {model} computes vectors or scores and does not write replies."
     if identity.sees is False:
         return f"{identity.program} says that {model} reads text only: {_CHOOSE}"
     if name.kind is ModelKind.TEXT and identity.sees is None:
@@ -178,7 +180,7 @@ def _text_only_notice(model: str, name: ModelName, identity: ModelIdentity) -> s
     return ""
 
 
-_CHOOSE = "it cannot see pages. Choose a model that sees, such as qwen3-vl."
+_CHOOSE = "it cannot see pages. Choose a vision-language model such as qwen3-vl."
 
 
 def _suggested(name: ModelName, identity: ModelIdentity) -> Profile:
@@ -186,7 +188,7 @@ def _suggested(name: ModelName, identity: ModelIdentity) -> Profile:
 
 
 def _measure(settings: Settings, name: ModelName, identity: ModelIdentity, probe: bool) -> ModelFamily:
-    """The family by the coordinates that the model writes, measured now or before."""
+    """Return the family by the coordinates that the model writes, measured now or before."""
     subject = {
         "base_url": base_of(settings.base_url),
         "model": settings.model,
@@ -198,8 +200,10 @@ def _measure(settings: Settings, name: ModelName, identity: ModelIdentity, probe
     found = cache.read(subject)
     if found is None:
         if not probe:
-            off = "it has not been measured" if settings.probe else "measuring is switched off (VRAG_PROBE)"
-            return _undecided(settings, name, off, suggested)
+            reason = (
+                "it has not been measured" if settings.probe else "measuring is switched off (VRAG_PROBE)"
+            )
+            return _undecided(settings, name, reason, suggested)
         found = _probe(settings, suggested)
         if found.lasting:
             cache.write(subject, found)
@@ -213,8 +217,8 @@ def _measure(settings: Settings, name: ModelName, identity: ModelIdentity, probe
 
 def _probe(settings: Settings, suggested: Profile) -> CoordinateProbe:
     log.warning(
-        "The family of the model %s is not known: asking it %d to %d small questions about where rectangles "
-        "are, once. VRAG_PROFILE names the family, VRAG_PROBE=false leaves the questions out.",
+        "The family of the model %s is unknown: sending it %d to %d short test questions about the positions "
+        "of rectangles, once. Set VRAG_PROFILE to name the family, or VRAG_PROBE=false to skip them.",
         settings.model,
         MIN_QUESTIONS,
         MAX_QUESTIONS,
@@ -229,21 +233,21 @@ def _undecided(
 ) -> ModelFamily:
     profile = suggested or PROFILES[name.family or USUAL_PROFILE]
     notice = (
-        f"{_unknown(settings, name)}, and {reason}. Boxes are read as {profile.name} writes them, in "
+        f"{_unknown(settings, name)}, and {reason}. Boxes are read in the convention of {profile.name}, in "
         f"{Convention(profile.boxes, profile.y_first)}: crops and evidence may show the wrong place. "
-        "Name the family: VRAG_PROFILE; `vrag doctor --coords` measures it."
+        "Set VRAG_PROFILE to its family, or measure it with `vrag doctor --coords`."
     )
     return ModelFamily(profile, FamilySource.NOTHING, notice)
 
 
 def _unknown(settings: Settings, name: ModelName) -> str:
     if not name.family:
-        return f"The family of the model {settings.model} is not known"
+        return f"The family of the model {settings.model} is unknown"
     words = ", ".join(name.unknown_words)
     return f"The name of the model {settings.model} suggests {name.family} and does not decide it ({words})"
 
 
 def _run(work: Coroutine[None, None, Result]) -> Result:
-    """Does asynchronous work in a thread of its own, since a caller may be inside an event loop."""
+    """Run a coroutine in a thread of its own, since the caller may be inside an event loop."""
     with ThreadPoolExecutor(1, "vrag-family") as thread:
         return thread.submit(asyncio.run, work).result()

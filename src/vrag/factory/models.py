@@ -1,4 +1,4 @@
-"""Settings become the model that is asked: a served one, or a checkpoint in this process."""
+"""Models built from the settings: a served model, or a checkpoint in this process."""
 
 from __future__ import annotations
 
@@ -22,26 +22,26 @@ if TYPE_CHECKING:
 __all__ = ["LOCAL", "chat_options", "open_chat", "open_local_model"]
 
 LOCAL = "local:"
-"""What the name of a model begins with that is a checkpoint in this process."""
+"""Prefix of model names that are checkpoints in this process."""
 _chats: WeakValueDictionary[tuple[object, ...], OpenAIChat] = WeakValueDictionary()
-"""Served models that somebody asks, by all that tells them apart; gone with the last who does."""
+"""Served models in use, by everything that distinguishes them."""
 _opening = threading.Lock()
 
 
 def open_chat(settings: Settings) -> OpenAIChat:
-    """The served model: one for all agents of the process that ask it alike, so that a 429 holds back all.
+    """Return the client of the served model: one per process, so that a 429 response slows down all agents.
 
     Raises:
-        SettingsError: If no model or no server is named, the address cannot be one, or the key does not go
-            there: see `Settings.key`.
+        SettingsError: If the model or its server is not set, the address is invalid, or the key is withheld:
+            see `Settings.key`.
     """
     if not settings.model:
-        raise SettingsError("No model is named.", "Name one: --model, VRAG_MODEL.")
+        raise SettingsError("No model is set.", "Set one: --model, VRAG_MODEL.")
     if not settings.base_url:
         raise SettingsError(
-            f"Where is the model {settings.model}?",
-            "Name its server with --base-url (VRAG_BASE_URL) or a word before it (ollama:, openai:, …), "
-            "or a checkpoint as local:PATH.",
+            f"The model {settings.model} has no server.",
+            "Name it with --base-url (VRAG_BASE_URL) or a provider prefix (ollama:, openai:, …), or name a "
+            "checkpoint as local:PATH.",
         )
     timeouts = ChatTimeouts(
         connect_seconds=settings.connect_seconds,
@@ -52,9 +52,9 @@ def open_chat(settings: Settings) -> OpenAIChat:
     retries, places = ChatRetries(times=settings.model_retries), settings.model_requests
     server, key = base_of(settings.base_url), settings.key("model_key")
     variable = settings.key_place("model_key")
-    alike = (server, settings.model, key, variable, timeouts, retries, places)
+    identity = (server, settings.model, key, variable, timeouts, retries, places)
     with _opening:
-        if (chat := _chats.get(alike)) is None:
+        if (chat := _chats.get(identity)) is None:
             chat = OpenAIChat(
                 server,
                 settings.model,
@@ -64,14 +64,14 @@ def open_chat(settings: Settings) -> OpenAIChat:
                 retries=retries,
                 concurrency=places,
             )
-            _chats[alike] = chat
+            _chats[identity] = chat
         return chat
 
 
 def chat_options(
     settings: Settings, profile: Profile, extensions: Mapping[str, ToolPlugin] | None = None
 ) -> ChatOptions:
-    """How a served model is asked."""
+    """Return the options of requests to a served model."""
     temperature, top_p = _sampling(settings)
     tools: tuple[Mapping[str, Any], ...] = ()
     if settings.native_tools and settings.agent == "vimrag":
@@ -92,7 +92,7 @@ def chat_options(
 
 
 def open_local_model(settings: Settings) -> LocalPolicy:
-    """The checkpoint in this process that the settings name.
+    """Return the checkpoint in this process that the settings name.
 
     Raises:
         ModelError: If it cannot be opened.
@@ -109,7 +109,7 @@ def open_local_model(settings: Settings) -> LocalPolicy:
 
 
 def _sampling(settings: Settings) -> tuple[float, float | None]:
-    """Temperature and top-p: those of the settings, or what suits a model that thinks or does not."""
+    """Return temperature and top-p: of the settings, or the defaults with and without thinking."""
     thinks = settings.thinking == "on"
     temperature = settings.temperature if settings.temperature is not None else 0.6 if thinks else 0.0
     return temperature, settings.top_p if settings.top_p is not None else 0.95 if thinks else None

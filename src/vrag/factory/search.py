@@ -1,4 +1,4 @@
-"""Settings become what finds items."""
+"""Searchers built from the settings."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ __all__ = ["SearchParts", "open_client", "open_searcher", "vector_options"]
 
 
 def vector_options(settings: Settings) -> VectorOptions:
-    """How vectors are searched under these settings: on an accelerator where one, or its tier, is named.
+    """Return the options of vector search; a GPU is used where the settings name it or its tier.
 
     Raises:
         SettingsError: If the tier `cuda` is asked for together with the device `cpu`.
@@ -44,23 +44,23 @@ def vector_options(settings: Settings) -> VectorOptions:
 
 @dataclass(frozen=True)
 class SearchParts:
-    """What searchers are put together from, each model opened once. Made by `open`."""
+    """The models that searchers use, each opened once. Create it with `open`."""
 
     settings: Settings
     embedder: Embedder | None
-    """That of queries; None where words alone rank."""
+    """The embedder of queries; None for lexical search alone."""
     reranker: Reranker | None
 
     @classmethod
     def open(
         cls, settings: Settings, collections: Mapping[str, Collection], embedder: Embedder | None = None
     ) -> SearchParts:
-        """The parts for these collections, and for others with vectors of the same embedder.
+        """Return the parts for these collections, and for others with vectors of the same embedder.
 
         Args:
-            settings: How to search.
-            collections: Where to, by name.
-            embedder: The one they were built with, where it has been loaded already.
+            settings: The settings of search.
+            collections: The collections by name.
+            embedder: The embedder they were built with, if it has been loaded already.
 
         Raises:
             FingerprintMismatch: If collections hold vectors of different embedders.
@@ -69,12 +69,12 @@ class SearchParts:
         if Ranking.VECTOR not in _rankings(settings):
             embedder = None
         else:
-            check_embedders({name: one for name, one in collections.items() if not _is_unbound(one)})
+            check_embedders({name: bound for name, bound in collections.items() if not _is_unbound(bound)})
             embedder = embedder or _shared_embedder(settings, collections.values())
         return cls(settings, embedder, _open_reranker(settings) if settings.reranker else None)
 
     def engine(self, collection: Collection) -> Engine:
-        """What finds items in one collection.
+        """Return the engine that searches one collection.
 
         Raises:
             FingerprintMismatch: If it holds vectors of another embedder.
@@ -82,10 +82,10 @@ class SearchParts:
         return _engine(self.settings, collection, self.embedder, _rankings(self.settings))
 
     def searcher(self, engines: Mapping[str, Engine]) -> Searcher:
-        """What finds items in one collection, or in several together, reranked where that is wanted.
+        """Return the searcher of one collection or of several together, with a reranker if one is set.
 
         Args:
-            engines: By the names of their collections.
+            engines: The engines by the names of their collections.
 
         Raises:
             SettingsError: If the settings ask for what these collections cannot do.
@@ -104,12 +104,12 @@ class SearchParts:
 def open_searcher(
     settings: Settings, collections: Mapping[str, Collection], embedder: Embedder | None = None
 ) -> Searcher:
-    """What finds items in one collection, or in several together.
+    """Return the searcher of one collection or of several together.
 
     Args:
-        settings: How to search.
-        collections: Where to, by name.
-        embedder: The one they were built with, where it has been loaded already.
+        settings: The settings of search.
+        collections: The collections by name.
+        embedder: The embedder they were built with, if it has been loaded already.
 
     Raises:
         FingerprintMismatch: If collections hold vectors of different embedders.
@@ -120,15 +120,15 @@ def open_searcher(
 
 
 def open_client(settings: Settings, kind: type[SearchClient] | None = None) -> SearchClient:
-    """A search server, in place of a collection.
+    """Return the client of a search server, which replaces a collection.
 
     Args:
-        settings: Its address, its token, and where its pictures lie.
-        kind: The class of the client, where it is not `SearchClient` itself.
+        settings: Its address, its token, and the folder of its images.
+        kind: The class of the client; None for `SearchClient`.
 
     Raises:
-        ServerError: If its address cannot be one.
-        SettingsError: If the folder of its pictures is none, or its key stays here: see `Settings.key`.
+        ServerError: If its address is invalid.
+        SettingsError: If its image folder is not a directory, or its key is withheld: see `Settings.key`.
     """
     from vrag.search.client import SearchClient
 
@@ -173,18 +173,18 @@ def _engine(
 ) -> Engine:
     mark = collection.header.embedder
     if _is_unbound(collection) and settings.ranking == "auto":
-        rankings = (Ranking.LEXICAL,)  # nobody has said yet which model made those vectors
+        rankings = (Ranking.LEXICAL,)  # the embedder of these vectors is not known yet
     return Engine(collection, embedder if mark else None, rankings=rankings, vectors=vector_options(settings))
 
 
 def _is_unbound(collection: Collection) -> bool:
-    """Whether it holds vectors of which nobody has said yet which embedder made them."""
+    """Return whether the collection holds imported vectors whose embedder is not known yet."""
     mark = collection.header.embedder
     return mark is not None and mark.imported
 
 
 def _shared_embedder(settings: Settings, collections: Iterable[Collection]) -> Embedder | None:
-    """The embedder of the first collection that has one: the others must have the same."""
+    """Return the embedder of the first collection that has one; the others must have the same."""
     marks = (collection.header.embedder for collection in collections)
     mark = next((mark for mark in marks if mark and not mark.imported), None)
     return embedder_of(settings, mark) if mark else None

@@ -1,4 +1,4 @@
-"""Which seed an attempt draws by, so that every run of an experiment can be drawn again."""
+"""Seeds of rollout attempts, so that every run of an experiment can be reproduced."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ __all__ = ["agent_by_seed", "seed_of"]
 
 
 def agent_by_seed(settings: Settings, agent: Agent) -> Callable[[RolloutAttempt], Agent]:
-    """What makes an attempt: the agent, and where the settings have a seed, one with a seed of its own.
+    """Return a function from an attempt to its agent, with a seed of its own if the settings have one.
 
     With one seed for all, every sample of a question would be the same.
 
     Args:
-        settings: Those that the agent was made of.
-        agent: It draws by chance where there is no seed; the offline policy never does.
+        settings: The settings of the agent.
+        agent: The agent without a seed.
     """
     seed = settings.seed
     if seed is None or not settings.model:
@@ -36,9 +36,9 @@ def agent_by_seed(settings: Settings, agent: Agent) -> Callable[[RolloutAttempt]
 
 
 def seed_of(seed: int, attempt: RolloutAttempt) -> int:
-    """From 0 to 2³¹ - 1; the same for the same seed, case and sample."""
-    said = f"{seed}\n{attempt.case.uid}\n{attempt.sample}".encode()
-    return int.from_bytes(hashlib.sha256(said).digest()[:4]) >> 1
+    """Return the seed of an attempt, 0 to 2³¹ - 1; the same for the same seed, case and sample."""
+    text = f"{seed}\n{attempt.case.uid}\n{attempt.sample}".encode()
+    return int.from_bytes(hashlib.sha256(text).digest()[:4]) >> 1
 
 
 def _policy(settings: Settings, agent: Agent, seed: int) -> Policy:

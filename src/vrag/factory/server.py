@@ -1,4 +1,4 @@
-"""Settings become what a server answers questions with."""
+"""The agents of a server, built from the settings and each request."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ if TYPE_CHECKING:
 __all__ = ["Agents"]
 
 OFFLINE = "Offline: quotes, does not read"
-_KEPT = 64
-"""Agents that are remembered: building one reads settings and finds actions of others."""
+_AGENT_CACHE_SIZE = 64
+"""Size of the agent cache: building an agent reads settings and finds custom tools."""
 _AGENTS = (
     AgentChoice(name="vrag", title="VRAG: one conversation", steps=VragMethod().steps, hits=HITS["vrag"]),
     AgentChoice(
@@ -55,17 +55,17 @@ _AGENTS = (
 
 @dataclass(frozen=True)
 class Agents:
-    """Agents on demand, as settings and a request say; an `Answering`."""
+    """Agents by request; an `AgentProvider`."""
 
     settings: Settings
     registry: CollectionRegistry
     examples: tuple[str, ...] = ()
-    """Questions that the documents answer, for people who look around."""
+    """Example questions that the documents answer."""
     upload_bytes: int = 512 * 1024 * 1024
 
     @property
     def offer(self) -> Capabilities:
-        """What may be asked for, as it is now."""
+        """The agents, models and collections that clients can choose now."""
         settings = self.settings
         return Capabilities(
             agents=_AGENTS,
@@ -85,14 +85,14 @@ class Agents:
 
     @property
     def store(self) -> RunStore:
-        """Where runs are recorded: with the first collection."""
+        """The store of recorded runs: that of the first collection."""
         return run_store(self.settings)
 
     def agent(self, choice: AgentSelection) -> Agent:
-        """The agent that a request asks for.
+        """Return the agent that a request selects.
 
         Raises:
-            SettingsError: If there is no such model or collection, or the choices do not fit each other.
+            SettingsError: If there is no such model or collection, or the choices contradict each other.
             ModelError: If a checkpoint cannot be opened.
         """
         self._check_collection(choice.collection)
@@ -103,7 +103,7 @@ class Agents:
 
     @cached_property
     def _open(self) -> Callable[[AgentSelection, str | None], Agent]:
-        @lru_cache(_KEPT)
+        @lru_cache(_AGENT_CACHE_SIZE)
         def open_(choice: AgentSelection, collection: str | None) -> Agent:
             settings = self.settings.model_copy(update=self._changes(choice))
             return open_agent(settings, self.registry, choice.documents, collection)
@@ -112,7 +112,7 @@ class Agents:
 
     @cached_property
     def _models(self) -> Mapping[str, str]:
-        """What models are called, and what they are in the settings. Paths stay here."""
+        """Models by their public names; paths of checkpoints are not shown to clients."""
         asked = ("", self.settings.model, *self.settings.models)
         return {_shown(name): name for name in asked}
 
@@ -127,7 +127,7 @@ class Agents:
         if choice.model is not None:
             if choice.model not in self._models:
                 known = ", ".join(name or "'' (offline)" for name in self._models)
-                raise SettingsError(f"There is no model {choice.model!r} here.", f"There are: {known}.")
+                raise SettingsError(f"There is no model {choice.model!r}.", f"Available: {known}.")
             changes["model"] = self._models[choice.model]
             if not changes["model"]:
                 changes["base_url"] = ""
@@ -136,7 +136,7 @@ class Agents:
     def _check_collection(self, name: str | None) -> None:
         if name is not None and name not in self.registry.names:
             known = ", ".join(self.registry.names) or "none: another server searches"
-            raise SettingsError(f"There is no collection {name!r}.", f"There are: {known}.")
+            raise SettingsError(f"There is no collection {name!r}.", f"Available: {known}.")
 
     def _check_documents(self, ids: frozenset[str], collection: str | None) -> None:
         wanted = f"id IN ({', '.join(map(literal, sorted(ids)))})"
@@ -147,8 +147,8 @@ class Agents:
             known.update(holding.collection.file_table.read(["id"], wanted).data["id"].to_pylist())
         if self.registry.holdings and (unknown := ids - known):
             raise SettingsError(
-                f"{len(unknown)} of the {len(ids)} documents are not there.",
-                "GET /collections/{name}/documents lists those that are.",
+                f"{len(unknown)} of the {len(ids)} documents do not exist.",
+                "GET /collections/{name}/documents lists the documents.",
             )
 
     def _collections(self) -> tuple[CollectionChoice, ...]:
@@ -156,7 +156,7 @@ class Agents:
 
 
 def _offered(holding: OpenCollection) -> CollectionChoice:
-    """A collection as it is offered; one that cannot be read just now holds nothing."""
+    """Return the description of a collection for clients; one that cannot be read counts as empty."""
     try:
         counts, readable = counted(holding.collection), True
     except CollectionError:
@@ -172,5 +172,5 @@ def _offered(holding: OpenCollection) -> CollectionChoice:
 
 
 def _shown(model: str) -> str:
-    """A model as clients know it: of a checkpoint here, its name without the path."""
+    """Return the public name of a model: that of a local checkpoint without its path."""
     return Path(model.removeprefix(LOCAL)).name if model.startswith(LOCAL) else model

@@ -1,4 +1,4 @@
-"""Settings become what training and evaluation need: who judges, what a run earns and was made with."""
+"""Judges, rewards and run configurations for training and evaluation, built from the settings."""
 
 from __future__ import annotations
 
@@ -29,42 +29,42 @@ if TYPE_CHECKING:
 __all__ = ["made_with", "open_extractor", "open_judge", "open_scorer"]
 
 VERDICTS = "verdicts.sqlite"
-"""What a judge that is a model said of the runs of a folder: its verdicts, and short answers."""
+"""File with the verdicts and short answers of a judge model, in the folder of the runs."""
 
 
 def made_with(settings: Settings, agent: Agent, searcher: Searcher) -> dict[str, Any]:
-    """What runs are made with, as JSON by name: those of other values do not belong into one folder.
+    """Return the configuration of runs as JSON: runs in one folder must have the same.
 
-    A checkpoint in this process counts by its files: its name is that of its folder, as of many others.
+    A checkpoint in this process is identified by its files, since folder names repeat.
 
     Args:
-        settings: Name the model.
-        agent: Makes the runs.
-        searcher: What it searches.
+        settings: The settings of the model.
+        agent: The agent.
+        searcher: Where it searches.
 
     Raises:
         EmbedError: If the checkpoint cannot be read.
     """
-    unsaid = set[str]() if agent.settings.repair else {"repair"}  # as in folders made before there was one
-    told = agent.settings.model_dump(mode="json", exclude=unsaid)
-    made = {**told, "collection": searcher.version}
+    excluded = set[str]() if agent.settings.repair else {"repair"}  # as in folders from before this setting
+    run_settings = agent.settings.model_dump(mode="json", exclude=excluded)
+    config = {**run_settings, "collection": searcher.version}
     if not settings.model.startswith(LOCAL):
-        return made
-    return {**made, "checkpoint": checkpoint_digest(find_checkpoint(settings.model.removeprefix(LOCAL)))}
+        return config
+    return {**config, "checkpoint": checkpoint_digest(find_checkpoint(settings.model.removeprefix(LOCAL)))}
 
 
 def open_judge(settings: Settings, *, exact: bool = False, beside: Path | None = None) -> IdentifiedJudge:
-    """Who says whether an answer is right: the model that the settings name, or rules.
+    """Return the judge of answers: the model that the settings name, or rules.
 
     Args:
-        settings: Name the model and its server.
-        exact: Whether rules take an answer for right only if it is the reference word for word: a small
-            vocabulary has words that differ in a letter.
-        beside: The folder of the runs that are judged: a model's verdicts are kept there, where the settings
-            name no other place.
+        settings: The settings of the judge.
+        exact: Accept an answer by rules only if it equals the reference word for word: a small vocabulary has
+            words that differ in one letter.
+        beside: The folder of the judged runs, where the verdicts of a model are cached unless the settings
+            name another place.
 
     Raises:
-        SettingsError: If a model is named and no server, or its key does not go there.
+        SettingsError: If the judge model has no server, or its key is withheld.
     """
     if not settings.judge_model:
         return RulesJudge(least=1.0) if exact else RulesJudge()
@@ -72,26 +72,26 @@ def open_judge(settings: Settings, *, exact: bool = False, beside: Path | None =
 
 
 def open_extractor(settings: Settings, *, beside: Path | None = None) -> Extractor:
-    """Who makes short answers of long ones for published rules to compare: the judge's model.
+    """Return the extractor of short answers, which published scoring rules compare: the judge model.
 
     Args:
-        settings: Name the model and its server.
-        beside: As of `open_judge`: short answers are kept in the file of the verdicts.
+        settings: The settings of the judge.
+        beside: As in `open_judge`: short answers are cached in the file of the verdicts.
 
     Raises:
-        SettingsError: If no model is named, or no server, or its key does not go there.
+        SettingsError: If there is no judge model or no server, or its key is withheld.
     """
     if not settings.judge_model:
         raise SettingsError(
-            "Short answers are extracted by the judge's model, and none is named.",
-            "Name it and its server: VRAG_JUDGE_MODEL and VRAG_JUDGE_URL; or take answers as they are given.",
+            "Extracting short answers needs a judge model.",
+            "Set VRAG_JUDGE_MODEL and VRAG_JUDGE_URL, or compare answers without extraction.",
         )
     return Extractor(_judge_model(settings), _kept_in(settings, beside))
 
 
 def _judge_model(settings: Settings) -> ChatModel:
     if not settings.judge_url:
-        raise SettingsError(f"Where is the judge {settings.judge_model}?", "Name its server: VRAG_JUDGE_URL.")
+        raise SettingsError(f"The judge {settings.judge_model} has no server.", "Set VRAG_JUDGE_URL.")
     asked = {
         "model": settings.judge_model,
         "base_url": settings.judge_url,
@@ -101,7 +101,7 @@ def _judge_model(settings: Settings) -> ChatModel:
 
 
 def _kept_in(settings: Settings, beside: Path | None) -> Path | None:
-    """The file of what the judge's model said; None where the settings name none, and there is no folder."""
+    """Return the cache file of the judge model; None without a folder and a setting."""
     own = None if beside is None else beside / VERDICTS
     return Path(settings.judge_cache).expanduser() if settings.judge_cache else own
 
@@ -114,17 +114,17 @@ def open_scorer(
     exact: bool = False,
     beside: Path | None = None,
 ) -> CompositeReward:
-    """What a run earns: VRAG's composite reward, or VimRAG's outcome.
+    """Return the reward of runs: VRAG's composite reward, or VimRAG's outcome reward.
 
     Args:
-        settings: Name the agent and the judge.
-        weights: Of the parts; None for what is usual for the agent.
+        settings: The settings of the agent and the judge.
+        weights: Weights of the parts; None for the defaults of the agent.
         parts: Names of parts of installed packages, measured even without a weight.
         exact: See `open_judge`.
         beside: See `open_judge`.
 
     Raises:
-        SettingsError: If the settings do not fit each other, or a part is not installed.
+        SettingsError: If the settings contradict each other, or a part is not installed.
     """
     judge = open_judge(settings, exact=exact, beside=beside)
     extras = load_parts([*parts, *(weights.extras if weights else ())])
