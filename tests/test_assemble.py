@@ -380,7 +380,7 @@ class TestTraining:
         assert open_extractor(named, beside=tmp_path).identity.startswith("gpt-9:")
         assert open_judge(named, beside=tmp_path).identity.startswith("endpoint:gpt-9:")
         assert [path.name for path in tmp_path.iterdir()] == ["verdicts.sqlite"]
-        with pytest.raises(SettingsError, match="none is named") as told:
+        with pytest.raises(SettingsError, match="needs a judge model") as told:
             open_extractor(load_settings().settings, beside=tmp_path)
         assert "VRAG_JUDGE_MODEL" in (told.value.hint or "")
 

@@ -209,7 +209,7 @@ class TestDoubt:
 
     def test_one_that_writes_no_replies_is_told_to_be_that(self) -> None:
         family = family_at("http://127.0.0.1:9/v1", "Qwen/Qwen3-VL-Embedding-8B")
-        assert "makes vectors or scores" in family.notice
+        assert "computes vectors or scores" in family.notice
 
     def test_a_key_that_is_missing_is_an_error_before_anything_is_asked(
         self, caplog: pytest.LogCaptureFixture

@@ -98,7 +98,7 @@ def test_a_checkpoint_is_offered_by_its_name_and_not_by_its_path(place: Path, tm
 @pytest.mark.parametrize(
     ("choice", "words"),
     [
-        (AgentSelection(model="local:/etc"), "There is no model 'local:/etc' here."),
+        (AgentSelection(model="local:/etc"), "There is no model 'local:/etc'."),
         (AgentSelection(collection="third"), "There is no collection 'third'."),
         (AgentSelection(collection=""), "There is no collection ''."),
     ],

@@ -1,5 +1,4 @@
-"""The family of a model: from the settings, its checkpoint, its name, its server, or a measurement at first
-use.
+"""The family of a model: by the settings, its checkpoint, its name, its server, or a measurement.
 
 The family determines how images are shown and in which coordinates boxes are read; a wrong one crops another
 part of the page without an error. So nothing is guessed silently: if neither name nor server nor measurement
