@@ -162,7 +162,7 @@ def main() -> None:
     parser.add_argument("--full", action="store_true", help="one line per question as well")
     options = parser.parse_args()
 
-    from vrag.cases import read_cases
+    from vrag.datasets.registry import read_cases
 
     cases = read_cases(options.dataset)
     workbench = _workbench(options.docs, options.collection)

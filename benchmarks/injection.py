@@ -34,10 +34,10 @@ from vrag.agent.policies.extractive import ExtractivePolicy
 from vrag.agent.prompts import prompt
 from vrag.agent.replies.sanitize import material
 from vrag.agent.runs.trajectory import Trajectory
-from vrag.cases import read_cases
 from vrag.corpus.formats.pdf import read_layer
 from vrag.corpus.formats.pdfium import Pdf
 from vrag.corpus.options import CorpusOptions
+from vrag.datasets.registry import read_cases
 from vrag.index.build import add
 from vrag.index.collection import Collection
 from vrag.model_profiles import profile_named

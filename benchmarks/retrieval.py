@@ -32,8 +32,8 @@ from typing import TYPE_CHECKING, Any
 import bm25s  # pyright: ignore[reportMissingTypeStubs]
 import numpy as np
 
-from vrag.cases import read_cases
 from vrag.corpus.options import CorpusOptions
+from vrag.datasets.registry import read_cases
 from vrag.evaluation.retrieval import MEASURES, RetrievalReport, evaluate_retrieval
 from vrag.index.build import add
 from vrag.index.collection import Collection

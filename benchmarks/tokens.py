@@ -41,7 +41,7 @@ from vrag.agent.events import AnswerGiven, InvalidAction, SearchReturned, UsageR
 from vrag.agent.memory.energies import MemoryOptions
 from vrag.agent.methods.vimrag import Vimrag
 from vrag.agent.methods.vrag import VragMethod
-from vrag.cases import read_cases
+from vrag.datasets.registry import read_cases
 from vrag.model_profiles import PROFILES
 from vrag.search.engine import Engine, Ranking
 from vrag.types import ItemKind

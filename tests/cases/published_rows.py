@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from vrag.cases import open_cases
+from vrag.datasets.registry import open_cases
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vrag.cases import case_of, read_cases, row_of
+from vrag.cases import case_of, row_of
+from vrag.datasets.registry import read_cases
 from vrag.errors import CaseError
 from vrag.geometry import Box
 from vrag.types import Case, Region

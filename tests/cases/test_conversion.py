@@ -11,17 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from vrag.cases import (
-    SOURCES,
-    ParquetOptions,
-    case_of,
-    open_cases,
-    parquet_schema,
-    with_distinct_ids,
-    write_cases,
-    write_parquet,
-)
-from vrag.cases.labels import read_labels, read_types, write_labels, write_types
+from vrag.cases import ParquetOptions, case_of, parquet_schema, write_cases, write_parquet
+from vrag.cases.parquet import read_labels, read_types, write_labels, write_types
+from vrag.datasets.registry import SOURCES, open_cases, with_distinct_ids
 from vrag.errors import CaseError
 from vrag.geometry import Box
 from vrag.types import AnswerFormat, Case, Region
@@ -202,7 +194,7 @@ def test_cases_are_written_while_they_come(tmp_path: Path) -> None:
     assert sizes[25] > sizes[15] > sizes[5]
 
 
-@pytest.mark.parametrize("failure", [CaseError("row 2 is no object."), KeyboardInterrupt()])
+@pytest.mark.parametrize("failure", [CaseError("row 2 is not an object."), KeyboardInterrupt()])
 @pytest.mark.parametrize("name", ["a.json", "a.parquet"])
 def test_a_failure_midway_leaves_the_former_file(tmp_path: Path, name: str, failure: BaseException) -> None:
     target = tmp_path / name

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from published_rows import HOTPOTQA, read
 
-from vrag.cases import open_cases
+from vrag.datasets.registry import open_cases
 from vrag.types import GoldPage
 
 if TYPE_CHECKING:

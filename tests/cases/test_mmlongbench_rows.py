@@ -74,5 +74,5 @@ def test_a_list_comes_back_from_its_text_in_python(value: list[object]) -> None:
 
 
 def test_a_list_of_what_no_list_may_hold_is_refused() -> None:
-    with pytest.raises(CaseError, match="is no list"):
+    with pytest.raises(CaseError, match="is not a list"):
         literal_list({"pages": "[{[]: 1}]"}, "pages")

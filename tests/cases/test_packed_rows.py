@@ -10,8 +10,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from vrag.cases import row_files
-from vrag.cases.row_files import read_rows
+from vrag.cases import rows as row_files
+from vrag.cases.rows import read_rows
 from vrag.errors import CaseError
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ def test_what_else_is_packed_is_of_another_kind(tmp_path: Path, name: str) -> No
 
 def test_a_line_that_would_fill_memory_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "a.jsonl.gz").write_bytes(gzip.compress(b"1" * 200))
-    monkeypatch.setattr(row_files, "LONGEST_LINE", 100)
+    monkeypatch.setattr(row_files, "MAX_LINE_CHARACTERS", 100)
 
     with pytest.raises(CaseError, match="a line of more than 100"):
         list(read_rows(tmp_path / "a.jsonl.gz"))

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from published_rows import SLIDEVQA
 
-from vrag.cases import open_cases
+from vrag.datasets.registry import open_cases
 from vrag.errors import CaseError
 
 if TYPE_CHECKING:
@@ -58,8 +58,8 @@ def test_a_broken_line_is_named_and_what_stands_before_it_is_read(tmp_path: Path
         ("a.json", b"\xff\xfe", "UTF-8"),
         ("a.json", b"[" * 100_000, "not JSON"),
         ("a.json", b"[]", "no questions"),
-        ("a.json", b"3", r"a\.json holds no list of cases"),
-        ("a.json", b"[3]", r"a\.json, row 1 is no object"),
+        ("a.json", b"3", r"a\.json does not hold a list of cases"),
+        ("a.json", b"[3]", r"a\.json, row 1 is not an object"),
         ("a.json", b'[{"a": 1}]', "their columns: a"),
         ("a.jsonl", b"", "no questions"),
         ("a.jsonl", b"\xff", "UTF-8"),

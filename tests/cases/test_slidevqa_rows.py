@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from published_rows import SLIDEVQA, read
 
-from vrag.cases import open_cases
-from vrag.cases.row_files import read_rows
+from vrag.cases.rows import read_rows
+from vrag.datasets.registry import open_cases
 from vrag.errors import CaseError
 from vrag.types import Case
 

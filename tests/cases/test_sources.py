@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from published_rows import ROWS, SLIDEVQA, read
 
-from vrag.cases import SOURCES, open_cases
+from vrag.datasets.registry import SOURCES, open_cases
 from vrag.errors import CaseError, SettingsError
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ def test_the_row_to_blame_is_named(tmp_path: Path) -> None:
 
 def test_two_cases_with_one_uid_are_refused(tmp_path: Path) -> None:
     rows = [SLIDEVQA, SLIDEVQA | {"qa_id": 13}, SLIDEVQA]
-    with pytest.raises(CaseError, match=r"a\.json, row 3: The uid '12' is that of row 1 too\. Take"):
+    with pytest.raises(CaseError, match=r"a\.json, row 3: The uid '12' is that of row 1 too\. Remove"):
         read(tmp_path / "a.json", rows)
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from published_rows import SQUAD, read
 
-from vrag.cases import open_cases
+from vrag.datasets.registry import open_cases
 from vrag.errors import CaseError
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ def test_squad_gives_other_right_answers_each_once_and_never_a_plausible_one(tmp
 def test_a_test_set_without_answers_is_no_set_of_questions_that_have_none(tmp_path: Path) -> None:
     hidden = {"context": "c", "qas": [{"id": "1", "question": "?"}]}
 
-    with pytest.raises(CaseError, match="'answers' is no list"):
+    with pytest.raises(CaseError, match="'answers' is not a list"):
         read(tmp_path / "a.json", {"data": [{"title": "Normandy", "paragraphs": [hidden]}]})
 
 

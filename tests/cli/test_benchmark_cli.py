@@ -15,8 +15,8 @@ from ferry_desk import ANSWER, SEARCH
 from typer.testing import CliRunner
 
 from vrag.cli.eval.commands import app
+from vrag.datasets.registry import BENCHMARKS
 from vrag.errors import CaseError, RunError, SettingsError, VragError
-from vrag.evaluation.benchmarks import BENCHMARKS
 from vrag.rollouts.rollout_store import read_entries
 
 if TYPE_CHECKING:

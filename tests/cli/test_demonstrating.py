@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 import pytest
 from typer.testing import CliRunner
 
-from vrag.cases import ParquetOptions, read_cases, write_cases, write_parquet
+from vrag.cases import ParquetOptions, write_cases, write_parquet
 from vrag.cli.data.commands import app
+from vrag.datasets.registry import read_cases
 from vrag.errors import CaseError, RunError
 from vrag.rollouts.rollout_store import read_entries, stored_rollouts
 from vrag.synthesis import SynthesisOptions, synthesize, write

@@ -10,10 +10,11 @@ import pytest
 from ferry_desk import lay_out
 from typer.testing import CliRunner
 
-from vrag.cases import ParquetOptions, read_cases, row_of, write_parquet
+from vrag.cases import ParquetOptions, row_of, write_parquet
 from vrag.cli.eval.commands import app as evaluate
 from vrag.cli.terminal.questions import read_questions
 from vrag.cli.train.commands import app as train
+from vrag.datasets.registry import read_cases
 from vrag.errors import CaseError, TrainingError
 
 

@@ -17,10 +17,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vrag.chat import ChatOptions, ChatReply, ChatRetries, OpenAIChat
+from vrag.datasets.registry import RULES
 from vrag.errors import JudgeError
 from vrag.evaluation.answer_extraction import Extractor
 from vrag.evaluation.record import Extraction
-from vrag.evaluation.scorers import RULES
 from vrag.reward.judges.cached_judge import CachedJudge
 from vrag.reward.reward import Verdict
 from vrag.types import AnswerFormat, Case

@@ -16,11 +16,11 @@ from hub_server import REVISION, HubServer
 from typer.testing import CliRunner
 
 from vrag.cli.eval.commands import app
+from vrag.datasets.own import DatasetJson
+from vrag.datasets.protocols import Hub
+from vrag.datasets.registry import BENCHMARKS
+from vrag.datasets.squad import SQuAD
 from vrag.errors import CaseError, MissingExtra
-from vrag.evaluation.benchmark import Hub
-from vrag.evaluation.benchmarks import BENCHMARKS
-from vrag.evaluation.benchmarks.dataset import DatasetJson
-from vrag.evaluation.benchmarks.squad import SQuAD
 from vrag.evaluation.download import fetch, hub_repository, is_on_hub
 
 if TYPE_CHECKING:
@@ -252,7 +252,7 @@ def test_the_command_fetches_what_has_no_folder_but_nothing_before_all_is_known(
         (tmp_path / "at" / name).write_bytes(data)
     fetching = Fetching(tmp_path / "at", [])
     monkeypatch.setattr("vrag.evaluation.download.fetch", fetching)
-    monkeypatch.setattr("vrag.evaluation.benchmarks.BENCHMARKS", {**BENCHMARKS, "dataset": published()})
+    monkeypatch.setattr("vrag.datasets.registry.BENCHMARKS", {**BENCHMARKS, "dataset": published()})
 
     def invoked(*words: str) -> tuple[int, str]:
         done = CliRunner().invoke(app, ["prepare", *words, "--out", str(tmp_path / "out")])
@@ -298,8 +298,8 @@ def test_vidoseek_is_prepared_without_a_hand(
 
 
 PROCESS = """
-from vrag.evaluation.benchmark import Hub
-from vrag.evaluation.benchmarks.dataset import DatasetJson
+from vrag.datasets.protocols import Hub
+from vrag.datasets.own import DatasetJson
 from vrag.evaluation.download import fetch
 print(fetch(DatasetJson(hub=Hub(repo="somebody/questions", files=("pdf/*.md",)))))
 """

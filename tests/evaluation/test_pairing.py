@@ -137,7 +137,11 @@ def test_the_same_judge_is_taken_and_one_that_was_not_kept(judges: tuple[str, st
 @pytest.mark.parametrize(
     "more",
     [
-        {"outcome": CaseOutcome.WRONG, "judge": "", "answer": "It was answered, though there is no answer."},
+        {
+            "outcome": CaseOutcome.WRONG,
+            "judge": "",
+            "answer": "It was answered, though there is not an answer.",
+        },
         {"outcome": CaseOutcome.ABSTAINED, "judge": "", "answer": None},
         {"outcome": CaseOutcome.UNJUDGED, "judge": ""},
     ],

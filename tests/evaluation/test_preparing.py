@@ -14,8 +14,7 @@ import pypdfium2 as pdfium
 import pytest
 from PIL import Image
 
-from vrag.errors import CaseError
-from vrag.evaluation.benchmark import (
+from vrag.datasets.protocols import (
     DocumentSource,
     FileDocument,
     Hub,
@@ -23,6 +22,7 @@ from vrag.evaluation.benchmark import (
     PageDocument,
     TextDocument,
 )
+from vrag.errors import CaseError
 from vrag.evaluation.prepare import prepare, read_prepared
 from vrag.geometry import Box
 from vrag.types import AnswerFormat, Case, GoldPage, Region

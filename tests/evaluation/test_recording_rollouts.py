@@ -11,12 +11,12 @@ from chat_server import Asked, ChatServer, Refuse, Reply, Say
 from vrag.agent.events import AnswerGiven, RunSettings, RunStarted, StopReason
 from vrag.cases import UNANSWERABLE
 from vrag.chat import OpenAIChat
+from vrag.datasets.registry import RULES
 from vrag.evaluation.answer_extraction import Extractor
 from vrag.evaluation.document_names import DocumentNames
 from vrag.evaluation.record import CaseOutcome, CaseRecord, Extraction
 from vrag.evaluation.record_builder import record_of
 from vrag.evaluation.result_store import record_rollouts
-from vrag.evaluation.scorers import RULES
 from vrag.reward import Reward
 from vrag.rollouts.rollout import Rollout, RolloutAttempt
 from vrag.types import AnswerFormat, Case

@@ -18,7 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pypdfium2 import PdfDocument
 
-from vrag.cases import read_cases
+from vrag.datasets.registry import read_cases
 from vrag.errors import CaseError
 from vrag.synthesis import COLOURS, TEMPLATES, WORDS, Corpus, SynthesisOptions, Words, synthesize, write
 from vrag.synthesis.sampling import deal_names

@@ -1,43 +1,41 @@
-"""What a source is: a kind of row in which a published data set comes, and the cases in it."""
+"""Row formats of published data sets, and the fields of their rows."""
 
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from ast import literal_eval
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from vrag.errors import CaseError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-__all__ = ["UNANSWERABLE", "CaseFormat", "any_list", "hops", "literal_list", "plain_list", "text_of"]
+MAX_LITERAL_CHARACTERS = 10_000
+"""Length of a list that is written as Python; a longer one is refused."""
 
 
-UNANSWERABLE = "Not answerable"
-"""The answer to a question that the documents do not answer, as MMLongBench-Doc writes it."""
-LONGEST_LITERAL = 10_000
-"""Characters of a list that is written as Python; what is longer is not read."""
+class CaseFormat(ABC):
+    """A row format: the columns that identify it, and the cases of a row."""
 
+    __slots__ = ()
+    name: str
+    """Name for `--from`."""
+    columns: ClassVar[tuple[frozenset[str], ...]]
+    """A row has this format if it has all columns of one of these sets."""
 
-class CaseFormat(Protocol):
-    """A kind of row."""
-
-    @property
-    def name(self) -> str:
-        """How `--from` calls it."""
-        ...
-
-    def data_source(self, split: str) -> str:
-        """What the parquet calls the source of a split, as the reference does."""
-        ...
+    def data_source(self, split: str) -> str:  # noqa: ARG002 - most have one name for every split
+        """Return the data source in the training parquet, as the reference names it."""
+        return self.name
 
     def fits(self, row: Mapping[str, Any]) -> bool:
-        """Whether a row is of this kind, by its columns."""
-        ...
+        """Return whether a row has this format, by its columns."""
+        return any(columns <= row.keys() for columns in self.columns)
 
+    @abstractmethod
     def cases(self, row: Mapping[str, Any], number: int) -> Iterable[Mapping[str, Any]]:
-        """The cases of a row, in the dataset JSON of ours.
+        """Convert a row to cases in the dataset JSON (`vrag.cases.case_json`).
 
         Args:
             row: A row that fits.
@@ -46,61 +44,65 @@ class CaseFormat(Protocol):
         Raises:
             CaseError: If the row is not as published.
         """
-        ...
 
 
 def text_of(row: Mapping[str, Any], *names: str) -> str:
-    """The text in the first of some columns that is there; a number as its text.
+    """Return the text in the first of these columns that holds a text or a finite number.
 
     Raises:
-        CaseError: If none holds a text.
+        CaseError: If none does.
     """
     for name in names:
         value = row.get(name)
-        if isinstance(value, str) or (isinstance(value, int | float) and _is_number(value)):
+        is_number = isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < math.inf
+        if isinstance(value, str) or is_number:
             return str(value)
     raise CaseError(f"There is no {names[0]!r}.")
 
 
-def _is_number(value: float) -> bool:
-    """Neither a truth value nor "not a number", as some write what is missing."""
-    return not isinstance(value, bool) and (isinstance(value, int) or math.isfinite(value))
-
-
 def any_list(value: object) -> list[Any]:
-    """A list; an empty one of anything else."""
+    """Return a list as it is, and an empty list for anything else."""
     return cast("list[Any]", value) if isinstance(value, list) else []
 
 
-def plain_list(row: Mapping[str, Any], name: str) -> list[Any]:
-    """The list in a column.
+def object_of(value: object, name: str) -> dict[str, Any]:
+    """Return a JSON object.
 
     Raises:
-        CaseError: If it holds none.
+        CaseError: If the value is something else; `name` says in the message what it is.
+    """
+    if not isinstance(value, dict):
+        raise CaseError(f"{name} is not an object.")
+    return cast("dict[str, Any]", value)
+
+
+def plain_list(row: Mapping[str, Any], name: str) -> list[Any]:
+    """Return the list in a column.
+
+    Raises:
+        CaseError: If the column holds none.
     """
     value = row.get(name)
     if not isinstance(value, list):
-        raise CaseError(f"{name!r} is no list.")
+        raise CaseError(f"{name!r} is not a list.")
     return cast("list[Any]", value)
 
 
 def literal_list(row: Mapping[str, Any], name: str) -> list[Any]:
-    """A list, also from its text in Python, as in "[3, 'a']"; its text is read, never executed.
+    """Return the list in a column, also from Python source such as "[3, 'a']", which is never executed.
 
     Raises:
-        CaseError: If it is neither.
+        CaseError: If the column holds neither.
     """
     value = row.get(name)
-    if isinstance(value, str) and len(value) <= LONGEST_LITERAL:
+    if isinstance(value, str) and len(value) <= MAX_LITERAL_CHARACTERS:
         try:
             value = literal_eval(value.strip())
         except (ValueError, TypeError, SyntaxError, RecursionError, MemoryError) as error:
-            raise CaseError(f"{name!r} is no list: {row[name]!r:.80}.") from error
-    if not isinstance(value, list):
-        raise CaseError(f"{name!r} is no list.")
-    return cast("list[Any]", value)
+            raise CaseError(f"{name!r} is not a list: {row[name]!r:.80}.") from error
+    return plain_list({name: value}, name)
 
 
 def hops(pages: Iterable[object]) -> str:
-    """The query type of a question by its gold pages, for sets that name none."""
+    """Return the query type of a question by its gold pages, for data sets that have no column for it."""
     return "Multi-Hop" if len(set(map(str, pages))) > 1 else "Single-Hop"

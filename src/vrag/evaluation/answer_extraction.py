@@ -1,7 +1,7 @@
 """A model makes short answers of long ones, so that published rules can compare them.
 
 MMLongBench-Doc (Ma et al. 2024, arXiv 2407.01523) asks an agent for an answer of any length, has a model
-extract a short one and its format from it, and compares that one by rules (`vrag.evaluation.scorers`). What
+extract a short one and its format from it, and compares that one by rules (`vrag.datasets.registry`). What
 holds of its protocol holds here: the model sees the question and the answer, never what is right nor which
 format that has; the format that it names is kept and not used; "Not answerable" and "Fail to answer" are
 short answers like others. Two things differ: the wording is ours, and where the extraction fails, rules

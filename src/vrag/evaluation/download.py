@@ -17,7 +17,7 @@ from vrag.errors import CaseError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from vrag.evaluation.benchmark import Benchmark
+    from vrag.datasets.protocols import Benchmark
 
 __all__ = ["fetch", "hub_repository", "is_on_hub"]
 

@@ -25,15 +25,16 @@ from typing import TYPE_CHECKING
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from vrag.atomic_io import one_writer, write_whole
-from vrag.cases import open_cases, write_cases
+from vrag.cases import write_cases
 from vrag.corpus.formats.images_to_pdf import bind_pages
+from vrag.datasets.protocols import FileDocument, PageDocument, StreamDocument, TextDocument
+from vrag.datasets.registry import open_cases
 from vrag.errors import CaseError, VragError
-from vrag.evaluation.benchmark import FileDocument, PageDocument, StreamDocument, TextDocument
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from vrag.evaluation.benchmark import Benchmark, DocumentSource, OpenBenchmark
+    from vrag.datasets.protocols import Benchmark, DocumentSource, OpenBenchmark
     from vrag.types import Case
 
 __all__ = ["CASES", "DOCUMENTS", "Prepared", "PreparedPart", "prepare", "read_prepared"]

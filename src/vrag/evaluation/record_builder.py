@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 
     from vrag.agent.evidence import BoxSides, Evidence
     from vrag.agent.runs.trajectory import Trajectory
+    from vrag.datasets.protocols import Rule
     from vrag.evaluation.document_names import DocumentNames
     from vrag.evaluation.record import Extraction
-    from vrag.evaluation.scorers.rule import Rule
     from vrag.reward.reward import Reward
     from vrag.rollouts.rollout import Rollout
     from vrag.types import Case
@@ -66,7 +66,7 @@ def record_of(  # noqa: PLR0913 - all but the first five may be left out
             gate: an answer that was found without a search is judged like others.
         names: Of the documents that were searched.
         judge: Who gives verdicts: `rules`, or the model.
-        rule: Measures the answer by published rules; see `vrag.evaluation.scorers`.
+        rule: Measures the answer by published rules; see `vrag.datasets.registry`.
         extraction: The short answer that is measured in place of the run's, where one was asked for; see
             `needs_extraction`. Where it failed, nothing is measured by rules.
         retrieval: What a search for the question word for word found, as measured by

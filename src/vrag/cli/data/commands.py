@@ -123,7 +123,8 @@ def convert(
 
     Example: vrag data convert a.json b.json all.parquet --data-source slidevqa_test --data-source mmlongdoc
     """
-    from vrag.cases import ParquetOptions, with_distinct_ids, write_cases, write_parquet
+    from vrag.cases import ParquetOptions, write_cases, write_parquet
+    from vrag.datasets.registry import with_distinct_ids
 
     *files, target = paths
     _check_target(files, target, overwrite=overwrite)
@@ -186,7 +187,7 @@ def _open_inputs(files: list[Path], kinds: list[str], data_sources: list[str], s
         SettingsError: If an option is given neither once nor once for each file.
         CaseError: If a file cannot be read.
     """
-    from vrag.cases import open_cases
+    from vrag.datasets.registry import open_cases
 
     inputs: list[_Input] = []
     each_kind, each_source = (
@@ -219,7 +220,8 @@ def stats(
 
     Example: vrag data stats train.json held_out.json
     """
-    from vrag.cases import count_cases, find_overlaps, open_cases
+    from vrag.cases import count_cases, find_overlaps
+    from vrag.datasets.registry import open_cases
 
     if len({file.resolve() for file in files}) < len(files):
         raise SettingsError("A file is named twice.", "It shares everything with itself.")

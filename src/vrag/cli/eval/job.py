@@ -291,8 +291,8 @@ class _Recorder:
         self, rollout: Rollout, reward: Reward | None, extraction: Extraction | None, /
     ) -> CaseRecord:
         """The record of a run."""
+        from vrag.datasets.registry import published_measures
         from vrag.evaluation.record_builder import record_of
-        from vrag.evaluation.scorers import published_measures
 
         attempt = rollout.attempt
         return record_of(

@@ -12,7 +12,7 @@ from vrag.cli.terminal.interrupts import stoppable
 from vrag.render.text_format import count
 
 if TYPE_CHECKING:
-    from vrag.evaluation.benchmark import Benchmark
+    from vrag.datasets.protocols import Benchmark
 
 __all__ = ["benchmark_list", "prepare"]
 
@@ -29,7 +29,7 @@ def benchmark_list(
 
       vrag eval list mmlongbench
     """
-    from vrag.evaluation.benchmarks import BENCHMARKS, benchmark_named
+    from vrag.datasets.registry import BENCHMARKS, benchmark_named
 
     found = [benchmark_named(name)] if name else list(BENCHMARKS.values())
     if as_json:
@@ -97,8 +97,8 @@ def prepare(
 
 def _asked(word: str) -> tuple[Benchmark, Path | None, str | None]:
     """A benchmark, its folder, its split; without a folder it can be fetched."""
+    from vrag.datasets.registry import BENCHMARKS, benchmark_named
     from vrag.errors import SettingsError
-    from vrag.evaluation.benchmarks import BENCHMARKS, benchmark_named
     from vrag.evaluation.download import hub_repository
 
     told, equals, folder = word.partition("=")
@@ -140,7 +140,7 @@ def _facts(benchmark: Benchmark) -> dict[str, Any]:
 
 
 def _tell(benchmark: Benchmark) -> None:
-    from vrag.cases.formats.dataset import FORM
+    from vrag.datasets.own import FORM
     from vrag.evaluation.download import is_on_hub
 
     hub = benchmark.hub

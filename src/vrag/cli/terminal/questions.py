@@ -25,7 +25,7 @@ def read_questions(path: Path, limit: int | None = None) -> list[Case]:
     Raises:
         CaseError: If it cannot be read, or holds none.
     """
-    from vrag.cases import open_cases
+    from vrag.datasets.registry import open_cases
 
     cases = list(islice(open_cases(path)[1], limit))
     if not cases:

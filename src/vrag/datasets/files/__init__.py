@@ -1,0 +1,1 @@
+"""Files of published data sets: archives, tables, images and names, read for the data set modules."""

@@ -1,1 +1,0 @@
-"""Files of published data sets: archives, tables, pictures and names, read for the benchmark loaders."""
