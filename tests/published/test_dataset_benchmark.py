@@ -140,8 +140,10 @@ def test_of_files_of_one_name_the_first_is_taken_and_the_others_are_told(tmp_pat
 
     assert taken(opened)[1] == [FileDocument("report.pdf", tmp_path / "a" / "report.pdf")]
     assert opened.notes == [
-        "1 files have the name of one in another folder, and were left out: "
-        "b/report.pdf (taken: a/report.pdf)."
+        (
+            "1 files have the name of one in another folder, and were left out: "
+            "b/report.pdf (taken: a/report.pdf)."
+        )
     ]
 
 

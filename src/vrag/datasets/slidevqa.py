@@ -47,8 +47,8 @@ HUB = Hub(
 class SlideVQA(CaseFormat):
     """The parquet of the hub, with images; or the repository's JSON lines beside `images/` or PDFs.
 
-    A row is a question. Document and deck are one: `<deck_name>.pdf`, its name in corpora of the slides. A deck
-    is in every row about it and becomes one document.
+    A row is a question. Document and deck are one: `<deck_name>.pdf`, as in corpora of the slides. A deck is
+    in every row about it and becomes one document.
     """
 
     name: str = "slidevqa"
