@@ -9,7 +9,7 @@ from vrag.agent.actions import Answer, Crop, Search
 from vrag.agent.agent import Agent
 from vrag.agent.environment import Environment, EnvironmentOptions
 from vrag.agent.methods.vrag import VragMethod
-from vrag.distill.planner_reply import written
+from vrag.distill.expert_reply import write_turn
 from vrag.distill.sample_store import Sample, SampleOutcome, SampleStore
 from vrag.model_profiles import PROFILES
 from vrag.testing import ScriptedPolicy, tiny_corpus
@@ -22,14 +22,14 @@ if TYPE_CHECKING:
 
 QWEN25 = PROFILES["qwen2.5-vl"]
 QUESTION = "How many passengers?"
-SEARCH = written("Who sails?", Search("passengers in 2024"))
-OTHER = written("The price.", Search("ticket prices"))
-ANSWER = written("It says so.", Answer("48,200"))
+SEARCH = write_turn("Who sails?", Search("passengers in 2024"))
+OTHER = write_turn("The price.", Search("ticket prices"))
+ANSWER = write_turn("It says so.", Answer("48,200"))
 
 
 def crop(*box: float, image: int | None = None) -> str:
     x1, y1, x2, y2 = box or (28.0, 28.0, 280.0, 140.0)
-    return written("Too small.", Crop((x1, y1, x2, y2), image))
+    return write_turn("Too small.", Crop((x1, y1, x2, y2), image))
 
 
 def record_run(

@@ -232,7 +232,7 @@ def test_stopped_synthesize_says_that_the_folder_is_not_whole(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr("vrag.synthesis.corpus_folder.write_cases", stopped)
+        patch.setattr("vrag.synthesis.corpus.write_cases", stopped)
         line = ["synthesize", str(tmp_path / "made"), "-t", "emblem", "--documents", "4", "--pages", "3"]
         done = CliRunner().invoke(app, line)
     assert done.exit_code == 130

@@ -136,7 +136,7 @@ def test_what_was_selected_is_exported(tmp_path: Path) -> None:
     record_sample(store, "a", SEARCH, ANSWER)
     record_sample(store, "b", SEARCH, crop(), ANSWER)
     record_sample(store, "c", SEARCH, ANSWER, score=1)
-    assert "Nothing was selected" in str(vrag("export-sft", store.directory, "--out", tmp_path).exception)
+    assert "No samples are selected" in str(vrag("export-sft", store.directory, "--out", tmp_path).exception)
     done = vrag("select", store.directory)
     assert "2 kept, 1 dropped" in " ".join(done.stdout.split())
     report = asked("export-sft", store.directory, "--out", tmp_path / "sft", "--profile", "qwen3-vl")

@@ -20,9 +20,15 @@ from vrag.agent.runs.event_log import EventLog
 from vrag.chat import ChatImage, ChatText
 from vrag.distill.config import read_experts
 from vrag.distill.expert_prompt import ExpertView, box_sides, feasible, seen_by
-from vrag.distill.json_extract import Unusable
-from vrag.distill.judge import read_score
-from vrag.distill.planner_reply import PlannerReply, dump_turn, read_box, read_plan, written
+from vrag.distill.expert_reply import (
+    PlannerReply,
+    UnusableReplyError,
+    dump_turn,
+    read_box,
+    read_plan,
+    read_score,
+    write_turn,
+)
 from vrag.errors import SettingsError
 from vrag.geometry import Box, Size, Space, View, iou
 from vrag.model_profiles import PROFILES
@@ -54,14 +60,14 @@ LEARNER = PROFILES["qwen2.5-vl"]
     ],
 )
 def test_a_plan_that_cannot_be_used_says_why(reply: str, reason: str) -> None:
-    with pytest.raises(Unusable, match=reason):
+    with pytest.raises(UnusableReplyError, match=reason):
         read_plan(reply)
 
 
 @given(st.text(max_size=60))
 def test_no_reply_makes_reading_fail_in_another_way(reply: str) -> None:
     for read in (read_plan, read_box, read_score):
-        with pytest.raises(Unusable):
+        with pytest.raises(UnusableReplyError):
             read("{" + reply.replace("{", "") if reply.count('"') < 4 else reply)
 
 
@@ -69,10 +75,10 @@ def test_no_reply_makes_reading_fail_in_another_way(reply: str) -> None:
 def test_whatever_an_expert_writes_is_one_turn_of_the_grammar(thought: str, words: str) -> None:
     try:
         plan = read_plan(json.dumps({"think": thought, "search": words}))
-    except Unusable:
+    except UnusableReplyError:
         assert not thought.strip() or not words.strip()
         return
-    turn = parse(written(plan.thought, plan.action))
+    turn = parse(write_turn(plan.thought, plan.action))
     assert turn.action == plan.action
     assert turn.thought == plan.thought
     assert not turn.flags
@@ -85,14 +91,14 @@ def test_tags_in_a_thought_are_written_otherwise() -> None:
 
 @pytest.mark.parametrize("action", [Search("a b"), Answer("12"), Crop((1, 2, 3.5, 4)), Crop((1, 2, 3, 4), 2)])
 def test_a_turn_in_json_is_read_back(action: Search | Answer | Crop) -> None:
-    assert read_plan(dump_turn(parse(written("Why.", action)))) == PlannerReply("Why.", action)
+    assert read_plan(dump_turn(parse(write_turn("Why.", action)))) == PlannerReply("Why.", action)
 
 
 @pytest.mark.parametrize(
     "score", ["0", "6", "true", "4.5", '"five"', '"' + "5" * 5000 + '"', '""', "null", "[5]", "1e999"]
 )
 def test_only_scores_from_1_to_5_count(score: str) -> None:
-    with pytest.raises(Unusable):
+    with pytest.raises(UnusableReplyError):
         read_score(f'{{"score": {score}}}')
     assert read_score('{"score": " 4"}').score == 4
     assert repr(read_score('{"score": 5.0}').score) == "5"
@@ -110,7 +116,7 @@ def test_boxes_come_through_every_family_and_back(name: str) -> None:
     inner = Box(450, 650, 700, 900, Space.ITEM)
     theirs = seen_by(closer, profile)
     assert iou(feasible(box_sides(inner, theirs, profile), theirs, profile), inner) > 0.97
-    with pytest.raises(Unusable):
+    with pytest.raises(UnusableReplyError):
         feasible((400, 400, 100, 100), theirs, profile)
 
 

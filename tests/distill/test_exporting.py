@@ -15,9 +15,8 @@ from PIL import Image
 
 from vrag.agent.actions import Crop, parse
 from vrag.agent.events import ModelCalled
-from vrag.distill.export import export_sft
+from vrag.distill.export import conversation_of, export_sft
 from vrag.distill.sample_store import SampleStore
-from vrag.distill.sharegpt import conversation_of
 from vrag.distill.trace import trace, view_of
 from vrag.errors import SampleError
 from vrag.geometry import Size, Space, iou

@@ -82,7 +82,7 @@ def test_what_is_kept_says_what_it_is(mixed: SampleStore) -> None:
 
 
 def test_the_choice_is_written_beside_the_samples(mixed: SampleStore) -> None:
-    with pytest.raises(SampleError, match="Nothing was selected"):
+    with pytest.raises(SampleError, match="No samples are selected"):
         read_selected(mixed)
     selection = select_samples(mixed, SelectionOptions())
     write_selection(mixed, selection)

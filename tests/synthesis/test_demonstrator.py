@@ -18,8 +18,8 @@ from vrag.agent.policy import Reply
 from vrag.agent.runs.trajectory import Trajectory
 from vrag.model_profiles import PROFILES
 from vrag.synthesis.corpus import SynthesisOptions, synthesize
+from vrag.synthesis.sampling import COLOURS, WORDS
 from vrag.synthesis.scripted_policy import ScriptedDemonstrator, names_in
-from vrag.synthesis.vocabulary import COLOURS, WORDS
 from vrag.testing import MemorySearcher, page
 from vrag.types import Case
 

@@ -1,4 +1,4 @@
-"""Who the experts are: a TOML file, or the defaults at DashScope.
+"""The configuration of experts: a TOML file, or the defaults at DashScope.
 
 ::
 
@@ -35,18 +35,17 @@ if TYPE_CHECKING:
 
     from vrag.model_profiles import Profile
 
-__all__ = ["read_experts"]
 
+_TIMEOUTS = {"connect_seconds", "first_token_seconds", "token_seconds", "call_seconds"}
+_SAMPLING = {"temperature", "top_p", "seed", "max_tokens", "thinking", "thinking_switch"}
 _DASHSCOPE_KEYS = ("DASHSCOPE_API_KEY", "DASH_SCOPE_KEY")
 """Variables with the key for DashScope: its own, and the one of the reference's scripts."""
 
 
-class _FrozenConfig(BaseModel):
+class _Section(BaseModel):
+    """An expert in the file."""
+
     model_config = ConfigDict(frozen=True, extra="forbid")
-
-
-class _Section(_FrozenConfig):
-    """An expert as the file has it."""
 
     model: str = Field(min_length=1)
     base_url: str = DASHSCOPE
@@ -70,18 +69,20 @@ class _Section(_FrozenConfig):
     price_cached: float | None = Field(default=None, ge=0)
 
 
-class _ExpertsConfig(_FrozenConfig):
+class _ExpertsConfig(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
     planner: _Section = _Section(model="qwen3.5-plus", temperature=0.7)
     grounder: _Section | Literal[False] = _Section(model="qwen3-vl-plus", temperature=0.0)
     judge: _Section = _Section(model="qwen3.5-plus", temperature=0.0)
 
 
 def read_experts(path: Path | None, environment: Mapping[str, str]) -> Experts:
-    """The experts that a file names.
+    """Read the experts from a file.
 
     Args:
         path: None for the defaults.
-        environment: Where keys are looked for.
+        environment: Variables with keys.
 
     Raises:
         SettingsError: If the file cannot be used, a key is missing, or the family of a model is not known.
@@ -112,18 +113,15 @@ def _read(path: Path | None) -> _ExpertsConfig:
 
 
 def _with_provider(section: _Section) -> _Section:
-    """A section whose model names its provider, with that provider's address, key and switch of thinking.
-
-    What the section says itself stays.
-    """
+    """Add the address, key and thinking switch of the provider that a model names; own values stay."""
     provider, model = split_model(section.model)
     if provider is None:
         return section
-    own: dict[str, Any] = {"base_url": provider.base_url, "thinking_switch": provider.thinking_switch}
+    values: dict[str, Any] = {"base_url": provider.base_url, "thinking_switch": provider.thinking_switch}
     if provider.key_variable:
-        own["key_variable"] = provider.key_variable
-    kept = {name: value for name, value in own.items() if name not in section.model_fields_set}
-    return section.model_validate({**section.model_dump(exclude_unset=True), **kept, "model": model})
+        values["key_variable"] = provider.key_variable
+    values |= section.model_dump(exclude_unset=True) | {"model": model}
+    return section.model_validate(values)
 
 
 def _expert(role: str, section: _Section, environment: Mapping[str, str]) -> Expert:
@@ -134,18 +132,15 @@ def _expert(role: str, section: _Section, environment: Mapping[str, str]) -> Exp
         section.model,
         api_key=key,
         key_variable=variable,
-        timeouts=ChatTimeouts(
-            **_named(section, "connect_seconds first_token_seconds token_seconds call_seconds")
-        ),
+        timeouts=ChatTimeouts(**section.model_dump(include=_TIMEOUTS)),
         retries=ChatRetries(times=section.retries),
         concurrency=section.requests,
     )
-    sampling = "temperature top_p seed max_tokens thinking thinking_switch"
     return Expert(
         role=role,
         model=chat,
         profile=_profile(role, section),
-        options=ChatOptions(**_named(section, sampling)),
+        options=ChatOptions(**section.model_dump(include=_SAMPLING)),
         prices=Prices(
             prompt=section.price_prompt, completion=section.price_completion, cached=section.price_cached
         ),
@@ -153,12 +148,8 @@ def _expert(role: str, section: _Section, environment: Mapping[str, str]) -> Exp
     )
 
 
-def _named(section: _Section, names: str) -> dict[str, Any]:
-    return {name: getattr(section, name) for name in names.split()}
-
-
 def _key(role: str, section: _Section, environment: Mapping[str, str]) -> tuple[str | None, str]:
-    """The key to send, and the variable it is in; none where the server asks for none."""
+    """The key, and its variable; none where the server asks for none."""
     at_dashscope = (urlsplit(section.base_url).hostname or "").endswith(".aliyuncs.com")
     names = [section.key_variable] if section.key_variable else list(_DASHSCOPE_KEYS if at_dashscope else ())
     for name in names:
@@ -167,7 +158,7 @@ def _key(role: str, section: _Section, environment: Mapping[str, str]) -> tuple[
     if names:
         raise SettingsError(
             f"The {role} needs a key.",
-            f"Set {' or '.join(names)}, or name another server: --experts FILE.",
+            f"Set {' or '.join(names)}, or use another server: --experts FILE.",
         )
     return None, "key_variable"
 

@@ -1,30 +1,31 @@
-"""An expert: a model behind an endpoint, what it costs, and how it is asked until its reply can be used."""
+"""Experts: models behind endpoints, what they cost, and how they are asked until a reply can be used."""
 
 from __future__ import annotations
 
 import time
 from contextlib import aclosing
 from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from vrag.agent.budget import Prices
 from vrag.agent.policy import Retry
+from vrag.agent.prompts import prompt_in
 from vrag.chat.messages import ChatMessage, ChatOptions, ChatReply, ChatRetry, ChatText
-from vrag.distill.json_extract import Unusable
-from vrag.distill.prompts import prompt
+from vrag.distill.expert_reply import UnusableReplyError
 from vrag.errors import ModelError
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Callable, Sequence
+    from collections.abc import Callable, Sequence
 
     from vrag.chat.messages import ChatModel
     from vrag.model_profiles import Profile
 
-__all__ = ["Expert", "Experts", "Tally", "Usable", "consult"]
-
 T = TypeVar("T")
-_QUOTED = 4000
-"""Characters of a useless reply that the expert is shown again."""
+MAX_QUOTED_CHARACTERS = 4000
+"""Of an unusable reply that the expert is shown again."""
+prompt = partial(prompt_in, "vrag.distill.prompts")
+"""As `vrag.agent.prompts.prompt`, of the files in `prompts/`: every text that an expert is given."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,21 +36,21 @@ class Expert:
     """`planner`, `grounder` or `judge`."""
     model: ChatModel
     profile: Profile
-    """Its family: the sizes of pictures that it sees as they are, and the space of its boxes."""
+    """Its family: the sizes of images that it sees as they are, and the space of its boxes."""
     options: ChatOptions = field(default_factory=ChatOptions)
     prices: Prices = field(default_factory=Prices)
     tries: int = 3
-    """Replies that are asked for, until one can be used."""
+    """Maximum of replies, until one can be used."""
 
     @property
     def identity(self) -> dict[str, Any]:
-        """What its replies depend on, as JSON values; where it is served, and at what price, is not of it."""
+        """The JSON values that its replies depend on, without its server and its prices."""
         return {"model": self.model.name, "profile": self.profile.name, **asdict(self.options)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Experts:
-    """Who makes a sample."""
+    """The experts that make samples."""
 
     planner: Expert
     judge: Expert
@@ -59,22 +60,22 @@ class Experts:
     @property
     def all(self) -> tuple[Expert, ...]:
         """All of them."""
-        return tuple(one for one in (self.planner, self.grounder, self.judge) if one is not None)
+        return tuple(expert for expert in (self.planner, self.grounder, self.judge) if expert is not None)
 
     async def aclose(self) -> None:
-        """Gives back the connections of the running event loop."""
+        """Close the connections of the running event loop."""
         for expert in self.all:
             await expert.model.aclose()
 
 
 @dataclass(slots=True)
 class Tally:
-    """What an expert was asked and what that cost, so far."""
+    """The calls of an expert and their cost, so far."""
 
     calls: int = 0
     """Replies that came."""
     retries: int = 0
-    """Calls that failed and were made again: refused for now, too late, cut off."""
+    """Calls that failed and were made again: refused for now, too late, interrupted."""
     faults: int = 0
     """Replies that could not be used."""
     prompt_tokens: int = 0
@@ -85,17 +86,13 @@ class Tally:
     """From calls to their replies, together."""
 
     def add(self, expert: Expert, reply: ChatReply, seconds: float) -> None:
-        """Counts a reply."""
-        self.calls += 1
-        self.prompt_tokens += reply.prompt_tokens or 0
-        self.completion_tokens += reply.completion_tokens or 0
-        self.seconds += seconds
+        """Count a reply."""
+        prompt_tokens, completion_tokens = reply.prompt_tokens or 0, reply.completion_tokens or 0
         cost = expert.prices.cost(reply.prompt_tokens, reply.completion_tokens, reply.cached_tokens)
-        if cost is not None:
-            self.cost = (self.cost or 0.0) + cost
+        self.join(Tally(1, 0, 0, prompt_tokens, completion_tokens, cost, seconds))
 
     def join(self, other: Tally) -> None:
-        """Adds what was counted elsewhere."""
+        """Add the numbers of another tally."""
         self.calls += other.calls
         self.retries += other.retries
         self.faults += other.faults
@@ -106,88 +103,71 @@ class Tally:
             self.cost = (self.cost or 0.0) + other.cost
 
     def as_dict(self) -> dict[str, Any]:
-        """What is kept of it as JSON, by the names of its fields; seconds to the thousandth."""
+        """Return its JSON values by the names of its fields; seconds to the thousandth."""
         return asdict(self) | {"seconds": round(self.seconds, 3)}
 
 
-@dataclass(frozen=True, slots=True)
-class Usable(Generic[T]):
-    """What was read from a reply."""
-
-    value: T
+def _ignore(_: Retry) -> None:
+    pass
 
 
 async def consult(
-    expert: Expert, messages: Sequence[ChatMessage], read: Callable[[str], T], tally: Tally
-) -> AsyncGenerator[Retry | Usable[T], None]:
-    """Asks an expert: what went wrong on the way, then what was read.
+    expert: Expert,
+    messages: Sequence[ChatMessage],
+    read: Callable[[str], T],
+    tally: Tally,
+    report: Callable[[Retry], None] = _ignore,
+) -> T:
+    """Ask an expert and return what `read` finds in its reply.
 
-    A reply that cannot be read is shown to the expert again with what is wrong with it, `Expert.tries`
-    times in all.
+    An unusable reply is shown to the expert again with its fault, `Expert.tries` times in all; only the
+    latest one is, so that the prompt does not grow.
 
     Args:
-        expert: Who is asked.
-        messages: What it is told.
-        read: Takes a reply apart; raises `Unusable` with a sentence for the expert.
-        tally: Of the expert; each reply is added, useful or not.
+        expert: The expert to ask.
+        messages: The prompt.
+        read: Parses a reply; raises `UnusableReplyError` with a sentence for the expert.
+        tally: Of the expert; each reply is added, usable or not.
+        report: Called whenever a call or a reply failed, and the expert is asked again.
 
     Raises:
         ContextTooLong: If the conversation is longer than the model can take.
         ModelError: If no reply can be had, or none that can be used.
     """
-    told = list(messages)
+    conversation = list(messages)
     reason = ""
     for number in range(1, expert.tries + 1):
-        text = ""
-        async with aclosing(_asked(expert, told, tally)) as parts:
-            async for part in parts:
-                if isinstance(part, Retry):
-                    yield part
-                else:
-                    text = part
+        text = await _complete(expert, conversation, tally, report)
         try:
-            value = read(text)
-        except Unusable as error:
+            return read(text)
+        except UnusableReplyError as error:
             reason = str(error)
-        else:
-            yield Usable(value)
-            return
         tally.faults += 1
-        told = [*messages, *_complaint(text, reason)]
+        quote = ChatText(text[:MAX_QUOTED_CHARACTERS].strip() or "(nothing)")
+        complaint = ChatText(prompt("again.md", reason=reason))
+        conversation = [*messages, ChatMessage("assistant", (quote,)), ChatMessage("user", (complaint,))]
         if number < expert.tries:
-            yield Retry(f"The {expert.role} is asked again: {reason}")
+            report(Retry(f"The {expert.role} is asked again: {reason}"))
     raise ModelError(
-        f"The {expert.role} sent {expert.tries} replies that cannot be used; the last: {reason}",
+        f"The {expert.role} sent {expert.tries} unusable replies; the last: {reason}",
         f"Is {expert.model.name} the right model for it?",
     )
 
 
-async def _asked(
-    expert: Expert, messages: Sequence[ChatMessage], tally: Tally
-) -> AsyncGenerator[Retry | str, None]:
-    """What went wrong, then the text of the reply.
-
-    Raises:
-        ModelError: If no reply can be had.
-    """
+async def _complete(
+    expert: Expert, messages: Sequence[ChatMessage], tally: Tally, report: Callable[[Retry], None]
+) -> str:
+    """Return the text of the reply; raise `ModelError` if none can be had."""
     began = time.perf_counter()
     try:
         async with aclosing(expert.model.stream(messages, expert.options)) as parts:
             async for part in parts:
                 if isinstance(part, ChatRetry):
                     tally.retries += 1
-                    yield Retry(f"The {expert.role}: {part.reason}", part.seconds)
+                    report(Retry(f"The {expert.role}: {part.reason}", part.seconds))
                 elif isinstance(part, ChatReply):
                     tally.add(expert, part, time.perf_counter() - began)
-                    yield part.text
-                    return
+                    return part.text
     except ModelError as error:
         raise type(error)(f"The {expert.role}: {error.message}", error.hint) from error
     raise ModelError(f"The {expert.role} ended without a reply.")
-
-
-def _complaint(text: str, reason: str) -> tuple[ChatMessage, ...]:
-    """The reply once more, and what is wrong with it; of the latest only: the prompt does not grow."""
-    again = ChatMessage("user", (ChatText(prompt("again.md", reason=reason)),))
-    said = ChatMessage("assistant", (ChatText(text[:_QUOTED].strip() or "(nothing)"),))
-    return said, again

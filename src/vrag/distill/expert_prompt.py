@@ -1,7 +1,7 @@
-"""A run as an expert is told it: in JSON, with pictures and boxes as its own family has them.
+"""Prompts of experts: a run in JSON, with images and boxes as the expert's own family has them.
 
-An expert may be of another family than the model that learns. What it is shown is drawn again at a size
-that its family takes as it is, and each box is mapped through the page, by `vrag.geometry` alone.
+An expert may be of another family than the model that learns. Its images are drawn again at a size that its
+family takes as it is, and each box is mapped through the page, by `vrag.geometry` alone.
 """
 
 from __future__ import annotations
@@ -15,8 +15,7 @@ from vrag.agent.environment import encode_jpeg, fault_of
 from vrag.agent.policy import EnclosedImage, Picture, Role, Text
 from vrag.agent.prompts import prompt as agent_prompt
 from vrag.chat.messages import ChatImage, ChatMessage, ChatText
-from vrag.distill.json_extract import Unusable
-from vrag.distill.planner_reply import dump_turn
+from vrag.distill.expert_reply import UnusableReplyError, dump_turn
 from vrag.geometry import Space, View, draw_view
 
 if TYPE_CHECKING:
@@ -24,30 +23,29 @@ if TYPE_CHECKING:
 
     from vrag.agent.policy import Message
     from vrag.chat.messages import ChatPart
-    from vrag.geometry import Box, Size
+    from vrag.geometry import Box
     from vrag.model_profiles import Profile
 
-__all__ = ["ExpertView", "box_sides", "feasible", "pictures_in", "seen_by"]
 
 Sides = tuple[float, float, float, float]
 
 
 def pictures_in(history: Sequence[Message]) -> tuple[Picture, ...]:
-    """The pictures that were shown, in order: the one that is called `n` is the n-th."""
+    """List the images that were shown, in order: the one with the number `n` is the n-th."""
     return tuple(part for message in history for part in message.parts if isinstance(part, Picture))
 
 
 def seen_by(view: View, profile: Profile) -> View:
-    """A picture as another family sees it: the same part of the page, at a size of that family."""
+    """Return the view of another family: the same part of the page, at a size of that family."""
     return replace(view, shown=profile.shown_size(view.canvas))
 
 
 def box_sides(box: Box, view: View, profile: Profile) -> Sides:
-    """A box as a model of a family writes it, in whole numbers where its space counts pixels or thousandths.
+    """Return a box as a family writes it, in whole numbers where its space counts pixels or thousandths.
 
     Args:
         box: In `Space.ITEM`.
-        view: The picture on which it lies, as the family sees it.
+        view: The image on which it lies, as the family sees it.
         profile: The family.
     """
     mapped = view.from_item(box, profile.boxes)
@@ -55,67 +53,68 @@ def box_sides(box: Box, view: View, profile: Profile) -> Sides:
 
 
 def feasible(sides: Sides, view: View, profile: Profile) -> Box:
-    """What a family's box covers of the page, in item pixels.
+    """Return the part of the page that a family's box covers, in item pixels.
 
     Raises:
-        Unusable: If nothing of it can be enlarged.
+        UnusableReplyError: If nothing of it can be enlarged.
     """
     box = profile.box(sides)
     if fault := fault_of(view.cut(box)):
-        raise Unusable(fault)
+        raise UnusableReplyError(fault)
     return view.to_item(box)
 
 
 @dataclass(frozen=True, slots=True)
 class ExpertView:
-    """How one family is told a run.
-
-    It may block: pictures are drawn and encoded.
-    """
+    """A run as one family sees it. Blocking: images are drawn and encoded."""
 
     learner: Profile
     """The family that the run is recorded for."""
     expert: Profile
-    """The family that is told."""
+    """The family of the expert."""
     urls: dict[str, str] = field(default_factory=dict[str, str])
-    """Data URLs of the pictures of a run, by hash: the same ones are told turn after turn."""
+    """Data URLs of the images of a run, by hash: the same ones are shown turn after turn."""
 
     def conversation(self, history: Sequence[Message], system: str, request: str) -> list[ChatMessage]:
-        """The run so far.
+        """Build the messages of the run so far.
 
         Args:
-            history: As the environment tells it: instruction and question first.
-            system: What the expert is, in place of the instruction.
-            request: What it is asked now, at the end.
+            history: From the environment: instruction and question first.
+            system: The expert's role, in place of the instruction.
+            request: The request at the end.
         """
-        told = [ChatMessage("system", (ChatText(system),))]
+        messages = [ChatMessage("system", (ChatText(system),))]
         pictures: list[Picture] = []
         for number, message in enumerate(history):
             if message.role is Role.ASSISTANT:
-                told.append(ChatMessage("assistant", (ChatText(self._said(message.text, pictures)),)))
+                messages.append(
+                    ChatMessage("assistant", (ChatText(self._convert_turn(message.text, pictures)),))
+                )
                 continue
             parts = message.parts[1:] if number == 0 else message.parts
             pictures += (part for part in parts if isinstance(part, Picture))
-            told.append(ChatMessage("user", self._parts(parts)))
-        end = told[-1]
-        told[-1] = ChatMessage(end.role, _joined([*end.parts, ChatText(request)]))
-        return told
+            messages.append(ChatMessage("user", self._convert_parts(parts)))
+        end = messages[-1]
+        messages[-1] = ChatMessage(end.role, _join([*end.parts, ChatText(request)]))
+        return messages
 
-    def _parts(self, parts: Sequence[Text | Picture | EnclosedImage]) -> tuple[ChatPart, ...]:
-        """A message of the environment, without the request to answer in the grammar of tags."""
+    def _convert_parts(self, parts: Sequence[Text | Picture | EnclosedImage]) -> tuple[ChatPart, ...]:
+        """Convert a message of the environment, without the request to answer in the grammar of tags."""
         grammar = agent_prompt("answer_now.md")
         kept = (part for part in parts if not (isinstance(part, Text) and part.text == grammar))
-        return _joined(ChatText(part.text) if isinstance(part, Text) else self._image(part) for part in kept)
+        return _join(ChatText(part.text) if isinstance(part, Text) else self._image(part) for part in kept)
 
     def _image(self, part: Picture | EnclosedImage) -> ChatImage:
         if part.sha256 not in self.urls:
             shown = self.expert.shown_size(part.canvas)
-            jpeg = part.jpeg if shown == part.canvas else _drawn(part, shown)
+            jpeg = part.jpeg
+            if shown != part.canvas:
+                jpeg = encode_jpeg(draw_view(part.image, View.whole(part.canvas, shown)))
             self.urls[part.sha256] = f"data:image/jpeg;base64,{base64.b64encode(jpeg).decode()}"
         return ChatImage(self.urls[part.sha256])
 
-    def _said(self, text: str, pictures: Sequence[Picture]) -> str:
-        """An earlier turn, in JSON, with its box in the space of the expert."""
+    def _convert_turn(self, text: str, pictures: Sequence[Picture]) -> str:
+        """Convert an earlier turn to JSON, with its box in the space of the expert."""
         turn = parse(text)
         if isinstance(turn.action, Crop) and pictures:
             picture = pictures[(turn.action.image or len(pictures)) - 1]
@@ -125,12 +124,8 @@ class ExpertView:
         return dump_turn(turn)
 
 
-def _drawn(part: Picture | EnclosedImage, shown: Size) -> bytes:
-    return encode_jpeg(draw_view(part.image, View.whole(part.canvas, shown)))
-
-
-def _joined(parts: Iterable[ChatPart]) -> tuple[ChatPart, ...]:
-    """The parts with texts in a row made one, since servers put nothing between them."""
+def _join(parts: Iterable[ChatPart]) -> tuple[ChatPart, ...]:
+    """Join texts in a row, since servers put nothing between them."""
     joined: list[ChatPart] = []
     for part in parts:
         if isinstance(part, ChatText) and joined and isinstance(before := joined[-1], ChatText):

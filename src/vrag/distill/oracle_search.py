@@ -1,4 +1,4 @@
-"""A search that shows gold pages first: what a sample needs to be about the right page."""
+"""A search that shows gold pages first, so that samples are about the right page."""
 
 from __future__ import annotations
 
@@ -19,16 +19,13 @@ if TYPE_CHECKING:
     from vrag.search.engine import Searcher
     from vrag.types import Case, Hit, Item, Query
 
-__all__ = ["OracleSearcher"]
-
 
 @dataclass(frozen=True, slots=True)
 class OracleSearcher:
-    """The searcher of one case: of what a search finds, the gold pages come first.
+    """The searcher of one case: its gold pages come first among the hits.
 
     The environment shows the first hit that was not shown yet. So that is a gold page when an unseen one
-    was found, else the best of the others. Nothing is added to what was found, and each hit keeps its
-    score and its rank.
+    was found, else the best of the others. No hit is added, and each keeps its score and its rank.
     """
 
     inner: Searcher
@@ -36,23 +33,23 @@ class OracleSearcher:
 
     @property
     def version(self) -> str:
-        """That of the collection and of the order: equal versions find the same, in the same order."""
+        """The version of the collection and of the order: equal versions find the same hits."""
         gold = json.dumps([self.case.file_name, self.case.reference_page]).encode()
         return f"{self.inner.version}+gold-{hashlib.sha256(gold).hexdigest()[:12]}"
 
     def search(self, queries: Sequence[Query], top_k: int) -> list[list[Hit]]:
-        """See `Searcher.search`; gold pages first, otherwise in the order found."""
+        """Search; gold pages come first, others in the order found. See `Searcher.search`."""
         found = self.inner.search(queries, top_k)
         return [sorted(hits, key=lambda hit: not is_gold(hit, self.case)) for hits in found]
 
     def item(self, id: str) -> Item:
-        """See `Searcher.item`."""
+        """Return an item; see `Searcher.item`."""
         return self.inner.item(id)
 
     def image(self, id: str, *, least: Size | None = None) -> Image:
-        """See `Searcher.image`."""
+        """Return the image of an item; see `Searcher.image`."""
         return self.inner.image(id, least=least)
 
     def frames(self, id: str, *, fps: float, most: int) -> list[VideoFrame]:
-        """See `Searcher.frames`."""
+        """Return frames of a clip; see `Searcher.frames`."""
         return self.inner.frames(id, fps=fps, most=most)

@@ -1,35 +1,31 @@
-"""The experts as a policy: what planner and grounder decide becomes a turn in the grammar.
+"""The experts as a policy: the decisions of planner and grounder become turns in the grammar.
 
 So a sample is an ordinary run, carried out by the one environment and recorded as any other.
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections import defaultdict
-from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeVar
 
 from vrag.agent.actions import Answer, Crop
 from vrag.agent.background import run_in_thread
-from vrag.agent.policy import Delta, Reply, Tokens
+from vrag.agent.policy import Delta, Reply, Retry, Tokens
 from vrag.agent.prompts import box_words
-from vrag.distill.expert import Tally, Usable, consult
+from vrag.distill.expert import Tally, consult, prompt
 from vrag.distill.expert_prompt import ExpertView, box_sides, feasible, pictures_in, seen_by
-from vrag.distill.json_extract import Unusable
-from vrag.distill.planner_reply import read_box, read_plan, written
-from vrag.distill.prompts import prompt
+from vrag.distill.expert_reply import UnusableReplyError, read_box, read_plan, write_turn
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Sequence
 
-    from vrag.agent.policy import Message, Picture, Retry
+    from vrag.agent.policy import Message, Picture
     from vrag.distill.expert import Expert, Experts
-    from vrag.distill.planner_reply import PlannerReply
+    from vrag.distill.expert_reply import PlannerReply
     from vrag.geometry import Box
     from vrag.model_profiles import Profile
-
-__all__ = ["ExpertPolicy"]
 
 T = TypeVar("T")
 
@@ -44,18 +40,18 @@ class ExpertPolicy:
 
     experts: Experts
     learner: Profile
-    """The family of the model that learns: of the environment's pictures and of the boxes in the run."""
+    """The family of the model that learns: of the environment's images and of the boxes in the run."""
     steps: int
     """Turns of the run; at the last one the planner must answer."""
     tallies: defaultdict[str, Tally] = field(default_factory=lambda: defaultdict[str, Tally](Tally))
-    """What was asked of each expert, by its role."""
+    """The calls of each expert, by its role."""
     name: str = "experts"
     expert_views: dict[str, ExpertView] = field(default_factory=dict[str, ExpertView])
-    """How each family is told this run, by its name."""
+    """This run as each family sees it, by the name of the family."""
 
     @property
     def sampling(self) -> dict[str, float | int | str | bool]:
-        """Who the experts are, and their families."""
+        """The names of the experts, and their families."""
         known: dict[str, float | int | str | bool] = {}
         for expert in self.experts.all:
             known |= {expert.role: expert.model.name, f"{expert.role}_profile": expert.profile.name}
@@ -64,42 +60,40 @@ class ExpertPolicy:
     async def reply(
         self, history: Sequence[Message], turn: int = 1
     ) -> AsyncGenerator[Delta | Retry | Reply, None]:
-        """Asks the experts for the next turn; see `Policy.reply`. Failed and useless replies are retries.
+        """Ask the experts for the next turn; see `Policy.reply`. Failed and unusable replies are retries.
 
         Raises:
-            ModelError: If an expert sends nothing that can be used.
+            ModelError: If an expert sends no usable reply.
         """
-        prompts, completions = self._tokens()
-        plan: PlannerReply | None = None
-        async with aclosing(self._planned(history, last=turn >= self.steps)) as parts:
-            async for part in parts:
-                if isinstance(part, Usable):
-                    plan = part.value
-                else:
-                    yield part
-        assert plan is not None
-        action = plan.action
-        if isinstance(action, Crop):
-            async with aclosing(self._located(plan.thought, action, history)) as boxes:
-                async for box in boxes:
-                    if isinstance(box, Usable):
-                        action = box.value
-                    else:
-                        yield box
-        text = written(plan.thought, action)
+        prompts, completions = self._count_tokens()
+        retries: asyncio.Queue[Retry | None] = asyncio.Queue()
+        deciding = asyncio.create_task(self._decide(history, turn >= self.steps, retries.put_nowait))
+        deciding.add_done_callback(lambda _: retries.put_nowait(None))
+        try:
+            while (retry := await retries.get()) is not None:
+                yield retry
+            text = await deciding
+        finally:
+            deciding.cancel()
+            await asyncio.gather(deciding, return_exceptions=True)
         yield Delta(text)
-        all_prompts, all_completions = self._tokens()
-        yield Reply(
-            text, tokens=Tokens(prompt=all_prompts - prompts, completion=all_completions - completions)
-        )
+        all_prompts, all_completions = self._count_tokens()
+        tokens = Tokens(prompt=all_prompts - prompts, completion=all_completions - completions)
+        yield Reply(text, tokens=tokens)
 
     async def aclose(self) -> None:
-        """Holds nothing: the experts belong to whoever made them."""
+        """Do nothing: the caller closes the experts."""
 
-    async def _planned(
-        self, history: Sequence[Message], *, last: bool
-    ) -> AsyncGenerator[Retry | Usable[PlannerReply], None]:
-        """What the planner wants."""
+    async def _decide(self, history: Sequence[Message], last: bool, report: Callable[[Retry], None]) -> str:
+        plan = await self._plan(history, last, report)
+        action = plan.action
+        if isinstance(action, Crop):
+            action = await self._locate(plan.thought, action, history, report)
+        return write_turn(plan.thought, action)
+
+    async def _plan(
+        self, history: Sequence[Message], last: bool, report: Callable[[Retry], None]
+    ) -> PlannerReply:
         planner, pictures = self.experts.planner, pictures_in(history)
         system = prompt("planner.md", **box_words(planner.profile))
         request = prompt("planner_last.md" if last else "planner_turn.md")
@@ -107,73 +101,64 @@ class ExpertPolicy:
         def read(text: str) -> PlannerReply:
             plan = read_plan(text)
             if last and not isinstance(plan.action, Answer):
-                raise Unusable("This was the last turn, and there is no answer in it.")
+                raise UnusableReplyError("This was the last turn, and there is no answer in it.")
             if isinstance(plan.action, Crop):
-                picture = _picture(plan.action, pictures)
+                picture = _find_picture(plan.action, pictures)
                 if self.experts.grounder is None:
                     feasible(plan.action.box, seen_by(picture.view, planner.profile), planner.profile)
             return plan
 
-        async with aclosing(self._consult(planner, history, system, request, read)) as parts:
-            async for part in parts:
-                yield part
+        return await self._consult(planner, history, (system, request), read, report)
 
-    async def _located(
-        self, thought: str, crop: Crop, history: Sequence[Message]
-    ) -> AsyncGenerator[Retry | Usable[Crop], None]:
-        """The crop with the box of the grounder, or of the planner where there is none, for the learner."""
+    async def _locate(
+        self, thought: str, crop: Crop, history: Sequence[Message], report: Callable[[Retry], None]
+    ) -> Crop:
+        """Return the crop for the learner, with the box of the grounder, or else of the planner."""
         pictures = pictures_in(history)
-        picture = _picture(crop, pictures)
+        picture = _find_picture(crop, pictures)
         expert = self.experts.grounder or self.experts.planner
         view = seen_by(picture.view, expert.profile)
+
+        def for_learner(box: Box) -> Crop:
+            return Crop(box_sides(box, picture.view, self.learner), crop.image)
+
         if self.experts.grounder is None:
-            yield Usable(self._crop(feasible(crop.box, view, expert.profile), picture, crop))
-            return
+            return for_learner(feasible(crop.box, view, expert.profile))
         system = prompt("grounder.md", **box_words(expert.profile))
         number, sides = crop.image or len(pictures), expert.profile.written_sides
         request = prompt("grounder_turn.md", thought=thought, number=number, sides=sides)
 
         def read(text: str) -> Crop:
-            return self._crop(feasible(read_box(text), view, expert.profile), picture, crop)
+            return for_learner(feasible(read_box(text), view, expert.profile))
 
-        async with aclosing(self._consult(expert, history, system, request, read)) as parts:
-            async for part in parts:
-                yield part
-
-    def _crop(self, box: Box, picture: Picture, crop: Crop) -> Crop:
-        """A box in item pixels as the model that learns would write it."""
-        return Crop(box_sides(box, picture.view, self.learner), crop.image)
+        return await self._consult(expert, history, (system, request), read, report)
 
     async def _consult(
         self,
         expert: Expert,
         history: Sequence[Message],
-        system: str,
-        request: str,
+        prompts: tuple[str, str],
         read: Callable[[str], T],
-    ) -> AsyncGenerator[Retry | Usable[T], None]:
+        report: Callable[[Retry], None],
+    ) -> T:
         family = expert.profile
         expert_view = self.expert_views.setdefault(family.name, ExpertView(self.learner, family))
-        told = await run_in_thread(lambda: expert_view.conversation(history, system, request))
-        async with aclosing(consult(expert, told, read, self.tallies[expert.role])) as parts:
-            async for part in parts:
-                yield part
+        messages = await run_in_thread(lambda: expert_view.conversation(history, *prompts))
+        return await consult(expert, messages, read, self.tallies[expert.role], report)
 
-    def _tokens(self) -> tuple[int, int]:
+    def _count_tokens(self) -> tuple[int, int]:
         """Tokens of all prompts and all replies so far."""
         tallies = self.tallies.values()
-        return sum(one.prompt_tokens for one in tallies), sum(one.completion_tokens for one in tallies)
+        return sum(tally.prompt_tokens for tally in tallies), sum(
+            tally.completion_tokens for tally in tallies
+        )
 
 
-def _picture(crop: Crop, pictures: Sequence[Picture]) -> Picture:
-    """The picture that a crop is of.
-
-    Raises:
-        Unusable: If there is none.
-    """
+def _find_picture(crop: Crop, pictures: Sequence[Picture]) -> Picture:
+    """Return the image of a crop; raise `UnusableReplyError` if there is none."""
     if not pictures:
-        raise Unusable("No picture has been shown yet; search first.")
+        raise UnusableReplyError("No picture has been shown yet; search first.")
     number = crop.image or len(pictures)
     if number > len(pictures):
-        raise Unusable(f"There is no picture {number}; {len(pictures)} were shown.")
+        raise UnusableReplyError(f"There is no picture {number}; {len(pictures)} were shown.")
     return pictures[number - 1]

@@ -1,12 +1,13 @@
 """Sampling: experts answer questions whose answers are known, and a judge scores the answers.
 
 Each attempt is an ordinary recorded run of VRAG in the one environment. A case is over when it has a
-record; everything before that may be cut off at any moment and is taken up again.
+record; everything before that may be interrupted at any moment and is resumed.
 """
 
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 from collections import defaultdict
 from contextlib import aclosing
@@ -20,8 +21,10 @@ from vrag.agent.budget import Limits
 from vrag.agent.environment import Environment, EnvironmentOptions
 from vrag.agent.events import RunFailed
 from vrag.agent.methods.vrag import VragMethod
-from vrag.distill.expert import Tally
-from vrag.distill.judge import score_answer
+from vrag.agent.replies.sanitize import material
+from vrag.chat.messages import ChatMessage, ChatText
+from vrag.distill.expert import Tally, consult, prompt
+from vrag.distill.expert_reply import AnswerScore, read_score
 from vrag.distill.oracle_search import OracleSearcher
 from vrag.distill.policy import ExpertPolicy
 from vrag.distill.sample_store import ExpertUsage, Sample, SampleAttempt, SampleOutcome, is_complete
@@ -30,37 +33,36 @@ from vrag.errors import ModelError, SampleError, VragError
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from vrag.agent.runs.run_store import Recording, StoredRun
+    from vrag.agent.runs.run_store import StoredRun
     from vrag.distill.expert import Expert, Experts
     from vrag.distill.sample_store import SampleWriter
     from vrag.model_profiles import Profile
     from vrag.search.engine import Searcher
     from vrag.types import Case
 
-__all__ = ["ExpertSampling", "SamplingProgress", "sample_cases"]
 
 log = logging.getLogger("vrag.distill")
-_INTERRUPTIONS = 10
-"""Attempts of a case that may be cut off; then it is at fault itself: it exhausts the machine, say."""
+MAX_INTERRUPTIONS = 10
+"""Attempts of a case that may be interrupted; after that the case is at fault: it may exhaust the machine."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExpertSampling:
-    """How cases are sampled."""
+    """The options of sampling."""
 
     searcher: Searcher
     experts: Experts
     learner: Profile
-    """The family of the model that learns: what it is shown, and how it writes boxes."""
+    """The family of the model that learns: the images that it sees, and how it writes boxes."""
     documents: frozenset[str] | None = None
     """Ids of the documents that may be searched; None for all."""
     oracle: bool = True
     """Whether a search shows an unseen gold page, when it found one."""
     hits: int = 10
     steps: int = 10
-    """Turns of a run at most, replies that were refused by the environment included."""
+    """Maximum of turns of a run, replies that the environment refused included."""
     attempts: int = 3
-    """Runs of a case at most that break off; then it has failed. The judge is asked as often."""
+    """Maximum of runs of a case that fail; then the case has failed. The judge is asked as often."""
     concurrency: int = 4
     """Cases at once."""
     seconds: float = 1800.0
@@ -70,7 +72,7 @@ class ExpertSampling:
 
     @property
     def made_with(self) -> dict[str, Any]:
-        """What samples of one set have in common, as JSON values by name; how often it is tried is free."""
+        """The JSON values that all samples of one set share; the numbers of attempts may change."""
         names = "\n".join(sorted(self.documents or ()))
         experts = {expert.role: expert.identity for expert in self.experts.all}
         return {
@@ -86,7 +88,7 @@ class ExpertSampling:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SamplingProgress:
-    """How far sampling is."""
+    """The progress of sampling."""
 
     cases: int
     """Of the data set."""
@@ -95,11 +97,11 @@ class SamplingProgress:
     outcomes: dict[str, int]
     """Cases by outcome, those before included."""
     experts: dict[str, Tally]
-    """What this process asked of each expert, by its role."""
+    """The calls of this process to each expert, by its role."""
 
     @property
     def over(self) -> int:
-        """Cases that are over."""
+        """The number of cases that are over."""
         return sum(self.outcomes.values())
 
 
@@ -107,80 +109,81 @@ async def sample_cases(
     cases: Sequence[Case],
     sampling: ExpertSampling,
     writer: SampleWriter,
-    tell: Callable[[SamplingProgress], None] = lambda _: None,
+    report: Callable[[SamplingProgress], None] = lambda _: None,
 ) -> SamplingProgress:
-    """Samples every case that has no record.
+    """Sample every case that has no record.
 
     Args:
         cases: The data set.
-        sampling: How.
-        writer: Where records are kept.
-        tell: Is told whenever a case is over.
+        sampling: The options.
+        writer: Keeps the records.
+        report: Called whenever a case is over.
 
     Raises:
         SampleError: If a record is of another question, the disk refuses, or the experts fail case after
             case. What was finished is kept.
     """
-    _check(cases, writer)
-    work = _SamplingWork(cases, sampling, writer, tell)
-    waiting = iter([case for case in cases if case.uid not in writer.records])
-
-    async def draw() -> None:
-        for case in waiting:
-            work.over(await _case(case, sampling, writer, work.tallies))
-
-    try:
-        async with asyncio.TaskGroup() as group:
-            for _ in range(sampling.concurrency):
-                group.create_task(draw())
-    except BaseExceptionGroup as several:
-        raise several.exceptions[0] from None
-    finally:
-        await sampling.experts.aclose()
-    return work.progress()
-
-
-def _check(cases: Sequence[Case], writer: SampleWriter) -> None:
-    """Refuses a directory with samples of other questions."""
     for case in cases:
         record = writer.records.get(case.uid)
         if record and (record.query, record.reference_answer) != (case.query, case.reference_answer):
             raise SampleError(
                 f"The case {case.uid!r} was sampled with another question or reference.",
-                "Name another --out for another data set.",
+                "Use another --out for another data set.",
             )
+    work = _SamplingWork(cases, sampling, writer, report)
+    waiting = iter([case for case in cases if case.uid not in writer.records])
+
+    async def sample_waiting() -> None:
+        for case in waiting:
+            trial = _Trial(case, sampling, writer)
+            try:
+                sample = await trial.sample()
+            finally:
+                for role, tally in trial.tallies.items():
+                    work.tallies[role].join(tally)
+            work.finish(sample)
+
+    try:
+        async with asyncio.TaskGroup() as group:
+            for _ in range(sampling.concurrency):
+                group.create_task(sample_waiting())
+    except BaseExceptionGroup as errors:
+        raise errors.exceptions[0] from None
+    finally:
+        await sampling.experts.aclose()
+    return work.progress()
 
 
 @dataclass(slots=True)
 class _SamplingWork:
-    """What all cases of one call have in common."""
+    """The state that all cases of one call share."""
 
     cases: Sequence[Case]
     sampling: ExpertSampling
     writer: SampleWriter
-    tell: Callable[[SamplingProgress], None]
+    report: Callable[[SamplingProgress], None]
     tallies: defaultdict[str, Tally] = field(default_factory=lambda: defaultdict[str, Tally](Tally))
-    before: int = 0
-    failed: int = 0
-    """In a row."""
+    before: int = field(init=False)
+    failed_in_a_row: int = 0
 
     def __post_init__(self) -> None:
-        self.before = self._over()
+        self.before = sum(case.uid in self.writer.records for case in self.cases)
 
-    def over(self, sample: Sample) -> None:
-        """Keeps the record of a case, and ends everything where no case succeeds."""
+    def finish(self, sample: Sample) -> None:
+        """Keep the record of a case, and end everything where no case succeeds."""
         self.writer.finish(sample)
-        self.tell(self.progress())
-        if sample.attempts or sample.outcome is not SampleOutcome.FAILED:  # else nobody was asked
-            self.failed = self.failed + 1 if sample.outcome is SampleOutcome.FAILED else 0
-        if self.failed >= self.sampling.give_up:
+        self.report(self.progress())
+        if sample.attempts or sample.outcome is not SampleOutcome.FAILED:  # else no expert was asked
+            failed = sample.outcome is SampleOutcome.FAILED
+            self.failed_in_a_row = self.failed_in_a_row + 1 if failed else 0
+        if self.failed_in_a_row >= self.sampling.give_up:
             raise SampleError(
-                f"{self.failed} cases in a row failed; the last: {sample.why}",
-                "Mend that, then sample again with --retry-failed.",
+                f"{self.failed_in_a_row} cases in a row failed; the last: {sample.why}",
+                "Fix the cause, then sample again with --retry-failed.",
             )
 
     def progress(self) -> SamplingProgress:
-        """Now."""
+        """Count the cases by outcome."""
         uids = {case.uid for case in self.cases}
         outcomes = dict.fromkeys(map(str, SampleOutcome), 0)
         for record in self.writer.records.values():
@@ -189,25 +192,10 @@ class _SamplingWork:
             cases=len(self.cases), before=self.before, outcomes=outcomes, experts=dict(self.tallies)
         )
 
-    def _over(self) -> int:
-        return sum(case.uid in self.writer.records for case in self.cases)
-
-
-async def _case(
-    case: Case, sampling: ExpertSampling, writer: SampleWriter, totals: defaultdict[str, Tally]
-) -> Sample:
-    """Tries a case until it has a score, or no more attempts."""
-    trial = _Trial(case, sampling, writer)
-    try:
-        return await trial.sample()
-    finally:
-        for role, tally in trial.tallies.items():
-            totals[role].join(tally)
-
 
 @dataclass(slots=True)
 class _Trial:
-    """A case while it is tried."""
+    """A case while it is tried, until it has a score, or no more attempts."""
 
     case: Case
     sampling: ExpertSampling
@@ -216,70 +204,62 @@ class _Trial:
     attempts: list[SampleAttempt] = field(default_factory=list[SampleAttempt])
 
     async def sample(self) -> Sample:
-        """The record of the case."""
+        """Return the record of the case."""
         if not self.case.reference_answer.strip():
-            return self._record(SampleOutcome.FAILED, None, why="It has no reference answer to be scored by.")
+            return self._record(None, why="It has no reference answer to be scored by.")
         run = self.writer.finished_run(self.case.uid)
-        interrupted = 0 if run else self._look_back()
+        interrupted = 0 if run else self._count_interrupted()
         while run is None and len(self.attempts) < self.sampling.attempts + interrupted:
             run = await self._run()
         if run is None:
-            return self._record(SampleOutcome.FAILED, None, why=self.attempts[-1].reason)
-        return await self._judged(run, run.trajectory.answer or ABSTENTION)
+            return self._record(None, why=self.attempts[-1].reason)
+        return await self._score_run(run)
 
-    def _look_back(self) -> int:
-        """Takes in the attempts of processes that were killed; how many of them broke off for that."""
+    def _count_interrupted(self) -> int:
+        """Take in the attempts of processes that were killed; return how many of them that interrupted."""
         interrupted = 0
         for id in self.writer.started.get(self.case.uid, ()):
             run = self.writer.read(id)
             if run is not None and run.has_end:
-                self.attempts.append(SampleAttempt(run=id, reason=_failure(run)))
+                self.attempts.append(SampleAttempt(run=id, reason=_describe_failure(run)))
             else:
                 self.attempts.append(SampleAttempt(run=id, reason="The process was stopped."))
                 interrupted += 1
-        return min(interrupted, _INTERRUPTIONS)
+        return min(interrupted, MAX_INTERRUPTIONS)
 
     async def _run(self) -> StoredRun | None:
-        """One attempt; None where it broke off."""
+        """Make one attempt; None where it failed."""
         with self.writer.store.runs.record() as recording:
             self.writer.start(self.case.uid, recording.id)
+            events = self._agent().astream(self.case.query, run_id=recording.id, save=recording.save)
             try:
-                await self._recorded(recording)
-            except VragError:  # a run records its own; what is left is the disk's
+                async with aclosing(events):
+                    async for event in events:
+                        recording.write(event)
+            except VragError:  # a run records its own errors; this one is the disk's
                 raise
             except Exception as error:  # a fault of the program is this case's, and ends no other
-                log.debug("A run of the case %s broke off.", self.case.uid, exc_info=True)
+                log.debug("A run of the case %s failed.", self.case.uid, exc_info=True)
                 reason = f"{type(error).__name__}: {error}"
                 self.attempts.append(SampleAttempt(run=recording.id, reason=reason))
                 return None
         run = self.writer.store.runs.read(recording.id)
         if is_complete(run):
             return run
-        self.attempts.append(SampleAttempt(run=run.id, reason=_failure(run)))
+        self.attempts.append(SampleAttempt(run=run.id, reason=_describe_failure(run)))
         return None
-
-    async def _recorded(self, recording: Recording) -> None:
-        """Runs the case."""
-        events = self._agent().astream(self.case.query, run_id=recording.id, save=recording.save)
-        async with aclosing(events):
-            async for event in events:
-                recording.write(event)
 
     def _agent(self) -> Agent:
         sampling = self.sampling
         searcher = OracleSearcher(sampling.searcher, self.case) if sampling.oracle else sampling.searcher
         options = EnvironmentOptions(hits=sampling.hits, documents=sampling.documents)
-        environment = Environment(searcher, sampling.learner, options)
         policy = ExpertPolicy(sampling.experts, sampling.learner, sampling.steps, self.tallies)
-        return Agent(
-            policy,
-            environment,
-            VragMethod(repair=False),
-            Limits(steps=sampling.steps, seconds=sampling.seconds),
-        )
+        limits = Limits(steps=sampling.steps, seconds=sampling.seconds)
+        environment = Environment(searcher, sampling.learner, options)
+        return Agent(policy, environment, VragMethod(repair=False), limits)
 
-    async def _judged(self, run: StoredRun, answer: str) -> Sample:
-        reason = ""
+    async def _score_run(self, run: StoredRun) -> Sample:
+        answer, reason = run.trajectory.answer or ABSTENTION, ""
         judge = self.sampling.experts.judge
         for _ in range(self.sampling.attempts):
             try:
@@ -288,34 +268,45 @@ class _Trial:
                 reason = str(error)
                 self.attempts.append(SampleAttempt(run=run.id, reason=reason))
             else:
-                return self._record(SampleOutcome.SCORED, run, score=score.score, why=score.why)
-        return self._record(SampleOutcome.FAILED, run, why=reason)
+                return self._record(run, score=score.score, why=score.why)
+        return self._record(run, why=reason)
 
-    def _record(
-        self, outcome: SampleOutcome, run: StoredRun | None, *, score: int | None = None, why: str
-    ) -> Sample:
+    def _record(self, run: StoredRun | None, *, score: int | None = None, why: str) -> Sample:
         last = self.attempts[-1].run if self.attempts else None
+        tallies = self.tallies
         return Sample(
             uid=self.case.uid,
             query=self.case.query,
             reference_answer=self.case.reference_answer,
-            outcome=outcome,
+            outcome=SampleOutcome.FAILED if score is None else SampleOutcome.SCORED,
             run=run.id if run else last,
             score=score,
             why=why,
             attempts=tuple(self.attempts),
-            experts={expert.role: self._usage(expert) for expert in self._used()},
+            experts={
+                expert.role: ExpertUsage(model=expert.model.name, **tallies[expert.role].as_dict())
+                for expert in self.sampling.experts.all
+                if expert.role in tallies
+            },
         )
 
-    def _used(self) -> list[Expert]:
-        return [expert for expert in self.sampling.experts.all if expert.role in self.tallies]
 
-    def _usage(self, expert: Expert) -> ExpertUsage:
-        return ExpertUsage(model=expert.model.name, **self.tallies[expert.role].as_dict())
+async def score_answer(judge: Expert, case: Case, answer: str, tally: Tally) -> AnswerScore:
+    """Ask the judge for a score from 1 to 5; raise `ModelError` if none can be had.
+
+    Question, reference and answer are data of the prompt.
+    """
+    facts = {"question": case.query, "reference": case.reference_answer, "answer": answer}
+    text = material(json.dumps(facts, ensure_ascii=False, indent=1))
+    messages = [
+        ChatMessage("system", (ChatText(prompt("judge.md")),)),
+        ChatMessage("user", (ChatText(text),)),
+    ]
+    return await consult(judge, messages, read_score, tally)
 
 
-def _failure(run: StoredRun) -> str:
-    """Why a run came to nothing."""
+def _describe_failure(run: StoredRun) -> str:
+    """Describe why a run has no answer."""
     end = run.events[-1]
     if isinstance(end, RunFailed):
         return end.message

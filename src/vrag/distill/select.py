@@ -1,4 +1,4 @@
-"""Which samples a trainer is given: the right ones, of every length, with and without crops."""
+"""Selection of samples for training: right answers, of every length, with and without crops."""
 
 from __future__ import annotations
 
@@ -9,39 +9,32 @@ from dataclasses import asdict, dataclass, field
 from statistics import median_high
 from typing import TYPE_CHECKING, Any
 
+from pydantic import TypeAdapter
+
 from vrag.agent.actions import Crop, Search
 from vrag.atomic_io import write_lines, write_whole
 from vrag.distill.sample_store import SampleOutcome
 from vrag.distill.trace import trace
 from vrag.errors import RunError, SampleError, SettingsError
 from vrag.model_profiles import profile_named
+from vrag.rollouts.resumable_store import report_disk_errors
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping
 
     from vrag.agent.runs.run_store import StoredRun
     from vrag.distill.sample_store import Sample, SampleStore
     from vrag.distill.trace import RunTrace
 
-__all__ = [
-    "DroppedSample",
-    "SampleSelection",
-    "SelectedSample",
-    "SelectionOptions",
-    "read_selected",
-    "select_samples",
-    "write_selection",
-]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SelectionOptions:
-    """What is kept."""
+    """The conditions for keeping a sample."""
 
     score: int = 5
-    """Least score."""
+    """Least score of the answer."""
     images: tuple[int, int] = (1, 6)
-    """Pictures shown, from and to."""
+    """Images shown, from and to."""
     steps: tuple[int, int] = (2, 6)
     """Turns, from and to: a search and an answer are two."""
     most: int | None = None
@@ -63,13 +56,13 @@ class SelectedSample:
 
     @property
     def kind(self) -> str:
-        """What is balanced: its length, and whether it looks closer."""
+        """The kind to balance: its length, and whether it has a crop."""
         return f"{self.steps} steps, {'with' if self.crops else 'without'} a crop"
 
 
 @dataclass(frozen=True, slots=True)
 class DroppedSample:
-    """A sample that is not kept, and why."""
+    """A sample that is not kept, with the reason."""
 
     uid: str
     reason: str
@@ -79,7 +72,7 @@ class DroppedSample:
 
 @dataclass(frozen=True, slots=True)
 class SampleSelection:
-    """The choice: every record is in one of the two."""
+    """The selection: every record is in one of the two."""
 
     kept: tuple[SelectedSample, ...] = ()
     dropped: tuple[DroppedSample, ...] = ()
@@ -87,108 +80,114 @@ class SampleSelection:
     """Samples of each kind before balancing."""
 
     def as_dict(self) -> dict[str, Any]:
-        """What is reported as JSON."""
-        left = Counter(one.kind for one in self.kept)
+        """Return the JSON values of the report."""
+        left = Counter(sample.kind for sample in self.kept)
         return {
             "kept": len(self.kept),
             "dropped": len(self.dropped),
             "kinds": {kind: {"found": n, "kept": left[kind]} for kind, n in sorted(self.found.items())},
-            "reasons": dict(Counter(one.kind for one in self.dropped).most_common()),
+            "reasons": dict(Counter(sample.kind for sample in self.dropped).most_common()),
         }
 
 
-def select_samples(store: SampleStore, selecting: SelectionOptions) -> SampleSelection:
-    """Chooses among all records of a store. The same records and options give the same choice.
+def select_samples(store: SampleStore, options: SelectionOptions) -> SampleSelection:
+    """Select among all records of a store. The same records and options give the same selection.
 
     Raises:
         SampleError: If a record is damaged.
     """
     fit: list[SelectedSample] = []
     dropped: list[DroppedSample] = []
-    for sample in store.samples.read():
-        one = _fit(sample, store, selecting)
-        if isinstance(one, SelectedSample):
-            fit.append(one)
-        else:
-            dropped.append(DroppedSample(sample.uid, *one))
     kinds: defaultdict[str, list[SelectedSample]] = defaultdict(list)
-    for one in fit:
-        kinds[one.kind].append(one)
-    found = {kind: len(ones) for kind, ones in kinds.items()}
-    room = _room(found, selecting.most)
+    for record in store.samples.read():
+        result = _check(record, store, options)
+        if isinstance(result, SelectedSample):
+            fit.append(result)
+            kinds[result.kind].append(result)
+        else:
+            dropped.append(DroppedSample(record.uid, *result))
+    found = {kind: len(samples) for kind, samples in kinds.items()}
+    room = _share_room(found, options.most)
     kept: set[str] = set()
-    for kind, ones in kinds.items():
-        chosen = sorted(ones, key=lambda one: _draw(selecting.seed, one.uid))
-        kept |= {one.uid for one in chosen[: room[kind]]}
-        why = f"Of {found[kind]} samples of {kind}, {room[kind]} are kept for balance."
-        dropped += (DroppedSample(one.uid, why, "balance") for one in chosen[room[kind] :])
-    return SampleSelection(tuple(one for one in fit if one.uid in kept), tuple(dropped), found)
+
+    def random_order(sample: SelectedSample) -> bytes:
+        """Depend on nothing but the seed and the case."""
+        return hashlib.sha256(f"{options.seed} {sample.uid}".encode()).digest()
+
+    for kind, samples in kinds.items():
+        samples.sort(key=random_order)
+        kept |= {sample.uid for sample in samples[: room[kind]]}
+        reason = f"Of {found[kind]} samples of {kind}, {room[kind]} are kept for balance."
+        dropped += (DroppedSample(sample.uid, reason, "balance") for sample in samples[room[kind] :])
+    return SampleSelection(tuple(sample for sample in fit if sample.uid in kept), tuple(dropped), found)
 
 
 def write_selection(store: SampleStore, selection: SampleSelection) -> None:
-    """Writes `selected.jsonl`, `dropped.jsonl` and `selection.json` beside the samples.
+    """Write `selected.jsonl`, `dropped.jsonl` and `selection.json` beside the samples.
 
     Raises:
         SampleError: If the disk refuses.
     """
-    dropped = [{"uid": one.uid, "reason": one.reason} for one in selection.dropped]
+    dropped = [{"uid": sample.uid, "reason": sample.reason} for sample in selection.dropped]
     report = json.dumps(selection.as_dict(), ensure_ascii=False, indent=2)
-    try:
-        write_lines(store.directory / "selected.jsonl", (_line(asdict(one)) for one in selection.kept))
-        write_lines(store.directory / "dropped.jsonl", map(_line, dropped))
+    with report_disk_errors(store.directory, SampleError):
+        write_lines(store.directory / "selected.jsonl", map(_dump_line, map(asdict, selection.kept)))
+        write_lines(store.directory / "dropped.jsonl", map(_dump_line, dropped))
         write_whole(store.directory / "selection.json", report.encode() + b"\n")
-    except OSError as error:
-        raise SampleError(
-            f"{store.directory} cannot be written: {error.strerror or error}.", "Make room."
-        ) from error
 
 
 def read_selected(store: SampleStore) -> list[str]:
-    """Ids of the runs that were selected.
+    """Read the ids of the selected runs.
 
     Raises:
-        SampleError: If nothing was selected yet, or the file is damaged.
+        SampleError: If no selection was made, or the file is damaged.
     """
     path = store.directory / "selected.jsonl"
     try:
-        return [_run_in(line) for line in path.read_bytes().splitlines()]
+        return [
+            TypeAdapter(str).validate_python(json.loads(line)["run"])
+            for line in path.read_bytes().splitlines()
+        ]
     except FileNotFoundError:
-        raise SampleError("Nothing was selected yet.", "Select first: vrag data select.") from None
+        raise SampleError("No samples are selected yet.", "Select some first: vrag data select.") from None
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise SampleError(f"{path} cannot be read: {error}.", "Select again.") from error
 
 
-def _run_in(line: bytes) -> str:
-    run = json.loads(line)["run"]
-    if not isinstance(run, str):
-        raise TypeError(f"{run!r:.80} is no id of a run")
-    return run
-
-
-def _fit(sample: Sample, store: SampleStore, selecting: SelectionOptions) -> SelectedSample | tuple[str, str]:
-    """What is to be known of a sample; or why it does not fit, and what kind of reason that is."""
+def _check(sample: Sample, store: SampleStore, options: SelectionOptions) -> SelectedSample | tuple[str, str]:
+    """Return the facts of a sample; or why it does not fit, and the kind of that reason."""
     if sample.outcome is not SampleOutcome.SCORED or sample.score is None or sample.run is None:
         return f"It is {sample.outcome}: {sample.why}", str(sample.outcome)
-    if sample.score < selecting.score:
+    if sample.score < options.score:
         return f"Its score is {sample.score}: {sample.why}", "score"
     try:
         run = store.runs.read(sample.run)
     except (RunError, OSError) as error:
         return f"Its run cannot be read: {error}", "run"
     steps = trace(run)
-    return _fault(run, steps, selecting) or _kept(sample.uid, run.id, steps)
+    if fault := _find_fault(run, steps, options):
+        return fault
+    actions = [turn.action for turn in steps.turns]
+    return SelectedSample(
+        uid=sample.uid,
+        run=run.id,
+        steps=len(actions),
+        searches=sum(isinstance(action, Search) for action in actions),
+        crops=sum(isinstance(action, Crop) for action in actions),
+        images=len(steps.images),
+    )
 
 
-def _fault(run: StoredRun, steps: RunTrace, selecting: SelectionOptions) -> tuple[str, str] | None:
-    """Why a run does not fit."""
+def _find_fault(run: StoredRun, steps: RunTrace, options: SelectionOptions) -> tuple[str, str] | None:
+    """Why a run does not fit, and the kind of that reason; None if it does."""
     if steps.refused:
         return f"A turn was not carried out: {steps.refused[0]}", "invalid turn"
-    for what, count, (least, most) in (
-        ("steps", len(steps.turns), selecting.steps),
-        ("images", len(steps.images), selecting.images),
+    for kind, count, (least, most) in (
+        ("steps", len(steps.turns), options.steps),
+        ("images", len(steps.images), options.images),
     ):
         if not least <= count <= most:
-            return f"It has {count} {what}, not {least} to {most}.", what
+            return f"It has {count} {kind}, not {least} to {most}.", kind
     if any(turn.flags for turn in steps.turns):
         return "A reply does not follow the grammar.", "grammar"
     try:
@@ -200,20 +199,8 @@ def _fault(run: StoredRun, steps: RunTrace, selecting: SelectionOptions) -> tupl
     return None
 
 
-def _kept(uid: str, run: str, steps: RunTrace) -> SelectedSample:
-    actions = [turn.action for turn in steps.turns]
-    return SelectedSample(
-        uid=uid,
-        run=run,
-        steps=len(actions),
-        searches=sum(isinstance(action, Search) for action in actions),
-        crops=sum(isinstance(action, Crop) for action in actions),
-        images=len(steps.images),
-    )
-
-
-def _room(found: Mapping[str, int], most: int | None) -> dict[str, int]:
-    """How many of each kind are kept: none more than others, as far as there are that many."""
+def _share_room(found: Mapping[str, int], most: int | None) -> dict[str, int]:
+    """Samples to keep of each kind: equal numbers, as far as there are that many."""
     if most is None:
         level = median_high(found.values()) if found else 0
         return {kind: min(count, level) for kind, count in found.items()}
@@ -227,10 +214,5 @@ def _room(found: Mapping[str, int], most: int | None) -> dict[str, int]:
     return room
 
 
-def _draw(seed: int, uid: str) -> bytes:
-    """The place of a sample in an order that depends on nothing but these two."""
-    return hashlib.sha256(f"{seed} {uid}".encode()).digest()
-
-
-def _line(value: Mapping[str, Any] | Iterable[Any]) -> bytes:
+def _dump_line(value: Mapping[str, Any]) -> bytes:
     return json.dumps(value, ensure_ascii=False).encode()

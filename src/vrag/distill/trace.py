@@ -1,11 +1,11 @@
-"""A recorded run step by step: what was done, and on which picture."""
+"""A recorded run step by step: its actions, and the images that they are about."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from vrag.agent.actions import Action, Crop, Flag, Invalid, Turn, parse
+from vrag.agent.actions import Action, Crop, Flag, Turn, parse
 from vrag.agent.events import ImageShown, InvalidAction, ModelCalled
 from vrag.geometry import Box, Size, Space, View
 
@@ -13,39 +13,36 @@ if TYPE_CHECKING:
     from vrag.agent.runs.run_store import StoredRun
     from vrag.model_profiles import Profile
 
-__all__ = ["RunTrace", "trace", "view_of"]
 
 _SLACK = 1e-6
-"""Units of a model's space by which a box may leave its picture: maps are not exact beyond that."""
+"""Units of a model's space by which a box may leave its image: maps are not exact beyond that."""
 
 
 @dataclass(frozen=True, slots=True)
 class RunTrace:
-    """A run of VRAG as what was done in it."""
+    """The actions of a run of VRAG."""
 
     turns: tuple[Turn[Action], ...]
     """One per model call."""
     images: tuple[ImageShown, ...]
-    """In the order shown: picture `n` is the n-th."""
+    """In the order shown: image `n` is the n-th."""
     cropped: tuple[ImageShown | None, ...]
-    """For each turn the picture that it crops; None for another action, and where there is none such."""
+    """For each turn the image that it crops; None for another action, and where there is no such image."""
     refused: tuple[str, ...]
     """Why turns were not carried out."""
 
     def over_the_edge(self, profile: Profile) -> int | None:
-        """Number of the first turn, from 1, whose box does not lie inside its picture.
-
-        Args:
-            profile: The family that the run was recorded for.
-        """
+        """Number of the first turn, from 1, whose box leaves its image, for the recorded family."""
         for number, (turn, image) in enumerate(zip(self.turns, self.cropped, strict=True), 1):
-            if isinstance(turn.action, Crop) and (image is None or not _inside(turn.action, image, profile)):
+            if isinstance(turn.action, Crop) and (
+                image is None or not _is_inside(turn.action, image, profile)
+            ):
                 return number
         return None
 
 
 def trace(run: StoredRun) -> RunTrace:
-    """The run, by its events."""
+    """Follow a run by its events."""
     turns: list[Turn[Action]] = []
     images: list[ImageShown] = []
     cropped: list[ImageShown | None] = []
@@ -56,7 +53,8 @@ def trace(run: StoredRun) -> RunTrace:
                 turn = parse(event.reply[: event.executed])
                 turn = replace(turn, flags=turn.flags | {Flag.REPAIRED} if event.repairs else turn.flags)
                 turns.append(turn)
-                cropped.append(_cropped(turn.action, images))
+                number = turn.action.image or len(images) if isinstance(turn.action, Crop) else 0
+                cropped.append(images[number - 1] if 0 < number <= len(images) else None)
             case ImageShown():
                 images.append(event)
             case InvalidAction():
@@ -67,26 +65,14 @@ def trace(run: StoredRun) -> RunTrace:
 
 
 def view_of(image: ImageShown, shown: Size | None = None) -> View:
-    """Which part of its item a recorded picture is.
-
-    Args:
-        image: As it was shown.
-        shown: Its size for another family; None for the size it had.
-    """
+    """Return the part of its item that a recorded image is, at another size if `shown` gives one."""
     region = Box(*image.region, Space.ITEM)
     x1, y1, x2, y2 = image.box
     item = Size(round(region.width / max(x2 - x1, 1e-9)), round(region.height / max(y2 - y1, 1e-9)))
     return View(item, region, shown or Size(image.width, image.height))
 
 
-def _cropped(action: Action | Invalid, images: list[ImageShown]) -> ImageShown | None:
-    if not isinstance(action, Crop):
-        return None
-    number = action.image or len(images)
-    return images[number - 1] if 0 < number <= len(images) else None
-
-
-def _inside(crop: Crop, image: ImageShown, profile: Profile) -> bool:
+def _is_inside(crop: Crop, image: ImageShown, profile: Profile) -> bool:
     view = view_of(image)
     whole = view.from_item(view.region, profile.boxes)
     box = profile.box(crop.box)

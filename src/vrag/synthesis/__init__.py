@@ -3,11 +3,9 @@
 For tests, and for models small enough to be trained on a CPU. The same options make the same bytes.
 """
 
-from vrag.synthesis.corpus import Corpus, SynthesisOptions, synthesize
-from vrag.synthesis.corpus_folder import write
+from vrag.synthesis.corpus import TEMPLATES, Corpus, SynthesisOptions, synthesize, write
+from vrag.synthesis.sampling import COLOURS, WORDS, Words
 from vrag.synthesis.template import DocumentDraft, DocumentTemplate, Supply, TemplateQuestion
-from vrag.synthesis.templates import TEMPLATES
-from vrag.synthesis.vocabulary import COLOURS, WORDS, Words
 
 __all__ = [
     "COLOURS",

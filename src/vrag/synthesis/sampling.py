@@ -1,4 +1,4 @@
-"""What is dealt out to documents: names that occur once, and values that recur."""
+"""The words, names and values that synthetic documents are made of, and how they are drawn."""
 
 from __future__ import annotations
 
@@ -10,17 +10,71 @@ from vrag.errors import CaseError
 
 if TYPE_CHECKING:
     import random
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
-    from vrag.synthesis.vocabulary import Words
-
-__all__ = ["BalancedSampler", "Name", "deal_names"]
+    from vrag.synthesis.canvas import Colour
 
 T = TypeVar("T")
 
 
+@dataclass(frozen=True, slots=True)
+class Words:
+    """Two lists of lower-case words; a name is a word of the first and one of the second."""
+
+    first: tuple[str, ...]
+    second: tuple[str, ...]
+
+
+WORDS = Words(
+    tuple(
+        "amber brisk calm distant eager frosty gentle hollow jolly lucky misty noble proud quiet royal "
+        "sturdy".split()
+    ),
+    tuple(
+        "bridge castle forest garden harbour island lantern market meadow orchard river tower valley village "
+        "window workshop".split()
+    ),
+)
+"""Sixteen words each: 256 names."""
+
+COLOURS: Mapping[str, Colour] = {
+    "red": (220, 20, 20),
+    "green": (0, 150, 40),
+    "blue": (20, 40, 230),
+    "yellow": (255, 225, 0),
+    "cyan": (0, 215, 235),
+    "magenta": (230, 0, 200),
+    "black": (0, 0, 0),
+    "grey": (130, 130, 130),
+}
+"""Colours by name; any two are at least 110 apart in one of red, green and blue."""
+
+
+def check_vocabulary(words: Words, colours: Mapping[str, Colour]) -> None:
+    """Refuse words that would make a question ambiguous or give its answer away.
+
+    Raises:
+        CaseError: If a list is empty, or a word is not one lower-case ASCII word, occurs twice, or holds the
+            name of a colour.
+    """
+    every = (*words.first, *words.second, *colours)
+    if not (words.first and words.second and colours):
+        raise CaseError("There are no words or no colours to make documents of.")
+    for word in every:
+        if not (word.isascii() and word.isalpha() and word.islower()):
+            raise CaseError(f"{word!r} is not one word of the letters a to z.")
+        if every.count(word) > 1:
+            raise CaseError(f"The word {word!r} occurs twice.")
+    for word in (*words.first, *words.second):
+        if held := next((colour for colour in colours if colour in word), None):
+            raise CaseError(f"The word {word!r} holds the name of the colour {held!r}.")
+    for name, colour in colours.items():
+        if len(colour) != 3 or not all(0 <= part <= 255 for part in colour):
+            raise CaseError(f"The colour {name!r} is not red, green and blue from 0 to 255.")
+
+
 class Name(NamedTuple):
-    """What a page is about: two lower-case words."""
+    """The subject of a page: two lower-case words."""
 
     first: str
     second: str
@@ -36,37 +90,37 @@ class Name(NamedTuple):
 
 @dataclass(slots=True)
 class BalancedSampler(Generic[T]):
-    """Values dealt in equal shares, in an order of chance.
+    """Values drawn in equal shares, in random order.
 
-    After `keep_to_dealt`, only those that were dealt before come: held-out cases then ask for nothing
+    After `keep_to_dealt`, only those that were drawn before come: held-out cases then ask for nothing
     that training has not shown.
     """
 
     values: Sequence[T]
-    chance: random.Random
+    random: random.Random
     _left: list[T] = field(default_factory=list[T])
     _dealt: list[T] = field(default_factory=list[T])
 
     def deal(self) -> T:
-        """The next value."""
+        """Draw the next value."""
         if not self._left:
-            self._left = self.chance.sample(self.values, len(self.values))
+            self._left = self.random.sample(self.values, len(self.values))
         value = self._left.pop()
         if value not in self._dealt:
             self._dealt.append(value)
         return value
 
     def keep_to_dealt(self) -> None:
-        """From here on, only values that were dealt already."""
+        """From here on, draw only values that were drawn before."""
         if self._dealt:
             self.values = tuple(self._dealt)
         self._left = []
 
 
 def deal_names(
-    words: Words, train: int, held_out: int, chance: random.Random
+    words: Words, train: int, held_out: int, random: random.Random
 ) -> tuple[list[Name], list[Name]]:
-    """Names for the pages of both parts, each name once.
+    """Draw names for the pages of both parts, each name once.
 
     Names are taken along the diagonals of the square first × second word, back and forth, so that each
     shares one word with another: for every page there is one that a search may confuse with it. Those held
@@ -76,7 +130,7 @@ def deal_names(
         words: To make names of.
         train: Pages to train on.
         held_out: Pages held out.
-        chance: Decides which words meet.
+        random: Decides which words meet.
 
     Raises:
         CaseError: If there are too few words for so many pages, or too few pages to train on.
@@ -88,29 +142,24 @@ def deal_names(
             "Ask for fewer documents or pages.",
         )
     side = min(most, max(ceil(sqrt(train + held_out)), (train + 1) // 2))
-    firsts, seconds = (chance.sample(part, side) for part in (words.first, words.second))
+    firsts, seconds = (random.sample(part, side) for part in (words.first, words.second))
     names = [Name(firsts[i], seconds[j]) for i, j in _diagonals(side)]
-    shown, rest = names[:train], names[train:]
-    known = [name for name in rest if _known(name, shown)][:held_out]
+    shown = names[:train]
+    shown_firsts, shown_seconds = {name.first for name in shown}, {name.second for name in shown}
+    known = [name for name in names[train:] if name.first in shown_firsts and name.second in shown_seconds]
+    known = known[:held_out]
     if len(known) < held_out:
         raise CaseError(
             f"{train} pages to train on have too few words for {held_out} pages held out.",
             "Ask for more documents, or hold out fewer.",
         )
-    return chance.sample(shown, len(shown)), chance.sample(known, len(known))
-
-
-def _known(name: Name, shown: Sequence[Name]) -> bool:
-    """Whether both words occur in names shown."""
-    return any(name.first == other.first for other in shown) and any(
-        name.second == other.second for other in shown
-    )
+    return random.sample(shown, len(shown)), random.sample(known, len(known))
 
 
 def _diagonals(side: int) -> Iterator[tuple[int, int]]:
     """Every cell of a square once; two diagonals at a time, so that neighbours share a row or a column."""
     for base in range(0, side, 2):
-        for at in range(side):
-            yield at, (at + base) % side
+        for row in range(side):
+            yield row, (row + base) % side
             if base + 1 < side:
-                yield at, (at + base + 1) % side
+                yield row, (row + base + 1) % side

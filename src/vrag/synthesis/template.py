@@ -1,7 +1,8 @@
-"""What a template is: it makes one document and the questions about it."""
+"""The `DocumentTemplate` protocol: a document and the questions about it."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
@@ -17,8 +18,6 @@ if TYPE_CHECKING:
     from vrag.synthesis.canvas import Canvas, Colour
     from vrag.synthesis.sampling import Name
 
-__all__ = ["DocumentDraft", "DocumentTemplate", "Supply", "TemplateQuestion"]
-
 
 @dataclass(frozen=True, slots=True)
 class TemplateQuestion:
@@ -27,12 +26,12 @@ class TemplateQuestion:
     query: str
     answer: str
     evidence: tuple[tuple[int, Box], ...]
-    """Pages from 1, and what on them holds the answer, in fractions of the page; in the order of reading."""
+    """Pages from 1, and the boxes on them that hold the answer, in fractions of the page; in order."""
     source: str
-    """What the answer is read from: `Text`, `Table`, `Chart` or `Figure`."""
+    """Where the answer is read: `Text`, `Table`, `Chart` or `Figure`."""
 
     def case(self, uid: str, file_name: str) -> Case:
-        """The question as a case of a data set."""
+        """Return the question as a case of a data set."""
         pages = tuple(dict.fromkeys(page for page, _ in self.evidence))
         return Case(
             uid=uid,
@@ -56,25 +55,25 @@ class DocumentDraft:
 
 @dataclass(slots=True)
 class Supply:
-    """What templates draw on; one for the whole corpus, so that nothing is dealt twice by accident."""
+    """The values that templates draw; one for the whole corpus, so that values are drawn in equal shares."""
 
-    chance: random.Random
+    random: random.Random
     colours: Mapping[str, Colour]
-    _decks: dict[str, BalancedSampler[str]] = field(default_factory=dict[str, BalancedSampler[str]])
+    _samplers: dict[str, BalancedSampler[str]] = field(default_factory=dict[str, BalancedSampler[str]])
 
     def deal(self, kind: str, values: Sequence[str]) -> str:
-        """A value out of those of its kind, in equal shares over the corpus."""
-        if kind not in self._decks:
-            self._decks[kind] = BalancedSampler(tuple(values), self.chance)
-        return self._decks[kind].deal()
+        """Draw a value of a kind, in equal shares over the corpus."""
+        if kind not in self._samplers:
+            self._samplers[kind] = BalancedSampler(tuple(values), self.random)
+        return self._samplers[kind].deal()
 
     def colour(self) -> str:
-        """The name of a colour, in equal shares."""
+        """Draw the name of a colour, in equal shares."""
         return self.deal("colour", tuple(self.colours))
 
     def keep_to_dealt(self) -> None:
-        """From here on, only values that were dealt already."""
-        for sampler in self._decks.values():
+        """From here on, draw only values that were drawn before."""
+        for sampler in self._samplers.values():
             sampler.keep_to_dealt()
 
 
@@ -83,7 +82,7 @@ class DocumentTemplate(Protocol):
 
     @property
     def name(self) -> str:
-        """What it is called on the command line."""
+        """Its name on the command line."""
         ...
 
     @property
@@ -92,5 +91,22 @@ class DocumentTemplate(Protocol):
         ...
 
     def draft(self, names: Sequence[Name], supply: Supply) -> DocumentDraft:
-        """Makes a document of one page for each name, and the questions about it."""
+        """Make a document of one page for each name, and the questions about it."""
         ...
+
+
+class PageTemplate(ABC):
+    """A template whose pages have their own questions."""
+
+    name: str
+    least_pages = 1
+
+    @abstractmethod
+    def draw(self, page: int, name: Name, supply: Supply) -> tuple[Canvas, list[TemplateQuestion]]:
+        """Draw a page, counted from 1, with the questions about it."""
+
+    def draft(self, names: Sequence[Name], supply: Supply) -> DocumentDraft:
+        """Make a document of one page for each name, and the questions about it."""
+        pages = [self.draw(number, name, supply) for number, name in enumerate(names, 1)]
+        questions = [question for _, found in pages for question in found]
+        return DocumentDraft([canvas for canvas, _ in pages], questions)

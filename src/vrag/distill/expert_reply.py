@@ -1,0 +1,171 @@
+"""Replies of experts, in JSON: plans, boxes and scores."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, cast
+
+from vrag.agent.actions import Action, Answer, Crop, Invalid, Search, render
+from vrag.agent.replies.sanitize import encodable, material
+
+if TYPE_CHECKING:
+    from vrag.agent.actions import Turn
+
+_START = re.compile(r"[{\[]")
+_ACTIONS = ("search", "bbox", "answer")
+MAX_STARTS = 200
+"""Places at which reading is tried: a reply full of brackets is no JSON."""
+
+
+class UnusableReplyError(ValueError):
+    """A reply cannot be used; the message is a sentence for the expert."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlannerReply:
+    """A thought and an action."""
+
+    thought: str
+    action: Search | Crop | Answer
+    """A box as the planner wrote it, in its own coordinate space."""
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerScore:
+    """A judge's score of an answer."""
+
+    score: int
+    """From 1, wrong, to 5, the same as the reference."""
+    why: str = ""
+
+
+def first_object(reply: str) -> dict[str, object]:
+    r"""Find the first JSON object in a reply, also inside a list or a code fence.
+
+    Raises:
+        UnusableReplyError: If there is none.
+
+    >>> first_object('Sure! ```json\n[{"bbox_2d": [1, 2, 3, 4]}]\n```')
+    {'bbox_2d': [1, 2, 3, 4]}
+    """
+    decoder = json.JSONDecoder()
+    for number, start in enumerate(_START.finditer(reply)):
+        if number == MAX_STARTS:
+            break
+        try:
+            value = decoder.raw_decode(reply, start.start())[0]
+        except (ValueError, RecursionError):
+            continue
+        if isinstance(value, list) and value:
+            value = cast("list[object]", value)[0]
+        if isinstance(value, dict):
+            return cast("dict[str, object]", value)
+    raise UnusableReplyError("The reply holds no JSON object.")
+
+
+def read_plan(reply: str) -> PlannerReply:
+    """Read the plan in a reply.
+
+    Tags of the grammar and of chat templates in its words are escaped, as in documents.
+
+    Raises:
+        UnusableReplyError: If it holds none; the message says why.
+
+    >>> read_plan('{"think": "Prices.", "search": "price list"}')
+    PlannerReply(thought='Prices.', action=Search(query='price list'))
+    """
+    value = first_object(reply)
+    thought = value.get("think")
+    if not isinstance(thought, str) or not thought.strip():
+        raise UnusableReplyError('"think" is missing.')
+    named = [name for name in _ACTIONS if value.get(name) is not None]
+    if len(named) != 1:
+        raise UnusableReplyError('There must be exactly one of "search", "bbox" and "answer".')
+    try:
+        return PlannerReply(_clean(thought), _read_action(named[0], value))
+    except UnusableReplyError:
+        raise
+    except ValueError as error:
+        raise UnusableReplyError(f"{str(error)[:1].upper()}{str(error)[1:]}.") from None
+
+
+def _read_action(name: str, value: dict[str, object]) -> Search | Crop | Answer:
+    if name == "bbox":
+        image = value.get("image")
+        if image is not None and (not isinstance(image, int) or isinstance(image, bool)):
+            raise UnusableReplyError('"image" is the number of a picture.')
+        return Crop(_read_sides(value[name]), image)
+    text = value[name]
+    if isinstance(text, int | float) and not isinstance(text, bool):
+        text = json.dumps(text)
+    if not isinstance(text, str):
+        raise UnusableReplyError(f'"{name}" is not a text.')
+    return Search(_clean(text)) if name == "search" else Answer(_clean(text))
+
+
+def read_box(reply: str) -> tuple[float, float, float, float]:
+    """Read the box in a grounder's reply, in its own coordinate space.
+
+    Raises:
+        UnusableReplyError: If there is none.
+
+    >>> read_box('{"bbox_2d": [1, 2, 3, 4], "label": "table"}')
+    (1.0, 2.0, 3.0, 4.0)
+    """
+    value = first_object(reply)
+    return _read_sides(value.get("bbox", value.get("bbox_2d")))
+
+
+def read_score(reply: str) -> AnswerScore:
+    """Read the score in a judge's reply.
+
+    Raises:
+        UnusableReplyError: If there is none from 1 to 5.
+
+    >>> read_score('{"why": "The same.", "score": 5}')
+    AnswerScore(score=5, why='The same.')
+    """
+    value = first_object(reply)
+    score, why = value.get("score"), value.get("why")
+    if isinstance(score, str) and score.strip() in set("12345"):
+        score = int(score)
+    if not isinstance(score, int | float) or isinstance(score, bool) or score not in range(1, 6):
+        raise UnusableReplyError('"score" is not a whole number from 1 to 5.')
+    return AnswerScore(int(score), encodable(why) if isinstance(why, str) else "")
+
+
+def write_turn(thought: str, action: Action) -> str:
+    """Write a turn in the grammar, as the model that learns from it is to write it."""
+    return f"<think>{thought}</think>\n{render(action)}"
+
+
+def dump_turn(turn: Turn[Action]) -> str:
+    """Write a turn as a planner's reply: the inverse of `read_plan`, the box as in the turn."""
+    value: dict[str, object] = {"think": turn.thought or ""}
+    match turn.action:
+        case Search(query):
+            value["search"] = query
+        case Answer(text):
+            value["answer"] = text
+        case Crop(box, image):
+            value["bbox"] = [int(side) if side == int(side) else round(side, 4) for side in box]
+            value |= {} if image is None else {"image": image}
+        case Invalid() | _:
+            pass
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _read_sides(value: object) -> tuple[float, float, float, float]:
+    sides = cast("list[object]", value) if isinstance(value, list) else []
+    numbers = [side for side in sides if isinstance(side, int | float) and not isinstance(side, bool)]
+    if len(sides) != 4 or len(numbers) != 4 or not all(abs(number) < 1e9 for number in numbers):
+        raise UnusableReplyError("A box is a list of four numbers.")
+    x1, y1, x2, y2 = map(float, numbers)
+    return x1, y1, x2, y2
+
+
+def _clean(text: str) -> str:
+    """An expert's words in one line, in which nothing is a tag."""
+    return material(encodable(" ".join(text.split())))
