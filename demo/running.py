@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from vrag.errors import VragError
 from vrag.factory import open_session
-from vrag.render.run_page.page import render
+from vrag.render.run_page import render
 from vrag.search.client import SearchClient
 
 if TYPE_CHECKING:

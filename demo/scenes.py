@@ -13,18 +13,12 @@ import streamlit as st
 from marks import marked
 
 from vrag.agent.events import ImageShown, MemoryUpdated, SearchReturned, StopReason
-from vrag.render.citation_numbers import extent
-from vrag.render.drawing.boxes import placed
-from vrag.render.drawing.graph_file import graph_svg
-from vrag.render.outcome import outcome
-from vrag.render.progress_lines import one_line, step_line
+from vrag.render.figures import Figures, ImageStore, describe_image, placed
+from vrag.render.outcome import one_line, outcome, step_line
 from vrag.render.report import ReportPart
-from vrag.render.run_facts import RunCost
-from vrag.render.run_page.answer import pictured
-from vrag.render.run_page.figures import Figures, described
-from vrag.render.run_page.image_store import ImageStore
-from vrag.render.run_page.run_view import RunView, StepView
-from vrag.render.text_format import count
+from vrag.render.run_page import graph_svg
+from vrag.render.run_view import RunCost, RunView, StepView
+from vrag.render.text_format import count, extent
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -165,12 +159,12 @@ def _shown(shown: ImageShown, story: RunView, run: Running) -> None:
     if source is not None:
         _picture(run, source, shown.box)
     _picture(run, shown)
-    st.text(described(shown))
+    st.text(describe_image(shown))
 
 
 def _place(evidence: Evidence, story: RunView, run: Running) -> None:
     """A place that the answer rests on."""
-    page, closer = pictured(evidence, story)
+    page, closer = story.images_of(evidence)
     if page is not None:
         _picture(run, page, evidence.box)
     if closer is not None:

@@ -17,7 +17,7 @@ from vrag.corpus.options import CorpusOptions
 from vrag.errors import RunError, SettingsError
 from vrag.factory import Agents, CollectionRegistry
 from vrag.index.build import add
-from vrag.render.run_facts import METHODS
+from vrag.render.run_view import METHODS
 from vrag.server.runs.agent_provider import AgentSelection
 from vrag.settings import AgentName, Settings
 

@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from vrag.errors import MissingExtra
-from vrag.render.drawing.axes import axis_of, short
+from vrag.render.axes import axis_of, short
 from vrag.rl.metrics import TrainingMetrics
 from vrag.rl.plots import (
     GROUPS,

@@ -16,7 +16,7 @@ from vrag.agent.policies.extractive_graph import ExtractiveGraphPolicy
 from vrag.agent.runs.outline import RunOutline
 from vrag.model_profiles import profile_named
 from vrag.render.outcome import A_MODEL, OFFLINE, UNQUOTED, outcome
-from vrag.render.run_page.run_view import RunView
+from vrag.render.run_view import RunView
 from vrag.render.text_format import INTERRUPTED, NOTHING_QUOTED, STOPS
 from vrag.server.openai.reply import plain_answer, reply_of
 from vrag.testing import tiny_corpus

@@ -25,13 +25,14 @@ from vrag.agent.events import (
 )
 from vrag.agent.memory.memory_graph import Graph, Node, NodeKind, RememberedItem
 from vrag.errors import RunError
-from vrag.render.run_page.page import POLICY, render
+from vrag.render.html import POLICY
+from vrag.render.run_page import render
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from vrag.agent.events import Event
-    from vrag.render.run_page.page import RunPage
+    from vrag.render.run_page import RunPage
 
 FETCHING = {"script", "iframe", "object", "embed", "form", "base", "img", "audio", "video", "source"}
 HARMLESS = "".join(render(run().events, run().files.get).html for run in (vrag_run, vimrag_run))

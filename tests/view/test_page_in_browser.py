@@ -16,7 +16,7 @@ from hostile import hostile, payload
 from PIL import Image
 from sample_runs import Telling, vimrag_run, vrag_run
 
-from vrag.render.run_page.page import render
+from vrag.render.run_page import render
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator

@@ -11,7 +11,7 @@ from test_page import Read
 
 from vrag.agent.events import RunStarted
 from vrag.agent.question import PreviousTurn
-from vrag.render.run_page.page import RunPage, render
+from vrag.render.run_page import RunPage, render
 
 SAID = (PreviousTurn("How many in 2023?", "57,100 passengers."), PreviousTurn("And in 2022?", None))
 PICTURES = tuple(jpeg(drawn_page(title)) for title in ("First", "Second"))

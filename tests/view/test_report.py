@@ -21,15 +21,14 @@ from vrag.agent.events import AnswerGiven, RunFailed, RunStarted, StopReason
 from vrag.agent.question import PreviousTurn
 from vrag.agent.runs.run_store import RunStore, StoredRun
 from vrag.errors import RunError
-from vrag.render.citation_numbers import extent
-from vrag.render.drawing.graph_file import graph_svg
 from vrag.render.exports import Format, export_of, report_document
+from vrag.render.figures import ImageStore
+from vrag.render.html import POLICY
 from vrag.render.markdown import inline, paragraph, quoted, table
-from vrag.render.page_head import POLICY
 from vrag.render.report import Report, report, report_of
-from vrag.render.run_facts import RunTable
-from vrag.render.run_page.image_store import ImageStore
-from vrag.render.run_page.run_view import RunView
+from vrag.render.run_page import graph_svg
+from vrag.render.run_view import RunTable, RunView
+from vrag.render.text_format import extent
 from vrag.types import ItemKind
 
 if TYPE_CHECKING:

@@ -27,7 +27,7 @@ from vrag.cli.terminal.output import STDOUT, Inline, check_out, format_of, save_
 from vrag.cli.terminal.paths import exists
 from vrag.cli.terminal.questions import read_questions
 from vrag.errors import CaseError, RunError
-from vrag.render.formats import Format
+from vrag.render.exports import Format
 from vrag.settings import load_settings
 
 __all__ = ["report"]

@@ -1,15 +1,12 @@
-"""Runs as files that can be handed on: a page, Markdown, or JSON for machines."""
+"""Runs as files: a page, Markdown, or JSON for machines."""
 
 from __future__ import annotations
 
 import json
 import re
 from dataclasses import asdict, dataclass
+from enum import StrEnum
 from typing import TYPE_CHECKING
-
-from vrag.render.formats import Format
-from vrag.render.report import report_of
-from vrag.render.run_page.page import page_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -17,9 +14,29 @@ if TYPE_CHECKING:
     from vrag.agent.runs.run_store import StoredRun
     from vrag.render.report import Report
 
-__all__ = ["Download", "Format", "document_of", "export_of", "report_document"]
-
 _NAME = re.compile(r"[a-z0-9]+")
+
+
+class Format(StrEnum):
+    """The format of a file."""
+
+    HTML = "html"
+    """One page that needs no other file."""
+    MARKDOWN = "markdown"
+    """Text with its images as data at its end."""
+    JSON = "json"
+    """All events, for machines; images by the hash of their file."""
+
+    @property
+    def suffix(self) -> str:
+        """Of a file."""
+        return ".md" if self is Format.MARKDOWN else f".{self.value}"
+
+    @property
+    def media_type(self) -> str:
+        """For HTTP."""
+        kind = "application" if self is Format.JSON else "text"
+        return f"{kind}/{self.value}" + ("; charset=utf-8" if kind == "text" else "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,26 +46,30 @@ class Download:
     data: bytes
     media_type: str
     name: str
-    """How it is called when it is saved: small letters, digits, hyphens and the suffix."""
+    """File name: small letters, digits, hyphens and the suffix."""
 
 
 def export_of(stored: StoredRun, format: Format | str = Format.HTML) -> Download:
-    """A run as one file: its page with every step, a report of its one question, or its events.
+    """A run as one file: its page with every step, a report of its question, or its events.
 
     Args:
         stored: The run.
-        format: What to write.
+        format: Format of the file.
 
     Raises:
-        ValueError: If there is no such format.
+        ValueError: If the format does not exist.
     """
-    match Format(format):
+    from vrag.render.report import report_of
+    from vrag.render.run_page import page_of
+
+    match chosen := Format(format):
         case Format.HTML:
-            return _document(page_of(stored).html, Format.HTML, stored.id)
+            text = page_of(stored).html
         case Format.MARKDOWN:
-            return _document(report_of([stored]).markdown().text, Format.MARKDOWN, stored.id)
+            text = report_of([stored]).markdown().text
         case Format.JSON:
-            return _document(_json(stored), Format.JSON, stored.id)
+            text = _json(stored)
+    return Download(text.encode(), chosen.media_type, f"{stored.id}{chosen.suffix}")
 
 
 def report_document(
@@ -57,13 +78,15 @@ def report_document(
     """Runs as one report in one file.
 
     Args:
-        runs: In the order in which they are told.
-        title: Of the report; see `report_of`.
+        runs: In the order of the report.
+        title: Title; see `report_of`.
         format: `html` or `markdown`.
 
     Raises:
-        ValueError: If there are no runs, or a report cannot be written in this format.
+        ValueError: If there are no runs, or a report cannot have this format.
     """
+    from vrag.render.report import report_of
+
     if Format(format) is Format.JSON:
         raise ValueError("a report is written as html or markdown")
     return document_of(report_of(runs, title=title), Format(format))
@@ -72,11 +95,7 @@ def report_document(
 def document_of(report: Report, format: Format) -> Download:
     """A report in one file."""
     text = report.markdown().text if format is Format.MARKDOWN else report.html
-    name = "-".join(_NAME.findall(report.title.lower()))[:60].strip("-")
-    return _document(text, format, name or "report")
-
-
-def _document(text: str, format: Format, name: str) -> Download:
+    name = "-".join(_NAME.findall(report.title.lower()))[:60].strip("-") or "report"
     return Download(text.encode(), format.media_type, f"{name}{format.suffix}")
 
 
@@ -88,7 +107,7 @@ def _json(stored: StoredRun) -> str:
         "answer": run.answer,
         "stop_reason": run.stop_reason,
         "failure": run.failure,
-        "evidence": [one.model_dump(mode="json") for one in run.evidence],
+        "evidence": [evidence.model_dump(mode="json") for evidence in run.evidence],
         "unsupported": run.unsupported,
         "usage": asdict(run.usage),
         "events": [event.model_dump(mode="json") for event in stored.events],

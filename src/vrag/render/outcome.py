@@ -1,69 +1,102 @@
-"""What came of a run, in words: its answer, or why there is none."""
+"""The outcome of a run and its progress, in words."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from vrag.agent.events import StopReason
-from vrag.render.text_format import INTERRUPTED, NOTHING_QUOTED, RUNNING, STOPS
+from vrag.agent.events import (
+    ActionRequested,
+    ContextShortened,
+    CropRequested,
+    ImageShown,
+    InvalidAction,
+    ModelRetried,
+    PassageShown,
+    SearchRequested,
+    SearchReturned,
+    StopReason,
+)
+from vrag.render.html import printable
+from vrag.render.run_view import OFFLINE
+from vrag.render.text_format import INTERRUPTED, NOTHING_QUOTED, RUNNING, STOPS, moment
 
 if TYPE_CHECKING:
-    from vrag.render.run_page.run_view import RunView
-
-__all__ = ["ATTACHED", "A_MODEL", "OFFLINE", "QUOTED", "UNQUOTED", "OutcomeText", "outcome"]
+    from vrag.agent.events import Event
+    from vrag.render.run_view import RunView
 
 ATTACHED = "A picture that came with the question"
-OFFLINE = "extractive"
-"""Name of the policy that quotes without a model, and must say so."""
 QUOTED = "Quoted from the documents by the offline policy, not read by a model."
 UNQUOTED = "The offline policy found no words to quote as the answer: it cannot look, count or calculate."
-"""Of its abstentions: what it cannot say may well stand in the documents."""
+"""Its abstentions: the answer may still be in the documents."""
 A_MODEL = "A model could: name one with --model."
+_MAX_LINE_CHARACTERS = 300
 
 
 class OutcomeText(NamedTuple):
-    """How a run ended."""
+    """The outcome of a run."""
 
     name: str
-    """In a word or two."""
+    """A word or two."""
     mood: str
-    """How good that is: `good`, `calm`, `fair` or `bad`."""
+    """`good`, `calm`, `fair` or `bad`."""
     text: str
     """The answer, or a sentence that says why there is none."""
     note: str = ""
-    """What is to be known beside it."""
+    """A remark about it."""
 
 
-def outcome(run_view: RunView) -> OutcomeText:
-    """How a run ended, if it did."""
-    return OutcomeText(*_named(run_view), *_told(run_view))
+def outcome(run: RunView) -> OutcomeText:
+    """The outcome of a run, or its state if it has not ended."""
+    ended = run.stop_reason
+    unquoted = ended is StopReason.ABSTAINED and run.settings.policy == OFFLINE
+    name, mood = STOPS[ended] if ended else RUNNING if run.under_way else INTERRUPTED
+    if run.failure:
+        text, note = run.failure.message, f"The run ended with a {run.failure.boundary}."
+    elif run.answer is None:
+        state = "it still goes on" if run.under_way else "it was cut off when its process ended"
+        text, note = f"This run has no end: {state}.", ""
+    elif run.answer.text is not None:
+        text, note = run.answer.text, QUOTED if run.settings.policy == OFFLINE else ""
+    elif unquoted:
+        (name, mood), text, note = NOTHING_QUOTED, UNQUOTED, A_MODEL
+    elif ended is StopReason.ABSTAINED:
+        text, note = "The agent found no answer in the documents that it can stand behind.", ""
+    else:
+        text, note = "The run ended before the agent answered.", ""
+    return OutcomeText(name, mood, text, note)
 
 
-def _named(run_view: RunView) -> tuple[str, str]:
-    """Name and mood."""
-    if _is_unquoted(run_view):
-        return NOTHING_QUOTED
-    if run_view.stop_reason:
-        return STOPS[run_view.stop_reason]
-    return RUNNING if run_view.under_way else INTERRUPTED
+def step_line(event: Event) -> str:  # noqa: PLR0911 - one flat case per event
+    """An event of a run as a line of progress; empty for those without one, such as thoughts."""
+    match event:
+        case SearchRequested():
+            return f"Searching: {one_line(event.query)}"
+        case SearchReturned(hits=()):
+            return "Nothing was found."
+        case CropRequested():
+            return "Looking closer."
+        case ImageShown():
+            at = "" if event.seconds is None else f", {moment(event.seconds)}"
+            return f"Looking at {one_line(event.document)}, page {event.page}{at}"
+        case PassageShown():
+            return f"Reading {one_line(event.document)}, passage {event.page}"
+        case ActionRequested():
+            return f"{one_line(event.name)}: {one_line(event.text)}"
+        case InvalidAction():
+            return f"Not carried out: {one_line(event.reason)}"
+        case ContextShortened():
+            return f"Too long for the model; asked again without {one_line(', '.join(event.dropped))}"
+        case ModelRetried():
+            return f"Asking the model again: {one_line(event.reason)}"
+        case _:
+            return ""
 
 
-def _is_unquoted(run_view: RunView) -> bool:
-    """Whether the offline policy abstained."""
-    return run_view.stop_reason is StopReason.ABSTAINED and run_view.settings.policy == OFFLINE
+def one_line(text: str) -> str:
+    r"""Text of others on one line of bounded length, without what no terminal should be sent.
 
-
-def _told(run_view: RunView) -> tuple[str, str]:
-    """Text and note."""
-    if run_view.failure:
-        return run_view.failure.message, f"The run ended with a {run_view.failure.boundary}."
-    if run_view.answer is None:
-        ended = "it still goes on" if run_view.under_way else "it was cut off when its process ended"
-        return f"This run has no end: {ended}.", ""
-    if run_view.answer.text is not None:
-        return run_view.answer.text, QUOTED if run_view.settings.policy == OFFLINE else ""
-    if _is_unquoted(run_view):
-        return UNQUOTED, A_MODEL
-    if run_view.stop_reason is StopReason.ABSTAINED:
-        return "The agent found no answer in the documents that it can stand behind.", ""
-    return "The run ended before the agent answered.", ""
+    >>> one_line("two\nlines\x1b[31m")
+    'two lines\ufffd[31m'
+    """
+    line = " ".join(printable(text).split())
+    return line if len(line) <= _MAX_LINE_CHARACTERS else f"{line[: _MAX_LINE_CHARACTERS - 1]}…"

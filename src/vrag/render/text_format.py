@@ -1,31 +1,20 @@
-"""Numbers, moments and reasons in words, alike on the whole page."""
+"""Texts of pages and reports: numbers, times, places, stop reasons, and the width of lines in drawings."""
 
 from __future__ import annotations
 
 import math
 import time
+import unicodedata
 from typing import TYPE_CHECKING
 
+from vrag.agent.citations import is_whole
 from vrag.agent.stop_reason import StopReason
+from vrag.types import ItemKind
 
 if TYPE_CHECKING:
-    from vrag.agent.evidence import BoxSides
+    from collections.abc import Iterable
 
-__all__ = [
-    "INTERRUPTED",
-    "NOTHING_QUOTED",
-    "RUNNING",
-    "STOPS",
-    "amount",
-    "count",
-    "moment",
-    "money",
-    "place",
-    "seconds",
-    "size",
-    "span",
-    "when",
-]
+    from vrag.agent.evidence import BoxSides, Evidence
 
 STOPS = {
     StopReason.ANSWERED: ("Answered", "good"),
@@ -38,17 +27,20 @@ STOPS = {
     StopReason.SEARCH_ERROR: ("Search failed", "bad"),
     StopReason.FAULT: ("Broke off", "bad"),
 }
-"""What each reason is called, and how good it is: `good`, `calm`, `fair` or `bad`."""
+"""Name and mood of each stop reason; the mood is `good`, `calm`, `fair` or `bad`."""
 INTERRUPTED = ("Interrupted", "fair")
-"""A run without an end, likewise."""
+"""Name and mood of a run without an end."""
 RUNNING = ("Running", "fair")
-"""A run that still goes on, likewise."""
+"""Name and mood of a running run."""
 NOTHING_QUOTED = ("Nothing to quote", "calm")
-"""A run in which the offline policy abstained, likewise."""
+"""Name and mood of a run in which the offline policy abstained."""
+_KINDS = {ItemKind.PAGE: "Page", ItemKind.CLIP: "Clip", ItemKind.PASSAGE: "Passage"}
+_NARROW = frozenset("iIjl|.,:;'!()[]{}/\\`· ")
+_BROAD = frozenset("mwMW@%—…")
 
 
 def amount(value: float | None) -> str:
-    """A count with separators; a dash where it is unknown.
+    """A count with separators; a dash if it is unknown.
 
     >>> amount(12345), amount(None)
     ('12,345', '–')
@@ -105,7 +97,7 @@ def span(value: tuple[float, float]) -> str:
 
 
 def money(value: float | None) -> str:
-    """A cost, in whatever currency; small ones with the digits that count.
+    """A cost in any currency; small ones with two significant digits.
 
     >>> money(1.5), money(0.00312), money(None)
     ('1.50', '0.0031', '–')
@@ -116,7 +108,7 @@ def money(value: float | None) -> str:
 
 
 def place(box: BoxSides) -> str:
-    """A box as a model wrote it.
+    """A box, as a model wrote it.
 
     >>> place((1.0, 2.5, 30.25, 4.0))
     '1, 2.5, 30.25, 4'
@@ -134,7 +126,7 @@ def size(value: int) -> str:
 
 
 def when(value: float) -> str:
-    """A moment of history, in UTC.
+    """A date and time in UTC.
 
     >>> when(0)
     '1 January 1970, 00:00 UTC'
@@ -144,3 +136,84 @@ def when(value: float) -> str:
     except (OverflowError, ValueError, OSError):
         return "at an unknown time"
     return f"{parts.tm_mday} {time.strftime('%B %Y, %H:%M', parts)} UTC"
+
+
+def where(evidence: Evidence) -> str:
+    """The page of a piece of evidence, or its stretch of a video."""
+    if evidence.seconds is not None:
+        return f"{span(evidence.seconds)} in the video"
+    return f"{_KINDS[evidence.kind]} {evidence.page}"
+
+
+def extent(evidence: Evidence) -> str:
+    """The page or stretch of a piece of evidence, with its box in percent of the page."""
+    box = evidence.box
+    if box is None or not all(map(math.isfinite, box)) or is_whole(box):
+        return where(evidence)
+    left, top, right, bottom = (f"{100 * side:.0f}" for side in box)
+    return f"{where(evidence)}, {left}–{right} % across, {top}–{bottom} % down"
+
+
+def list_places(evidence: Iterable[Evidence]) -> str:
+    """The items of evidence on one line, document by document."""
+    places: dict[tuple[str, str], list[str]] = {}
+    for entry in evidence:
+        places.setdefault((entry.document_id, entry.document), []).append(where(entry).lower())
+    return "; ".join(f"{name}, {', '.join(inside)}" for (_, name), inside in places.items())
+
+
+def text_width(text: str) -> float:
+    """Width of a line in ems, a little more than common sans-serif fonts need."""
+    return sum(map(_advance, text))
+
+
+def wrapped(text: str, ems: float, lines: int) -> list[str]:
+    """Text broken into lines; the last one ends in an ellipsis if the text does not fit.
+
+    Args:
+        text: Any text; runs of white space count as one space.
+        ems: Width of a line.
+        lines: Maximum number of lines.
+
+    >>> wrapped("one two three four", 5.0, 2)
+    ['one two', 'three…']
+    """
+    broken: list[str] = []
+    line = ""
+    for word in _words(" ".join(text.split())[: 1 + int(8 * ems * lines)], ems):
+        longer = f"{line} {word}" if line else word
+        if line and text_width(longer) > ems:
+            broken.append(line)
+            line = word
+        else:
+            line = longer
+        if len(broken) >= lines:
+            last = broken[-1]
+            while last and text_width(last) + _advance("…") > ems:
+                last = last[:-1]
+            return [*broken[:-1], last.rstrip() + "…"]
+    return [*broken, line] if line else broken
+
+
+def _advance(character: str) -> float:
+    if unicodedata.combining(character):
+        return 0.0
+    if unicodedata.east_asian_width(character) in "WF":
+        return 1.02
+    if character in _NARROW:
+        return 0.32
+    return 0.92 if character in _BROAD else 0.7 if character.isupper() else 0.57
+
+
+def _words(text: str, ems: float) -> list[str]:
+    """The words of a text; those longer than a line are broken."""
+    words: list[str] = []
+    for word in text.split(" "):
+        piece = ""
+        for character in word:
+            if piece and text_width(piece) + _advance(character) > ems:
+                words.append(piece)
+                piece = ""
+            piece += character
+        words += [piece] if piece else []
+    return words

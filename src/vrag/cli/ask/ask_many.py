@@ -123,7 +123,7 @@ class _Asking:
 
     def _show(self, number: int, event: Event) -> None:
         """What is just done, at the foot of a terminal."""
-        from vrag.render.progress_lines import step_line
+        from vrag.render.outcome import step_line
 
         if self.status is not None and (line := step_line(event)):
             self.status.update(
@@ -133,7 +133,7 @@ class _Asking:
     def _tell(self, number: int, run: StoredRun) -> None:
         """How a question ended."""
         from vrag.render.outcome import outcome
-        from vrag.render.run_page.run_view import RunView
+        from vrag.render.run_view import RunView
         from vrag.render.text_format import seconds
 
         run_view = RunView.of(run.events)

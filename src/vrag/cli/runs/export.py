@@ -9,7 +9,7 @@ import typer
 from vrag.cli.terminal.console import Collection, Json, SearchUrl, emit_json, named_path
 from vrag.cli.terminal.output import STDOUT, Inline, check_out, format_of, save_report, tell_saved, write_file
 from vrag.errors import RunError
-from vrag.render.formats import Format
+from vrag.render.exports import Format
 from vrag.settings import load_settings
 
 if TYPE_CHECKING:
@@ -105,7 +105,7 @@ def _saved(
     """Writes a run; what was written, and why pictures are missing in it."""
     from vrag.render.exports import export_of
     from vrag.render.report import report_of
-    from vrag.render.run_page.page import page_of
+    from vrag.render.run_page import page_of
 
     match format:
         case Format.HTML:

@@ -16,7 +16,7 @@ import typer
 
 from vrag.cli.terminal.console import file_uri, named_path, plain, say, warn
 from vrag.errors import RunError
-from vrag.render.formats import Format
+from vrag.render.exports import Format
 
 if TYPE_CHECKING:
     from vrag.render.report import Report

@@ -71,7 +71,7 @@ def _values(trainings: Sequence[PlottedTraining]) -> dict[str, dict[str, dict[st
 
 def _rows(trainings: Sequence[PlottedTraining]) -> list[list[str]]:
     """A row for each measure: the last value of each training."""
-    from vrag.render.drawing.axes import short
+    from vrag.render.axes import short
     from vrag.rl.metrics import latest
     from vrag.rl.plots import measures_of
 

@@ -10,15 +10,15 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from vrag.evaluation.report.labels import label_of, value_text
-from vrag.render.drawing.axes import axis_of
-from vrag.render.drawing.text_width import text_width, wrapped
+from vrag.render.axes import axis_of
 from vrag.render.html import Child, Markup, element, number
+from vrag.render.text_format import text_width, wrapped
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from vrag.evaluation.statistics.estimates import ReportEstimate
-    from vrag.render.drawing.axes import Axis
+    from vrag.render.axes import Axis
 
 __all__ = ["difference_drawing", "histogram", "interval_drawing", "scatter", "shares_bar"]
 

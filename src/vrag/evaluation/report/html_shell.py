@@ -10,8 +10,7 @@ from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
 from vrag import __version__
-from vrag.render.html import Child, element, stylesheet
-from vrag.render.page_head import ICON, css
+from vrag.render.html import ICON, Child, css, element, stylesheet
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from vrag.render.page_head import POLICY
+from vrag.render.html import POLICY
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

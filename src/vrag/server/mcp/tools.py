@@ -12,8 +12,7 @@ from vrag.agent.events import AnswerGiven, RunFailed
 from vrag.agent.runs.outline import RunOutline
 from vrag.errors import SearchError, ServerError, VragError
 from vrag.geometry import Box
-from vrag.render.outcome import OFFLINE
-from vrag.render.progress_lines import step_line
+from vrag.render.outcome import OFFLINE, step_line
 from vrag.server.http.errors import Refusal
 from vrag.server.mcp.arguments import AskArguments, CropArguments, LookArguments, SearchArguments
 from vrag.server.pictures import crop_of

@@ -10,9 +10,8 @@ from vrag.agent.citations import citations, is_whole
 from vrag.agent.events import AnswerGiven, ModelRetried, RunFailed, StopReason, ThoughtDelta, ThoughtGiven
 from vrag.agent.runs.outline import RunOutline
 from vrag.render.markdown import inline
-from vrag.render.outcome import A_MODEL, OFFLINE, QUOTED, UNQUOTED
-from vrag.render.progress_lines import one_line, step_line
-from vrag.render.run_page.answer import where
+from vrag.render.outcome import A_MODEL, OFFLINE, QUOTED, UNQUOTED, one_line, step_line
+from vrag.render.text_format import where
 from vrag.server.http.errors import Refusal
 from vrag.server.openai.schema import (
     Annotation,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic_core import to_json
 
 from vrag.agent.events import GraphChanged
-from vrag.render.drawing.graph_geometry import drawing_of
+from vrag.render.graph_drawing import drawing_of
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
@@ -65,7 +65,7 @@ def end_frame(state: RunState) -> bytes:
 
 
 def drawing_json(graph: Graph) -> dict[str, Any]:
-    """A graph as figures; see `vrag.render.drawing.graph_geometry`."""
+    """A graph as figures; see `vrag.render.graph_drawing`."""
     thumbs = {node.id: sum(map(_is_seen, node.memory)) for node in graph.nodes}
     drawing = drawing_of(graph, thumbs)
     nodes = [

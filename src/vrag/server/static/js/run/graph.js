@@ -15,7 +15,7 @@ const THUMB = 42;
 const THUMBS = 4;
 /** Nodes up to which a graph that is finished is shown in full, however high. */
 const FEW = 12;
-/** Height of a line of the head, of the query and of the summary, as `vrag.render.drawing.graph_geometry` counts them. */
+/** Height of a line of the head, of the query and of the summary, as `vrag.render.graph_drawing` counts them. */
 const [HEAD, QUERY, SUMMARY] = [16, 18, 15.5];
 
 /** The graph, drawn. */

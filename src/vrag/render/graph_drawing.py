@@ -1,6 +1,6 @@
-"""The memory graph as figures: where its cards stand, what they say, how they are joined.
+"""The drawing of a memory graph: positions and texts of its cards, and the lines between them.
 
-The exported page writes them as SVG; the web page draws them itself, from the same figures.
+The exported page shows it as SVG; the web page draws it itself, from the same numbers.
 """
 
 from __future__ import annotations
@@ -9,30 +9,18 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from vrag.agent.memory.memory_graph import NodeKind
-from vrag.render.drawing.graph_layout import GraphLayout, NodePlace, Point, layered
-from vrag.render.drawing.text_width import wrapped
+from vrag.agent.memory.memory_graph import Graph, NodeKind
+from vrag.render.figures import ImageStore
+from vrag.render.graph_layout import GraphLayout, NodePlace, Point, layered
 from vrag.render.html import number
+from vrag.render.text_format import wrapped
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
-    from vrag.agent.memory.memory_graph import Graph, Node
-
-__all__ = [
-    "HEAD",
-    "MARGIN",
-    "PADDING",
-    "QUERY",
-    "SUMMARY",
-    "THUMB",
-    "WIDTH",
-    "Card",
-    "DrawnLine",
-    "GraphDrawing",
-    "drawing_of",
-    "kind_name",
-]
+    from vrag.agent.memory.memory_graph import Node
+    from vrag.render.figures import StoredImage
+    from vrag.render.run_view import RunView
 
 _KIND_NAMES = {
     NodeKind.ROOT: "Question",
@@ -42,27 +30,42 @@ _KIND_NAMES = {
     NodeKind.ANSWER: "Answer",
 }
 WIDTH, PADDING, THUMB, MARGIN = 236.0, 14.0, 42.0, 6.0
-"""Of a card, inside it, of a picture in it, and around the graph; in pixels."""
+"""Width of a card, its padding, size of an image in it, and margin of the graph, in pixels."""
 HEAD, QUERY, SUMMARY = (11.0, 16.0), (13.0, 18.0), (11.5, 15.5)
-"""Size of letters and height of a line, in pixels."""
-BOLD = 1.15
-"""How much wider bold letters are."""
+"""Font size and line height in pixels."""
+_BOLD_FACTOR = 1.15
+"""Width of bold letters relative to normal ones."""
+MAX_THUMBS = 4
+"""Images of a card that are shown."""
 
 
 @dataclass(frozen=True, slots=True)
 class Card:
-    """A node, in its place."""
+    """A node at its position."""
 
     node: Node
     title: str
-    """What it is and how the model calls it, cut to one line."""
+    """Its kind and the name that the model gave it, cut to one line."""
     query: tuple[str, ...]
     summary: tuple[str, ...]
     thumbs: int
-    """Pictures for which there is room."""
+    """Images for which there is room."""
     place: NodePlace
     leads: bool
     """Whether the answer rests on it."""
+
+    @property
+    def text_lines(self) -> Iterator[tuple[str, float, str]]:
+        """Text, baseline and CSS class of each line."""
+        y = PADDING - 3 + HEAD[1]
+        yield self.title, y - 4, "head"
+        for line in self.query:
+            y += QUERY[1]
+            yield line, y - 3, "query"
+        y += 8
+        for line in self.summary:
+            y += SUMMARY[1]
+            yield line, y - 4, "summary"
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,25 +75,25 @@ class DrawnLine:
     parent: str
     child: str
     path: str
-    """Path data of SVG, tip included."""
+    """SVG path data, arrowhead included."""
     leads: bool
     """Whether it is part of what the answer rests on."""
 
 
 @dataclass(frozen=True, slots=True)
 class GraphDrawing:
-    """A graph as figures, with its left upper corner at 0, 0."""
+    """A drawn graph with its upper left corner at 0, 0."""
 
     cards: tuple[Card, ...]
     """In the order of the graph."""
     lines: tuple[DrawnLine, ...]
-    """Those that lead last, so that they are drawn over the others."""
+    """Those that lead to the answer come last, so that they are drawn over the others."""
     width: float
     height: float
 
 
 def kind_name(node: Node) -> str:
-    """What a node is, for people; of an action of others its name."""
+    """The kind of a node in words; for custom tools, the name of the tool."""
     return node.tool or _KIND_NAMES[node.kind]
 
 
@@ -98,8 +101,8 @@ def drawing_of(graph: Graph, thumbs: Mapping[str, int] | None = None) -> GraphDr
     """The drawing of a graph. Equal graphs give equal drawings.
 
     Args:
-        graph: Of a run, under way or over.
-        thumbs: Pictures to leave room for, by node; None for none.
+        graph: The graph of a run.
+        thumbs: Number of images to leave room for, by node.
     """
     thumbs = thumbs or {}
     texts = {node.id: _texts(node) for node in graph.nodes}
@@ -124,7 +127,7 @@ def drawing_of(graph: Graph, thumbs: Mapping[str, int] | None = None) -> GraphDr
 
 def _texts(node: Node) -> tuple[tuple[str, ...], tuple[str, ...]]:
     inside = WIDTH - 2 * PADDING
-    query = wrapped(node.query, inside / QUERY[0] / BOLD, 3)
+    query = wrapped(node.query, inside / QUERY[0] / _BOLD_FACTOR, 3)
     return tuple(query), tuple(wrapped(node.summary or "", inside / SUMMARY[0], 3))
 
 
@@ -161,3 +164,35 @@ def _bend(upper: Point, lower: Point) -> str:
     middle = number((upper.y + lower.y) / 2)
     x, y = number(lower.x), number(lower.y)
     return f"C{number(upper.x)} {middle} {x} {middle} {x} {y}"
+
+
+def anchor(node: Node) -> str:
+    """Id of the section about a node: by its order, since its name is the model's."""
+    return f"node-{node.order}"
+
+
+@dataclass(frozen=True, slots=True)
+class GraphFigure:
+    """The drawing of the graph of a run, with the images of its nodes."""
+
+    drawing: GraphDrawing
+    images: Mapping[str, Sequence[StoredImage]]
+    """By node."""
+
+    @classmethod
+    def of(cls, run: RunView, image_store: ImageStore) -> GraphFigure:
+        """Draws the last state of the graph of a run."""
+        graph = run.graph or Graph()
+        images = {node.id: list(_node_images(node, run, image_store)) for node in graph.nodes}
+        return cls(drawing_of(graph, {name: len(shown) for name, shown in images.items()}), images)
+
+
+def _node_images(node: Node, run: RunView, image_store: ImageStore) -> Iterator[StoredImage]:
+    """The images of the useful items of a node."""
+    for memo in node.memory:
+        seen = run.seen_at(node.id, memo.label, memo.item)
+        moments = [shown for shown in seen if shown.seconds in memo.seconds] or seen
+        images = (image_store.stored_images.get(shown.sha256) for shown in moments)
+        image = next((image for image in images if image is not None), None)
+        if memo.useful and image is not None:
+            yield image

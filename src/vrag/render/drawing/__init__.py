@@ -1,1 +1,0 @@
-"""Drawings: the memory graph, axes, boxes and the width of text."""

@@ -1,0 +1,277 @@
+"""Images of a run on a page: each is stored once, and shown with rectangles and captions.
+
+An image is an `<image>` among the definitions of one hidden drawing, and every place that shows it refers to
+that. So a page needs no other file, and an image that is shown five times costs its bytes once.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import io
+import math
+import re
+import warnings
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from vrag.geometry import Size
+from vrag.render.html import number
+from vrag.render.text_format import moment
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from vrag.agent.events import ImageShown
+    from vrag.agent.evidence import BoxSides, Evidence
+    from vrag.render.run_view import RunView
+
+_HASH = re.compile(r"[0-9a-f]{64}")
+_WHOLE = 0.999
+"""A box that covers this part of each side of an image is not drawn."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoredImage:
+    """An image of a page."""
+
+    id: str
+    """Id of its definition in the page."""
+    size: Size
+    data: bytes
+    """A JPEG file."""
+
+    @property
+    def url(self) -> str:
+        """The file as a data URL."""
+        return f"data:image/jpeg;base64,{base64.b64encode(self.data).decode()}"
+
+
+@dataclass(frozen=True, slots=True)
+class ImageStore:
+    """All images of a page, and the reasons why others are missing."""
+
+    stored_images: Mapping[str, StoredImage]
+    """By the hash of their file."""
+    missing: Mapping[str, str]
+    """Why an image cannot be shown, by its hash."""
+
+    @classmethod
+    def of(cls, hashes: Iterable[str], read: Callable[[str], bytes | None]) -> ImageStore:
+        """Reads images.
+
+        Args:
+            hashes: SHA-256 of their files; values that are no hash are never read.
+            read: Returns the file of a hash, or None if there is none.
+        """
+        stored_images: dict[str, StoredImage] = {}
+        missing: dict[str, str] = {}
+        for sha256 in dict.fromkeys(hashes):
+            data = read(sha256) if _HASH.fullmatch(sha256) else None
+            if data is None:
+                missing[sha256] = "The picture is not among the files of the run."
+            elif (size := _jpeg_size(data, sha256)) is None:
+                missing[sha256] = "The file of the picture is damaged."
+            else:
+                stored_images[sha256] = StoredImage(f"picture-{len(stored_images) + 1}", size, data)
+        return cls(stored_images, missing)
+
+    def reason(self, sha256: str) -> str:
+        """Why an image cannot be shown."""
+        return self.missing.get(sha256, "The picture is not among the files of the run.")
+
+
+def _jpeg_size(data: bytes, sha256: str) -> Size | None:
+    """The size of an image; None if the file is not the one that was saved, or not a JPEG file."""
+    from PIL import Image
+
+    if hashlib.sha256(data).hexdigest() != sha256:
+        return None
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            with Image.open(io.BytesIO(data), formats=("JPEG",)) as image:
+                return Size(*image.size)
+    except (OSError, ValueError, SyntaxError, Warning, Image.DecompressionBombError):
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class Drawing:
+    """An image with rectangles over it. They are shapes, so they stay sharp and change no pixel."""
+
+    image: StoredImage
+    alt: str
+    width: float = 0.0
+    """Of the part that is shown, in pixels of the image."""
+    height: float = 0.0
+    rectangles: tuple[tuple[float, float, float, float], ...] = ()
+    """Left, top, width and height of each."""
+    shade: str = ""
+    """Path around a single rectangle, which is darkened."""
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """A drawing with a caption that can be enlarged, or a note in its place."""
+
+    name: str
+    """Id of the enlarged copy: unique within the page, small letters, digits and hyphens."""
+    alt: str
+    caption: str
+    facts: str = ""
+    """Small print of the caption."""
+    class_: str = ""
+    drawing: Drawing | None = None
+    reason: str = ""
+    """Why there is no drawing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """The figures of a run."""
+
+    run: RunView
+    image_store: ImageStore
+
+    def figure(
+        self,
+        shown: ImageShown,
+        name: str,
+        boxes: Sequence[BoxSides] = (),
+        *,
+        caption: str = "",
+        facts: str = "",
+        class_: str = "",
+    ) -> Figure:
+        """The figure of an image that the model was shown.
+
+        Args:
+            shown: The image.
+            name: Id of the enlarged copy, unique within the page.
+            boxes: Rectangles, in fractions of the page.
+            caption: Caption; the description of the image by default.
+            facts: Small print of the caption.
+            class_: CSS class.
+        """
+        inner = [found for box in boxes if (found := placed(box, shown.box)) is not None]
+        description = describe_image(shown)
+        alt = description + (", with a rectangle around the part in question" if inner else "")
+        image = self.image_store.stored_images.get(shown.sha256)
+        if image is None:
+            reason = self.image_store.reason(shown.sha256)
+            return Figure(name, alt, caption or description, facts, reason=reason)
+        drawn = _drawing(image, alt, inner, self._content(shown))
+        return Figure(name, alt, caption or description, facts, class_, drawn)
+
+    def plain(self, sha256: str, alt: str, name: str, caption: str) -> Figure:
+        """The figure of an image of which only the hash is known."""
+        image = self.image_store.stored_images.get(sha256)
+        drawn = _drawing(image, alt) if image else None
+        return Figure(name, alt, caption, drawing=drawn, reason=self.image_store.reason(sha256))
+
+    def attached(self, prefix: str, caption: str) -> list[Figure]:
+        """The figures of the images that came with the question; `{}` in the caption is their number."""
+        names = [caption.format(place) for place in range(1, len(self.run.started.attached) + 1)]
+        return [
+            self.plain(sha256, name, f"{prefix}{place}", name)
+            for place, (sha256, name) in enumerate(zip(self.run.started.attached, names, strict=True), 1)
+        ]
+
+    def of_evidence(self, evidence: Evidence, name: str, where: str) -> list[Figure]:
+        """The page with the rectangle on it, and the part enlarged, if the model saw it so."""
+        page, closer = self.run.images_of(evidence)
+        boxes = [evidence.box] if evidence.box else []
+        figures: list[Figure] = []
+        if page is not None:
+            figures += [self.figure(page, name, boxes, caption=where, class_="page")]
+        if closer is not None:
+            figures += [self.figure(closer, f"{name}-closer", caption=f"{where}, closer", class_="closer")]
+        if not figures and evidence.crop_sha256:
+            figures += [self.plain(evidence.crop_sha256, f"{evidence.document}, {where}", name, where)]
+        return figures
+
+    def thumbnail(
+        self, node: str, label: str, item: str, seconds: Sequence[float]
+    ) -> tuple[Drawing | None, str]:
+        """The drawing of a remembered item and its description; None if there is no image."""
+        seen = self.run.seen_at(node, label, item)
+        shown = next((s for s in seen if s.seconds in seconds), seen[0] if seen else None)
+        if shown is None:
+            return None, label
+        alt = f"{label}: {shown.document}, {shown.page}"
+        image = self.image_store.stored_images.get(shown.sha256)
+        return (_drawing(image, alt) if image else None), alt
+
+    def source_of(self, crop: ImageShown, number: int | None = None) -> ImageShown | None:
+        """The image that a crop was cut from: that of the number, or the last one before with that part."""
+        earlier = [s for s in self.run.pictures if s.seq < crop.seq and s.item == crop.item]
+        named = [s for s in earlier if number is not None and s.number == number]
+        holding = [s for s in earlier if _contains(s.box, crop.box)]
+        return next(reversed(named or holding or earlier), None)
+
+    def _content(self, shown: ImageShown) -> tuple[float, float]:
+        """The part of an image that is not margin.
+
+        Memory never enlarges whole items, so one that is smaller than its image is in the upper left corner.
+        """
+        width, height = shown.region[2] - shown.region[0], shown.region[3] - shown.region[1]
+        fits = 0 < width <= shown.width and 0 < height <= shown.height
+        if shown.crop or self.run.settings.memory is None or not fits:
+            return 1.0, 1.0
+        return width / shown.width, height / shown.height
+
+
+def describe_image(shown: ImageShown) -> str:
+    """An image in words: its label, document, and page or moment."""
+    where = f"page {shown.page}" if shown.seconds is None else f"at {moment(shown.seconds)}"
+    closer = ", closer" if shown.crop else ""
+    label = f"{shown.label}: " if shown.label else ""
+    return f"{label}{shown.document}, {where}{closer}"
+
+
+def placed(box: BoxSides, outer: BoxSides) -> BoxSides | None:
+    """Converts a box of a page to an image of a part of that page, in fractions of the image.
+
+    Args:
+        box: In fractions of the page.
+        outer: The part of the page that the image shows, likewise.
+
+    Returns:
+        The part of the box inside the image; None if there is none, or the box is the whole image.
+
+    >>> placed((0.5, 0.5, 0.75, 1.0), (0.5, 0.0, 1.0, 1.0))
+    (0.0, 0.5, 0.5, 1.0)
+    """
+    if not all(map(math.isfinite, (*box, *outer))) or outer[2] <= outer[0] or outer[3] <= outer[1]:
+        return None
+    width, height = outer[2] - outer[0], outer[3] - outer[1]
+    x1, x2 = (min(max((side - outer[0]) / width, 0.0), 1.0) for side in (box[0], box[2]))
+    y1, y2 = (min(max((side - outer[1]) / height, 0.0), 1.0) for side in (box[1], box[3]))
+    if x2 <= x1 or y2 <= y1 or min(x2 - x1, y2 - y1) >= _WHOLE:
+        return None
+    return x1, y1, x2, y2
+
+
+def _drawing(
+    image: StoredImage,
+    alt: str,
+    boxes: Sequence[BoxSides] = (),
+    content: tuple[float, float] = (1.0, 1.0),
+) -> Drawing:
+    """A drawing of the content of an image; the boxes are in fractions of the content."""
+    width, height = image.size.width * content[0], image.size.height * content[1]
+    corners = [(x1 * width, y1 * height, x2 * width, y2 * height) for x1, y1, x2, y2 in boxes]
+    rectangles = tuple((x1, y1, x2 - x1, y2 - y1) for x1, y1, x2, y2 in corners)
+    shade = ""
+    if len(corners) == 1:
+        left, top, right, bottom = map(number, corners[0])
+        outline = f"M0 0H{number(width)}V{number(height)}H0Z"
+        shade = f"{outline}M{left} {top}V{bottom}H{right}V{top}Z"
+    return Drawing(image, alt, max(width, 1), max(height, 1), rectangles, shade)
+
+
+def _contains(outer: BoxSides, inner: BoxSides) -> bool:
+    slack = 1e-6
+    starts = all(outer[side] <= inner[side] + slack for side in (0, 1))
+    return starts and all(outer[side] >= inner[side] - slack for side in (2, 3))

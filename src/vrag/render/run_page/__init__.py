@@ -1,1 +1,0 @@
-"""The page of one run, section by section."""

@@ -1,0 +1,325 @@
+"""A run as pages and reports show it: its events in steps, its images, its cost and how it was made."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property, reduce
+from itertools import groupby
+from typing import TYPE_CHECKING, TypeVar
+
+from vrag.agent.events import (
+    ActionRequested,
+    AnswerGiven,
+    CropRequested,
+    EventBase,
+    GraphChanged,
+    ImageShown,
+    InvalidAction,
+    MemoryUpdated,
+    ModelCalled,
+    ModelRetried,
+    PassageShown,
+    RunFailed,
+    RunStarted,
+    SearchRequested,
+    ThoughtDelta,
+    ThoughtGiven,
+    UsageReported,
+)
+from vrag.agent.memory.memory_graph import Graph, Node
+from vrag.agent.runs.run_store import RunState, RunStore
+from vrag.agent.runs.trajectory import RunUsage
+from vrag.errors import RunError
+from vrag.render.text_format import amount, money, seconds, when
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from vrag.agent.events import Event, RunSettings, StopReason
+    from vrag.agent.evidence import Evidence
+    from vrag.agent.runs.run_store import StoredRun
+
+E = TypeVar("E", bound=EventBase)
+OFFLINE = "extractive"
+"""Name of the policy that quotes without a model, and must say so."""
+METHODS = {"vrag": "VRAG", "vimrag": "VimRAG", "rag": "RAG", "react": "ReAct"}
+
+
+@dataclass(frozen=True)
+class StepView:
+    """A step: one model call and its results."""
+
+    number: int
+    """0 for events before the first call."""
+    events: tuple[Event, ...]
+
+    def all(self, kind: type[E]) -> tuple[E, ...]:
+        """Its events of a kind, in order."""
+        return tuple(event for event in self.events if isinstance(event, kind))
+
+    def first(self, kind: type[E]) -> E | None:
+        """Its first event of a kind."""
+        return next(iter(self.all(kind)), None)
+
+    @property
+    def title(self) -> tuple[str, str]:  # noqa: PLR0911 - one flat case per event
+        """Its title and kind: `search`, `crop`, `tool`, `memory`, `answer`, `fault` or `open`."""
+        for event in self.events:
+            match event:
+                case RunFailed():
+                    return "Failed", "fault"
+                case AnswerGiven(text=str()):
+                    return "Answer", "answer"
+                case SearchRequested():
+                    return "Search", "search"
+                case CropRequested():
+                    return "Closer look", "crop"
+                case ActionRequested(name=name):
+                    return name, "tool"
+                case MemoryUpdated():
+                    return "Summarise and remember", "memory"
+                case InvalidAction():
+                    return "Refused", "fault"
+                case _:
+                    pass
+        return "No action", "open"
+
+    @property
+    def thought(self) -> str:
+        """The thought; of an interrupted step, as far as it was written."""
+        complete = self.first(ThoughtGiven)
+        if complete is not None:
+            return complete.text
+        partial = ""
+        for event in self.events:
+            match event:
+                case ThoughtDelta(text=text):
+                    partial += text
+                case ModelRetried():
+                    partial = ""
+                case _:
+                    pass
+        return partial
+
+    @property
+    def reply(self) -> ModelCalled | None:
+        """The reply of the model; None if it did not end."""
+        return self.first(ModelCalled)
+
+    @property
+    def passages(self) -> tuple[PassageShown, ...]:
+        """The passages that the model was shown."""
+        return self.all(PassageShown)
+
+    @property
+    def usage(self) -> UsageReported | None:
+        """Its cost."""
+        return self.first(UsageReported)
+
+
+@dataclass(frozen=True)
+class RunView:
+    """A run, finished or not."""
+
+    events: tuple[Event, ...]
+    under_way: bool = False
+    """Whether a process still adds events."""
+
+    @classmethod
+    def of_run(cls, run: StoredRun) -> RunView:
+        """The view of a stored run.
+
+        Raises:
+            RunError: If its events do not begin with the start of a run.
+        """
+        if cls.of(run.events).stop_reason is not None:
+            return cls.of(run.events)
+        stored, state = RunStore(run.directory.parent).settled(run.directory.name)
+        return replace(cls.of(stored.events), under_way=state is RunState.RUNNING)
+
+    @classmethod
+    def of(cls, events: Iterable[Event]) -> RunView:
+        """The view of the events of one run.
+
+        Raises:
+            RunError: If they do not begin with the start of a run.
+        """
+        events = tuple(events)
+        if not events or not isinstance(events[0], RunStarted):
+            raise RunError("These events are not a run: the first event must be run_started.")
+        return cls(events)
+
+    @property
+    def started(self) -> RunStarted:
+        """Its first event."""
+        first = self.events[0]
+        assert isinstance(first, RunStarted)
+        return first
+
+    @property
+    def settings(self) -> RunSettings:
+        """Its settings."""
+        return self.started.settings
+
+    @property
+    def method_name(self) -> str:
+        """The display name of its agent."""
+        return METHODS.get(self.settings.agent, self.settings.agent)
+
+    @cached_property
+    def step_views(self) -> tuple[StepView, ...]:
+        """Its steps, in order, without events that belong to none."""
+        steps = groupby((event for event in self.events if event.step), key=lambda event: event.step)
+        return tuple(StepView(number, tuple(group)) for number, group in steps)
+
+    @cached_property
+    def pictures(self) -> tuple[ImageShown, ...]:
+        """All images that the model was shown for the first time, in order."""
+        return self.all(ImageShown)
+
+    @cached_property
+    def graph(self) -> Graph | None:
+        """The last state of the memory graph; None without one."""
+        changes = self.all(GraphChanged)
+        return changes[-1].graph if changes else None
+
+    @property
+    def memories(self) -> tuple[MemoryUpdated, ...]:
+        """The states of memory, in order."""
+        return self.all(MemoryUpdated)
+
+    @property
+    def answer(self) -> AnswerGiven | None:
+        """Its end with or without an answer, unless it failed."""
+        return next(iter(self.all(AnswerGiven)), None)
+
+    @property
+    def failure(self) -> RunFailed | None:
+        """Its end, if it failed."""
+        return next(iter(self.all(RunFailed)), None)
+
+    @property
+    def stop_reason(self) -> StopReason | None:
+        """Why it ended; None if it has no end."""
+        end = self.answer or self.failure
+        return end.stop_reason if end else None
+
+    @property
+    def seconds(self) -> float:
+        """From its first event to its last."""
+        return self.events[-1].ts - self.events[0].ts
+
+    def all(self, kind: type[E]) -> tuple[E, ...]:
+        """Events of a kind, in order."""
+        return tuple(event for event in self.events if isinstance(event, kind))
+
+    def node(self, id: str | None) -> Node | None:
+        """A node of the last state of the graph."""
+        nodes = self.graph.nodes if self.graph else ()
+        return next((node for node in nodes if node.id == id), None)
+
+    def nodes(self, ids: Iterable[str]) -> list[Node]:
+        """Those of these nodes that are in the last state of the graph."""
+        return [node for id in ids if (node := self.node(id)) is not None]
+
+    def step_of(self, node: str) -> int | None:
+        """Number of the step that made a node."""
+        requests = self.all(SearchRequested) + self.all(CropRequested) + self.all(ActionRequested)
+        return next((event.step for event in requests if event.node == node), None)
+
+    def seen_at(self, node: str, label: str, item: str = "") -> tuple[ImageShown, ...]:
+        """The images of an item of a node: by its label there, or else by the item alone."""
+        here = tuple(shown for shown in self.pictures if shown.node == node and shown.label == label)
+        return here or tuple(shown for shown in self.pictures if item and shown.item == item)
+
+    def images_of(self, evidence: Evidence) -> tuple[ImageShown | None, ImageShown | None]:
+        """The images of a piece of evidence that the model was shown: of the whole item, and of the part.
+
+        The whole item of a clip is the first frame of the stretch.
+        """
+        exact = next((shown for shown in self.pictures if shown.sha256 == evidence.crop_sha256), None)
+        if exact is not None and not exact.crop:
+            return exact, None
+        if evidence.seconds is not None:
+            start, end = evidence.seconds
+            frames = (s for s in self.pictures if s.item == evidence.item and s.seconds is not None)
+            inside = next((frame for frame in frames if start <= (frame.seconds or 0) <= end), None)
+            if inside is not None:
+                return inside, exact
+        wholes = (shown for shown in self.pictures if shown.item == evidence.item and not shown.crop)
+        return next(wholes, None), exact
+
+    @property
+    def provenance(self) -> dict[str, str]:
+        """Agent, model, collection, time and id, in words; what is unknown is left out."""
+        policy = self.settings.policy
+        facts = {
+            "agent": self.method_name,
+            "model": "none: the offline policy, which quotes" if policy == OFFLINE else policy,
+            "collection": self.started.collection,
+            "asked": when(self.started.ts),
+            "run": self.started.run_id,
+        }
+        return {name: value for name, value in facts.items() if value}
+
+
+@dataclass(frozen=True, slots=True)
+class RunCost:
+    """The cost of one or several runs."""
+
+    steps: int
+    searches: int
+    usage: RunUsage
+    seconds: float
+    """Durations of the runs from first to last event, added up."""
+
+    @classmethod
+    def of(cls, runs: Iterable[RunView]) -> RunCost:
+        """The cost of all these runs together."""
+        runs = list(runs)
+        usages = (step.usage for run in runs for step in run.step_views if step.usage)
+        return cls(
+            steps=sum(len(run.step_views) for run in runs),
+            searches=sum(len(run.all(SearchRequested)) for run in runs),
+            usage=reduce(RunUsage.plus, usages, RunUsage()),
+            seconds=sum(run.seconds for run in runs),
+        )
+
+    @property
+    def figures(self) -> dict[str, str]:
+        """Each figure in words, by its name; what is unknown is left out."""
+        usage = self.usage
+        figures = {"steps": amount(self.steps), "searches": amount(self.searches)}
+        if usage.prompt_tokens is not None:
+            figures["tokens"] = amount(usage.prompt_tokens + (usage.completion_tokens or 0))
+        figures |= {"visual tokens": amount(usage.visual_tokens), "time": seconds(self.seconds)}
+        return figures if usage.cost is None else figures | {"cost": money(usage.cost)}
+
+
+@dataclass(frozen=True, slots=True)
+class RunTable:
+    """Provenance and cost of several runs side by side, in words."""
+
+    shared: dict[str, str]
+    """What is the same for each of them, by name."""
+    columns: tuple[str, ...]
+    """Names of the rest."""
+    rows: tuple[tuple[str, ...], ...]
+    """One per run; a dash for what is unknown."""
+    together: tuple[str, ...]
+    """The same columns of all runs together; empty where there is no sum, or only one run."""
+
+    @classmethod
+    def of(cls, runs: Sequence[RunView]) -> RunTable:
+        """The table of one run or more."""
+        facts = [run.provenance for run in runs]
+        shared = dict(set(facts[0].items()).intersection(*(fact.items() for fact in facts)))
+        rows = [fact | RunCost.of([run]).figures for fact, run in zip(facts, runs, strict=True)]
+        total = RunCost.of(runs).figures
+        columns = (*total, *dict.fromkeys(name for fact in facts for name in fact if name not in shared))
+        return cls(
+            {name: value for name, value in facts[0].items() if name in shared},
+            columns,
+            tuple(tuple(row.get(name, "–") for name in columns) for row in rows),
+            tuple(total.get(name, "") for name in columns) if len(runs) > 1 else (),
+        )
