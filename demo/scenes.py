@@ -60,9 +60,9 @@ def _told(story: RunView, run: Running) -> None:
         st.subheader("Memory graph")
         st.image(graph_svg(story))
     st.subheader("Steps")
-    for chapter in story.chapters:
+    for step in story.step_views:
         with st.container(border=True):
-            _step(chapter, story, run)
+            _step(step, story, run)
     if not run.over:
         _figures(story)
 
@@ -96,7 +96,7 @@ def _seen(story: RunView, run: Running) -> Callable[[], None] | None:
     """What draws the evidence, or meanwhile what is looked at; None where there is neither."""
     if run.over:
         return partial(_evidence, story, run) if story.answer and story.answer.evidence else None
-    looked = [shown for chapter in story.chapters[-2:] for shown in chapter.all(ImageShown)]
+    looked = [shown for step in story.step_views[-2:] for shown in step.all(ImageShown)]
     return partial(_looking, looked[-1], story, run) if looked else None
 
 
@@ -121,14 +121,14 @@ def _figures(story: RunView) -> None:
             column.metric(name.capitalize(), value)
 
 
-def _step(chapter: StepView, story: RunView, run: Running) -> None:
-    st.markdown(f"**Step {chapter.number}**")
-    if chapter.thought:
-        st.text(chapter.thought)
-    if lines := [line for event in chapter.events if (line := _line(event))]:
-        with st.container(key=f"done-{chapter.number}"):
+def _step(step: StepView, story: RunView, run: Running) -> None:
+    st.markdown(f"**Step {step.number}**")
+    if step.thought:
+        st.text(step.thought)
+    if lines := [line for event in step.events if (line := _line(event))]:
+        with st.container(key=f"done-{step.number}"):
             st.text("\n".join(lines))
-    _rows([partial(_shown, shown, story, run) for shown in chapter.all(ImageShown)], ROW)
+    _rows([partial(_shown, shown, story, run) for shown in step.all(ImageShown)], ROW)
 
 
 def _line(event: Event) -> str:
