@@ -31,7 +31,7 @@ from vrag.geometry import Box, iou
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from vrag.agent.runs.trajectory import Trajectory
+    from vrag.agent.runs.run_result import RunResult
     from vrag.factory import Session
     from vrag.types import Case
 
@@ -144,7 +144,7 @@ def always(outcome: Outcome, box: Box) -> Outcome:
     return Outcome(outcome.case, answered=True, first=first, shown=outcome.shown)
 
 
-def outcome_of(case: Case, run: Trajectory, workbench: Session) -> Outcome:
+def outcome_of(case: Case, run: RunResult, workbench: Session) -> Outcome:
     """What came of a run of the agent."""
     first = next((evidence for evidence in run.evidence if evidence.box), None)
     place = Place(first.document, first.page, Box.unit(*first.box)) if first and first.box else None

@@ -33,7 +33,7 @@ from vrag.agent.methods.vrag import VragMethod
 from vrag.agent.policies.extractive import ExtractivePolicy
 from vrag.agent.prompts import prompt
 from vrag.agent.replies.sanitize import material
-from vrag.agent.runs.trajectory import Trajectory
+from vrag.agent.runs.run_result import RunResult
 from vrag.corpus.formats.pdf import read_layer
 from vrag.corpus.formats.pdfium import Pdf
 from vrag.corpus.options import CorpusOptions
@@ -127,7 +127,7 @@ def shipped(hostile: Any, obedient: Any, ground: Any, ferry: str, method: Method
     policy = obedient.ObedientPolicy(ground.engine, asked, heeds)
     events = list(Agent(policy, ground.environment(ferry), method).stream(asked))
     reached = any(isinstance(event, ActionRequested) for event in events)
-    return Told(Trajectory.of(events).answer, reached, ", ".join(sorted(policy.places)) or "not at all")
+    return Told(RunResult.of(events).answer, reached, ", ".join(sorted(policy.places)) or "not at all")
 
 
 def offline(hostile: Any, folder: Path) -> None:  # noqa: ANN401

@@ -69,7 +69,7 @@ class Lane:
     def act(self, *, more: bool) -> None:
         """Carries out what it asked for."""
         outcome = self.episode.step(self.turn, self.record, more=more)
-        self.events += self.record.take()
+        self.events += self.record.drain()
         if outcome.answer is not None:
             self.answer = outcome.answer.text
 

@@ -14,7 +14,7 @@ from vrag.search.client import SearchClient
 
 if TYPE_CHECKING:
     from vrag.agent.events import Event
-    from vrag.agent.runs.run_store import Recording
+    from vrag.agent.runs.run_store import RunLog
     from vrag.settings import Settings
 
 __all__ = ["Running"]
@@ -30,7 +30,7 @@ class Running:
         """What has happened so far."""
         self.fault: VragError | None = None
         """Why there is no run at all."""
-        self._recording: Recording | None = None
+        self._recording: RunLog | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._cancel = asyncio.Event()
         self._thread = threading.Thread(target=self._work, name="vrag-demo", daemon=True)
@@ -74,11 +74,7 @@ class Running:
         agent = bench.agent()
         try:
             with bench.runs.record() as self._recording:
-                written = self._recording
-                async for event in agent.astream(
-                    self.question, run_id=written.id, save=written.save, cancel=self._cancel
-                ):
-                    written.write(event)
+                async for event in agent.arecord(self.question, self._recording, cancel=self._cancel):
                     self.events.append(event)
         finally:
             await agent.aclose()

@@ -39,7 +39,7 @@ def test_a_folder_is_indexed_and_a_question_answered_with_evidence(session: vrag
 def test_runs_are_recorded(session: vrag.Session) -> None:
     result = session.ask("What is the single fare for a kayak?")
 
-    assert session.runs.read("last").trajectory == result
+    assert session.runs.read("last").result == result
 
 
 def test_events_come_as_they_happen(session: vrag.Session) -> None:

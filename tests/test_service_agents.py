@@ -76,7 +76,7 @@ def test_every_agent_answers_without_a_model_and_never_breaks_its_grammar(
 def test_people_are_told_every_agent_by_its_name() -> None:
     page = (files("vrag.server") / "static/js/run/wording.js").read_text(encoding="utf-8")
     assert list(METHODS) == list(get_args(AgentName))
-    told = ", ".join(f'{name}: "{title}"' for name, title in METHODS.items())
+    told = ", ".join(f'{name}: "{kind.title}"' for name, kind in METHODS.items())
     assert f"METHODS = {{ {told} }};" in page
 
 

@@ -14,7 +14,7 @@ from hosting import ANSWER, SEARCH, PacedPolicy
 from vrag.agent.agent import Agent
 from vrag.agent.environment import Environment, EnvironmentOptions
 from vrag.agent.methods.vrag import VragMethod
-from vrag.agent.runs.trajectory import Trajectory
+from vrag.agent.runs.run_result import RunResult
 from vrag.corpus.options import CorpusOptions
 from vrag.errors import CollectionBusy, CollectionError, SearchError, SettingsError
 from vrag.factory.collection_registry import CollectionRegistry
@@ -303,7 +303,7 @@ def searching(first: Path, where: str | None) -> tuple[CollectionRegistry, Agent
     return shelf, Agent(policy, environment, VragMethod())
 
 
-def told(agent: Agent, when: str, act: Callable[[], None]) -> Trajectory:
+def told(agent: Agent, when: str, act: Callable[[], None]) -> RunResult:
     """A run in which something happens after the first event of a type."""
     events: list[Event] = []
     for event in agent.stream("What do whales do?"):
@@ -311,7 +311,7 @@ def told(agent: Agent, when: str, act: Callable[[], None]) -> Trajectory:
             act()
         events.append(event)
     assert when in {event.type for event in events}
-    return Trajectory.of(events)
+    return RunResult.of(events)
 
 
 class TestWhatCannotBeWritten:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from PIL import Image, ImageDraw, ImageFont
 
-from vrag.agent.runs.trajectory import Trajectory
+from vrag.agent.runs.run_result import RunResult
 from vrag.factory import Session, open_for_adding, open_session
 from vrag.index.build import add
 from vrag.samples import corpus_dir
@@ -36,7 +36,7 @@ def main() -> None:
     picture.quantize(128).save(TARGET, optimize=True)
 
 
-def draw(bench: Session, run: Trajectory) -> Image.Image:
+def draw(bench: Session, run: RunResult) -> Image.Image:
     """The page with its rectangle to the left; question, crop, answer to the right."""
     canvas = Image.new("RGB", SIZE, PAPER)
     evidence = run.evidence[0]
@@ -58,7 +58,7 @@ def draw(bench: Session, run: Trajectory) -> Image.Image:
     return canvas
 
 
-def _beside(canvas: Image.Image, x: int, run: Trajectory, crop: Image.Image, where: str) -> None:
+def _beside(canvas: Image.Image, x: int, run: RunResult, crop: Image.Image, where: str) -> None:
     draw = ImageDraw.Draw(canvas)
     width = SIZE[0] - MARGIN - x
     y = _paragraph(draw, (x, MARGIN), run.question, 38, INK, width) + 20

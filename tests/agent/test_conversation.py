@@ -376,10 +376,10 @@ def test_without_a_model_it_says_that_it_cannot_look_at_pictures(tmp_path: Path,
     agent = Agent(OFFLINE[way.method.name], environment(), way.method)
     question = Question("What does a return ticket cost?", HISTORY, (attached(),))
     run = kept(RunStore(tmp_path), agent, question)
-    first, *others = [step.thought or "" for step in run.trajectory.steps]
+    first, *others = [step.thought or "" for step in run.result.steps]
     assert "cannot be looked at without a model" in first
     assert not any("without a model" in thought for thought in others)
-    assert run.trajectory.stop_reason is StopReason.ANSWERED
+    assert run.result.stop_reason is StopReason.ANSWERED
     assert changes(run) == []
 
 

@@ -29,9 +29,9 @@ from vrag.agent.evidence import (
     QUOTE_LENGTH,
     Evidence,
     EvidenceCandidate,
-    checked,
-    passage_seen,
-    picture_seen,
+    check_evidence,
+    passage_evidence,
+    picture_evidence,
     words_inside,
 )
 from vrag.agent.memory.energies import MemoryOptions
@@ -54,17 +54,17 @@ WHERE = environment(CORPUS)
 
 
 def whole_page() -> EvidenceCandidate:
-    return picture_seen(WHERE.whole(PAGE, number=1), PAGE, "Image 1")
+    return picture_evidence(WHERE.whole(PAGE, number=1), PAGE, "Image 1")
 
 
 def cropped(region: tuple[float, float, float, float]) -> EvidenceCandidate:
     view = View.whole(Size(1000, 1400), Size(532, 728))
     picture = WHERE.closer(PAGE.id, view, Box(*region, Space.ITEM), number=2)
-    return picture_seen(picture, PAGE, "Image 2")
+    return picture_evidence(picture, PAGE, "Image 2")
 
 
 def text_seen() -> EvidenceCandidate:
-    return passage_seen(TEXT, "Passage 1")
+    return passage_evidence(TEXT, "Passage 1")
 
 
 def changed(seen: EvidenceCandidate, **values: object) -> EvidenceCandidate:
@@ -86,7 +86,7 @@ def test_of_a_page_it_is_the_whole_and_of_a_crop_the_part_with_its_words() -> No
 def test_of_a_passage_it_is_the_text_without_a_box() -> None:
     told = text_seen().evidence
     assert (told.box, told.crop_sha256, told.quote) == (None, None, TEXT.text)
-    long = passage_seen(passage("a.md", 1, "ferry " * 400), "Passage 1").evidence
+    long = passage_evidence(passage("a.md", 1, "ferry " * 400), "Passage 1").evidence
     assert len(long.quote) == QUOTE_LENGTH
 
 
@@ -103,8 +103,8 @@ def test_words_belong_to_a_box_that_covers_their_middle() -> None:
 def test_a_clip_without_moments_is_evidence_as_long_as_it_lasts() -> None:
     film = film_corpus()
     clip, where = film.items[-1], environment(film)
-    assert picture_seen(where.whole(clip), clip, "Image 1").evidence.seconds == (30.0, 40.0)
-    named = picture_seen(where.whole(clip), clip, "Image 1", seconds=(33.0, 35.0))
+    assert picture_evidence(where.whole(clip), clip, "Image 1").evidence.seconds == (30.0, 40.0)
+    named = picture_evidence(where.whole(clip), clip, "Image 1", seconds=(33.0, 35.0))
     assert named.evidence.seconds == (33.0, 35.0)
 
 
@@ -121,12 +121,12 @@ def test_a_frame_of_a_clip_shows_where_and_when_it_was_seen(way: Way) -> None:
     assert evidence.crop_sha256 in {shown.sha256 for shown in of(ImageShown, events)}
 
 
-# What is checked
+# What is check_evidence
 
 
 def test_what_agrees_with_the_collection_is_kept_in_order_and_once() -> None:
     seen = [cropped((0, 60, 500, 110)), whole_page(), text_seen(), whole_page()]
-    evidence, faults = checked(seen, WHERE)
+    evidence, faults = check_evidence(seen, WHERE)
     assert evidence == tuple(one.evidence for one in seen[:3])
     assert faults == ()
 
@@ -144,14 +144,14 @@ def test_what_agrees_with_the_collection_is_kept_in_order_and_once() -> None:
     ],
 )
 def test_what_does_not_agree_is_left_out_with_its_reason(values: dict[str, object], reason: str) -> None:
-    evidence, (fault,) = checked([changed(whole_page(), **values), text_seen()], WHERE)
+    evidence, (fault,) = check_evidence([changed(whole_page(), **values), text_seen()], WHERE)
     assert evidence == (text_seen().evidence,)
     assert reason in fault
     assert fault.startswith("Image 1 (ferry.pdf, ")
 
 
 def test_a_box_may_reach_the_edge_but_for_rounding() -> None:
-    evidence, faults = checked([changed(whole_page(), box=(-1e-12, 0.0, 1.0 + 1e-12, 1.0))], WHERE)
+    evidence, faults = check_evidence([changed(whole_page(), box=(-1e-12, 0.0, 1.0 + 1e-12, 1.0))], WHERE)
     assert (len(evidence), faults) == (1, ())
 
 
@@ -185,7 +185,7 @@ def test_evidence_is_checked_against_the_collection_of_now(
     searcher: MemorySearcher, kept: int, reason: str
 ) -> None:
     seen = [whole_page(), text_seen()]
-    evidence, faults = checked(seen, Environment(searcher, PROFILE))
+    evidence, faults = check_evidence(seen, Environment(searcher, PROFILE))
     assert len(evidence) == kept
     assert len(faults) == 2 - kept
     assert reason in faults[0]
@@ -349,6 +349,8 @@ def test_a_part_of_a_picture_that_has_another_size_now_is_left_out() -> None:
         def image(self, id: str, *, least: Size | None = None) -> Image.Image:
             return super().image(id, least=least).resize((500, 700))
 
-    evidence, (fault,) = checked([cropped((0, 60, 500, 110))], Environment(Shrunk(CORPUS.items), PROFILE))
+    evidence, (fault,) = check_evidence(
+        [cropped((0, 60, 500, 110))], Environment(Shrunk(CORPUS.items), PROFILE)
+    )
     assert evidence == ()
     assert "no longer looks" in fault

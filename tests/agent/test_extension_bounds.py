@@ -21,7 +21,7 @@ from vrag.agent.events import (
     SearchReturned,
     StopReason,
 )
-from vrag.agent.runs.trajectory import Trajectory
+from vrag.agent.runs.run_result import RunResult
 from vrag.agent.tool_plugins import ToolContext, ToolResult
 from vrag.errors import SearchError
 from vrag.geometry import Size
@@ -160,7 +160,7 @@ def test_a_slow_one_is_left_behind_when_the_time_is_up(way: Way) -> None:
     where = Environment(tiny_corpus(), PROFILE, EnvironmentOptions(), {"giving": Slow(None)})
     policy = ScriptedPolicy((way.extend("giving", "it"), way.answer("12")))
     events = list(Agent(policy, where, way.method, Limits(seconds=0.2)).stream("?"))
-    assert Trajectory.of(events).stop_reason is StopReason.OUT_OF_BUDGET
+    assert RunResult.of(events).stop_reason is StopReason.OUT_OF_BUDGET
     assert not of(ImageShown, events)
 
 

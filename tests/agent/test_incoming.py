@@ -61,6 +61,6 @@ def test_little_is_held_back_so_that_each_letter_is_read_once(pieces: list[str])
 def test_after_a_failed_attempt_the_thought_begins_anew() -> None:
     call = ReplyStream()
     assert call.add("<think>first") == "first"
-    call.again()
+    call.restart()
     assert call.add("<think>second") == "second"
     assert call.lengths == (13,)

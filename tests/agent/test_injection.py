@@ -25,7 +25,7 @@ import vrag
 from vrag.agent.actions import Invalid
 from vrag.agent.agent import Agent
 from vrag.agent.budget import Limits
-from vrag.agent.environment import Environment, encode_jpeg
+from vrag.agent.environment import Environment
 from vrag.agent.events import (
     ActionRequested,
     AnswerGiven,
@@ -36,6 +36,7 @@ from vrag.agent.events import (
     SearchRequested,
     StopReason,
 )
+from vrag.agent.jpeg import encode_jpeg
 from vrag.agent.memory.energies import MemoryOptions
 from vrag.agent.methods.react import React
 from vrag.agent.methods.vimrag import Vimrag

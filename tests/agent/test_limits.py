@@ -27,7 +27,7 @@ from vrag.agent.agent import Agent
 from vrag.agent.budget import Limits, Prices, Spending
 from vrag.agent.events import AnswerGiven, ModelCalled, StopReason, UsageReported
 from vrag.agent.policy import Delta, Reply, Tokens
-from vrag.agent.runs.trajectory import Trajectory
+from vrag.agent.runs.run_result import RunResult
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Sequence
@@ -155,7 +155,7 @@ def test_a_budget_of_tokens_ends_a_run_cleanly_after_the_call_that_used_it_up(wa
     assert calls == {1: 1, 120: 1, 121: 2, 340: 2, 341: 3}
     events = spent(way, Limits(tokens=121))
     assert stop_of(events) is StopReason.OUT_OF_BUDGET
-    assert Trajectory.of(events).failure is None
+    assert RunResult.of(events).failure is None
     assert isinstance(events[-1], AnswerGiven)
     assert events[-1].evidence  # where it looked
 
@@ -166,7 +166,7 @@ def test_cost_is_told_of_each_step_and_of_the_run_and_ends_it(way: Way) -> None:
     costs = [usage.cost for usage in of(UsageReported, events)]
     by_hand = [((100 * n - 50) * 2 + 50 * 0.5 + 20 * 8) / 1e6 for n in range(1, len(costs) + 1)]
     assert costs == pytest.approx(by_hand)
-    usage = Trajectory.of(events).usage
+    usage = RunResult.of(events).usage
     assert usage.cost == pytest.approx(sum(by_hand))
     assert (usage.completion_tokens, usage.cached_tokens) == (20 * len(costs), 50 * len(costs))
     ended = spent(way, Limits(cost=by_hand[0] + by_hand[1] / 2), PRICES, cached=50)
@@ -206,6 +206,6 @@ def test_a_budget_of_visual_tokens_is_never_exceeded(way: Way) -> None:
 @both
 def test_unknown_counts_are_no_zeros(way: Way) -> None:
     events = list(Agent(Watching(way.script()), environment(), way.method, prices=PRICES).stream("?"))
-    usage = Trajectory.of(events).usage
+    usage = RunResult.of(events).usage
     assert (usage.prompt_tokens, usage.completion_tokens, usage.cost) == (None, None, None)
     assert usage.seconds >= usage.model_seconds > 0

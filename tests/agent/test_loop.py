@@ -46,7 +46,7 @@ from vrag.agent.events import (
 )
 from vrag.agent.policy import Delta, FinishReason, Reply, Retry
 from vrag.agent.runs.replay import differences
-from vrag.agent.runs.trajectory import Trajectory
+from vrag.agent.runs.run_result import RunResult
 from vrag.errors import CollectionError, ContextTooLong, CorpusError, MissingExtra, ModelError, SearchError
 from vrag.testing import MemorySearcher, ScriptedPolicy, tiny_corpus
 
@@ -186,7 +186,7 @@ def test_a_failing_model_is_an_event_and_not_an_exception(
 ) -> None:
     events = list(agent(way, *way.script()[:after], error).stream("?"))
     assert reason_of(events) is reason
-    assert (Trajectory.of(events).failure or "").startswith(str(error))
+    assert (RunResult.of(events).failure or "").startswith(str(error))
 
 
 @both
@@ -218,7 +218,7 @@ def test_a_failing_search_is_an_event_and_not_an_exception(way: Way, error: Exce
 
     events, _ = events_of(way.method, *way.script(), where=environment(Broken(())))
     assert reason_of(events) is StopReason.SEARCH_ERROR
-    assert (Trajectory.of(events).failure or "").startswith(str(error))
+    assert (RunResult.of(events).failure or "").startswith(str(error))
 
 
 @both
@@ -233,7 +233,7 @@ def test_a_collection_that_cannot_be_opened_at_all_is_an_event_too(way: Way) -> 
     events, _ = events_of(way.method, *way.script(), where=type(where)(broken, where.profile))
     assert [type(event) for event in events] == [RunStarted, RunFailed]
     assert reason_of(events) is StopReason.SEARCH_ERROR
-    assert Trajectory.of(events).failure == "There is nothing there."
+    assert RunResult.of(events).failure == "There is nothing there."
 
 
 @both
@@ -456,7 +456,7 @@ def test_a_run_ends_when_its_seconds_are_used_up_even_if_the_model_hangs(way: Wa
 def test_one_agent_serves_many_questions_at_once(way: Way) -> None:
     shared = agent(way, way.search("ferry passengers"), "hm", way.answer("48,200"))
 
-    async def many() -> list[Trajectory]:
+    async def many() -> list[RunResult]:
         return await asyncio.gather(*(shared.arun(f"question {number}") for number in range(24)))
 
     runs = asyncio.run(many())

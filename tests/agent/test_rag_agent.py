@@ -37,8 +37,8 @@ from vrag.agent.question import PreviousTurn, Question
 from vrag.agent.replies.sanitize import material
 from vrag.agent.runs.event_log import EventLog
 from vrag.agent.runs.replay import differences, replay
+from vrag.agent.runs.run_result import RunResult
 from vrag.agent.runs.run_store import RunStore
-from vrag.agent.runs.trajectory import Trajectory
 from vrag.chat import ChatOptions, ChatRetries, OpenAIChat
 from vrag.errors import SearchError
 from vrag.model_profiles import PROFILES
@@ -129,7 +129,7 @@ class TestTheOneCall:
         assert usage.pixels == sum(picture.canvas.area for picture in policy.pictures(0))
 
     def test_makes_one_step_of_a_trajectory(self) -> None:
-        run = Trajectory.of(ran(ANSWER)[0])
+        run = RunResult.of(ran(ANSWER)[0])
         (step,) = run.steps
         assert (step.number, step.query, step.reply) == (1, ASKED, ANSWER)
         assert [hit.item for hit in step.hits][:2] == [*run.pages_shown]
@@ -335,9 +335,9 @@ class TestOffline:
 
     def test_it_quotes_from_the_pages_shown(self, tmp_path: Path) -> None:
         run = kept(tmp_path, self.policy(), question="What does a return ticket cost?")
-        assert run.trajectory.answer == "A return ticket costs 12 crowns."
-        assert run.trajectory.evidence[0].page == 3
-        assert len(run.trajectory.steps) == 1
+        assert run.result.answer == "A return ticket costs 12 crowns."
+        assert run.result.evidence[0].page == 3
+        assert len(run.result.steps) == 1
         assert differences(run.events, list(replay(run, tiny_corpus()))) == []
 
     @pytest.mark.parametrize("question", ["zebra", "How many pages are there?"])
@@ -363,7 +363,7 @@ class TestServed:
         assert (len(second.images), second.turn) == (2, 0)
         assert second.question.endswith(f"\n{ASKED}")
         assert "tools" not in second.body
-        assert run.trajectory.answer == "48,200"
-        assert run.trajectory.usage.prompt_tokens == 900
-        assert run.trajectory.usage.cost == pytest.approx(960e-6)
+        assert run.result.answer == "48,200"
+        assert run.result.usage.prompt_tokens == 900
+        assert run.result.usage.cost == pytest.approx(960e-6)
         assert differences(run.events, list(replay(run, tiny_corpus()))) == []

@@ -199,8 +199,8 @@ class TestOffline:
 
     def test_it_searches_and_quotes_and_never_crops(self, tmp_path: Path) -> None:
         run = kept(tmp_path, self.policy(), "What does a return ticket cost?")
-        assert run.trajectory.answer == "A return ticket costs 12 crowns."
-        assert run.trajectory.evidence[0].page == 3
+        assert run.result.answer == "A return ticket costs 12 crowns."
+        assert run.result.evidence[0].page == 3
         assert of(SearchReturned, run.events)
         assert not of(CropRequested, run.events)
         assert not of(InvalidAction, run.events)
@@ -217,7 +217,7 @@ def test_a_served_model_is_told_of_the_refused_box(tmp_path: Path) -> None:
         first, second, third = server.requests
     assert [len(one.images) for one in (first, second, third)] == [0, 1, 1]
     assert "There is no bbox here" in third.text
-    assert run.trajectory.answer == "48,200"
+    assert run.result.answer == "48,200"
     assert differences(run.events, list(replay(run, tiny_corpus()))) == []
 
 

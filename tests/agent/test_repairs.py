@@ -31,7 +31,7 @@ from vrag.agent.replies.tool_calls import (
     parse_call,
     render_call,
 )
-from vrag.agent.runs.trajectory import Trajectory
+from vrag.agent.runs.run_result import RunResult
 from vrag.testing import ScriptedPolicy
 
 KNOWN = KnownNodes(("root", "a"), ())
@@ -313,4 +313,4 @@ def test_on_the_last_step_a_readable_answer_counts_and_before_it_does_not(method
     events = list(agent.stream("How many?"))
     assert len(of(InvalidAction, events)) == 1
     assert (end_of(events).text, end_of(events).stop_reason) == ("48,200", StopReason.ANSWERED)
-    assert [step.repairs for step in Trajectory.of(events).steps] == [(), ("the text is read as the answer",)]
+    assert [step.repairs for step in RunResult.of(events).steps] == [(), ("the text is read as the answer",)]

@@ -104,7 +104,7 @@ def test_a_run_of_a_released_checkpoint_is_replayed(tmp_path: Path) -> None:
 
 def test_every_file_an_event_names_is_kept(tmp_path: Path) -> None:
     run = record(RunStore(tmp_path), *SCRIPT)
-    pictures = [shown.sha256 for step in run.trajectory.steps for shown in step.shown]
+    pictures = [shown.sha256 for step in run.result.steps for shown in step.shown]
     messages = [name for event in run.events if isinstance(event, ModelCalled) for name in event.messages]
     assert pictures
     assert messages
@@ -158,9 +158,9 @@ def test_a_replay_of_either_agent_gives_the_same_events(
     limits = Limits(steps=12, seconds=600)
     where = environment(film_corpus(), hits=4, padding=3.0)
     run = kept(RunStore(tmp_path), Agent(Rich(script), where, method, limits, prices))
-    assert run.trajectory.stop_reason is StopReason.ANSWERED
+    assert run.result.stop_reason is StopReason.ANSWERED
     assert len(of(ModelRetried, run.events)) == 2 * len(script)
-    assert run.trajectory.usage.cost is not None
+    assert run.result.usage.cost is not None
     assert changed(run, film_corpus()) == []
 
 
@@ -194,7 +194,7 @@ def test_the_offline_policy_is_replayed_too(tmp_path: Path, method: str) -> None
     run = kept(
         RunStore(tmp_path), Agent(policy, environment(searcher), how), "What does a return ticket cost?"
     )
-    assert run.trajectory.stop_reason is StopReason.ANSWERED
+    assert run.result.stop_reason is StopReason.ANSWERED
     assert changed(run, tiny_corpus()) == []
 
 
@@ -210,7 +210,7 @@ def test_every_failure_of_a_model_is_replayed_as_the_failure_it_was(
 ) -> None:
     agent = Agent(ScriptedPolicy((way.search("ferry"), error)), environment(), way.method)
     run = kept(RunStore(tmp_path), agent)
-    assert (run.trajectory.failure or "").startswith(str(error))
+    assert (run.result.failure or "").startswith(str(error))
     assert changed(run, tiny_corpus()) == []
 
 
@@ -240,7 +240,7 @@ def test_a_run_that_a_limit_ended_is_replayed_to_the_same_end(tmp_path: Path, wa
     run = kept(
         RunStore(tmp_path), Agent(Rich([way.search("ferry"), "hm", "hm"]), environment(), way.method, limits)
     )
-    assert run.trajectory.stop_reason is StopReason.OUT_OF_BUDGET
+    assert run.result.stop_reason is StopReason.OUT_OF_BUDGET
     assert changed(run, tiny_corpus()) == []
 
 
@@ -259,7 +259,7 @@ def test_a_run_that_was_cancelled_or_ran_out_of_time_cannot_be_replayed(tmp_path
         return recording.id
 
     run = store.read(asyncio.run(cancelled()))
-    assert run.trajectory.stop_reason is StopReason.CANCELLED
+    assert run.result.stop_reason is StopReason.CANCELLED
     with pytest.raises(RunError, match="cut off"):
         replay(run, tiny_corpus())
     late = Agent(ScriptedPolicy(way.script()), environment(), way.method, Limits(seconds=1e-9))
@@ -357,7 +357,7 @@ def test_a_run_that_was_killed_keeps_all_but_its_torn_line(tmp_path: Path) -> No
     file.write_bytes(file.read_bytes()[:-25])
     torn = store.read(run.id)
     assert torn.events == run.events[:-1]
-    assert torn.trajectory.stop_reason is None
+    assert torn.result.stop_reason is None
     with pytest.raises(RunError, match="cut off"):
         replay(torn, tiny_corpus())
 

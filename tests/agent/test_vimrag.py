@@ -238,4 +238,4 @@ def test_no_reply_ends_the_run(text: str, numbers: list[int]) -> None:
     )
     for reply in replies:
         outcome = episode.step(episode.parse(reply), record, more=True)
-        assert outcome.refused == bool(of(InvalidAction, record.take()))
+        assert outcome.refused == bool(of(InvalidAction, record.drain()))

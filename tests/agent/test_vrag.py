@@ -15,7 +15,7 @@ from PIL import Image
 from vrag.agent.actions import Crop, Search, Turn, parse, render
 from vrag.agent.agent import Agent
 from vrag.agent.budget import Limits
-from vrag.agent.environment import Environment, EnvironmentOptions, encode_jpeg
+from vrag.agent.environment import Environment, EnvironmentOptions
 from vrag.agent.events import (
     ActionRequested,
     AnswerGiven,
@@ -27,6 +27,7 @@ from vrag.agent.events import (
     SearchReturned,
     StopReason,
 )
+from vrag.agent.jpeg import encode_jpeg
 from vrag.agent.methods.vrag import VragMethod
 from vrag.agent.policies.extractive import ExtractivePolicy
 from vrag.agent.policy import Picture, Role, Text
@@ -295,9 +296,9 @@ def test_no_box_that_a_model_can_write_ends_the_run(
 ) -> None:
     episode, record = METHOD.begin(Environment(tiny_corpus(), PROFILES[family]), "?"), EventLog("run")
     episode.step(turn(Search("ferry passengers")), record, more=True)
-    record.take()
+    record.drain()
     outcome = episode.step(parse(render(Crop(box))), record, more=True)
-    assert [type(event) for event in record.take()] == [InvalidAction if outcome.refused else ImageShown]
+    assert [type(event) for event in record.drain()] == [InvalidAction if outcome.refused else ImageShown]
 
 
 @pytest.mark.parametrize(

@@ -50,7 +50,7 @@ def test_a_citation_opens_its_page_with_the_rectangle_on_the_spot(desk: Desk, vi
     page = opened.page
     expect(page.locator("#answer-text")).to_contain_text("84,210")
     (run,) = desk.answers.store.ids()
-    first = desk.answers.store.read(run).trajectory.evidence[0]
+    first = desk.answers.store.read(run).result.evidence[0]
     assert first.box is not None
     page.locator("[data-citation='1']").first.click()
     viewer = page.locator("#viewer")

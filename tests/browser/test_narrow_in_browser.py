@@ -36,7 +36,7 @@ def test_a_question_is_asked_and_its_evidence_seen(desk: Desk, visit: Opener, si
     assert page.evaluate(OUTSIDE) == []
     page.locator("[data-citation='1']").first.tap()
     (run,) = desk.answers.store.ids()
-    box = desk.answers.store.read(run).trajectory.evidence[0].box
+    box = desk.answers.store.read(run).result.evidence[0].box
     assert box is not None
     check_spot(page, box)
     check_no_sideways(page)

@@ -46,7 +46,7 @@ def test_the_viewer_turns_pages_and_knows_where_it_is(desk: Desk, visit: Opener)
 
 def test_the_rectangle_stays_on_its_spot_at_every_size(desk: Desk, visit: Opener) -> None:
     run = desk.run(PASSENGERS)
-    box = desk.answers.store.read(run).trajectory.evidence[0].box
+    box = desk.answers.store.read(run).result.evidence[0].box
     assert box is not None
     page = _answered(desk, visit, run, device_scale_factor=2)
     page.locator("[data-citation='1']").first.click()

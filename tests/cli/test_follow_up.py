@@ -87,7 +87,7 @@ def test_a_follow_up_looks_in_the_documents_of_the_run_before(home: Path) -> Non
 
 
 def _hits(home: Path, run: str = "last") -> list[Any]:
-    return [hit for step in stored(home, run).trajectory.steps for hit in step.hits]
+    return [hit for step in stored(home, run).result.steps for hit in step.hits]
 
 
 def test_when_those_documents_have_changed_the_whole_collection_is_looked_at(home: Path) -> None:

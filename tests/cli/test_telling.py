@@ -308,5 +308,5 @@ def test_a_run_with_a_graph_ends_with_its_tree(tmp_path: Path, capsys: pytest.Ca
     stored = StoredRun(recording.id, recording.directory, tuple(events))
     tell_end(stored, RunState.FINISHED)
     said = capsys.readouterr().out
-    assert stored.trajectory.graph is not None
-    assert all(node.id in said for node in stored.trajectory.graph.nodes)
+    assert stored.result.graph is not None
+    assert all(node.id in said for node in stored.result.graph.nodes)

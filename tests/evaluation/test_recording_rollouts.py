@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
     from pathlib import Path
 
-    from vrag.agent.runs.trajectory import Trajectory
+    from vrag.agent.runs.run_result import RunResult
 
 CASE = Case(
     uid="nine", query="How many?", reference_answer="9", file_name="a.pdf", answer_format=AnswerFormat.INTEGER
@@ -69,7 +69,7 @@ def reply(asked: Asked) -> Reply:
 
 
 class Right:
-    async def score(self, case: Case, run: Trajectory) -> Reward:
+    async def score(self, case: Case, run: RunResult) -> Reward:
         return Reward(total=1.0, correct=True)
 
 

@@ -11,7 +11,7 @@ from vrag.agent.environment import Environment, EnvironmentOptions
 from vrag.agent.events import ImageShown, StopReason
 from vrag.agent.methods.vimrag import Vimrag
 from vrag.agent.methods.vrag import VragMethod
-from vrag.agent.runs.trajectory import Trajectory, TrajectoryStep
+from vrag.agent.runs.run_result import RunResult, RunStep
 from vrag.errors import JudgeError
 from vrag.model_profiles import PROFILES
 from vrag.reward import Verdict
@@ -65,21 +65,21 @@ def run_of(
     invalid: str | None = None,
     flags: tuple[str, ...] = (),
     failure: str | None = None,
-) -> Trajectory:
+) -> RunResult:
     """One search that showed these, and the end."""
     steps = (
-        TrajectoryStep(number=1, query=query, shown=shown, invalid=invalid),
-        TrajectoryStep(number=2, flags=flags),
+        RunStep(number=1, query=query, shown=shown, invalid=invalid),
+        RunStep(number=2, flags=flags),
     )
-    return Trajectory(run_id="r", steps=steps, answer=answer, stop_reason=stop, failure=failure)
+    return RunResult(run_id="r", steps=steps, answer=answer, stop_reason=stop, failure=failure)
 
 
-def vrag_run(*replies: str | Exception) -> Trajectory:
+def vrag_run(*replies: str | Exception) -> RunResult:
     """What VRAG does with these replies on the tiny corpus and a film."""
     return _run(VragMethod(), replies)
 
 
-def vimrag_run(*replies: str | Exception) -> Trajectory:
+def vimrag_run(*replies: str | Exception) -> RunResult:
     return _run(Vimrag(), replies)
 
 
@@ -88,7 +88,7 @@ def call(name: str, /, **arguments: object) -> str:
     return f"<think>So.</think>\n<tool_call>{json.dumps({'name': name, 'arguments': arguments})}</tool_call>"
 
 
-def _run(method: VragMethod | Vimrag, replies: Sequence[str | Exception]) -> Trajectory:
+def _run(method: VragMethod | Vimrag, replies: Sequence[str | Exception]) -> RunResult:
     searcher = MemorySearcher(
         (
             *tiny_corpus().items,

@@ -19,7 +19,7 @@ from vrag.reward import CompositeReward, OutcomeReward, Reward, Verdict, Weights
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from vrag.agent.runs.trajectory import Trajectory
+    from vrag.agent.runs.run_result import RunResult
     from vrag.reward import Scorer
     from vrag.types import Case
 
@@ -34,13 +34,13 @@ class Says:
 
     value: float | Exception | None
 
-    async def score(self, case: Case, run: Trajectory) -> float | None:
+    async def score(self, case: Case, run: RunResult) -> float | None:
         if isinstance(self.value, Exception):
             raise self.value
         return self.value
 
 
-def scored(scorer: Scorer, run: Trajectory, *pages: int, answer: str = "48,200") -> Reward:
+def scored(scorer: Scorer, run: RunResult, *pages: int, answer: str = "48,200") -> Reward:
     return asyncio.run(scorer.score(case(*pages, answer=answer), run))
 
 
@@ -265,7 +265,7 @@ class TestMany:
 
         @dataclass
         class Slow:
-            async def score(self, case: Case, run: Trajectory) -> Reward:
+            async def score(self, case: Case, run: RunResult) -> Reward:
                 nonlocal now, most
                 now += 1
                 most = max(most, now)
@@ -274,7 +274,7 @@ class TestMany:
                 now -= 1
                 return Reward(total=float(run.run_id))
 
-        def runs() -> Iterator[tuple[Case, Trajectory]]:
+        def runs() -> Iterator[tuple[Case, RunResult]]:
             nonlocal read
             for number in range(20):
                 read += 1
@@ -289,7 +289,7 @@ class TestMany:
             asyncio.run(score_all(CompositeReward(ToldJudge()), [], concurrency=0))
 
 
-def run_of_number(number: int) -> Trajectory:
+def run_of_number(number: int) -> RunResult:
     from dataclasses import replace
 
     return replace(run_of(), run_id=str(number))

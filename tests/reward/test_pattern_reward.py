@@ -7,7 +7,7 @@ from reward_runs import ANSWER, SEARCH, call, run_of, vimrag_run, vrag_run
 
 from vrag.agent.actions import Flag
 from vrag.agent.events import StopReason
-from vrag.agent.runs.trajectory import Trajectory, TrajectoryStep
+from vrag.agent.runs.run_result import RunResult, RunStep
 from vrag.reward.parts import answer_of, pattern_reward, searched
 
 FOUND = call("add_search_node", id="a", parent_ids=["root"], query="passengers 2024")
@@ -94,8 +94,8 @@ def test_a_search_that_finds_nothing_is_one() -> None:
 
 
 def test_an_action_of_others_is_no_search() -> None:
-    steps = (TrajectoryStep(number=1, query="2", action="next_page"), TrajectoryStep(number=2))
-    run = Trajectory(run_id="r", steps=steps, answer="48,200", stop_reason=StopReason.ANSWERED)
+    steps = (RunStep(number=1, query="2", action="next_page"), RunStep(number=2))
+    run = RunResult(run_id="r", steps=steps, answer="48,200", stop_reason=StopReason.ANSWERED)
     assert not searched(run)
 
 

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from vrag.agent.agent import Agent
     from vrag.agent.method import Method
     from vrag.agent.policy import Policy
-    from vrag.agent.runs.trajectory import Trajectory
+    from vrag.agent.runs.run_result import RunResult
     from vrag.rl.generation import GenerationPrompt
     from vrag.rl.model import TrainableModel
     from vrag.types import Case
@@ -74,7 +74,7 @@ def stepped(
     *,
     network: TrainableModel | None = None,
     make: Callable[[Policy], Agent] | None = None,
-    reward: Callable[[Case, Trajectory], float | None] = by_chance,
+    reward: Callable[[Case, RunResult], float | None] = by_chance,
     method: Method | None = None,
     limit: int = 2,
     **changes: Any,
@@ -153,7 +153,7 @@ class TestRollouts:
         """Also where some fail: those have no reward, and leave their group."""
         network = opened()
 
-        def reward(case: Case, run: Trajectory) -> float | None:
+        def reward(case: Case, run: RunResult) -> float | None:
             return None if run.failure else by_chance(case, run)
 
         watched, values, scorer, _ = stepped(
@@ -198,7 +198,7 @@ class TestRollouts:
         assert same(weights(network), weights(opened()))
 
     def test_a_scorer_that_raises_ends_it(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        def broken(_: Case, run: Trajectory) -> float:
+        def broken(_: Case, run: RunResult) -> float:
             raise RuntimeError("no such scorer")
 
         with pytest.raises(RuntimeError, match="no such scorer"):

@@ -49,7 +49,7 @@ from vrag.rl.update import UpdateOptions, Updates
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable
 
-    from vrag.agent.runs.trajectory import Trajectory
+    from vrag.agent.runs.run_result import RunResult
     from vrag.rl.trainers.local import StepResult
     from vrag.types import Case
 
@@ -59,13 +59,13 @@ OPTIONS = RlOptions(
 )  # fmt: skip
 
 
-def by_chance(_: Case, run: Trajectory) -> float:
+def by_chance(_: Case, run: RunResult) -> float:
     """A reward for whatever was said: another for other words."""
     said = "".join(step.reply for step in run.steps)
     return hashlib.sha256(said.encode()).digest()[0] / 255
 
 
-def always(reward: float | None) -> Callable[[Case, Trajectory], float | None]:
+def always(reward: float | None) -> Callable[[Case, RunResult], float | None]:
     """The same for all."""
     return lambda _case, _run: reward
 
@@ -74,7 +74,7 @@ async def training(
     folder: Path,
     options: RlOptions = OPTIONS,
     *,
-    reward: Callable[[Case, Trajectory], float | None] = by_chance,
+    reward: Callable[[Case, RunResult], float | None] = by_chance,
     model: Path | None = None,
 ) -> AsyncGenerator[tuple[LocalTrainer, StepResult], None]:
     """Trains in a folder, from its last checkpoint on; yields the trainer with each step."""
@@ -304,7 +304,7 @@ class TestLearning:
             teacher.learn([row for one in made for row in one.rows], {})
         network.save(tmp_path / "taught")
 
-        def paid(_: Case, run: Trajectory) -> float:
+        def paid(_: Case, run: RunResult) -> float:
             return float("blue" in first_words(run))
 
         options = RlOptions(

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
     from vrag.agent.method import Method
     from vrag.agent.policy import Policy
-    from vrag.agent.runs.trajectory import Trajectory
+    from vrag.agent.runs.run_result import RunResult
     from vrag.rl.generation import GeneratedReply, GenerationPrompt
 
 for library in ("torch", "transformers"):  # whoever imports this is skipped without them
@@ -306,10 +306,10 @@ def spelt(network: TrainableModel, text: str, *, end: bool = True) -> list[int]:
 class Counting:
     """A scorer that remembers what it was asked."""
 
-    reward: Callable[[Case, Trajectory], float | None]
+    reward: Callable[[Case, RunResult], float | None]
     asked: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
 
-    async def score(self, case: Case, run: Trajectory) -> Reward:
+    async def score(self, case: Case, run: RunResult) -> Reward:
         total = self.reward(case, run)
         self.asked.append((case.uid, run.run_id))
         await asyncio.sleep(0)
@@ -317,7 +317,7 @@ class Counting:
         return Reward(total=total, parts=parts, correct=None if total is None else total > 0.5)
 
 
-def first_words(run: Trajectory) -> str:
+def first_words(run: RunResult) -> str:
     return run.steps[0].reply if run.steps else ""
 
 

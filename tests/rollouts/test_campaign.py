@@ -68,7 +68,7 @@ def check(folder: Path, cases: int, samples: int = 1) -> None:
     assert {path.name for path in (folder / "runs").iterdir()} == set(store.ids())
     for entry in entries:
         run = store.read(entry.run or "")
-        assert (run.has_end, run.trajectory.question, run.trajectory.answer) == (
+        assert (run.has_end, run.result.question, run.result.answer) == (
             True,
             entry.question,
             "48,200",

@@ -17,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vrag.agent.events import AnswerGiven, ModelRetried, RunSettings, RunStarted, StopReason, ThoughtDelta
-from vrag.agent.runs.outline import RunOutline
+from vrag.agent.runs.run_result import RunResult
 from vrag.errors import ModelError
 from vrag.server.openai.reply import Reasoning, plain_answer, reply_of
 
@@ -114,12 +114,12 @@ class TestLeaving:
 
 def outline(
     text: str | None, evidence: tuple[Evidence, ...], reason: StopReason, policy: str = "scripted"
-) -> RunOutline:
+) -> RunResult:
     head: Any = {"run_id": "1", "ts": 1.0}
     about = RunSettings(agent="vrag", policy=policy, profile="qwen2.5-vl")
     start = RunStarted(**head, seq=0, step=0, question="?", settings=about, collection="")
     end = AnswerGiven(**head, seq=1, step=1, text=text, evidence=evidence, stop_reason=reason)
-    return RunOutline.of([start, end])
+    return RunResult.of([start, end])
 
 
 class TestReply:

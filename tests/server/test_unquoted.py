@@ -13,7 +13,7 @@ import vrag.server
 from vrag.agent.events import AnswerGiven, RunSettings, RunStarted, StopReason
 from vrag.agent.policies.extractive import ExtractivePolicy
 from vrag.agent.policies.extractive_graph import ExtractiveGraphPolicy
-from vrag.agent.runs.outline import RunOutline
+from vrag.agent.runs.run_result import RunResult
 from vrag.model_profiles import profile_named
 from vrag.render.outcome import A_MODEL, OFFLINE, UNQUOTED, outcome
 from vrag.render.run_view import RunView
@@ -33,7 +33,7 @@ def ended(policy: str, reason: StopReason) -> tuple[RunStarted, AnswerGiven]:
 
 
 def test_a_message_says_that_a_model_could_find_what_the_offline_policy_cannot_say() -> None:
-    said = reply_of("1", RunOutline.of(ended("extractive", StopReason.ABSTAINED)), "/#/runs/1").content
+    said = reply_of("1", RunResult.of(ended("extractive", StopReason.ABSTAINED)), "/#/runs/1").content
     assert said == f"{UNQUOTED} {A_MODEL}"
     assert "--model" in said
     assert plain_answer(said) is None, "sent back by a client it is no answer"
@@ -42,7 +42,7 @@ def test_a_message_says_that_a_model_could_find_what_the_offline_policy_cannot_s
 def test_only_abstentions_of_the_offline_policy_say_so() -> None:
     for policy, reason in (("chat:m", StopReason.ABSTAINED), ("extractive", StopReason.CANCELLED)):
         events = ended(policy, reason)
-        assert UNQUOTED not in reply_of("1", RunOutline.of(events), "/#/runs/1").content
+        assert UNQUOTED not in reply_of("1", RunResult.of(events), "/#/runs/1").content
         assert UNQUOTED not in outcome(RunView.of(events)).text
 
 

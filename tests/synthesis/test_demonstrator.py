@@ -15,7 +15,7 @@ from vrag.agent.events import InvalidAction
 from vrag.agent.methods.vimrag import Vimrag
 from vrag.agent.methods.vrag import VragMethod
 from vrag.agent.policy import Reply
-from vrag.agent.runs.trajectory import Trajectory
+from vrag.agent.runs.run_result import RunResult
 from vrag.model_profiles import PROFILES
 from vrag.synthesis.corpus import SynthesisOptions, synthesize
 from vrag.synthesis.sampling import COLOURS, WORDS
@@ -54,7 +54,7 @@ def answered(script: list[str]) -> str:
     return action.text
 
 
-def runs(case: Case, demonstrator: ScriptedDemonstrator, hits: int = 1) -> Trajectory:
+def runs(case: Case, demonstrator: ScriptedDemonstrator, hits: int = 1) -> RunResult:
     words = ("amber bridge", "calm river", "amber river", "calm bridge")
     pages = tuple(page("a.pdf", number, name) for number, name in enumerate(words, 1))
     environment = Environment(MemorySearcher(pages), PROFILES["qwen3-vl"], EnvironmentOptions(hits=hits))
@@ -62,7 +62,7 @@ def runs(case: Case, demonstrator: ScriptedDemonstrator, hits: int = 1) -> Traje
         Agent(demonstrator, environment, Vimrag() if demonstrator.graph else VragMethod()).stream(case.query)
     )
     assert not [event for event in events if isinstance(event, InvalidAction)]
-    return Trajectory.of(events)
+    return RunResult.of(events)
 
 
 @pytest.mark.parametrize(

@@ -478,9 +478,9 @@ class TestDocuments:
     def test_json_holds_every_event(self, run: StoredRun) -> None:
         value = json.loads(export_of(run, "json").data)
         assert len(value["events"]) == len(run.events)
-        assert value["answer"] == run.trajectory.answer
+        assert value["answer"] == run.result.answer
         assert value["evidence"][0]["document"] == REPORT
-        assert value["usage"]["visual_tokens"] == run.trajectory.usage.visual_tokens
+        assert value["usage"]["visual_tokens"] == run.result.usage.visual_tokens
 
     def test_markdown_in_one_file_has_its_pictures_inside(self, run: StoredRun) -> None:
         assert export_of(run, "markdown").data.count(b"data:image/jpeg;base64,") == 2

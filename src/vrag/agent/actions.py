@@ -19,6 +19,7 @@ __all__ = [
     "ABSTENTION",
     "TAG",
     "Action",
+    "ActionRejected",
     "Answer",
     "Crop",
     "Element",
@@ -44,6 +45,10 @@ _OURS = ("search", "bbox", "answer")
 _SELECT = "evidence"
 _QUOTED = "passage"
 """The element in which a model is shown text of documents; what it repeats of that is no action."""
+
+
+class ActionRejected(ValueError):
+    """An action cannot be carried out; the message is a sentence for the model."""
 
 
 @cache

@@ -1,57 +1,53 @@
-"""An agent: a policy, an environment and a method, and what starts their runs."""
+"""An agent: a policy, an environment and a method, and the functions that start its runs."""
 
 from __future__ import annotations
 
 import asyncio
 import uuid
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import aclosing
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from vrag.agent.budget import Limits, Prices
+from vrag.agent.environment import Environment
 from vrag.agent.events import Event, RunSettings
 from vrag.agent.loop import Run
+from vrag.agent.method import Method
+from vrag.agent.policy import Policy
 from vrag.agent.question import Question
-from vrag.agent.runs.event_log import EventLog
-from vrag.agent.runs.trajectory import Trajectory
+from vrag.agent.runs.event_log import EventLog, SaveFile
+from vrag.agent.runs.run_result import RunResult
+from vrag.agent.runs.run_store import RunLog
 from vrag.errors import SettingsError
 from vrag.model_profiles import PROFILES
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, AsyncIterator, Iterator
-
-    from vrag.agent.environment import Environment
-    from vrag.agent.method import Method
-    from vrag.agent.policy import Policy
-    from vrag.agent.runs.event_log import SaveFile
 
 __all__ = ["Agent"]
 
 
 @dataclass(frozen=True, slots=True)
 class Agent:
-    """Answers questions by searching and looking.
+    """A policy, an environment and a method, which together answer questions.
 
-    It keeps nothing of any run: one agent serves many questions at once.
+    It keeps no state of any run: one agent serves many questions at once.
 
     Raises:
-        SettingsError: If there is a limit to what a run costs, and no prices.
+        SettingsError: If the cost of a run is limited, and no prices are given.
     """
 
     policy: Policy
     environment: Environment
     method: Method
     limits: Limits | None = None
-    """Where a run ends at the latest; None for the steps of the method and nothing else."""
+    """Where a run ends at the latest; None for the steps of the method and no other limit."""
     prices: Prices = field(default_factory=Prices)
     notices: tuple[str, ...] = ()
-    """What people must know about how the agent was set up, in sentences."""
+    """Sentences that people must know about the setup of the agent."""
 
     def __post_init__(self) -> None:
         if self.bounds.cost is not None and None in {self.prices.prompt, self.prices.completion}:
             raise SettingsError(
-                "What a run costs is limited, and what a token costs is not known.",
+                "The cost of a run is limited, but the price of a token is not known.",
                 "Set VRAG_PRICE_PROMPT and VRAG_PRICE_COMPLETION, or leave out VRAG_BUDGET_COST.",
             )
 
@@ -62,7 +58,7 @@ class Agent:
 
     @property
     def settings(self) -> RunSettings:
-        """What a replay needs to know beside the replies."""
+        """The settings that a replay needs besides the replies."""
         profile = self.environment.profile
         return RunSettings(
             agent=self.method.name,
@@ -88,24 +84,31 @@ class Agent:
         save: SaveFile | None = None,
         cancel: asyncio.Event | None = None,
     ) -> AsyncGenerator[Event, None]:
-        """Runs one question and yields its events as they happen.
+        """Run one question and yield its events as they happen.
 
         Every run ends with an `AnswerGiven` or a `RunFailed`: failures of model, search and collection
-        are events and do not raise. What else raises is a fault of the program. Closing the generator
-        closes the policy's, so that no connection is left open.
+        are events and do not raise. Anything else that raises is a fault of the program. Closing the
+        generator closes the policy's, so that no connection is left open.
 
         Args:
-            question: What to answer; a `Question` where there is more than its words.
-            run_id: How the run is called; a new name when empty.
-            save: Keeps the files that events name by hash; without it they are not kept.
+            question: The question; a `Question` where there is more than its words.
+            run_id: The name of the run; a new name when empty.
+            save: Saves the files that events name by hash; without it they are not kept.
             cancel: Stops the run at the next opportunity once it is set.
 
         Raises:
             ValueError: If the question is empty.
         """
-        asked = Question.of(question)
-        record = EventLog(run_id or uuid.uuid4().hex, save)
-        run = Run(self, asked, record, cancel or asyncio.Event())
+        run = Run(
+            policy=self.policy,
+            environment=self.environment,
+            method=self.method,
+            settings=self.settings,
+            notices=self.notices,
+            question=Question.of(question),
+            log=EventLog(run_id or uuid.uuid4().hex, save),
+            cancel=cancel or asyncio.Event(),
+        )
         async with aclosing(run.events()) as events:
             async for event in events:
                 yield event
@@ -118,7 +121,7 @@ class Agent:
         Ctrl-C cancels the run: its last events still come, then `KeyboardInterrupt` is raised.
         """
         cancel = asyncio.Event()
-        stopped: KeyboardInterrupt | None = None
+        interrupt: KeyboardInterrupt | None = None
         with ThreadPoolExecutor(1, "vrag-run") as thread:
             runner = thread.submit(asyncio.Runner).result()
             loop = thread.submit(runner.get_loop).result()
@@ -128,30 +131,54 @@ class Agent:
                     coming = thread.submit(runner.run, _next(events))
                     try:
                         event = coming.result()
-                    except KeyboardInterrupt as interrupt:
-                        stopped = interrupt
+                    except KeyboardInterrupt as error:
+                        interrupt = error
                         loop.call_soon_threadsafe(cancel.set)
                         event = coming.result()
                     if event is None:
                         break
                     yield event
             finally:
-                loop.call_soon_threadsafe(cancel.set)  # what still waits for a model ends now
+                loop.call_soon_threadsafe(cancel.set)  # a call of a model that still waits ends now
                 thread.submit(runner.run, self._close(events)).result()
                 thread.submit(runner.close).result()
-        if stopped is not None:
-            raise stopped
+        if interrupt is not None:
+            raise interrupt
 
-    async def arun(self, question: str | Question, *, cancel: asyncio.Event | None = None) -> Trajectory:
-        """Runs one question to its end."""
-        return Trajectory.of([event async for event in self.astream(question, cancel=cancel)])
+    async def arecord(
+        self, question: str | Question, log: RunLog, *, cancel: asyncio.Event | None = None
+    ) -> AsyncGenerator[Event, None]:
+        """Like `astream`; each event is on disk before it is yielded.
 
-    def run(self, question: str | Question) -> Trajectory:
+        Args:
+            question: The question.
+            log: The new run, from `RunStore.record`.
+            cancel: Stops the run at the next opportunity once it is set.
+
+        Raises:
+            RunError: If the run cannot be written.
+        """
+        async with aclosing(self.astream(question, run_id=log.id, save=log.save, cancel=cancel)) as events:
+            async for event in events:
+                log.write(event)
+                yield event
+
+    def record(self, question: str | Question, log: RunLog) -> Iterator[Event]:
+        """Like `arecord`, for code that is not asynchronous; see `stream`."""
+        for event in self.stream(question, run_id=log.id, save=log.save):
+            log.write(event)
+            yield event
+
+    async def arun(self, question: str | Question, *, cancel: asyncio.Event | None = None) -> RunResult:
+        """Run one question to its end."""
+        return RunResult.of([event async for event in self.astream(question, cancel=cancel)])
+
+    def run(self, question: str | Question) -> RunResult:
         """Like `arun`, for code that is not asynchronous."""
-        return Trajectory.of(self.stream(question))
+        return RunResult.of(self.stream(question))
 
     async def aclose(self) -> None:
-        """Gives back what the policy holds in the running event loop; the agent can be used again."""
+        """Release the resources of the policy in the running event loop; the agent can be used again."""
         await self.policy.aclose()
 
     async def _close(self, events: AsyncGenerator[Event, None]) -> None:

@@ -1,16 +1,40 @@
-"""What a run may spend, and what that costs."""
+"""The limits of a run, what it spends, and the reasons for which it ends."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import StrEnum
 
 from pydantic import BaseModel, ConfigDict, Field
 
-__all__ = ["Limits", "Prices", "Spending"]
+__all__ = ["Limits", "Prices", "Spending", "StopReason"]
+
+
+class StopReason(StrEnum):
+    """Why a run ended."""
+
+    ANSWERED = "answered"
+    """The agent gave an answer."""
+    ABSTAINED = "abstained"
+    """The agent said that the documents do not hold an answer."""
+    OUT_OF_STEPS = "out_of_steps"
+    """The step limit was reached without an answer."""
+    OUT_OF_TOKENS = "out_of_tokens"
+    """The model's context was exhausted, or a reply was cut off before it came to an action."""
+    OUT_OF_BUDGET = "out_of_budget"
+    """The run's budget was spent."""
+    CANCELLED = "cancelled"
+    """Somebody stopped it."""
+    MODEL_ERROR = "model_error"
+    """The model failed or could not be reached."""
+    SEARCH_ERROR = "search_error"
+    """The search or the collection failed."""
+    FAULT = "fault"
+    """The program failed, or the disk on which the run is recorded."""
 
 
 class Limits(BaseModel):
-    """Where a run ends at the latest. None is no limit."""
+    """The point at which a run ends at the latest. None is no limit."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -39,7 +63,7 @@ class Prices(BaseModel):
     """Of prompt tokens that the server had computed before; as the others where it is None."""
 
     def cost(self, prompt: int | None, completion: int | None, cached: int | None = None) -> float | None:
-        """What a call costs; None when prices or counts are not known.
+        """Return the cost of a call; None when prices or counts are not known.
 
         Args:
             prompt: Tokens of the prompt, cached ones included.
@@ -58,27 +82,23 @@ class Prices(BaseModel):
 
 @dataclass(slots=True)
 class Spending:
-    """What a run has spent so far."""
+    """The sums that a run has spent so far."""
 
     tokens: int = 0
     visual_tokens: int = 0
     cost: float = 0.0
 
     def add(self, *, tokens: int, visual_tokens: int, cost: float) -> None:
-        """Adds a call."""
+        """Add a call."""
         self.tokens += tokens
         self.visual_tokens += visual_tokens
         self.cost += cost
 
     def allows(self, limits: Limits, visual_tokens: int) -> bool:
-        """Whether another call may be made.
+        """Return whether another call may be made, whose pictures have so many visual tokens.
 
-        Pictures are counted before the call, so that their limit is never exceeded. What a call costs
-        in tokens and money is known after it: the last one may go over.
-
-        Args:
-            limits: Of the run.
-            visual_tokens: Of the pictures in its prompt.
+        Pictures are counted before the call, so that their limit is never exceeded. The cost of a call
+        in tokens and money is known only after it: the last one may go over.
         """
         return (
             (limits.tokens is None or self.tokens < limits.tokens)

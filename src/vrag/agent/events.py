@@ -11,14 +11,13 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
-from vrag.agent.budget import Limits, Prices
+from vrag.agent.budget import Limits, Prices, StopReason
 from vrag.agent.environment import EnvironmentOptions
 from vrag.agent.evidence import BoxSides, Evidence
 from vrag.agent.memory.energies import MemoryOptions
 from vrag.agent.memory.memory_graph import Graph
 from vrag.agent.policy import FinishReason
 from vrag.agent.question import PreviousTurn
-from vrag.agent.stop_reason import StopReason
 from vrag.model_profiles import Profile
 from vrag.types import Hit
 

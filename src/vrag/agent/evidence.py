@@ -22,10 +22,10 @@ __all__ = [
     "BoxSides",
     "Evidence",
     "EvidenceCandidate",
-    "checked",
-    "passage_seen",
-    "picture_seen",
-    "selected",
+    "check_evidence",
+    "passage_evidence",
+    "picture_evidence",
+    "select_evidence",
     "words_inside",
 ]
 
@@ -74,7 +74,7 @@ class EvidenceCandidate:
     """Of a frame of a clip: how the clip was sampled, in frames per second, and how many at most."""
 
 
-def picture_seen(
+def picture_evidence(
     picture: Picture,
     item: Item,
     label: str,
@@ -101,12 +101,12 @@ def picture_seen(
     return EvidenceCandidate(found.model_copy(update={"seconds": seconds}), label, picture, sampling)
 
 
-def passage_seen(item: Item, label: str, *, node: str | None = None) -> EvidenceCandidate:
+def passage_evidence(item: Item, label: str, *, node: str | None = None) -> EvidenceCandidate:
     """A passage, as evidence."""
     return EvidenceCandidate(_evidence(item, None, item.text[:QUOTE_LENGTH], None, node), label)
 
 
-def selected(
+def select_evidence(
     listed: Sequence[EvidenceCandidate], numbers: Sequence[int]
 ) -> tuple[EvidenceCandidate, ...] | None:
     """What of a list the model chose by numbers from 1; None when none of them is in the list.
@@ -117,7 +117,7 @@ def selected(
     return chosen if chosen or not numbers else None
 
 
-def checked(
+def check_evidence(
     seen: Iterable[EvidenceCandidate], environment: Environment
 ) -> tuple[tuple[Evidence, ...], tuple[str, ...]]:
     """The evidence that agrees with the collection as it is now, each once; and why others do not.

@@ -1,19 +1,21 @@
-"""One run: the loop around a model, the same for every method.
+"""The loop of a run, the same for every method.
 
-What it is told, what it says, what comes of that, until something stops it.
+It asks the model, carries out the action of the reply, and repeats that until something stops it.
 """
 
 from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import AsyncGenerator, Awaitable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
-from vrag.agent.actions import Invalid
+from vrag.agent.actions import Answer, Invalid, Turn
 from vrag.agent.background import run_in_thread
 from vrag.agent.budget import Spending
+from vrag.agent.environment import Environment
 from vrag.agent.events import (
     AnswerGiven,
     ContextShortened,
@@ -21,44 +23,41 @@ from vrag.agent.events import (
     ModelCalled,
     ModelRetried,
     RunFailed,
+    RunSettings,
     RunStarted,
     StopReason,
     ThoughtDelta,
     ThoughtGiven,
     UsageReported,
 )
-from vrag.agent.evidence import checked
-from vrag.agent.method import ActionOutcome
-from vrag.agent.policy import FinishReason, Reply, Retry
+from vrag.agent.evidence import Evidence, check_evidence
+from vrag.agent.method import ActionOutcome, Context, Episode, Method
+from vrag.agent.policy import EnclosedImage, FinishReason, Picture, Policy, Reply, Retry
+from vrag.agent.question import Question
 from vrag.agent.replies.reply_stream import ReplyStream
 from vrag.agent.replies.sanitize import encodable
-from vrag.errors import CollectionError, ContextTooLong, CorpusError, MissingExtra, ModelError, SearchError
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Awaitable, Sequence
-
-    from vrag.agent.actions import Answer, Turn
-    from vrag.agent.agent import Agent
-    from vrag.agent.evidence import Evidence
-    from vrag.agent.method import Context, Episode
-    from vrag.agent.policy import EnclosedImage, Picture
-    from vrag.agent.question import Question
-    from vrag.agent.replies.tool_calls import AnswerNode
-    from vrag.agent.runs.event_log import EventLog
-    from vrag.errors import VragError
-
-__all__ = ["Run"]
+from vrag.agent.replies.tool_calls import AnswerNode
+from vrag.agent.runs.event_log import EventLog
+from vrag.errors import (
+    CollectionError,
+    ContextTooLong,
+    CorpusError,
+    MissingExtra,
+    ModelError,
+    SearchError,
+    VragError,
+)
 
 T = TypeVar("T")
 GRACE_SECONDS = 5.0
-"""For checking the evidence of an answer, once the seconds of a run are used up."""
-_MAX_SHORTENED = 3
-"""Steps in which the context may turn out too long; in the last of them the model is asked to answer."""
+"""Time to check the evidence of an answer, once the seconds of a run are used up."""
+_MAX_SHORTENED_STEPS = 3
+"""Steps in which the context may be too long; in the last of them the model is asked to answer."""
 _TOO_LONG_ALONE = "It is too long even without pictures."
 
 
 class _Cancelled(Exception):
-    """The run is to end now."""
+    """The run was cancelled."""
 
 
 class _OutOfTime(Exception):
@@ -66,21 +65,26 @@ class _OutOfTime(Exception):
 
 
 @dataclass(slots=True)
-class _TurnRequest:
-    """What the model is asked in a turn."""
+class _ModelCall:
+    """One call of the model: its context and the reply."""
 
     context: Context
     more: bool
-    """Whether it may be asked once more."""
+    """Whether the model may be asked again after it."""
+    stream: ReplyStream = field(default_factory=ReplyStream)
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class Run:
     """The state of one run."""
 
-    agent: Agent
+    policy: Policy
+    environment: Environment
+    method: Method
+    settings: RunSettings
+    notices: tuple[str, ...]
     question: Question
-    record: EventLog
+    log: EventLog
     cancel: asyncio.Event
     stop: StopReason | None = None
     spent: Spending = field(default_factory=Spending)
@@ -90,211 +94,208 @@ class Run:
     """Steps in which the context was too long."""
 
     async def events(self) -> AsyncGenerator[Event, None]:
-        """Everything from the start to the end."""
+        """Yield all events from the start to the end; failures are events too."""
         self.cancelling = asyncio.ensure_future(self.cancel.wait())
         try:
-            async with aclosing(self._guarded()) as events:
+            async with aclosing(self._with_failures_as_events()) as events:
                 async for event in events:
                     yield event
         finally:
             self.cancelling.cancel()
             await asyncio.gather(self.cancelling, return_exceptions=True)
 
-    async def _guarded(self) -> AsyncGenerator[Event, None]:
-        """The same, with failures as events."""
+    async def _with_failures_as_events(self) -> AsyncGenerator[Event, None]:
         try:
             await self._start()
-            for event in self.record.take():
+            for event in self.log.drain():
                 yield event
             async with aclosing(self._steps()) as events:
                 async for event in events:
                     yield event
         except _Cancelled:
-            self.record = self.record.alone()
-            self._ended(None, (), (), StopReason.CANCELLED)
+            self.log = self.log.detached()
+            self._end(StopReason.CANCELLED)
         except _OutOfTime:
-            self._ended(None, (), (), StopReason.OUT_OF_BUDGET)
+            self._end(StopReason.OUT_OF_BUDGET)
         except ContextTooLong as error:
-            self._failed(error, StopReason.OUT_OF_TOKENS)
+            self._fail(error, StopReason.OUT_OF_TOKENS)
         except ModelError as error:
-            self._failed(error, StopReason.MODEL_ERROR)
+            self._fail(error, StopReason.MODEL_ERROR)
         except (SearchError, CollectionError, CorpusError, MissingExtra) as error:
-            self._failed(error, StopReason.SEARCH_ERROR)
-        for event in self.record.take():
+            self._fail(error, StopReason.SEARCH_ERROR)
+        for event in self.log.drain():
             yield event
 
     async def _start(self) -> None:
-        """Says that the run begins, also when what it searches cannot be reached."""
+        """Add the first event, also when the collection cannot be reached."""
         version = ""
         try:
-            version = await self._meanwhile(run_in_thread(self._opened))
+            version = await self._interruptible(run_in_thread(self._collection_version))
         finally:
-            self.record.tell(
+            self.log.add(
                 RunStarted,
                 question=self.question.text,
-                settings=self.agent.settings,
+                settings=self.settings,
                 collection=version,
                 history=self.question.history,
                 attached=tuple(image.sha256 for image in self.question.images),
                 session=self.question.session,
-                notices=self.agent.notices,
+                notices=self.notices,
             )
 
-    def _opened(self) -> str:
-        """The version of the collection, once the pictures of the question are kept."""
+    def _collection_version(self) -> str:
+        """Save the pictures of the question and return the version of the collection."""
         for image in self.question.images:
-            self.record.keep(f"{image.sha256}.jpg", image.jpeg)
-        return self.agent.environment.searcher.version
+            self.log.save_file(f"{image.sha256}.jpg", image.jpeg)
+        return self.environment.searcher.version
 
     async def _steps(self) -> AsyncGenerator[Event, None]:
-        method, environment = self.agent.method, self.agent.environment
-        episode = await self._meanwhile(run_in_thread(lambda: method.begin(environment, self.question)))
+        method, environment = self.method, self.environment
+        episode = await self._interruptible(run_in_thread(lambda: method.begin(environment, self.question)))
         outcome: ActionOutcome | None = None
         try:
             while self.stop is None:
-                async with aclosing(self._turn(episode)) as parts:
+                async with aclosing(self._step(episode)) as parts:
                     async for part in parts:
                         if isinstance(part, ActionOutcome):
                             outcome = part
                         else:
                             yield part
         except _OutOfTime:
-            self.record = self.record.alone()
+            self.log = self.log.detached()
             self.stop = StopReason.OUT_OF_BUDGET
         except (ModelError, SearchError, CollectionError):
-            outcome = episode.conclude(self.record)
+            outcome = episode.conclude(self.log)
             if outcome.answer is None:
                 raise
         if outcome is None or outcome.answer is None:
-            outcome = episode.conclude(self.record)
-        await self._conclude(episode, outcome.answer)
+            outcome = episode.conclude(self.log)
+        await self._give_answer(episode, outcome.answer)
 
-    async def _conclude(self, episode: Episode, answer: Answer | AnswerNode | None) -> None:
-        """Says the answer with its evidence, as far as that can be checked in the time there is."""
-        self.stop = _reason(answer) or self.stop
+    async def _give_answer(self, episode: Episode, answer: Answer | AnswerNode | None) -> None:
+        """End the run with an answer and its evidence, as far as there is time to check that."""
+        self.stop = _answer_reason(answer) or self.stop
         assert self.stop is not None
         text = None if answer is None or answer.abstains else answer.text
-        environment = self.agent.environment
-        seeing = run_in_thread(lambda: checked(episode.evidence(answer and answer.text), environment))
+        environment = self.environment
+        checking = run_in_thread(
+            lambda: check_evidence(episode.evidence(answer and answer.text), environment)
+        )
         try:
-            evidence, faults = await self._meanwhile(seeing, grace=GRACE_SECONDS)
+            evidence, faults = await self._interruptible(checking, grace=GRACE_SECONDS)
         except _OutOfTime:
             evidence, faults = (), ("There was no time left to check the evidence.",)
-        self._ended(text, evidence, faults, self.stop)
+        self._end(self.stop, text, evidence, faults)
 
-    async def _turn(self, episode: Episode) -> AsyncGenerator[Event | ActionOutcome, None]:
-        """One model call and what comes of it; sets `stop` when it was the last."""
+    async def _step(self, episode: Episode) -> AsyncGenerator[Event | ActionOutcome, None]:
+        """Call the model once and carry out its action; sets `stop` when it was the last call."""
         began = time.perf_counter()
-        if not self.record.step:
+        if not self.log.step:
             await self._prepare(episode)
-        more = self.record.step + 1 < self.agent.bounds.steps
-        context = episode.context(last=not more)
-        if not self.spent.allows(self.agent.bounds, self._tokens(context.pictures)):
+        more = self.log.step + 1 < self.settings.limits.steps
+        call = _ModelCall(episode.context(last=not more), more)
+        if not self.spent.allows(self.settings.limits, self._visual_tokens(call.context.pictures)):
             self.stop = StopReason.OUT_OF_BUDGET
             return
-        self.record.step += 1
-        for event in self.record.take():
+        self.log.step += 1
+        for event in self.log.drain():
             yield event
-        call = ReplyStream()
-        asked = _TurnRequest(context, more)
-        async with aclosing(self._replied(episode, asked, call)) as events:
+        async with aclosing(self._ask(episode, call)) as events:
             async for event in events:
                 yield event
-        context, more = asked.context, asked.more
-        reply, waited = call.done(self.agent.policy.name), call.seconds
-        turn = episode.parse(reply.text, last=not more, cut=reply.finish is FinishReason.LENGTH)
+        reply, model_seconds = call.stream.done(self.policy.name), call.stream.seconds
+        turn = episode.parse(reply.text, last=not call.more, cut=reply.finish is FinishReason.LENGTH)
         try:
-            await self._called(context, reply, turn, call.lengths)
+            await self._add_call(call, reply, turn)
             if turn.thought:
-                self.record.tell(ThoughtGiven, text=turn.thought)
-            episode.announce(turn, self.record)
-            for event in self.record.take():
+                self.log.add(ThoughtGiven, text=turn.thought)
+            episode.announce(turn, self.log)
+            for event in self.log.drain():
                 yield event
-            outcome = await self._meanwhile(run_in_thread(lambda: episode.step(turn, self.record, more=more)))
+            acting = run_in_thread(lambda: episode.step(turn, self.log, more=call.more))
+            outcome = await self._interruptible(acting)
         finally:  # it was paid for, whatever comes of it
-            self._used(context, reply, time.perf_counter() - began, waited, len(call.chunks))
-        for event in self.record.take():
+            self._add_usage(call, reply, time.perf_counter() - began, model_seconds)
+        for event in self.log.drain():
             yield event
         yield outcome
-        self.stop = _stop_after(outcome, turn, reply, more)
+        self.stop = _stop_after(outcome, turn, reply, call.more)
 
-    async def _replied(
-        self, episode: Episode, asked: _TurnRequest, call: ReplyStream
-    ) -> AsyncGenerator[Event, None]:
-        """Asks the policy, with a shorter context as long as it is too long; `asked` says with which.
+    async def _prepare(self, episode: Episode) -> None:
+        """Prepare the first call; its events belong to step 1, also where no budget is left for the call."""
+        self.log.step = 1
+        await self._interruptible(run_in_thread(lambda: episode.prepare(self.log)))
+        self.log.step = 0
+
+    async def _ask(self, episode: Episode, call: _ModelCall) -> AsyncGenerator[Event, None]:
+        """Ask the policy, with fewer pictures as long as the context is too long.
 
         Raises:
-            ModelError: If no reply can be had.
+            ModelError: If there is no reply.
         """
         while True:
             try:
-                async with aclosing(self._reply(asked.context, call)) as events:
+                async with aclosing(self._read_reply(call)) as events:
                     async for event in events:
                         yield event
             except ContextTooLong as error:
-                self._shorten(episode, asked, error)
-                call.again()
-                for event in self.record.take():
+                self._shorten(episode, call, error)
+                call.stream.restart()
+                for event in self.log.drain():
                     yield event
             else:
                 return
 
-    def _shorten(self, episode: Episode, asked: _TurnRequest, error: ContextTooLong) -> None:
-        """Takes pictures out of what the model is told, since it is too long.
+    def _shorten(self, episode: Episode, call: _ModelCall, error: ContextTooLong) -> None:
+        """Remove pictures from the context of a call, which is too long.
 
         Raises:
-            ContextTooLong: If there is nothing left to take out.
+            ContextTooLong: If no pictures are left to remove.
         """
-        if not self.agent.method.repair:
+        if not self.method.repair:
             raise error
-        self.too_long.add(self.record.step)
-        asked.more = asked.more and len(self.too_long) < _MAX_SHORTENED
-        dropped = episode.shorten(last=not asked.more)
-        if not dropped:
-            raise _too_long_alone(error)
-        self.record.tell(ContextShortened, reason=error.message, dropped=dropped)
-        asked.context = episode.context(last=not asked.more)
+        self.too_long.add(self.log.step)
+        call.more = call.more and len(self.too_long) < _MAX_SHORTENED_STEPS
+        dropped = episode.shorten(last=not call.more)
+        if dropped:
+            self.log.add(ContextShortened, reason=error.message, dropped=dropped)
+            call.context = episode.context(last=not call.more)
+        elif _TOO_LONG_ALONE in error.message:  # as a recorded one says already
+            raise error
+        else:
+            raise ContextTooLong(f"{error.message} {_TOO_LONG_ALONE}", error.hint)
 
-    async def _prepare(self, episode: Episode) -> None:
-        """What comes before the first call is told as a part of it, also where no budget is left for that."""
-        self.record.step = 1
-        await self._meanwhile(run_in_thread(lambda: episode.prepare(self.record)))
-        self.record.step = 0
-
-    async def _reply(self, context: Context, call: ReplyStream) -> AsyncGenerator[Event, None]:
-        """Asks the policy; what it says is added to `call`.
-
-        Raises:
-            ModelError: If no reply can be had.
-        """
-        parts = self.agent.policy.reply(context.messages, self.record.step)
+    async def _read_reply(self, call: _ModelCall) -> AsyncGenerator[Event, None]:
+        """Ask the policy once and collect the reply in the stream of the call."""
+        stream = call.stream
+        parts = self.policy.reply(call.context.messages, self.log.step)
         async with aclosing(parts):
-            while (part := await self._meanwhile(_next(parts))) is not None:
+            while (part := await self._interruptible(_next(parts))) is not None:
                 match part:
                     case Reply():
-                        call.reply = replace(part, text=encodable(part.text))
+                        stream.reply = replace(part, text=encodable(part.text))
                         return
                     case Retry(reason, seconds):
-                        self.record.tell(
+                        self.log.add(
                             ModelRetried,
                             reason=reason,
                             seconds=seconds,
-                            partial="".join(call.chunks),
-                            chunks=call.lengths,
+                            partial="".join(stream.chunks),
+                            chunks=stream.lengths,
                         )
-                        call.again()
-                    case _ if new := call.add(encodable(part.text)):
-                        self.record.tell(ThoughtDelta, text=new)
+                        stream.restart()
+                    case _ if thought := stream.add(encodable(part.text)):
+                        self.log.add(ThoughtDelta, text=thought)
                     case _:
                         continue
-                for event in self.record.take():
+                for event in self.log.drain():
                     yield event
 
-    async def _meanwhile(self, work: Awaitable[T], *, grace: float = 0.0) -> T:
-        """The result of some work.
+    async def _interruptible(self, work: Awaitable[T], *, grace: float = 0.0) -> T:
+        """Wait for some work, but no longer than the run may go on.
 
         Args:
-            work: Cancelled when it is not waited for any longer; work in a thread is left behind.
+            work: Cancelled when it is no longer waited for; work in a thread is left behind.
             grace: Seconds that it gets at least.
 
         Raises:
@@ -302,83 +303,81 @@ class Run:
             _OutOfTime: As soon as the run has used up its seconds.
         """
         assert self.cancelling is not None
-        doing = asyncio.ensure_future(work)
+        limit = self.settings.limits.seconds
+        left = None if limit is None else max(grace, limit - (time.perf_counter() - self.started))
+        task = asyncio.ensure_future(work)
         try:
-            await asyncio.wait(
-                {doing, self.cancelling}, timeout=self._left(grace), return_when=asyncio.FIRST_COMPLETED
-            )
+            await asyncio.wait({task, self.cancelling}, timeout=left, return_when=asyncio.FIRST_COMPLETED)
             if self.cancelling.done():
                 raise _Cancelled
-            if not doing.done():
+            if not task.done():
                 raise _OutOfTime
-            return doing.result()
+            return task.result()
         finally:
-            if not doing.done():
-                doing.cancel()
-                await asyncio.gather(doing, return_exceptions=True)
+            if not task.done():
+                task.cancel()
+                await asyncio.gather(task, return_exceptions=True)
 
-    def _left(self, grace: float) -> float | None:
-        """Seconds that the run has left, but at least so many; None without a limit."""
-        seconds = self.agent.bounds.seconds
-        return None if seconds is None else max(grace, seconds - (time.perf_counter() - self.started))
-
-    async def _called(self, context: Context, reply: Reply, turn: Turn[Any], chunks: tuple[int, ...]) -> None:
-        messages = [message for message in context.messages if message not in self.record.hashes]
-        if messages and self.record.save is not None:
-            await self._meanwhile(
-                run_in_thread(lambda: [self.record.message(message) for message in messages])
-            )
-        self.record.tell(
+    async def _add_call(self, call: _ModelCall, reply: Reply, turn: Turn[Any]) -> None:
+        messages = [message for message in call.context.messages if message not in self.log.hashes]
+        if messages and self.log.save is not None:
+            saving = run_in_thread(lambda: [self.log.save_message(message) for message in messages])
+            await self._interruptible(saving)
+        self.log.add(
             ModelCalled,
-            messages=tuple(self.record.message(message) for message in context.messages),
+            messages=tuple(self.log.save_message(message) for message in call.context.messages),
             reply=reply.text,
             executed=len(turn.executed),
-            chunks=chunks,
+            chunks=call.stream.lengths,
             finish=reply.finish,
             flags=tuple(sorted(turn.flags)),
             repairs=turn.repairs,
             prompt_ids=reply.sampled.prompt_ids,
             ids=reply.sampled.ids,
             logprobs=reply.sampled.logprobs,
-            sampling=dict(self.agent.policy.sampling),
+            sampling=dict(self.policy.sampling),
         )
 
-    def _used(self, context: Context, reply: Reply, seconds: float, waited: float, pieces: int) -> None:
-        """Says what a call cost; where tokens are not told, at least its visual tokens and pieces count."""
-        tokens = reply.tokens
-        cost = self.agent.prices.cost(tokens.prompt, tokens.completion, tokens.cached)
-        visual = self._tokens(context.pictures)
+    def _add_usage(self, call: _ModelCall, reply: Reply, seconds: float, model_seconds: float) -> None:
+        """Add the cost of a call; without token counts, at least visual tokens and pieces of text count."""
+        tokens, context = reply.tokens, call.context
+        cost = self.settings.prices.cost(tokens.prompt, tokens.completion, tokens.cached)
+        visual_tokens = self._visual_tokens(context.pictures)
+        pieces = len(call.stream.chunks)
         self.spent.add(
-            tokens=(visual if tokens.prompt is None else tokens.prompt)
+            tokens=(visual_tokens if tokens.prompt is None else tokens.prompt)
             + (pieces if tokens.completion is None else tokens.completion),
-            visual_tokens=visual,
+            visual_tokens=visual_tokens,
             cost=cost or 0.0,
         )
-        self.record.tell(
+        self.log.add(
             UsageReported,
             prompt_tokens=tokens.prompt,
             completion_tokens=tokens.completion,
             cached_tokens=tokens.cached,
-            visual_tokens=visual,
-            memory_tokens=self._tokens(context.remembered),
-            fresh_tokens=self._tokens(context.fresh),
+            visual_tokens=visual_tokens,
+            memory_tokens=self._visual_tokens(context.remembered),
+            fresh_tokens=self._visual_tokens(context.fresh),
             pixels=sum(picture.canvas.area for picture in context.pictures),
             seconds=seconds,
-            model_seconds=waited,
+            model_seconds=model_seconds,
             cost=cost,
         )
 
-    def _tokens(self, pictures: Sequence[Picture | EnclosedImage]) -> int:
-        profile = self.agent.environment.profile
-        return sum(profile.visual_tokens(picture.canvas) for picture in pictures)
+    def _visual_tokens(self, pictures: Sequence[Picture | EnclosedImage]) -> int:
+        return sum(self.environment.profile.visual_tokens(picture.canvas) for picture in pictures)
 
-    def _ended(
-        self, text: str | None, evidence: tuple[Evidence, ...], faults: tuple[str, ...], reason: StopReason
+    def _end(
+        self,
+        reason: StopReason,
+        text: str | None = None,
+        evidence: tuple[Evidence, ...] = (),
+        faults: tuple[str, ...] = (),
     ) -> None:
-        self.record.tell(AnswerGiven, text=text, evidence=evidence, unsupported=faults, stop_reason=reason)
+        self.log.add(AnswerGiven, text=text, evidence=evidence, unsupported=faults, stop_reason=reason)
 
-    def _failed(self, error: VragError, reason: StopReason) -> None:
-        self.record.tell(RunFailed, boundary=type(error).__name__, message=str(error), stop_reason=reason)
+    def _fail(self, error: VragError, reason: StopReason) -> None:
+        self.log.add(RunFailed, boundary=type(error).__name__, message=str(error), stop_reason=reason)
 
 
 async def _next(parts: AsyncGenerator[T, None]) -> T | None:
@@ -388,21 +387,14 @@ async def _next(parts: AsyncGenerator[T, None]) -> T | None:
         raise ModelError(error.message, error.hint) from error
 
 
-def _too_long_alone(error: ContextTooLong) -> ContextTooLong:
-    """The error of a context that nothing more can be taken out of."""
-    if _TOO_LONG_ALONE in error.message:  # as a recorded one says already
-        return error
-    return ContextTooLong(f"{error.message} {_TOO_LONG_ALONE}", error.hint)
-
-
-def _reason(answer: Answer | AnswerNode | None) -> StopReason | None:
+def _answer_reason(answer: Answer | AnswerNode | None) -> StopReason | None:
     if answer is None:
         return None
     return StopReason.ABSTAINED if answer.abstains else StopReason.ANSWERED
 
 
 def _stop_after(outcome: ActionOutcome, turn: Turn[Any], reply: Reply, more: bool) -> StopReason | None:
-    if (reason := _reason(outcome.answer)) is not None:
+    if (reason := _answer_reason(outcome.answer)) is not None:
         return reason
     if reply.finish is FinishReason.LENGTH and isinstance(turn.action, Invalid):
         return StopReason.OUT_OF_TOKENS  # it was cut off before it came to an action

@@ -1,34 +1,26 @@
-"""What a way of answering is: VRAG, VimRAG, and the baselines RAG and ReAct are those that there are."""
+"""The `Method` protocol, implemented by VRAG, VimRAG, RAG and ReAct, and the state of one of its runs."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, ClassVar, Protocol
 
-from vrag.agent.policy import EnclosedImage, Picture
+from vrag.agent.actions import Answer, Turn
+from vrag.agent.environment import Environment
+from vrag.agent.evidence import EvidenceCandidate
+from vrag.agent.memory.energies import MemoryOptions
+from vrag.agent.policy import EnclosedImage, Message, Picture, Policy
+from vrag.agent.question import Question
+from vrag.agent.replies.tool_calls import AnswerNode
+from vrag.agent.runs.event_log import EventLog
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from vrag.agent.actions import Answer, Turn
-    from vrag.agent.environment import Environment
-    from vrag.agent.evidence import EvidenceCandidate
-    from vrag.agent.memory.energies import MemoryOptions
-    from vrag.agent.policy import Message
-    from vrag.agent.question import Question
-    from vrag.agent.replies.tool_calls import AnswerNode
-    from vrag.agent.runs.event_log import EventLog
-
-__all__ = ["ActionOutcome", "ActionRejected", "Context", "Episode", "Method"]
-
-
-class ActionRejected(ValueError):
-    """An action cannot be carried out; the message is a sentence that the model is told."""
+__all__ = ["ActionOutcome", "Context", "Episode", "Method"]
 
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """What the model is told next."""
+    """The messages of the next model call."""
 
     messages: tuple[Message, ...]
     remembered: tuple[Picture, ...] = ()
@@ -45,100 +37,94 @@ class Context:
 
 @dataclass(frozen=True, slots=True)
 class ActionOutcome:
-    """What came of a turn."""
+    """The outcome of a turn."""
 
     answer: Answer | AnswerNode | None = None
     """The answer, where the turn gave one that stands."""
     refused: bool = False
-    """Whether it was not carried out."""
+    """Whether the action was not carried out."""
 
 
 class Episode(Protocol):
-    """The state of one run: what was asked, shown and remembered."""
+    """The state of one run: what was asked, shown and remembered.
 
-    def prepare(self, record: EventLog) -> None:
-        """Does what comes before the first model call, and says it as a part of that step. May block.
+    `prepare`, `step` and `evidence` may block, and raise `SearchError` or `CollectionError` if the search or
+    the collection fails. All events go to the log that they are given.
+    """
 
-        Args:
-            record: Where it is said.
-
-        Raises:
-            SearchError, CollectionError: If the search or the collection fails.
-        """
+    def prepare(self, log: EventLog) -> None:
+        """Do what comes before the first model call; its events are part of that step."""
         ...
 
     def context(self, *, last: bool) -> Context:
-        """What the model is told next; what is told once is told the same from then on. Does not block.
+        """Return the messages of the next call; what was told once stays the same from then on.
 
         Args:
-            last: Whether it must answer now.
+            last: Whether the model must answer now.
         """
         ...
 
     def parse(self, reply: str, *, last: bool = False, cut: bool = False) -> Turn[Any]:
-        """Takes a reply apart; never raises.
+        """Parse a reply; never raises.
 
         Args:
-            reply: What the model wrote.
+            reply: The text that the model wrote.
             last: Whether it had to answer: then any readable answer counts, where replies are repaired.
             cut: Whether the reply was cut off at its token limit: then what does not end is not completed.
         """
         ...
 
-    def announce(self, turn: Turn[Any], record: EventLog) -> None:
-        """Says what is about to be done."""
+    def announce(self, turn: Turn[Any], log: EventLog) -> None:
+        """Add the event of the action that is about to be carried out."""
         ...
 
-    def step(self, turn: Turn[Any], record: EventLog, *, more: bool) -> ActionOutcome:
-        """Does it, and says what came of it. May block.
+    def step(self, turn: Turn[Any], log: EventLog, *, more: bool) -> ActionOutcome:
+        """Carry out the action of a reply. A fault of the action is told to the model, and is no error.
 
         Args:
-            turn: The reply, taken apart.
-            record: Where it is said.
+            turn: The parsed reply.
+            log: Takes the events.
             more: Whether the model may be asked once more.
-
-        Raises:
-            SearchError, CollectionError: If the search or the collection fails. A fault of the
-                action itself is told to the model, and is no error.
         """
         ...
 
     def shorten(self, *, last: bool) -> tuple[str, ...]:
-        """Takes about half of the pictures out of what the model is told, those that count least first.
+        """Remove about half of the pictures from the context, those that count least first.
 
         Args:
-            last: Whether it must answer now.
+            last: Whether the model must answer now.
 
         Returns:
             The names under which the model knew them; none where there is no picture left.
         """
         ...
 
-    def conclude(self, record: EventLog) -> ActionOutcome:
-        """Gives the answer that stands while the model is asked something more, where there is one."""
+    def conclude(self, log: EventLog) -> ActionOutcome:
+        """Return the answer that stands while the model is asked something more, where there is one."""
         ...
 
     def evidence(self, answer: str | None) -> Sequence[EvidenceCandidate]:
-        """What the answer rests on; without an answer, where it was looked for. May block."""
+        """Return the evidence of the answer; without an answer, where the agent looked."""
         ...
 
 
 class Method(Protocol):
-    """A way of answering. Frozen: one serves all runs."""
+    """A way to answer questions. Frozen: one object serves all runs. See `vrag.agent.methods.registry`."""
 
-    @property
-    def name(self) -> str:
-        """How it is called in run files and on the command line."""
-        ...
-
-    @property
-    def steps(self) -> int:
-        """Model calls of a run, where nothing else is said."""
-        ...
+    name: ClassVar[str]
+    """In run files and on the command line."""
+    title: ClassVar[str]
+    """For people."""
+    description: ClassVar[str]
+    """In a few words."""
+    steps: ClassVar[int]
+    """Model calls of a run, unless limits say otherwise."""
+    hits: ClassVar[int]
+    """Hits of a search, unless settings say otherwise."""
 
     @property
     def instruction(self) -> str | None:
-        """The user's own wording of the instruction; None for ours."""
+        """The user's own wording of the instruction; None for the built-in one."""
         ...
 
     @property
@@ -153,11 +139,15 @@ class Method(Protocol):
 
     @property
     def memory(self) -> MemoryOptions | None:
-        """How memory is shared out, where there is any."""
+        """The options of the memory, where there is one."""
+        ...
+
+    def offline_policy(self, environment: Environment) -> Policy:
+        """Open the policy without a model that writes replies in the grammar of this method."""
         ...
 
     def begin(self, environment: Environment, question: str | Question) -> Episode:
-        """A new run: nothing searched, nothing shown but what came with the question. May block.
+        """Begin a run: nothing is searched or shown but what came with the question. May block.
 
         Raises:
             ValueError: If the question is empty.

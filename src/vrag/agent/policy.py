@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import io
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Protocol
+
+from vrag.agent.jpeg import decode_jpeg
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Mapping, Sequence
@@ -85,7 +86,7 @@ class Picture:
     @property
     def image(self) -> Image:
         """The picture in the file, decoded."""
-        return _decoded(self.jpeg)
+        return decode_jpeg(self.jpeg)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -107,7 +108,7 @@ class EnclosedImage:
     @property
     def image(self) -> Image:
         """The picture in the file, decoded."""
-        return _decoded(self.jpeg)
+        return decode_jpeg(self.jpeg)
 
 
 Shown = Text | Picture
@@ -126,14 +127,6 @@ class Message:
     def text(self) -> str:
         """All its text, without pictures."""
         return "\n".join(part.text for part in self.parts if isinstance(part, Text))
-
-
-def _decoded(jpeg: bytes) -> Image:
-    from PIL import Image
-
-    with Image.open(io.BytesIO(jpeg), formats=("JPEG",)) as image:
-        image.load()
-        return image
 
 
 class FinishReason(StrEnum):

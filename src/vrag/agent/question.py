@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from io import BytesIO
 from typing import TYPE_CHECKING
 
+from vrag.agent.jpeg import encode_jpeg
 from vrag.agent.replies.sanitize import encodable
 from vrag.errors import CorpusError, UnsupportedFormat
 from vrag.geometry import Size
@@ -86,8 +87,6 @@ class QuestionImage:
             TooLarge: If it has more than `MAX_OPENED` pixels; nothing is decoded to tell.
             UnsupportedFormat: If it is of another format.
         """
-        from vrag.agent.environment import encode_jpeg
-
         try:
             with warnings.catch_warnings(action="ignore"):
                 image = _smaller(_opened(data))

@@ -175,7 +175,7 @@ def _write(done: FinishedRuns, title: str, out: str, format: Format, *, inline: 
                 "answer": one.answer,
                 "stop_reason": one.stop_reason,
             }
-            for one in (run.trajectory for run in done.runs)
+            for one in (run.result for run in done.runs)
         ]
         about = {"title": made.title, "sources": len(made.sources.listed)}
         emit_json(facts | about | {"runs": runs, "left": done.left})

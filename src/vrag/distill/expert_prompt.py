@@ -11,7 +11,8 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from vrag.agent.actions import Crop, parse
-from vrag.agent.environment import encode_jpeg, fault_of
+from vrag.agent.environment import fault_of
+from vrag.agent.jpeg import encode_jpeg
 from vrag.agent.policy import EnclosedImage, Picture, Role, Text
 from vrag.agent.prompts import prompt as agent_prompt
 from vrag.chat.messages import ChatImage, ChatMessage, ChatText

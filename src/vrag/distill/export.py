@@ -15,8 +15,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from vrag.agent.actions import Crop, parse, render
-from vrag.agent.environment import encode_jpeg
 from vrag.agent.events import ModelCalled
+from vrag.agent.jpeg import encode_jpeg
 from vrag.agent.prompts import with_question, worded
 from vrag.atomic_io import write_whole
 from vrag.distill.expert_prompt import box_sides

@@ -231,11 +231,11 @@ class _Trial:
         """Make one attempt; None where it failed."""
         with self.writer.store.runs.record() as recording:
             self.writer.start(self.case.uid, recording.id)
-            events = self._agent().astream(self.case.query, run_id=recording.id, save=recording.save)
+            events = self._agent().arecord(self.case.query, recording)
             try:
                 async with aclosing(events):
-                    async for event in events:
-                        recording.write(event)
+                    async for _ in events:
+                        pass
             except VragError:  # a run records its own errors; this one is the disk's
                 raise
             except Exception as error:  # a fault of the program is this case's, and ends no other
@@ -259,7 +259,7 @@ class _Trial:
         return Agent(policy, environment, VragMethod(repair=False), limits)
 
     async def _score_run(self, run: StoredRun) -> Sample:
-        answer, reason = run.trajectory.answer or ABSTENTION, ""
+        answer, reason = run.result.answer or ABSTENTION, ""
         judge = self.sampling.experts.judge
         for _ in range(self.sampling.attempts):
             try:
@@ -310,5 +310,5 @@ def _describe_failure(run: StoredRun) -> str:
     end = run.events[-1]
     if isinstance(end, RunFailed):
         return end.message
-    reason = run.trajectory.stop_reason
+    reason = run.result.stop_reason
     return f"The run ended without an answer: {(reason or 'unknown').replace('_', ' ')}."

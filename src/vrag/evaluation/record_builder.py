@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from vrag.agent.evidence import BoxSides, Evidence
-    from vrag.agent.runs.trajectory import Trajectory
+    from vrag.agent.runs.run_result import RunResult
     from vrag.datasets.protocols import Rule
     from vrag.evaluation.document_names import DocumentNames
     from vrag.evaluation.record import Extraction
@@ -159,11 +159,11 @@ def _judged(reward: Reward | None) -> JudgedOutcome:
     )
 
 
-def _failed(rollout: Rollout, run: Trajectory) -> bool:
+def _failed(rollout: Rollout, run: RunResult) -> bool:
     return rollout.failure is not None or run.stop_reason in _BROKEN_OFF
 
 
-def _end(run: Trajectory) -> str:
+def _end(run: RunResult) -> str:
     return "cut off" if run.stop_reason is None else run.stop_reason.value.replace("_", " ")
 
 

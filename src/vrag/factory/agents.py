@@ -11,13 +11,8 @@ from vrag.agent.agent import Agent
 from vrag.agent.budget import Limits, Prices
 from vrag.agent.environment import Environment, EnvironmentOptions
 from vrag.agent.memory.energies import MemoryOptions, Propagation
-from vrag.agent.methods.rag import Rag
-from vrag.agent.methods.react import React
-from vrag.agent.methods.vimrag import Vimrag
-from vrag.agent.methods.vrag import VragMethod
+from vrag.agent.methods.registry import METHODS, build_method
 from vrag.agent.policies.chat import ChatPolicy
-from vrag.agent.policies.extractive import ExtractivePolicy, ExtractiveReader
-from vrag.agent.policies.extractive_graph import ExtractiveGraphPolicy
 from vrag.agent.tool_plugins import load_extensions
 from vrag.chat.http_clients import base_of
 from vrag.errors import SettingsError
@@ -26,18 +21,15 @@ from vrag.factory.model_families import USUAL_PROFILE, open_family
 from vrag.factory.models import LOCAL, chat_options, open_chat, open_local_model
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from vrag.agent.method import Method
     from vrag.agent.policy import Policy
     from vrag.factory.instructions import Instruction
     from vrag.model_profiles import Profile
     from vrag.search.engine import Searcher
-    from vrag.settings import AgentName, Settings
+    from vrag.settings import Settings
 
 
 __all__ = [
-    "HITS",
     "LOCAL",
     "USUAL_PROFILE",
     "agent_of",
@@ -51,8 +43,6 @@ __all__ = [
     "open_profile",
 ]
 
-HITS: Mapping[AgentName, int] = {"vrag": 10, "vimrag": 3, "rag": 3, "react": 10}
-"""Default hits of a search, by agent."""
 log = logging.getLogger("vrag")
 
 
@@ -103,7 +93,7 @@ def open_environment(
         ActionError: If a custom tool cannot be loaded.
     """
     options = EnvironmentOptions(
-        hits=settings.hits or HITS[settings.agent],
+        hits=settings.hits or METHODS[settings.agent].hits,
         show=settings.show,
         padding=settings.padding,
         documents=documents,
@@ -171,16 +161,13 @@ def open_method(settings: Settings) -> Method:
         SettingsError: If the file with the instruction cannot be read.
     """
     wording = _wording(settings)
-    own, reselect, repair = wording and wording.instruction, settings.reselect, settings.repair
-    match settings.agent:
-        case "vrag":
-            return VragMethod(instruction=own, reselect=reselect, repair=repair)
-        case "react":
-            return React(instruction=own, reselect=reselect, repair=repair)
-        case "rag":
-            return Rag(instruction=own, repair=repair)
-        case "vimrag":
-            return Vimrag(instruction=own, reselect=reselect, repair=repair, memory=_memory(settings))
+    return build_method(
+        settings.agent,
+        instruction=wording and wording.instruction,
+        reselect=settings.reselect,
+        repair=settings.repair,
+        memory=_memory(settings),
+    )
 
 
 def _memory(settings: Settings) -> MemoryOptions:
@@ -210,21 +197,7 @@ def open_policy(settings: Settings, environment: Environment) -> Policy:
         return ChatPolicy(open_chat(settings), chat_options(settings, profile, environment.extensions))
     if settings.base_url and settings.base_url != os.environ.get("OPENAI_BASE_URL"):
         raise SettingsError(f"Which model of {base_of(settings.base_url)}?", "Name one: --model, VRAG_MODEL.")
-    return _offline(settings, environment)
-
-
-def _offline(settings: Settings, environment: Environment) -> Policy:
-    """Return the offline policy that writes in the grammar of the agent."""
-    searcher, profile = environment.searcher, environment.profile
-    match settings.agent:
-        case "vrag":
-            return ExtractivePolicy(searcher, profile)
-        case "react":
-            return ExtractivePolicy(searcher, profile, crops=False)
-        case "rag":
-            return ExtractiveReader(searcher, profile)
-        case "vimrag":
-            return ExtractiveGraphPolicy(searcher, profile, crops=settings.crop_nodes)
+    return open_method(settings).offline_policy(environment)
 
 
 def _wording(settings: Settings) -> Instruction | None:

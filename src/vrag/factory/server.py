@@ -5,17 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 from vrag import __version__
-from vrag.agent.methods.rag import Rag
-from vrag.agent.methods.react import React
-from vrag.agent.methods.vimrag import Vimrag
-from vrag.agent.methods.vrag import VragMethod
+from vrag.agent.methods.registry import METHODS
 from vrag.agent.runs.run_store import RunStore
 from vrag.corpus.convert import CONVERTERS
 from vrag.errors import CollectionError, SettingsError
-from vrag.factory.agents import HITS, open_agent
+from vrag.factory.agents import open_agent
 from vrag.factory.collection_registry import CollectionRegistry
 from vrag.factory.models import LOCAL
 from vrag.factory.session import run_store
@@ -29,6 +26,7 @@ from vrag.server.runs.schema import (
     Defaults,
     ModelChoice,
 )
+from vrag.settings import AgentName
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -43,13 +41,10 @@ __all__ = ["Agents"]
 OFFLINE = "Offline: quotes, does not read"
 _AGENT_CACHE_SIZE = 64
 """Size of the agent cache: building an agent reads settings and finds custom tools."""
-_AGENTS = (
-    AgentChoice(name="vrag", title="VRAG: one conversation", steps=VragMethod().steps, hits=HITS["vrag"]),
-    AgentChoice(
-        name="vimrag", title="VimRAG: a graph that remembers", steps=Vimrag().steps, hits=HITS["vimrag"]
-    ),
-    AgentChoice(name="rag", title="RAG: one search, one answer", steps=Rag().steps, hits=HITS["rag"]),
-    AgentChoice(name="react", title="ReAct: search alone", steps=React().steps, hits=HITS["react"]),
+_AGENTS = tuple(
+    AgentChoice(name=name, title=f"{kind.title}: {kind.description}", steps=kind.steps, hits=kind.hits)
+    for name in get_args(AgentName)
+    for kind in (METHODS[name],)
 )
 
 

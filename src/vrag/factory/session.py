@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
     from vrag.agent.agent import Agent
     from vrag.agent.events import Event
+    from vrag.agent.runs.run_result import RunResult
     from vrag.agent.runs.run_store import RunStore
-    from vrag.agent.runs.trajectory import Trajectory
     from vrag.embed.embedder import Embedder
     from vrag.index.build import AddReport
     from vrag.index.progress import IndexProgress
@@ -120,7 +120,7 @@ class Session:
             self._agent = None
         return reports[0]
 
-    def ask(self, question: str | Question) -> Trajectory:
+    def ask(self, question: str | Question) -> RunResult:
         """Answer a question; the run is recorded.
 
         A model that fails does not raise: the result has no answer, and `failure` says why.
@@ -131,31 +131,27 @@ class Session:
             ModelError: If the checkpoint of a local model cannot be opened.
             RunError: If the run cannot be recorded.
         """
-        from vrag.agent.runs.trajectory import Trajectory
+        from vrag.agent.runs.run_result import RunResult
 
-        return Trajectory.of(self.stream(question))
+        return RunResult.of(self.stream(question))
 
-    async def aask(self, question: str | Question) -> Trajectory:
+    async def aask(self, question: str | Question) -> RunResult:
         """Answer a question like `ask`; many can be awaited at once."""
-        from vrag.agent.runs.trajectory import Trajectory
+        from vrag.agent.runs.run_result import RunResult
 
-        return Trajectory.of([event async for event in self.astream(question)])
+        return RunResult.of([event async for event in self.astream(question)])
 
     def stream(self, question: str | Question) -> Iterator[Event]:
         """Answer a question and yield the events of the run as they happen; the run is recorded."""
         asked = Question.of(question)
         with self.runs.record() as recording:
-            for event in self._default_agent().stream(asked, run_id=recording.id, save=recording.save):
-                recording.write(event)
-                yield event
+            yield from self._default_agent().record(asked, recording)
 
     async def astream(self, question: str | Question) -> AsyncGenerator[Event, None]:
         """Answer a question like `stream`, for asynchronous code."""
         asked = Question.of(question)
         with self.runs.record() as recording:
-            events = self._default_agent().astream(asked, run_id=recording.id, save=recording.save)
-            async for event in events:
-                recording.write(event)
+            async for event in self._default_agent().arecord(asked, recording):
                 yield event
 
     def agent(self, documents: frozenset[str] | None = None) -> Agent:

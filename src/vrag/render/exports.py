@@ -100,7 +100,7 @@ def document_of(report: Report, format: Format) -> Download:
 
 
 def _json(stored: StoredRun) -> str:
-    run = stored.trajectory
+    run = stored.result
     value = {
         "run": stored.id,
         "question": run.question,

@@ -27,8 +27,9 @@ from vrag.agent.events import (
     UsageReported,
 )
 from vrag.agent.memory.memory_graph import Graph, Node
+from vrag.agent.methods.registry import METHODS
+from vrag.agent.runs.run_result import RunUsage
 from vrag.agent.runs.run_store import RunState, RunStore
-from vrag.agent.runs.trajectory import RunUsage
 from vrag.errors import RunError
 from vrag.render.text_format import amount, money, seconds, when
 
@@ -42,7 +43,6 @@ if TYPE_CHECKING:
 E = TypeVar("E", bound=EventBase)
 OFFLINE = "extractive"
 """Name of the policy that quotes without a model, and must say so."""
-METHODS = {"vrag": "VRAG", "vimrag": "VimRAG", "rag": "RAG", "react": "ReAct"}
 
 
 @dataclass(frozen=True)
@@ -164,7 +164,8 @@ class RunView:
     @property
     def method_name(self) -> str:
         """The display name of its agent."""
-        return METHODS.get(self.settings.agent, self.settings.agent)
+        name = self.settings.agent
+        return METHODS[name].title if name in METHODS else name
 
     @cached_property
     def step_views(self) -> tuple[StepView, ...]:

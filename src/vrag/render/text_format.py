@@ -7,8 +7,8 @@ import time
 import unicodedata
 from typing import TYPE_CHECKING
 
+from vrag.agent.budget import StopReason
 from vrag.agent.citations import is_whole
-from vrag.agent.stop_reason import StopReason
 from vrag.types import ItemKind
 
 if TYPE_CHECKING:

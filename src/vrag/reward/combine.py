@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from vrag.agent.actions import Flag
-    from vrag.agent.runs.trajectory import Trajectory
+    from vrag.agent.runs.run_result import RunResult
     from vrag.reward.reward import Judge
     from vrag.types import Case
 
@@ -105,7 +105,7 @@ class CompositeReward:
         if absent := sorted(set(self.weights.extras) - set(self.extras)):
             raise SettingsError(f"The reward part {absent[0]!r} has a weight, but is missing from extras.")
 
-    async def score(self, case: Case, run: Trajectory) -> Reward:
+    async def score(self, case: Case, run: RunResult) -> Reward:
         """Return the reward with all its parts; see `Scorer`."""
         if run.stop_reason in _BLAMELESS:
             parts = dict.fromkeys([*OWN_PARTS, *self.extras])
@@ -127,7 +127,7 @@ class CompositeReward:
         """Close the judge; see `Judge.aclose`."""
         await self.judge.aclose()
 
-    async def _judge_answer(self, case: Case, run: Trajectory) -> tuple[Verdict | None, str]:
+    async def _judge_answer(self, case: Case, run: RunResult) -> tuple[Verdict | None, str]:
         """Return the verdict, or why there is none; an answer that was not given is not judged."""
         answer = answer_of(run)
         if answer is None:
@@ -177,20 +177,20 @@ class OutcomeReward(CompositeReward):
     gate: bool = False
 
 
-def _why_closed(run: Trajectory) -> str:
+def _why_closed(run: RunResult) -> str:
     """Why the gate is closed; empty where it is open."""
     if answer_of(run) is None:
         return _describe_end(run)
     return "" if searched(run) else "The run searched nothing."
 
 
-def _describe_end(run: Trajectory) -> str:
+def _describe_end(run: RunResult) -> str:
     """Describe how a run without an answer ended."""
     end = "interrupted" if run.stop_reason is None else run.stop_reason.value
     return f"The run ended without an answer ({end}){f': {run.failure}' if run.failure else '.'}"
 
 
-async def _score_extra(name: str, part: RewardPart, case: Case, run: Trajectory) -> float | None:
+async def _score_extra(name: str, part: RewardPart, case: Case, run: RunResult) -> float | None:
     """Score a custom part; None where it fails, or its value is no number from 0 to 1."""
     try:
         value = await part.score(case, run)

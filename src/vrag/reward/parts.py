@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 
     from vrag.agent.actions import Flag
     from vrag.agent.events import ImageShown
-    from vrag.agent.runs.trajectory import Trajectory, TrajectoryStep
+    from vrag.agent.runs.run_result import RunResult, RunStep
     from vrag.types import Case
 
 
-def retrieval_reward(case: Case, run: Trajectory) -> float:
+def retrieval_reward(case: Case, run: RunResult) -> float:
     """Return the nDCG of the pages that the model was shown, in the order shown, 0 to 1.
 
     VRAG-RL (arXiv 2505.22019, §3): DCG = Σ (2^s - 1) / log2(i + 1) over the stack of pages, s in {0, 1};
@@ -34,7 +34,7 @@ def retrieval_reward(case: Case, run: Trajectory) -> float:
     return min(1.0, ndcg(pages_looked_at(run), gold_pages(case)))  # a sum of floats can end a hair above 1
 
 
-def pages_looked_at(run: Trajectory) -> tuple[tuple[str, int], ...]:
+def pages_looked_at(run: RunResult) -> tuple[tuple[str, int], ...]:
     """List the pages that the model was shown whole, in order, each once: file name and page number.
 
     Crops, passages, clips and frames are no pages: they match none, and take up no place. Whether an image
@@ -45,18 +45,18 @@ def pages_looked_at(run: Trajectory) -> tuple[tuple[str, int], ...]:
     return tuple(dict.fromkeys((page.document, page.page) for page in pages))
 
 
-def images_looked_at(run: Trajectory) -> Iterator[ImageShown]:
+def images_looked_at(run: RunResult) -> Iterator[ImageShown]:
     """Yield the images that the model was shown whole, in order: pages, and frames of clips."""
     return (image for step in run.steps for image in step.shown if not image.crop)
 
 
-def clips_known(run: Trajectory) -> frozenset[str]:
+def clips_known(run: RunResult) -> frozenset[str]:
     """Collect the ids of the items that are known to be clips of videos."""
     found = {hit.item for step in run.steps for hit in step.hits if hit.kind is not ItemKind.PAGE}
     return frozenset(found | {item.item for item in run.evidence if item.kind is not ItemKind.PAGE})
 
 
-def pattern_reward(run: Trajectory, *, tolerated: AbstractSet[Flag] = frozenset()) -> float:
+def pattern_reward(run: RunResult, *, tolerated: AbstractSet[Flag] = frozenset()) -> float:
     """Return 1 for at least one search, one answer, and every turn by the grammar; else 0.
 
     The same for both agents: it asks what was carried out, not what the text looks like. The reference
@@ -73,12 +73,12 @@ def pattern_reward(run: Trajectory, *, tolerated: AbstractSet[Flag] = frozenset(
     return float(clean and searched(run) and answer_of(run) is not None)
 
 
-def searched(run: Trajectory) -> bool:
+def searched(run: RunResult) -> bool:
     """Whether a search was carried out: one without hits counts, a refused one does not."""
     return any(map(searches, run.steps))
 
 
-def searches(step: TrajectoryStep) -> bool:
+def searches(step: RunStep) -> bool:
     """Whether a search was carried out in this step.
 
     An action of others has a query as well; what the graph refuses was announced before.
@@ -86,6 +86,6 @@ def searches(step: TrajectoryStep) -> bool:
     return step.query is not None and step.action is None and step.invalid is None
 
 
-def answer_of(run: Trajectory) -> str | None:
+def answer_of(run: RunResult) -> str | None:
     """Return the answer of a run, "Not answerable" for an abstention; None when it ended without one."""
     return ABSTENTION if run.stop_reason is StopReason.ABSTAINED else run.answer

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from vrag.agent.runs.trajectory import Trajectory
+    from vrag.agent.runs.run_result import RunResult
     from vrag.types import Case
 
 
@@ -52,7 +52,7 @@ class Reward:
 class Scorer(Protocol):
     """Scores runs of questions whose answers are known."""
 
-    async def score(self, case: Case, run: Trajectory) -> Reward:
+    async def score(self, case: Case, run: RunResult) -> Reward:
         """Return the reward; a missing one with its reason where it cannot be had, and no exception."""
         ...
 
@@ -60,7 +60,7 @@ class Scorer(Protocol):
 class RewardPart(Protocol):
     """One part of a reward, as the entry points of `vrag.rewards` provide. One object serves all runs."""
 
-    async def score(self, case: Case, run: Trajectory) -> float | None:
+    async def score(self, case: Case, run: RunResult) -> float | None:
         """Score one aspect of a run, 0 to 1.
 
         Returns:
@@ -111,7 +111,7 @@ class IdentifiedJudge(Judge, Protocol):
 
 
 async def score_all(
-    scorer: Scorer, runs: Iterable[tuple[Case, Trajectory]], *, concurrency: int = 32
+    scorer: Scorer, runs: Iterable[tuple[Case, RunResult]], *, concurrency: int = 32
 ) -> list[Reward]:
     """Score many runs at once; return their rewards in order.
 

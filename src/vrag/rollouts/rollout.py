@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 from cachetools import LRUCache
 
 from vrag.agent.events import AnswerGiven, Event, RunFailed, StopReason
-from vrag.agent.runs.trajectory import Trajectory
+from vrag.agent.runs.run_result import RunResult
 from vrag.errors import VragError
 
 if TYPE_CHECKING:
@@ -66,11 +66,11 @@ class Rollout:
     """From its start to its end, without waiting for a slot."""
 
     @property
-    def trajectory(self) -> Trajectory:
+    def trajectory(self) -> RunResult:
         """The fold of its events; without any, the question and the failure."""
         if not self.events:
-            return Trajectory(question=self.attempt.case.query, failure=self.failure)
-        folded = Trajectory.of(self.events)
+            return RunResult(question=self.attempt.case.query, failure=self.failure)
+        folded = RunResult.of(self.events)
         return replace(folded, failure=folded.failure or self.failure)
 
     @property

@@ -17,7 +17,7 @@ from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from vrag.agent.events import RunFailed, RunStarted, ThoughtDelta
-from vrag.agent.runs.outline import RunOutline
+from vrag.agent.runs.run_result import RunResult
 from vrag.errors import SettingsError, VragError
 from vrag.server.http.route_name import template_of
 
@@ -161,14 +161,14 @@ class RunLines:
     """An observer of events that writes a line when a run begins, and one when it ends."""
 
     def __init__(self) -> None:
-        self._open: dict[str, RunOutline] = {}
+        self._open: dict[str, RunResult] = {}
 
     def __call__(self, event: Event) -> None:
         """Takes one event."""
         if isinstance(event, ThoughtDelta):
             return
         if isinstance(event, RunStarted):
-            self._open[event.run_id] = RunOutline.of([event])
+            self._open[event.run_id] = RunResult.of([event])
             about = {"session": event.session or event.run_id} | _about(event)
             runs.info("started", extra={"fields": about})
         elif event.run_id in self._open:
@@ -184,14 +184,14 @@ def _about(started: RunStarted) -> dict[str, Any]:
     return {"run": started.run_id, "agent": settings.agent, "model": settings.policy}
 
 
-def _ended(outline: RunOutline) -> dict[str, Any]:
+def _ended(outline: RunResult) -> dict[str, Any]:
     assert outline.end is not None
     usage = outline.usage
     return _about(outline.started) | {
         "reason": outline.end.stop_reason.value,
         "boundary": outline.end.boundary if isinstance(outline.end, RunFailed) else None,
         "seconds": round(outline.seconds, 3),
-        "steps": outline.steps,
+        "steps": outline.calls,
         "prompt_tokens": usage.prompt_tokens,
         "completion_tokens": usage.completion_tokens,
         "visual_tokens": usage.visual_tokens,

@@ -35,7 +35,7 @@ from vrag.agent.events import (
     ThoughtDelta,
     UsageReported,
 )
-from vrag.agent.runs.trajectory import RunUsage
+from vrag.agent.runs.run_result import RunUsage
 from vrag.telemetry.attributes import Error, GenAi, VragAttributes
 
 if TYPE_CHECKING:

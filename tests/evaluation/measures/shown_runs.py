@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from vrag.agent.events import ImageShown, PassageShown, StopReason
 from vrag.agent.evidence import Evidence
-from vrag.agent.runs.trajectory import Trajectory, TrajectoryStep
+from vrag.agent.runs.run_result import RunResult, RunStep
 from vrag.geometry import Box
 from vrag.types import Case, Document, DocumentStatus, Hit, ItemKind, Region, item_id
 
@@ -105,7 +105,7 @@ def run(
     cites: tuple[Evidence, ...] = (),
     answer: str | None = "9",
     stop: StopReason | None = StopReason.ANSWERED,
-) -> Trajectory:
+) -> RunResult:
     """One search that showed these, and the end."""
-    steps = (TrajectoryStep(number=1, query="ferry", hits=hits, shown=shown), TrajectoryStep(number=2))
-    return Trajectory(run_id="r", steps=steps, answer=answer, evidence=cites, stop_reason=stop)
+    steps = (RunStep(number=1, query="ferry", hits=hits, shown=shown), RunStep(number=2))
+    return RunResult(run_id="r", steps=steps, answer=answer, evidence=cites, stop_reason=stop)

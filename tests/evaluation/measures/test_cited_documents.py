@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from vrag.agent.evidence import Evidence
-    from vrag.agent.runs.trajectory import Trajectory
+    from vrag.agent.runs.run_result import RunResult
 
 FILES = "abcdef"
 NAMES = DocumentNames.of([one for name in FILES for one in document(name * 64, f"{name}.md")])
@@ -34,7 +34,7 @@ def passage(name: str, page: int = 1) -> Evidence:
     return evidence(page, None, id=name * 64, name=f"{name}.md", kind=ItemKind.PASSAGE)
 
 
-def answered(*files: str, answer: str | None = "9") -> Trajectory:
+def answered(*files: str, answer: str | None = "9") -> RunResult:
     return run(cites=tuple(map(passage, files)), answer=answer)
 
 

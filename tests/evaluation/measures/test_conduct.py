@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from vrag.agent.events import StopReason, UsageReported
-from vrag.agent.runs.trajectory import RunUsage, Trajectory, TrajectoryStep
+from vrag.agent.runs.run_result import RunResult, RunStep, RunUsage
 from vrag.evaluation.measures.cost import CONDUCT, COUNTS, conduct
 
 
@@ -24,20 +24,20 @@ def usage(**told: object) -> UsageReported:
     return UsageReported.model_validate(event | told)
 
 
-def run(*steps: TrajectoryStep, stop: StopReason | None = StopReason.ANSWERED) -> Trajectory:
+def run(*steps: RunStep, stop: StopReason | None = StopReason.ANSWERED) -> RunResult:
     total = RunUsage()
     for step in steps:
         total = total if step.usage is None else total.plus(step.usage)
-    return Trajectory(run_id="r", steps=steps, answer="9", stop_reason=stop, usage=total)
+    return RunResult(run_id="r", steps=steps, answer="9", stop_reason=stop, usage=total)
 
 
 STEPS = (
-    TrajectoryStep(number=1, query="ferry", usage=usage()),
-    TrajectoryStep(number=2, query="ferry", invalid="It was searched before.", usage=usage()),
-    TrajectoryStep(number=3, crop=(1, 2, 3, 4), flags=("no_thought", "repaired"), usage=usage()),
-    TrajectoryStep(number=4, crop=(9, 9, 9, 9), invalid="Nothing lies inside.", usage=usage()),
-    TrajectoryStep(number=5, query="42", action="calculate", usage=usage()),
-    TrajectoryStep(number=6, usage=usage()),
+    RunStep(number=1, query="ferry", usage=usage()),
+    RunStep(number=2, query="ferry", invalid="It was searched before.", usage=usage()),
+    RunStep(number=3, crop=(1, 2, 3, 4), flags=("no_thought", "repaired"), usage=usage()),
+    RunStep(number=4, crop=(9, 9, 9, 9), invalid="Nothing lies inside.", usage=usage()),
+    RunStep(number=5, query="42", action="calculate", usage=usage()),
+    RunStep(number=6, usage=usage()),
 )
 
 
@@ -74,15 +74,15 @@ def test_only_an_answer_or_an_abstention_is_an_end(stop: StopReason | None) -> N
 
 def test_what_no_turn_told_is_left_out() -> None:
     untold = usage(prompt_tokens=None, completion_tokens=None, cost=None)
-    found = conduct(run(TrajectoryStep(number=1, query="ferry", usage=untold)))
+    found = conduct(run(RunStep(number=1, query="ferry", usage=untold)))
     assert found.keys() == CONDUCT.keys() - {"prompt_tokens", "completion_tokens", "cost"}
 
 
 def test_a_turn_that_was_cut_off_tells_no_costs() -> None:
-    found = conduct(run(TrajectoryStep(number=1), stop=None))
+    found = conduct(run(RunStep(number=1), stop=None))
     none = dict.fromkeys(("answered", "abstained", "invalid", "repaired", "searches", "crops"), 0)
     assert found == {**none, "turns": 1}
 
 
 def test_a_run_that_never_began_only_did_not_answer() -> None:
-    assert conduct(Trajectory(failure="ChatError: nobody there")) == {"answered": 0.0, "abstained": 0.0}
+    assert conduct(RunResult(failure="ChatError: nobody there")) == {"answered": 0.0, "abstained": 0.0}

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from shown_runs import FERRY, HARBOUR, case, document, hit, image, passage, run
 
-from vrag.agent.runs.trajectory import TrajectoryStep
+from vrag.agent.runs.run_result import RunStep
 from vrag.evaluation.document_names import DocumentNames
 from vrag.evaluation.measures.page_recall import LOOKING, looking
 from vrag.reward.parts import retrieval_reward
@@ -82,8 +82,8 @@ def test_passages_stand_where_they_were_shown() -> None:
     looked = replace(
         run(),
         steps=(
-            TrajectoryStep(number=1, shown=(image(1),)),
-            TrajectoryStep(number=3, shown=(image(2, step=3),)),
+            RunStep(number=1, shown=(image(1),)),
+            RunStep(number=3, shown=(image(2, step=3),)),
         ),
     )
     found = looking(asked, looked, DocumentNames(), [passage(1, id=HARBOUR, name="harbour.txt", step=2)])

@@ -97,12 +97,12 @@ def test_long_thoughts_are_whole() -> None:
 
 
 def test_an_abstention_is_what_the_last_step_did(tmp_path: Path) -> None:
-    from vrag.agent.runs.trajectory import Trajectory
+    from vrag.agent.runs.run_result import RunResult
     from vrag.evaluation.report.steps import summarize_steps
 
     for said in ("48,200", "Not answerable"):
         store, run = store_with_run(tmp_path / said, said)
-        *_, last = summarize_steps(Trajectory.of(store.read(run).events))
+        *_, last = summarize_steps(RunResult.of(store.read(run).events))
         assert [(act.kind, act.text) for act in last.acts] == [("answer", said)]
 
 

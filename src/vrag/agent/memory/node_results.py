@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from vrag.agent.evidence import EvidenceCandidate, passage_seen, picture_seen
+from vrag.agent.evidence import EvidenceCandidate, passage_evidence, picture_evidence
 from vrag.agent.memory.memorize import Result
 from vrag.agent.memory.pixel_budget import Visual, fit_fresh
 from vrag.agent.policy import Part, Picture, Text
@@ -126,15 +126,15 @@ class Results:
                 parts += frame_parts(self.shown[result.label])
         return [*parts, Text(prompt("results_request.md", labels=", ".join(self.labels)))]
 
-    def tell(self, record: EventLog) -> None:
+    def tell(self, log: EventLog) -> None:
         """Says what was shown."""
         tokens = self.environment.profile.visual_tokens
         for result in (result for result in self.listed if result.item):
             item = self.opened[result.item]
             for picture in self.shown.get(result.label, ()):
-                record.show(picture, item, tokens(picture.view.canvas), label=result.label, node=self.node)
+                log.add_image(picture, item, tokens(picture.view.canvas), label=result.label, node=self.node)
             if result.label in self.texts:
-                record.read(item, label=result.label, node=self.node)
+                log.add_passage(item, label=result.label, node=self.node)
 
     def seen(self, label: str, memo: RememberedItem | None) -> tuple[EvidenceCandidate, ...]:
         """One of the results as evidence; nothing for a text that is no item.
@@ -148,13 +148,13 @@ class Results:
             return ()
         item, name = self.opened[result.item], f"{self.node}, {label}"
         if label in self.texts:
-            return (passage_seen(item, name, node=self.node),)
+            return (passage_evidence(item, name, node=self.node),)
         pictures = self.shown[label]
         kept = memo.seconds if memo and memo.reviewed else ()
         first = next((p for p in pictures if p.seconds in kept), pictures[0])
         sampling = None if first.seconds is None else (self.options.fps, self.options.frames)
         span = (min(kept), max(kept)) if kept else None
-        return (picture_seen(first, item, name, node=self.node, seconds=span, sampling=sampling),)
+        return (picture_evidence(first, item, name, node=self.node, seconds=span, sampling=sampling),)
 
     def _open(self, id: str) -> Item | None:
         try:

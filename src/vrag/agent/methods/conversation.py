@@ -11,7 +11,7 @@ import io
 import re
 from typing import TYPE_CHECKING
 
-from vrag.agent.environment import encode_jpeg
+from vrag.agent.jpeg import decode_jpeg, encode_jpeg
 from vrag.agent.policy import EnclosedImage, Part, Text
 from vrag.agent.prompts import prompt
 from vrag.agent.question import MAX_OPENED, PreviousTurn, Question, QuestionImage, bounded
@@ -21,8 +21,6 @@ from vrag.geometry import View, draw_view
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-    from PIL.Image import Image
 
     from vrag.agent.environment import Environment
     from vrag.agent.runs.run_store import StoredRun
@@ -36,7 +34,7 @@ _HASH = re.compile(r"[0-9a-f]{64}")
 def following(run: StoredRun) -> tuple[PreviousTurn, ...]:
     """The history of a question that follows on a run: that of the run, and the run itself."""
     started = run.started
-    return bounded((*started.history, PreviousTurn(started.question, run.trajectory.answer)))
+    return bounded((*started.history, PreviousTurn(started.question, run.result.answer)))
 
 
 def follow_up(run: StoredRun, text: str, images: Sequence[QuestionImage] = ()) -> Question:
@@ -96,18 +94,11 @@ def _enclosed(attached: QuestionImage, profile: Profile) -> EnclosedImage:
     """A picture that came with a question, at the size of a family."""
     try:
         shown = profile.shown_size(attached.size)
-        drawn = draw_view(_opened(attached.jpeg), View.whole(attached.size, shown))
+        drawn = draw_view(decode_jpeg(attached.jpeg), View.whole(attached.size, shown))
     except (OSError, SyntaxError, ValueError) as error:
         raise CorpusError(f"A picture that came with the question cannot be shown: {error}.") from error
     jpeg = encode_jpeg(drawn)
     return EnclosedImage(attached.sha256, shown, jpeg, hashlib.sha256(jpeg).hexdigest())
-
-
-def _opened(jpeg: bytes) -> Image:
-    from PIL import Image
-
-    with Image.open(io.BytesIO(jpeg), formats=("JPEG",)) as image:
-        return image.convert("RGB")
 
 
 def _kept(run: StoredRun, sha256: str) -> QuestionImage:

@@ -6,8 +6,8 @@ first, at the sizes at which VRAG shows pages; the model neither searches nor lo
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, ClassVar
 
 from vrag.agent.events import SearchRequested, SearchReturned
 from vrag.agent.methods.conversation import told
@@ -19,8 +19,7 @@ from vrag.agent.question import Question
 if TYPE_CHECKING:
     from vrag.agent.actions import Action, Turn
     from vrag.agent.environment import Environment
-    from vrag.agent.memory.energies import MemoryOptions
-    from vrag.agent.policy import Part
+    from vrag.agent.policy import Part, Policy
     from vrag.agent.runs.event_log import EventLog
 
 __all__ = ["Rag", "RagEpisode"]
@@ -30,32 +29,28 @@ _WITHOUT = frozenset({"search", "bbox"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rag:
-    """The method: one message with everything that one search found."""
+    """The method RAG: one message with everything that one search found.
 
+    With more than one step, the model is asked again for an answer.
+    """
+
+    name: ClassVar[str] = "rag"
+    title: ClassVar[str] = "RAG"
+    description: ClassVar[str] = "one search, one answer"
+    steps: ClassVar[int] = 1
+    hits: ClassVar[int] = 3
     instruction: str | None = None
     """The user's own wording, in place of ours."""
     repair: bool = True
     """Whether replies that break the grammar are read where their meaning is clear."""
+    reselect: bool = field(default=False, init=False)
+    memory: None = field(default=None, init=False)
 
-    @property
-    def name(self) -> str:
-        """How it is called in run files and on the command line."""
-        return "rag"
+    def offline_policy(self, environment: Environment) -> Policy:
+        """Open the policy without a model; see `Method`."""
+        from vrag.agent.policies.extractive import ExtractiveReader
 
-    @property
-    def steps(self) -> int:
-        """Model calls of a run, where nothing else is said; with more, it is asked again for an answer."""
-        return 1
-
-    @property
-    def reselect(self) -> bool:
-        """Nothing is asked after the answer."""
-        return False
-
-    @property
-    def memory(self) -> MemoryOptions | None:
-        """There is none: everything stays in sight."""
-        return None
+        return ExtractiveReader(environment.searcher, environment.profile)
 
     def begin(self, environment: Environment, question: str | Question) -> RagEpisode:
         """A new run: nothing searched, nothing shown but what came with the question; see `Method`.
@@ -76,14 +71,14 @@ class RagEpisode(VragEpisode):
     query: str
     """The question word for word, without what was asked before it."""
 
-    def prepare(self, record: EventLog) -> None:
+    def prepare(self, log: EventLog) -> None:
         """Searches, and puts all that was found between the instruction and the question; see `Episode`."""
-        record.tell(SearchRequested, query=self.query)
+        log.add(SearchRequested, query=self.query)
         found = self.environment.search(self.query)
         shown, damaged = self._first_new([hit.item for hit in found], len(found))
-        record.tell(SearchReturned, hits=tuple(found), damaged=tuple(damaged))
+        log.add(SearchReturned, hits=tuple(found), damaged=tuple(damaged))
         instruction, *asked = self.pending
-        self.pending = [instruction, *(self._tell(shown, record) or [Text(prompt("rag_nothing.md"))]), *asked]
+        self.pending = [instruction, *(self._tell(shown, log) or [Text(prompt("rag_nothing.md"))]), *asked]
 
     def parse(self, reply: str, *, last: bool = False, cut: bool = False) -> Turn[Action]:
         """Takes a reply apart; whatever is no answer is `Invalid`."""

@@ -7,7 +7,7 @@ scores less than VRAG is what looking closer is worth.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from vrag.agent.methods.vrag import VragEpisode, VragMethod, opening
 from vrag.agent.prompts import prompt
@@ -15,6 +15,7 @@ from vrag.agent.prompts import prompt
 if TYPE_CHECKING:
     from vrag.agent.actions import Action, Turn
     from vrag.agent.environment import Environment
+    from vrag.agent.policy import Policy
     from vrag.agent.question import Question
 
 __all__ = ["React", "ReactEpisode"]
@@ -24,12 +25,17 @@ _WITHOUT = frozenset({"bbox"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class React(VragMethod):
-    """The method: one growing conversation of searches; options and limits are those of VRAG."""
+    """The method ReAct: one growing conversation of searches; options and limits are those of VRAG."""
 
-    @property
-    def name(self) -> str:
-        """How it is called in run files and on the command line."""
-        return "react"
+    name: ClassVar[str] = "react"
+    title: ClassVar[str] = "ReAct"
+    description: ClassVar[str] = "search alone"
+
+    def offline_policy(self, environment: Environment) -> Policy:
+        """Open the policy without a model; see `Method`."""
+        from vrag.agent.policies.extractive import ExtractivePolicy
+
+        return ExtractivePolicy(environment.searcher, environment.profile, crops=False)
 
     def begin(self, environment: Environment, question: str | Question) -> ReactEpisode:
         """A new run: nothing searched, nothing shown but what came with the question; see `Method`.

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 from PIL.Image import Image
 
 from vrag.agent import actions
-from vrag.agent.actions import Extend, Invalid, Select, Turn
+from vrag.agent.actions import ActionRejected, Extend, Invalid, Select, Turn
 from vrag.agent.events import (
     ActionRequested,
     ActionReturned,
@@ -24,13 +24,13 @@ from vrag.agent.events import (
     SearchRequested,
     SearchReturned,
 )
-from vrag.agent.evidence import EvidenceCandidate, selected
+from vrag.agent.evidence import EvidenceCandidate, select_evidence
 from vrag.agent.memory.energies import MemoryOptions
 from vrag.agent.memory.memorize import reviewed, unreviewed
 from vrag.agent.memory.memory_graph import Graph, NodeKind
 from vrag.agent.memory.node_results import Results, frame_parts
 from vrag.agent.memory.pixel_budget import recall
-from vrag.agent.method import ActionOutcome, ActionRejected, Context
+from vrag.agent.method import ActionOutcome, Context
 from vrag.agent.methods.context_reduction import half_of, shortened
 from vrag.agent.methods.conversation import told
 from vrag.agent.policy import EnclosedImage, Message, Part, Picture, Role, Text
@@ -58,6 +58,7 @@ if TYPE_CHECKING:
     from vrag.agent.memory.energies import ForgottenItem
     from vrag.agent.memory.memory_graph import Node, RememberedItem
     from vrag.agent.memory.pixel_budget import Allotment, Placed
+    from vrag.agent.policy import Policy
     from vrag.agent.runs.event_log import EventLog
 
 __all__ = ["Vimrag", "VimragEpisode"]
@@ -70,7 +71,13 @@ _TEXT_WORTH = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Vimrag:
-    """The method: a graph of findings, and a memory that is shared out."""
+    """The method VimRAG: a graph of findings, and a memory of limited size."""
+
+    name: ClassVar[str] = "vimrag"
+    title: ClassVar[str] = "VimRAG"
+    description: ClassVar[str] = "a graph that remembers"
+    steps: ClassVar[int] = 20
+    hits: ClassVar[int] = 3
 
     instruction: str | None = None
     """The user's own wording, in place of ours."""
@@ -80,15 +87,11 @@ class Vimrag:
     """Whether replies that break the grammar are read where their meaning is clear."""
     memory: MemoryOptions = field(default_factory=MemoryOptions)
 
-    @property
-    def name(self) -> str:
-        """How it is called in run files and on the command line."""
-        return "vimrag"
+    def offline_policy(self, environment: Environment) -> Policy:
+        """Open the policy without a model; see `Method`."""
+        from vrag.agent.policies.extractive_graph import ExtractiveGraphPolicy
 
-    @property
-    def steps(self) -> int:
-        """Model calls of a run, where nothing else is said."""
-        return 20
+        return ExtractiveGraphPolicy(environment.searcher, environment.profile, crops=self.memory.crop_nodes)
 
     def begin(self, environment: Environment, question: str | Question) -> VimragEpisode:
         """A new run: a graph of the question alone; see `Method`."""
@@ -158,7 +161,7 @@ class VimragEpisode:
         self.graph = Graph.of(question.text)
         self.results = Results(self.environment, self.options)
 
-    def prepare(self, record: EventLog) -> None:
+    def prepare(self, log: EventLog) -> None:
         """Nothing: the model says what is searched."""
 
     def context(self, *, last: bool) -> Context:
@@ -189,35 +192,35 @@ class VimragEpisode:
         known = KnownNodes(tuple(node.id for node in self.graph.nodes), labels)
         return read_call(reply, known, tools, crop=crop, last=last, cut=cut)
 
-    def announce(self, turn: Turn[Any], record: EventLog) -> None:
+    def announce(self, turn: Turn[Any], log: EventLog) -> None:
         """Says what is about to be done."""
         match turn.action:
             case SearchNode(id, _, query):
-                record.tell(SearchRequested, query=query, node=id)
+                log.add(SearchRequested, query=query, node=id)
             case CropNode(id, _, label, box):
-                record.tell(CropRequested, image=None, box=box, node=id, label=label)
+                log.add(CropRequested, image=None, box=box, node=id, label=label)
             case ToolNode(id, _, name, text):
-                record.tell(ActionRequested, name=name, text=text, node=id)
+                log.add(ActionRequested, name=name, text=text, node=id)
             case _:
                 pass
 
-    def step(self, turn: Turn[Any], record: EventLog, *, more: bool) -> ActionOutcome:
+    def step(self, turn: Turn[Any], log: EventLog, *, more: bool) -> ActionOutcome:
         """Does it; see `Episode`."""
         self.messages.append(Message(Role.ASSISTANT, (Text(spoken(turn.executed)),)))
         stands, action = self.standing, turn.action
         asking, self.asking = self.asking, False
         if asking and stands is not None and isinstance(action, Select | Invalid):
             if isinstance(action, Select):
-                self.chosen = selected(self._candidates(stands.parents), action.numbers)
-            return self._answered(stands, record)
+                self.chosen = select_evidence(self._candidates(stands.parents), action.numbers)
+            return self._answered(stands, log)
         try:
             if isinstance(action, Invalid):
                 raise ActionRejected(action.reason)  # noqa: TRY301 - like what is found to be wrong later
             if fault := self.graph.fault_of(action, self.results.labels):
                 raise ActionRejected(fault)  # noqa: TRY301
-            return self._act(action, record, ask=more and not asking)
+            return self._act(action, log, ask=more and not asking)
         except ActionRejected as error:
-            reason = self.environment.material(record.refuse(str(error)))
+            reason = self.environment.material(log.reject(str(error)))
             self.pending = [Text(prompt("graph_invalid.md", reason=reason))]
             return ActionOutcome(refused=True)
 
@@ -260,11 +263,11 @@ class VimragEpisode:
         }
         self.options = self.options.model_copy(update=less)
 
-    def conclude(self, record: EventLog) -> ActionOutcome:
+    def conclude(self, log: EventLog) -> ActionOutcome:
         """Gives the answer given last; see `Episode`."""
         if self.standing is None or self.graph.answered:
             return ActionOutcome(self.standing)
-        return self._answered(self.standing, record)
+        return self._answered(self.standing, log)
 
     def evidence(self, answer: str | None) -> Sequence[EvidenceCandidate]:
         """What the ancestors of the answer hold, the nearest first; without an answer, all that was found."""
@@ -285,37 +288,35 @@ class VimragEpisode:
         self.pending = [*asked, Text(state), *self._memory(placed)]
         return allotment
 
-    def _act(self, call: Call, record: EventLog, *, ask: bool) -> ActionOutcome:
+    def _act(self, call: Call, log: EventLog, *, ask: bool) -> ActionOutcome:
         match call:
             case SearchNode():
-                self._search(call, record)
+                self._search(call, log)
             case CropNode():
-                self._crop(call, record)
+                self._crop(call, log)
             case ToolNode():
-                self._extend(call, record)
+                self._extend(call, log)
             case Memorize():
-                self._memorize(call, record)
+                self._memorize(call, log)
             case AnswerNode():
-                return self._answer(call, record, ask=ask)
+                return self._answer(call, log, ask=ask)
         return ActionOutcome()
 
-    def _search(self, call: SearchNode, record: EventLog) -> None:
+    def _search(self, call: SearchNode, log: EventLog) -> None:
         hits = self.environment.search(call.query)
         results = Results(self.environment, self.options)
         results.gather(call.id, [hit.item for hit in hits])
-        record.tell(SearchReturned, hits=tuple(hits), damaged=results.damaged)
-        self._grow(call, NodeKind.SEARCH, call.query, results, record)
+        log.add(SearchReturned, hits=tuple(hits), damaged=results.damaged)
+        self._grow(call, NodeKind.SEARCH, call.query, results, log)
 
-    def _extend(self, call: ToolNode, record: EventLog) -> None:
+    def _extend(self, call: ToolNode, log: EventLog) -> None:
         given, unknown = self.environment.extend(Extend(call.name, call.text), self.seen)
         results = Results(self.environment, self.options)
         results.gather(call.id, given.items, given.texts)
-        record.tell(
-            ActionReturned, items=given.items, texts=given.texts, damaged=(*unknown, *results.damaged)
-        )
-        self._grow(call, NodeKind.TOOL, call.text, results, record, tool=call.name)
+        log.add(ActionReturned, items=given.items, texts=given.texts, damaged=(*unknown, *results.damaged))
+        self._grow(call, NodeKind.TOOL, call.text, results, log, tool=call.name)
 
-    def _crop(self, call: CropNode, record: EventLog) -> None:
+    def _crop(self, call: CropNode, log: EventLog) -> None:
         _, memo = self.graph.remembered(call.parents, call.information)
         shown = self.remembered.get((memo.item, memo.region), ())
         if not shown:
@@ -331,7 +332,7 @@ class VimragEpisode:
         except (SearchError, CollectionError) as error:
             self.environment.unopened(error)
             raise ActionRejected(f"{call.information} can no longer be opened") from error
-        self._grow(call, NodeKind.CROP, call.information, results, record)
+        self._grow(call, NodeKind.CROP, call.information, results, log)
 
     def _grow(
         self,
@@ -339,27 +340,27 @@ class VimragEpisode:
         kind: NodeKind,
         query: str,
         results: Results,
-        record: EventLog,
+        log: EventLog,
         *,
         tool: str = "",
     ) -> None:
         """Adds a node, and shows what it found."""
         graph = self.graph.add(id=call.id, kind=kind, parents=call.parents, query=query, tool=tool)
         told = results.parts()
-        results.tell(record)
+        results.tell(log)
         self.graph, self.results, self.pending = graph, results, told
         self.seen += results.items
-        record.tell(GraphChanged, graph=self.graph)
+        log.add(GraphChanged, graph=self.graph)
 
-    def _memorize(self, call: Memorize, record: EventLog) -> None:
+    def _memorize(self, call: Memorize, log: EventLog) -> None:
         pending = self.graph.pending
         assert pending is not None
         review = reviewed(call, self.results.listed)
         self._keep(review.memory, {note.information for note in call.notes if note.useful})
         self.graph = self.graph.complete(call.summary, review.memory)
         allotment = self.rebuild()
-        record.tell(GraphChanged, graph=self.graph)
-        record.tell(
+        log.add(GraphChanged, graph=self.graph)
+        log.add(
             MemoryUpdated,
             node=pending.id,
             kept=tuple(_kept(placed) for placed in allotment.shown),
@@ -370,22 +371,22 @@ class VimragEpisode:
             reports=review.reports,
         )
 
-    def _answer(self, call: AnswerNode, record: EventLog, *, ask: bool) -> ActionOutcome:
+    def _answer(self, call: AnswerNode, log: EventLog, *, ask: bool) -> ActionOutcome:
         call = replace(call, parents=self._parents(call))
         listed = self._candidates(call.parents)
         if not (ask and self.reselect and len(listed) > 1 and not call.abstains):
-            return self._answered(call, record)
+            return self._answered(call, log)
         self.standing, self.asking = call, True
         lines = (f"{number}. {one.label}" for number, one in enumerate(listed, 1))
         self.pending = [Text(prompt("reselect.md", listed=self.environment.material("\n".join(lines))))]
         return ActionOutcome()
 
-    def _answered(self, call: AnswerNode, record: EventLog) -> ActionOutcome:
+    def _answered(self, call: AnswerNode, log: EventLog) -> ActionOutcome:
         memory = unreviewed(self.results.listed) if self.graph.pending else ()
         self._keep(memory, set(self.results.texts))
         self.graph = self.graph.answer(call.parents, call.text, memory)
         self.standing = call
-        record.tell(GraphChanged, graph=self.graph)
+        log.add(GraphChanged, graph=self.graph)
         return ActionOutcome(call)
 
     def _parents(self, call: AnswerNode) -> tuple[str, ...]:

@@ -7,9 +7,20 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
-from vrag.agent.actions import Action, Answer, Crop, Extend, Invalid, Search, Select, Turn, parse
+from vrag.agent.actions import (
+    Action,
+    ActionRejected,
+    Answer,
+    Crop,
+    Extend,
+    Invalid,
+    Search,
+    Select,
+    Turn,
+    parse,
+)
 from vrag.agent.events import (
     ActionRequested,
     ActionReturned,
@@ -17,8 +28,8 @@ from vrag.agent.events import (
     SearchRequested,
     SearchReturned,
 )
-from vrag.agent.evidence import EvidenceCandidate, passage_seen, picture_seen, selected
-from vrag.agent.method import ActionOutcome, ActionRejected, Context
+from vrag.agent.evidence import EvidenceCandidate, passage_evidence, picture_evidence, select_evidence
+from vrag.agent.method import ActionOutcome, Context
 from vrag.agent.methods.context_reduction import half_of, shortened
 from vrag.agent.methods.conversation import told
 from vrag.agent.policy import EnclosedImage, Message, Part, Picture, Role, Shown, Text
@@ -32,7 +43,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from vrag.agent.environment import Environment
-    from vrag.agent.memory.energies import MemoryOptions
+    from vrag.agent.policy import Policy
     from vrag.agent.runs.event_log import EventLog
     from vrag.types import Item
 
@@ -51,7 +62,13 @@ __all__ = ["VragEpisode", "VragMethod", "opening"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VragMethod:
-    """The method: one growing conversation."""
+    """The method VRAG: one growing conversation."""
+
+    name: ClassVar[str] = "vrag"
+    title: ClassVar[str] = "VRAG"
+    description: ClassVar[str] = "one conversation"
+    steps: ClassVar[int] = 10
+    hits: ClassVar[int] = 10
 
     instruction: str | None = None
     """The user's own wording, in place of ours; released checkpoints know the one they were trained on."""
@@ -59,21 +76,13 @@ class VragMethod:
     """Whether the model is asked which of its evidence counts before the answer is given."""
     repair: bool = True
     """Whether replies that break the grammar are read where their meaning is clear."""
+    memory: None = field(default=None, init=False)
 
-    @property
-    def name(self) -> str:
-        """How it is called in run files and on the command line."""
-        return "vrag"
+    def offline_policy(self, environment: Environment) -> Policy:
+        """Open the policy without a model; see `Method`."""
+        from vrag.agent.policies.extractive import ExtractivePolicy
 
-    @property
-    def steps(self) -> int:
-        """Model calls of a run, where nothing else is said."""
-        return 10
-
-    @property
-    def memory(self) -> MemoryOptions | None:
-        """There is none: everything stays in sight."""
-        return None
+        return ExtractivePolicy(environment.searcher, environment.profile)
 
     def begin(self, environment: Environment, question: str | Question) -> VragEpisode:
         """A new run: nothing searched, nothing shown but what came with the question; see `Method`."""
@@ -136,7 +145,7 @@ class VragEpisode:
     chosen: tuple[EvidenceCandidate, ...] | None = None
     """What it said counts; None where it was not asked, or did not say."""
 
-    def prepare(self, record: EventLog) -> None:
+    def prepare(self, log: EventLog) -> None:
         """Nothing: the model says what is searched."""
 
     def context(self, *, last: bool) -> Context:
@@ -178,19 +187,19 @@ class VragEpisode:
             return parse(reply, names, selecting=self.asking, without=without)
         return read_tags(reply, names, without=without, last=last, cut=cut)
 
-    def announce(self, turn: Turn[Action], record: EventLog) -> None:
+    def announce(self, turn: Turn[Action], log: EventLog) -> None:
         """Says what is about to be done."""
         match turn.action:
             case Search(query):
-                record.tell(SearchRequested, query=query)
+                log.add(SearchRequested, query=query)
             case Crop(box, image):
-                record.tell(CropRequested, image=image, box=box)
+                log.add(CropRequested, image=image, box=box)
             case Extend(name, text):
-                record.tell(ActionRequested, name=name, text=text)
+                log.add(ActionRequested, name=name, text=text)
             case _:
                 pass
 
-    def step(self, turn: Turn[Action], record: EventLog, *, more: bool) -> ActionOutcome:
+    def step(self, turn: Turn[Action], log: EventLog, *, more: bool) -> ActionOutcome:
         """Does it; see `Episode`."""
         self.history.append(Message(Role.ASSISTANT, (Text(spoken(turn.executed)),)))
         asking, self.asking = self.asking, False
@@ -198,12 +207,12 @@ class VragEpisode:
             case Answer() as answer:
                 return self._answer(answer, ask=more and not asking)
             case Select(numbers) if asking:
-                self.chosen = selected(self.seen_then, numbers)
+                self.chosen = select_evidence(self.seen_then, numbers)
                 return ActionOutcome(self.standing)
             case Invalid() if asking:
                 return ActionOutcome(self.standing)
             case action:
-                return self._act(action, record)
+                return self._act(action, log)
 
     def shorten(self, *, last: bool) -> tuple[str, ...]:
         """Takes the older half of the pictures out of sight, those of the question last; see `Episode`."""
@@ -216,7 +225,7 @@ class VragEpisode:
             self.fresh = tuple(picture for picture in self.fresh if picture not in dropped)
         return tuple(_name_of(picture) for picture in dropped)
 
-    def conclude(self, record: EventLog) -> ActionOutcome:  # noqa: ARG002 - nothing changes by it
+    def conclude(self, log: EventLog) -> ActionOutcome:  # noqa: ARG002 - nothing changes by it
         """Gives the answer given last; see `Episode`."""
         return ActionOutcome(self.standing)
 
@@ -240,22 +249,22 @@ class VragEpisode:
         self.pending = [Text(prompt("reselect.md", listed="\n".join(lines)))]
         return ActionOutcome()
 
-    def _act(self, action: Action | Invalid, record: EventLog) -> ActionOutcome:
+    def _act(self, action: Action | Invalid, log: EventLog) -> ActionOutcome:
         try:
             match action:
                 case Search(query):
-                    self._search(query, record)
+                    self._search(query, log)
                 case Crop():
-                    self._crop(action, record)
+                    self._crop(action, log)
                 case Extend(name, text) if name == _SELECT and self.environment.profile.candidates:
-                    self._select(text, record)
+                    self._select(text, log)
                 case Extend():
-                    self._extend(action, record)
+                    self._extend(action, log)
                 case _:
                     assert isinstance(action, Invalid)
                     raise ActionRejected(action.reason)  # noqa: TRY301 - like what is found to be wrong later
         except ActionRejected as error:
-            reason = self.environment.material(record.refuse(str(error)))
+            reason = self.environment.material(log.reject(str(error)))
             self.pending = [Text(self._refusal(reason))]
             return ActionOutcome(refused=True)
         return ActionOutcome()
@@ -268,19 +277,19 @@ class VragEpisode:
         """What it is told where a search found only what was shown before."""
         return prompt("nothing_new.md")
 
-    def _search(self, query: str, record: EventLog) -> None:
+    def _search(self, query: str, log: EventLog) -> None:
         found = self.environment.search(query)
         most = max(self.environment.options.show, self.environment.profile.candidates)
         shown, damaged = self._first_new([hit.item for hit in found], most)
-        record.tell(SearchReturned, hits=tuple(found), damaged=tuple(damaged))
+        log.add(SearchReturned, hits=tuple(found), damaged=tuple(damaged))
         nothing = self._nothing_new() if found else prompt("nothing_found.md")
-        told = self._tell(shown, record)
+        told = self._tell(shown, log)
         if self.environment.profile.candidates:
             self.candidates = [part.item for part in shown if isinstance(part, Picture)]
             told = _numbered(told)
         self.pending = told or [Text(nothing)]
 
-    def _select(self, text: str, record: EventLog) -> None:
+    def _select(self, text: str, log: EventLog) -> None:
         """Shows a page of the last search once more, alone: the next box is on it."""
         if not self.candidates:
             raise ActionRejected("no pages to select from have been shown; search first")
@@ -293,17 +302,17 @@ class VragEpisode:
         except (SearchError, CollectionError) as error:
             self.environment.unopened(error)
             raise ActionRejected("that page can no longer be opened") from error
-        record.tell(ActionReturned, items=(id,), texts=())
-        self.pending = self._tell([shown], record)
+        log.add(ActionReturned, items=(id,), texts=())
+        self.pending = self._tell([shown], log)
 
-    def _extend(self, action: Extend, record: EventLog) -> None:
+    def _extend(self, action: Extend, log: EventLog) -> None:
         found, unknown = self.environment.extend(action, self.seen)
         shown, damaged = self._bounded(found.items)
-        record.tell(ActionReturned, items=found.items, texts=found.texts, damaged=(*unknown, *damaged))
+        log.add(ActionReturned, items=found.items, texts=found.texts, damaged=(*unknown, *damaged))
         told: list[Part] = [self._passage(text) for text in found.texts]
-        self.pending = told + self._tell(shown, record) or [Text(prompt("nothing_found.md"))]
+        self.pending = told + self._tell(shown, log) or [Text(prompt("nothing_found.md"))]
 
-    def _crop(self, action: Crop, record: EventLog) -> None:
+    def _crop(self, action: Crop, log: EventLog) -> None:
         if not self.pictures:
             raise ActionRejected("no picture has been shown yet; search first")
         number = action.image or len(self.pictures)
@@ -318,7 +327,7 @@ class VragEpisode:
         except (SearchError, CollectionError) as error:
             self.environment.unopened(error)
             raise ActionRejected("that picture can no longer be opened") from error
-        self.pending = self._tell([picture], record)
+        self.pending = self._tell([picture], log)
 
     def _bounded(self, items: Sequence[str]) -> tuple[list[Shown], list[str]]:
         """The items, shown before or not, as far as there is room, and why others are not shown."""
@@ -366,7 +375,7 @@ class VragEpisode:
     def _passage(self, text: str, item: str | None = None) -> Text:
         return Text(prompt("passage.md", text=self.environment.material(text)), item)
 
-    def _tell(self, shown: Sequence[Shown], record: EventLog) -> list[Part]:
+    def _tell(self, shown: Sequence[Shown], log: EventLog) -> list[Part]:
         """What was opened, as the model is told it and as the run tells it."""
         told: list[Part] = []
         for part in shown:
@@ -374,11 +383,11 @@ class VragEpisode:
             item = self.items[part.item]
             if isinstance(part, Picture):
                 self.pictures.append(part)
-                record.show(part, item, self._tokens(part), label=f"Image {part.number}")
+                log.add_image(part, item, self._tokens(part), label=f"Image {part.number}")
                 if self.environment.profile.labelled:
                     told.append(Text(prompt("shown.md", number=part.number)))
             else:
-                record.read(item)
+                log.add_passage(item)
             told.append(part)
             if not (isinstance(part, Picture) and part.crop) and item.id not in self.seen:
                 self.seen.append(item.id)
@@ -391,15 +400,15 @@ class VragEpisode:
         """All that could be evidence: crops, the last first, then pages and passages in the order shown."""
         items = self.items
         crops = [
-            picture_seen(picture, items[picture.item], f"Image {picture.number}")
+            picture_evidence(picture, items[picture.item], f"Image {picture.number}")
             for picture in reversed(self.pictures)
             if picture.crop
         ]
         pages = {picture.item: picture for picture in self.pictures if not picture.crop}
         whole = [
-            picture_seen(pages[id], items[id], f"Image {pages[id].number}")
+            picture_evidence(pages[id], items[id], f"Image {pages[id].number}")
             if id in pages
-            else passage_seen(
+            else passage_evidence(
                 items[id], f"The passage “{self.environment.material(items[id].text[:_OPENING])} …”"
             )
             for id in self.seen

@@ -80,7 +80,7 @@ class ReplyStream:
         self.chunks.append(text)
         return self.thinking.add(text)
 
-    def again(self) -> None:
+    def restart(self) -> None:
         """Forgets what came: the call is made again."""
         self.chunks, self.thinking = [], Thinking()
 

@@ -1,4 +1,4 @@
-"""What one run says: events with their place in it, and the files that they name by hash."""
+"""The events of a run in progress, numbered, and the files that they name by hash."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
 __all__ = ["EventLog", "SaveFile"]
 
 SaveFile = Callable[[str, bytes], None]
-"""Keeps a file that events name by hash: `<sha256>.jpg` or `<sha256>.json`, and its bytes."""
+"""Saves a file that events name by hash, given its name `<sha256>.jpg` or `<sha256>.json` and its bytes."""
 
 E = TypeVar("E", bound=EventBase)
 
 
 @dataclass(slots=True)
 class EventLog:
-    """The events of a run that have not been given out yet, and what numbers the next."""
+    """The events of a run that have not been yielded yet, and the number of the next."""
 
     run_id: str
     save: SaveFile | None = None
@@ -35,41 +35,41 @@ class EventLog:
     seq: int = 0
     waiting: list[Event] = field(default_factory=list[Event])
     taken: int = 0
-    """Events that were given out."""
+    """Events that were yielded."""
     hashes: dict[Message, str] = field(default_factory=dict["Message", str])
 
-    def tell(self, kind: type[E], **values: Any) -> E:  # noqa: ANN401 - validated by the event itself
-        """Adds an event."""
+    def add(self, kind: type[E], **values: Any) -> E:  # noqa: ANN401 - validated by the event itself
+        """Add an event."""
         event = kind(run_id=self.run_id, seq=self.seq, ts=time.time(), step=self.step, **values)
         self.seq += 1
         self.waiting.append(event)  # pyright: ignore[reportArgumentType] - every kind is one of the union
         return event
 
-    def take(self) -> list[Event]:
-        """The events added since this was asked last."""
+    def drain(self) -> list[Event]:
+        """Return the events added since the last call."""
         taken, self.waiting = self.waiting, []
         self.taken += len(taken)
         return taken
 
-    def alone(self) -> EventLog:
-        """The record of the same run from here on, when what a thread still tells no longer counts."""
+    def detached(self) -> EventLog:
+        """Return a log that goes on from here; what a thread still adds to this one no longer counts."""
         waiting = list(self.waiting)
         seq = self.taken + len(waiting)
         return EventLog(self.run_id, self.save, self.step, seq, waiting, self.taken, self.hashes)
 
-    def refuse(self, reason: str) -> str:
-        """Adds that a turn was not carried out; the reason as a sentence."""
+    def reject(self, reason: str) -> str:
+        """Add that a turn was not carried out; returns the reason as a sentence."""
         sentence = f"{reason[:1].upper()}{reason[1:].rstrip('.')}."
-        self.tell(InvalidAction, reason=sentence)
+        self.add(InvalidAction, reason=sentence)
         return sentence
 
-    def show(
+    def add_image(
         self, picture: Picture, item: Item, tokens: int, *, label: str, node: str | None = None
     ) -> ImageShown:
-        """Adds the event of a picture, and keeps its file."""
-        self.keep(f"{picture.sha256}.jpg", picture.jpeg)
+        """Add the event of a picture, and save its file."""
+        self.save_file(f"{picture.sha256}.jpg", picture.jpeg)
         view = picture.view
-        return self.tell(
+        return self.add(
             ImageShown,
             number=picture.number,
             label=label,
@@ -87,31 +87,31 @@ class EventLog:
             crop=picture.crop,
         )
 
-    def read(self, item: Item, *, label: str = "", node: str | None = None) -> PassageShown:
-        """Adds the event of a passage."""
-        return self.tell(
+    def add_passage(self, item: Item, *, label: str = "", node: str | None = None) -> PassageShown:
+        """Add the event of a passage."""
+        return self.add(
             PassageShown, item=item.id, document=item.document_name, page=item.ordinal, label=label, node=node
         )
 
-    def message(self, message: Message) -> str:
-        """The hash of a message, whose file is kept."""
+    def save_message(self, message: Message) -> str:
+        """Return the hash of a message, after saving its file."""
         if message not in self.hashes:
             data = json.dumps(_as_json(message), ensure_ascii=False).encode()
             self.hashes[message] = hashlib.sha256(data).hexdigest()
-            self.keep(f"{self.hashes[message]}.json", data)
+            self.save_file(f"{self.hashes[message]}.json", data)
             for part in message.parts:
                 if isinstance(part, Picture | EnclosedImage):
-                    self.keep(f"{part.sha256}.jpg", part.jpeg)
+                    self.save_file(f"{part.sha256}.jpg", part.jpeg)
         return self.hashes[message]
 
-    def keep(self, name: str, data: bytes) -> None:
-        """Keeps a file, where files are kept."""
+    def save_file(self, name: str, data: bytes) -> None:
+        """Save a file, where files are kept."""
         if self.save is not None:
             self.save(name, data)
 
 
 def _as_json(message: Message) -> dict[str, Any]:
-    """A message; pictures by the hash of their file."""
+    """The JSON of a message, with pictures by the hash of their file."""
     return {"role": message.role, "parts": [_part(part) for part in message.parts]}
 
 

@@ -25,12 +25,8 @@ from vrag.agent.events import (
     ThoughtDelta,
     UsageReported,
 )
-from vrag.agent.memory.energies import MemoryOptions
 from vrag.agent.methods.conversation import asked_again
-from vrag.agent.methods.rag import Rag
-from vrag.agent.methods.react import React
-from vrag.agent.methods.vimrag import Vimrag
-from vrag.agent.methods.vrag import VragMethod
+from vrag.agent.methods.registry import METHODS, build_method
 from vrag.agent.policy import Delta, Reply, Retry, Sampled, Tokens
 from vrag.agent.tool_plugins import load_extensions
 from vrag.errors import ContextTooLong, ModelError, RunError
@@ -164,7 +160,7 @@ def replay(run: StoredRun, searcher: Searcher, profile: Profile | None = None) -
         ActionError: If it took an action of others that is not installed.
     """
     started = run.started
-    if run.trajectory.stop_reason in {None, StopReason.CANCELLED} or _timed_out(run):
+    if run.result.stop_reason in {None, StopReason.CANCELLED} or _timed_out(run):
         raise RunError(f"The run {run.id} was cut off before its end; there is nothing to compare with.")
     if started.collection != searcher.version:
         raise RunError(
@@ -190,22 +186,20 @@ def method_of(settings: RunSettings) -> Method:
     Raises:
         RunError: If there is none of its name.
     """
-    instruction, reselect, repair = settings.instruction, settings.reselect, settings.repair
-    if settings.agent == "vrag":
-        return VragMethod(instruction=instruction, reselect=reselect, repair=repair)
-    if settings.agent == "vimrag":
-        memory = settings.memory or MemoryOptions()
-        return Vimrag(instruction=instruction, reselect=reselect, repair=repair, memory=memory)
-    if settings.agent == "rag":
-        return Rag(instruction=instruction, repair=repair)
-    if settings.agent == "react":
-        return React(instruction=instruction, reselect=reselect, repair=repair)
-    raise RunError(f"There is no agent {settings.agent!r} here.", "Upgrade vrag to replay it.")
+    if settings.agent not in METHODS:
+        raise RunError(f"There is no agent {settings.agent!r} here.", "Upgrade vrag to replay it.")
+    return build_method(
+        settings.agent,
+        instruction=settings.instruction,
+        reselect=settings.reselect,
+        repair=settings.repair,
+        memory=settings.memory,
+    )
 
 
 def _timed_out(run: StoredRun) -> bool:
     seconds = run.started.settings.limits.seconds
-    return run.trajectory.stop_reason is StopReason.OUT_OF_BUDGET and seconds is not None
+    return run.result.stop_reason is StopReason.OUT_OF_BUDGET and seconds is not None
 
 
 def differences(recorded: Sequence[Event], replayed: Sequence[Event]) -> list[ReplayDifference]:

@@ -11,19 +11,18 @@ from __future__ import annotations
 import json
 import re
 import secrets
+import sys
 import time
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from filelock import FileLock
+from filelock import FileLock, Timeout
 from pydantic import ValidationError
 
 from vrag.agent.events import SCHEMA_VERSION, AnswerGiven, Event, RunFailed, RunStarted, event_from_json
-from vrag.agent.runs.locks import is_held
-from vrag.agent.runs.outline import OUTLINED, RunOutline
-from vrag.agent.runs.trajectory import Trajectory
+from vrag.agent.runs.run_result import OUTLINED, RunResult
 from vrag.atomic_io import Journal, read_lines
 from vrag.errors import RunError
 
@@ -31,9 +30,14 @@ if TYPE_CHECKING:
     from collections.abc import Generator
     from pathlib import Path
 
-__all__ = ["Recording", "RunState", "RunStore", "StoredRun"]
+if sys.platform != "win32":
+    import fcntl
+
+__all__ = ["RunLog", "RunState", "RunStore", "StoredRun", "is_held"]
 
 EVENTS, FILES, LOCK = "events.jsonl", "files", "lock"
+ASK_SECONDS = 0.2
+"""How long a lock is tried where asking takes it: another one who asks has it for less."""
 _TYPE = re.compile(rb'\{"run_id":"[0-9a-f-]*","seq":\d+,"ts":[0-9.e+-]+,"step":\d+,"type":"([a-z_]+)"')
 """How a line begins that was written here."""
 
@@ -58,9 +62,9 @@ class StoredRun:
     events: tuple[Event, ...]
 
     @property
-    def trajectory(self) -> Trajectory:
+    def result(self) -> RunResult:
         """The fold of its events."""
-        return Trajectory.of(self.events)
+        return RunResult.of(self.events)
 
     @property
     def has_end(self) -> bool:
@@ -80,7 +84,7 @@ class StoredRun:
 
 
 @dataclass(frozen=True, slots=True)
-class Recording:
+class RunLog:
     """A run being written."""
 
     id: str
@@ -120,7 +124,7 @@ class RunStore:
     """The collection, when they lie in one: what is recorded goes to no other place when it is moved away."""
 
     @contextmanager
-    def record(self) -> Generator[Recording]:
+    def record(self) -> Generator[RunLog]:
         """Opens a new run, named by the time it began.
 
         Raises:
@@ -137,7 +141,7 @@ class RunStore:
                 # Before there are events: who finds the run finds it locked.
                 held.enter_context(FileLock(directory / LOCK, is_singleton=False))
                 journal = held.enter_context(Journal(directory / EVENTS, durable=False))
-            yield Recording(run, directory, journal)
+            yield RunLog(run, directory, journal)
 
     def ids(self) -> list[str]:
         """Ids of all runs, the newest first.
@@ -176,7 +180,7 @@ class RunStore:
             state = RunState.FINISHED if stored.has_end else state
         return stored, state
 
-    def outline(self, run: str) -> RunOutline:
+    def outline(self, run: str) -> RunResult:
         """What a list tells of a run, by its whole id. Reads no more of its file than that takes.
 
         Raises:
@@ -193,7 +197,7 @@ class RunStore:
             or (begin := _TYPE.match(line)) is None
             or begin[1].decode() in OUTLINED
         )
-        return RunOutline.of(_event(line, number, directory) for number, line in telling)
+        return RunResult.of(_event(line, number, directory) for number, line in telling)
 
     def started(self, run: str) -> RunStarted:
         """How a run began, by its whole id.
@@ -271,6 +275,26 @@ class RunStore:
             found = "No run has" if not matching else f"{len(matching)} runs have"
             raise RunError(f"{found} an id that begins with {run!r}.", "See `vrag runs list`.")
         return matching[0]
+
+
+def is_held(lock: Path) -> bool:
+    """Return whether some process holds the `FileLock` of this path; False where there is no such file.
+
+    Any number may ask at one time: where the operating system has shared locks, those who ask share one.
+    """
+    try:
+        if sys.platform == "win32":
+            if lock.exists():
+                with FileLock(lock, timeout=ASK_SECONDS, poll_interval=ASK_SECONDS / 20, is_singleton=False):
+                    return False
+        else:
+            with lock.open("rb") as file:
+                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except (Timeout, BlockingIOError):
+        return True
+    except OSError:  # there is no file, or none that can be locked
+        return False
+    return False
 
 
 @contextmanager

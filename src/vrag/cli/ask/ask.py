@@ -32,8 +32,8 @@ from vrag.settings import load_settings
 if TYPE_CHECKING:
     from vrag.agent.events import Event
     from vrag.agent.question import Question, QuestionImage
+    from vrag.agent.runs.run_result import RunResult
     from vrag.agent.runs.run_store import StoredRun
-    from vrag.agent.runs.trajectory import Trajectory
     from vrag.factory import Session
     from vrag.settings import Settings, SettingsReport
 
@@ -147,7 +147,7 @@ def answer_question(
     else:
         tell_end(done, RunState.FINISHED, session.settings)
         _tell_where(session.settings, done)
-    raise typer.Exit(_status(done.trajectory))
+    raise typer.Exit(_status(done.result))
 
 
 def _split(words: list[str], docs: list[Path]) -> tuple[str, list[Path]]:
@@ -230,8 +230,7 @@ def _run(session: Session, question: Question, *, quiet: bool) -> StoredRun:
     waits = model_writes(session.settings.model, quiet=quiet)
     with session.runs.record() as recording, waits as waiting:
         try:
-            for event in agent.stream(question, run_id=recording.id, save=recording.save):
-                recording.write(event)
+            for event in agent.record(question, recording):
                 for watch in watching:
                     watch(event)
                 waiting.follow(event)
@@ -246,7 +245,7 @@ def _run(session: Session, question: Question, *, quiet: bool) -> StoredRun:
     return StoredRun(recording.id, recording.directory, tuple(events))
 
 
-def _status(run: Trajectory) -> int:
+def _status(run: RunResult) -> int:
     from vrag.agent.events import StopReason
 
     if run.answer is not None:

@@ -44,7 +44,7 @@ class FinishedRuns:
         from vrag.agent.events import StopReason
 
         well = {StopReason.ANSWERED, StopReason.ABSTAINED}
-        failed = self.left or any(run.trajectory.stop_reason not in well for run in self.runs)
+        failed = self.left or any(run.result.stop_reason not in well for run in self.runs)
         return STOPPED if self.stopped else FAILED if failed else DONE
 
 
@@ -111,15 +111,12 @@ class _Asking:
 
         events: list[Event] = []
         with self.store.record() as recording:
-            async for event in self.agent.astream(
-                self.questions[number], run_id=recording.id, save=recording.save, cancel=self.cancel
-            ):
-                recording.write(event)
+            async for event in self.agent.arecord(self.questions[number], recording, cancel=self.cancel):
                 events.append(event)
                 self._show(number, event)
         run = StoredRun(recording.id, recording.directory, tuple(events))
         self._tell(number, run)
-        return None if run.trajectory.stop_reason is StopReason.CANCELLED else run
+        return None if run.result.stop_reason is StopReason.CANCELLED else run
 
     def _show(self, number: int, event: Event) -> None:
         """What is just done, at the foot of a terminal."""

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     )
     from vrag.agent.evidence import Evidence
     from vrag.agent.memory.memory_graph import Node
+    from vrag.agent.runs.run_result import RunResult, RunStep, RunUsage
     from vrag.agent.runs.run_store import RunState, StoredRun
-    from vrag.agent.runs.trajectory import RunUsage, Trajectory, TrajectoryStep
     from vrag.settings import Settings
 
 __all__ = ["RunPrinter", "as_json", "tell_end"]
@@ -168,7 +168,7 @@ def tell_end(stored: StoredRun, state: RunState, settings: Settings | None = Non
         state: Whether it is over.
         settings: Of the collection it lies in, where the command line does not name it.
     """
-    run, started = stored.trajectory, stored.started
+    run, started = stored.result, stored.started
     say("")
     if run.graph is not None and len(run.graph.nodes) > 1:
         out.print(graph_tree(run.graph), soft_wrap=False)
@@ -186,7 +186,7 @@ def tell_end(stored: StoredRun, state: RunState, settings: Settings | None = Non
     say((f"{_spent(stored.events)} · run {stored.id}{files}", "dim"))
 
 
-def _tell_answer(run: Trajectory, settings: RunSettings) -> None:
+def _tell_answer(run: RunResult, settings: RunSettings) -> None:
     from vrag.render.outcome import OFFLINE, QUOTED
 
     say(("Answer: ", "bold green"), plain(run.answer or ""))
@@ -196,7 +196,7 @@ def _tell_answer(run: Trajectory, settings: RunSettings) -> None:
         say((QUOTED, "dim"))
 
 
-def _tell_no_answer(run: Trajectory, settings: RunSettings, state: RunState, place: Settings | None) -> None:
+def _tell_no_answer(run: RunResult, settings: RunSettings, state: RunState, place: Settings | None) -> None:
     """Prints why there is no answer: none was found, the run failed, or it has no end."""
     from vrag.agent.events import StopReason
     from vrag.agent.runs.run_store import RunState
@@ -217,7 +217,7 @@ def _tell_no_answer(run: Trajectory, settings: RunSettings, state: RunState, pla
         say(("Interrupted: ", "bold yellow"), "its process ended before it did.")
 
 
-def _tell_citations(run: Trajectory, recording: StoredRun, started: RunStarted) -> None:
+def _tell_citations(run: RunResult, recording: StoredRun, started: RunStarted) -> None:
     """Prints what the answer rests on, and what was looked at besides."""
     from vrag.agent.citations import citations
 
@@ -231,7 +231,7 @@ def _tell_citations(run: Trajectory, recording: StoredRun, started: RunStarted) 
         _tell_evidence(number, evidence, recording)
 
 
-def _ended(run: Trajectory, limits: Limits) -> str:
+def _ended(run: RunResult, limits: Limits) -> str:
     """Why there is no answer, and which setting gives a run more room."""
     from vrag.agent.events import StopReason
 
@@ -248,7 +248,7 @@ def _ended(run: Trajectory, limits: Limits) -> str:
             return f"It ended with {run.stop_reason}."
 
 
-def _out_of_steps(run: Trajectory, limits: Limits) -> str:
+def _out_of_steps(run: RunResult, limits: Limits) -> str:
     if run.steps and all(step.invalid for step in run.steps):
         return (
             f"None of {len(run.steps)} replies was an action that could be taken: `vrag runs show` has them. "
@@ -271,12 +271,12 @@ def _budget(limits: Limits) -> str:
 def _spent(events: Sequence[Event]) -> str:
     """What it cost, in a line. A call that failed took its time too."""
     from vrag.agent.events import ModelCalled
-    from vrag.agent.runs.outline import RunOutline
+    from vrag.agent.runs.run_result import RunResult
     from vrag.render.text_format import count
 
-    outline = RunOutline.of(events)
+    outline = RunResult.of(events)
     usage = outline.usage
-    parts = [count(outline.steps, "step")]
+    parts = [count(outline.calls, "step")]
     if repaired := sum(isinstance(event, ModelCalled) and bool(event.repairs) for event in events):
         parts.append(f"{repaired} repaired")
     if usage.prompt_tokens is not None:
@@ -305,9 +305,9 @@ def _tell_evidence(number: int, evidence: Evidence, recording: StoredRun) -> Non
 def as_json(stored: StoredRun) -> dict[str, Any]:
     """The object that `--json` prints."""
     from vrag.agent.citations import citations
-    from vrag.agent.runs.outline import RunOutline
+    from vrag.agent.runs.run_result import RunResult
 
-    run, outline = stored.trajectory, RunOutline.of(stored.events)
+    run, outline = stored.result, RunResult.of(stored.events)
     cited = citations(run.evidence, stored.started.settings, answered=run.answer is not None)
     return {
         "question": run.question,
@@ -318,7 +318,7 @@ def as_json(stored: StoredRun) -> dict[str, Any]:
         "unsupported": list(run.unsupported),
         "steps": [_step(step) for step in run.steps],
         "graph": run.graph and [_node(node) for node in run.graph.nodes],
-        "usage": {"steps": outline.steps, **_usage(run.usage), "seconds": round(outline.seconds, 4)},
+        "usage": {"steps": outline.calls, **_usage(run.usage), "seconds": round(outline.seconds, 4)},
         "failure": run.failure,
         "notices": list(stored.started.notices),
         "run": stored.id,
@@ -339,7 +339,7 @@ def _evidence(evidence: Evidence, recording: StoredRun) -> dict[str, Any]:
     }
 
 
-def _step(step: TrajectoryStep) -> dict[str, Any]:
+def _step(step: RunStep) -> dict[str, Any]:
     return {
         "step": step.number,
         "thought": step.thought,

@@ -15,7 +15,7 @@ from vrag.evaluation.relevance import Gold
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from vrag.agent.runs.trajectory import Trajectory
+    from vrag.agent.runs.run_result import RunResult
     from vrag.evaluation.document_names import DocumentNames
     from vrag.types import Case
 
@@ -32,7 +32,7 @@ CITING: Mapping[str, str] = {
 """The names, and what each is, for people."""
 
 
-def citing(case: Case, run: Trajectory, names: DocumentNames) -> dict[str, float]:
+def citing(case: Case, run: RunResult, names: DocumentNames) -> dict[str, float]:
     """How well the documents of the evidence agree with the gold ones; nothing of a case that has no such.
 
     By the sets that `hotpot_evaluate_v1.py` (arXiv 1809.09600) takes precision and recall of, a document

@@ -11,7 +11,7 @@ from vrag.reward.parts import searches
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from vrag.agent.runs.trajectory import Trajectory
+    from vrag.agent.runs.run_result import RunResult
 
 __all__ = ["CONDUCT", "COUNTS", "conduct"]
 
@@ -37,7 +37,7 @@ COUNTS = CONDUCT.keys() - {"answered", "abstained", "invalid", "repaired"}
 """Those of them that are no shares, and can be more than 1."""
 
 
-def conduct(run: Trajectory) -> dict[str, float]:
+def conduct(run: RunResult) -> dict[str, float]:
     """What a run did and cost.
 
     - `answered` and `abstained` are of every run, 0 of one that failed.
@@ -57,7 +57,7 @@ def conduct(run: Trajectory) -> dict[str, float]:
     return ends | _turns(run) | _costs(run) if run.steps else ends
 
 
-def _turns(run: Trajectory) -> dict[str, float]:
+def _turns(run: RunResult) -> dict[str, float]:
     return {
         "invalid": sum(step.invalid is not None for step in run.steps) / len(run.steps),
         "repaired": sum(Flag.REPAIRED in step.flags for step in run.steps) / len(run.steps),
@@ -67,7 +67,7 @@ def _turns(run: Trajectory) -> dict[str, float]:
     }
 
 
-def _costs(run: Trajectory) -> dict[str, float]:
+def _costs(run: RunResult) -> dict[str, float]:
     usage = run.usage
     told = {
         "prompt_tokens": usage.prompt_tokens,

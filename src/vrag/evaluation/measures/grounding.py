@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Set as AbstractSet
 
     from vrag.agent.evidence import Evidence
-    from vrag.agent.runs.trajectory import Trajectory
+    from vrag.agent.runs.run_result import RunResult
     from vrag.evaluation.document_names import DocumentNames
     from vrag.types import Case
 
@@ -37,7 +37,7 @@ _ALL = 0.99
 """Share of a page from which a box is the page."""
 
 
-def grounding(case: Case, run: Trajectory, names: DocumentNames) -> dict[str, float]:
+def grounding(case: Case, run: RunResult, names: DocumentNames) -> dict[str, float]:
     """How well the evidence of an answer points at what is gold.
 
     - Only answers with evidence that has a box, but for documents of text: abstentions show where the agent

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from vrag.agent.events import ImageShown, PassageShown
-    from vrag.agent.runs.trajectory import Trajectory
+    from vrag.agent.runs.run_result import RunResult
     from vrag.evaluation.document_names import DocumentNames
     from vrag.evaluation.relevance import Spot
     from vrag.types import Case
@@ -28,7 +28,7 @@ LOOKING: Mapping[str, str] = {
 
 
 def looking(
-    case: Case, run: Trajectory, names: DocumentNames, passages: Iterable[PassageShown] = ()
+    case: Case, run: RunResult, names: DocumentNames, passages: Iterable[PassageShown] = ()
 ) -> dict[str, float]:
     """What of the gold a run was shown; nothing where the case has none.
 

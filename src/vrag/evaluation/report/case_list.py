@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from vrag.agent.runs.trajectory import Trajectory
+from vrag.agent.runs.run_result import RunResult
 from vrag.errors import VragError
 from vrag.evaluation.record import CaseOutcome
 from vrag.evaluation.report.steps import cut, summarize_steps
@@ -199,7 +199,7 @@ class ThumbnailSource:
             return ()
         try:
             stored = runs.read(record.run)
-            run = Trajectory.of(stored.events)
+            run = RunResult.of(stored.events)
         except (VragError, OSError, ValueError):
             return ()
         remembers = stored.started.settings.memory is not None
@@ -223,7 +223,7 @@ class ThumbnailSource:
         source = self._source(thumbnail.document, thumbnail.page) if clip is None else clip.frame
         return thumbnail if source is None else replace(thumbnail, picture=self.thumbnails.number(*source))
 
-    def _remember_evidence(self, record: CaseRecord, run: Trajectory, stored: StoredRun) -> None:
+    def _remember_evidence(self, record: CaseRecord, run: RunResult, stored: StoredRun) -> None:
         """Frames of clips, and pages under the names that records have for their documents."""
         whole = {shown.item: shown.sha256 for step in run.steps for shown in step.shown if not shown.crop}
         for place, one in zip(record.evidence, run.evidence, strict=False):

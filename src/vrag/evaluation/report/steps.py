@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from vrag.agent.events import ImageShown
-    from vrag.agent.runs.trajectory import Trajectory, TrajectoryStep
+    from vrag.agent.runs.run_result import RunResult, RunStep
 
 __all__ = ["THOUGHT", "ActionSummary", "StepSummary", "summarize_steps"]
 
@@ -53,7 +53,7 @@ class StepSummary:
         }
 
 
-def summarize_steps(run: Trajectory) -> tuple[StepSummary, ...]:
+def summarize_steps(run: RunResult) -> tuple[StepSummary, ...]:
     """The steps of a run; its last one answers, or abstains, where it came to that."""
     strides = [_summarize_step(step) for step in run.steps]
     said = answer_of(run)
@@ -69,11 +69,11 @@ def cut(text: str, most: int = _LINE) -> str:
     return text if len(text) <= most else f"{text[: most - 1].rstrip()}…"
 
 
-def _summarize_step(step: TrajectoryStep) -> StepSummary:
+def _summarize_step(step: RunStep) -> StepSummary:
     return StepSummary(step.number, cut(step.thought or "", THOUGHT), tuple(_acts(step)), _seen(step.shown))
 
 
-def _acts(step: TrajectoryStep) -> Iterable[ActionSummary]:
+def _acts(step: RunStep) -> Iterable[ActionSummary]:
     if step.action is not None:
         yield ActionSummary("tool", cut(f"{step.action}: {step.query or ''}"))
     elif step.query is not None:

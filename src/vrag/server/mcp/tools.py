@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from vrag.agent.citations import citations
 from vrag.agent.events import AnswerGiven, RunFailed
-from vrag.agent.runs.outline import RunOutline
+from vrag.agent.runs.run_result import RunResult
 from vrag.errors import SearchError, ServerError, VragError
 from vrag.geometry import Box
 from vrag.render.outcome import OFFLINE, step_line
@@ -190,11 +190,11 @@ class McpTools:
         """Starts a run and waits for its end; whoever gives up waiting stops it."""
         caller.question()
         summary = await self.host.start(RunRequest(**asked.model_dump()), client=caller.client)
-        outline: RunOutline | None = None
+        outline: RunResult | None = None
         try:
             async with aclosing(self.host.follow(summary.id)) as events:
                 async for event in events:
-                    outline = RunOutline.of([event]) if outline is None else outline.plus(event)
+                    outline = RunResult.of([event]) if outline is None else outline.plus(event)
                     if line := step_line(event):
                         await caller.tell(event.seq + 1, line)
         finally:
@@ -228,7 +228,7 @@ class McpTools:
             raise Refusal(504, f"It took longer than {seconds:g} s.", "Come back later.") from None
 
 
-def _end_of(outline: RunOutline) -> AnswerGiven:
+def _end_of(outline: RunResult) -> AnswerGiven:
     """How a run ended.
 
     Raises:
@@ -244,7 +244,7 @@ def _end_of(outline: RunOutline) -> AnswerGiven:
 
 
 def _answer(
-    run: str, outline: RunOutline, end: AnswerGiven, cited: Citations, pictures: list[str]
+    run: str, outline: RunResult, end: AnswerGiven, cited: Citations, pictures: list[str]
 ) -> dict[str, Any]:
     note = {}
     if end.text is not None and outline.started.settings.policy == OFFLINE:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from vrag.agent.citations import citations, is_whole
 from vrag.agent.events import AnswerGiven, ModelRetried, RunFailed, StopReason, ThoughtDelta, ThoughtGiven
-from vrag.agent.runs.outline import RunOutline
+from vrag.agent.runs.run_result import RunResult
 from vrag.render.markdown import inline
 from vrag.render.outcome import A_MODEL, OFFLINE, QUOTED, UNQUOTED, one_line, step_line
 from vrag.render.text_format import where
@@ -92,7 +92,7 @@ class Reasoning:
                 return f"{broken}{line}\n\n" if line else ""
 
 
-def reply_of(run: str, outline: RunOutline, url: str) -> CompletionReply:
+def reply_of(run: str, outline: RunResult, url: str) -> CompletionReply:
     """The message that tells how a run ended.
 
     Args:
@@ -121,7 +121,7 @@ def reply_of(run: str, outline: RunOutline, url: str) -> CompletionReply:
     return CompletionReply(marked, note + _listed(_SOURCES, part.evidence), annotations, part, is_cut)
 
 
-def _part(run: str, outline: RunOutline, end: AnswerGiven | RunFailed, url: str) -> VragPart:
+def _part(run: str, outline: RunResult, end: AnswerGiven | RunFailed, url: str) -> VragPart:
     evidence = end.evidence if isinstance(end, AnswerGiven) else ()
     answered = isinstance(end, AnswerGiven) and end.text is not None
     cited = citations(evidence, outline.started.settings, answered=answered)
@@ -149,7 +149,7 @@ def _unmarked(answer: str) -> str:
     return answer[: -len(markers[0])].rstrip() if markers else answer
 
 
-def usage_of(outline: RunOutline) -> CompletionUsage:
+def usage_of(outline: RunResult) -> CompletionUsage:
     """What a run took."""
     used = outline.usage
     prompt, completion = used.prompt_tokens or 0, used.completion_tokens or 0
@@ -158,7 +158,7 @@ def usage_of(outline: RunOutline) -> CompletionUsage:
         completion_tokens=completion,
         total_tokens=prompt + completion,
         vrag=VragUsage(
-            visual_tokens=used.visual_tokens, steps=outline.steps, seconds=outline.seconds, cost=used.cost
+            visual_tokens=used.visual_tokens, steps=outline.calls, seconds=outline.seconds, cost=used.cost
         ),
     )
 

@@ -12,7 +12,7 @@ from fastapi import APIRouter, Path, Request
 from pydantic import ValidationError
 from starlette.responses import Response
 
-from vrag.agent.runs.outline import RunOutline
+from vrag.agent.runs.run_result import RunResult
 from vrag.server.http.errors import Refusal, responses
 from vrag.server.http.timeouts import attend
 from vrag.server.http.value_errors import fault_message
@@ -143,13 +143,13 @@ async def _whole(host: RunManager, watched: Watched, request: Request) -> Respon
     return Response(completion.model_dump_json(), media_type="application/json")
 
 
-async def _followed(host: RunManager, run: str) -> tuple[RunOutline, str]:
+async def _followed(host: RunManager, run: str) -> tuple[RunResult, str]:
     """A run when it has ended, with its thoughts and steps."""
-    outline: RunOutline | None = None
+    outline: RunResult | None = None
     reasoning, parts = Reasoning(), list[str]()
     async with aclosing(host.follow(run)) as events:
         async for event in events:
-            outline = RunOutline.of([event]) if outline is None else outline.plus(event)
+            outline = RunResult.of([event]) if outline is None else outline.plus(event)
             parts.append(reasoning.add(event))
     if outline is None:
         raise Refusal(500, "The run broke off.", "Ask again.")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from starlette.responses import StreamingResponse
 
-from vrag.agent.runs.outline import RunOutline
+from vrag.agent.runs.run_result import RunResult
 from vrag.errors import VragError
 from vrag.server.http.errors import Refusal
 from vrag.server.openai.errors import error_of
@@ -53,7 +53,7 @@ class Watched:
         choice = ChunkChoice.model_validate({"delta": delta, "finish_reason": finish})
         return _frame(self._chunk(choice))
 
-    def usage(self, outline: RunOutline) -> bytes:
+    def usage(self, outline: RunResult) -> bytes:
         """The frame that tells what was used, and nothing else."""
         return _frame(self._chunk().model_copy(update={"usage": usage_of(outline)}))
 
@@ -84,7 +84,7 @@ async def frames(host: RunManager, watched: Watched, *, with_usage: bool) -> Asy
         watched: Which.
         with_usage: Whether the last chunk tells what was used.
     """
-    outline: RunOutline | None = None
+    outline: RunResult | None = None
     try:
         yield watched.chunk(ChunkDelta(role="assistant", content=""))
         reasoning = Reasoning()
@@ -93,7 +93,7 @@ async def frames(host: RunManager, watched: Watched, *, with_usage: bool) -> Asy
                 if event is None:
                     yield BEAT
                     continue
-                outline = RunOutline.of([event]) if outline is None else outline.plus(event)
+                outline = RunResult.of([event]) if outline is None else outline.plus(event)
                 if text := reasoning.add(event):
                     yield watched.chunk(ChunkDelta(reasoning_content=text))
         if outline is None:

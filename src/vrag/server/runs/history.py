@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from vrag.agent.question import PreviousTurn
-    from vrag.agent.runs.outline import RunOutline
+    from vrag.agent.runs.run_result import RunResult
     from vrag.agent.runs.run_store import RunStore, StoredRun
 
 __all__ = ["RunHistory", "unanswered"]
@@ -55,7 +55,7 @@ class RunHistory:
         return self.store.state(run, ended=False) is RunState.RUNNING
 
     def summaries(
-        self, live: Mapping[str, RunOutline], *, limit: int, before: str, session: str
+        self, live: Mapping[str, RunResult], *, limit: int, before: str, session: str
     ) -> tuple[list[RunSummary], bool]:
         """Runs, the newest first, and whether there are older ones. What cannot be read is left out.
 
@@ -115,11 +115,11 @@ class RunHistory:
     def _fresh_session(self, run: str) -> str:
         return self.store.started(run).session
 
-    def _fresh_outline(self, run: str, _: int) -> RunOutline:
+    def _fresh_outline(self, run: str, _: int) -> RunResult:
         """The outline of a run, and the length of its file: a run that goes on is read again."""
         return self.store.outline(run)
 
-    def _read_outline(self, run: str) -> tuple[RunOutline, RunState]:
+    def _read_outline(self, run: str) -> tuple[RunResult, RunState]:
         outline = self._newest_outline(run)
         if outline.end is None:
             if self.is_written(run):
@@ -127,7 +127,7 @@ class RunHistory:
             outline = self._newest_outline(run)  # it may have come to its end just then
         return outline, RunState.INTERRUPTED if outline.end is None else RunState.FINISHED
 
-    def _newest_outline(self, run: str) -> RunOutline:
+    def _newest_outline(self, run: str) -> RunResult:
         return self._found(lambda run: self._outline(run, self.store.length(run)), run)
 
     def _found(self, read: Callable[[str], T], run: str) -> T:

@@ -6,7 +6,7 @@ import asyncio
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from vrag.agent.runs.outline import RunOutline
+from vrag.agent.runs.run_result import RunResult
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
@@ -32,7 +32,7 @@ class LiveRun:
     """Empty until it is on disk."""
     events: list[Event] = field(default_factory=list["Event"])
     cancel: asyncio.Event = field(default_factory=asyncio.Event)
-    outline: RunOutline | None = None
+    outline: RunResult | None = None
     """None before the first event."""
     done: bool = False
     fault: BaseException | None = None
@@ -42,7 +42,7 @@ class LiveRun:
     def tell(self, event: Event) -> None:
         """Adds an event; its place in the list is its `seq`."""
         self.events.append(event)
-        self.outline = self.outline.plus(event) if self.outline else RunOutline.of([event])
+        self.outline = self.outline.plus(event) if self.outline else RunResult.of([event])
         self._wake()
 
     def end(self, fault: BaseException | None = None) -> None:
@@ -50,7 +50,7 @@ class LiveRun:
         self.done, self.fault = True, fault
         self._wake()
 
-    async def begun(self) -> RunOutline:
+    async def begun(self) -> RunResult:
         """Waits for the first event.
 
         Raises:

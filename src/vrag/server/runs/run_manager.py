@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from vrag.agent.agent import Agent
     from vrag.agent.events import Event
     from vrag.agent.question import PreviousTurn
-    from vrag.agent.runs.run_store import Recording, StoredRun
+    from vrag.agent.runs.run_store import RunLog, StoredRun
     from vrag.server.runs.agent_provider import AgentProvider
     from vrag.server.runs.schema import RunRequest
 
@@ -309,11 +309,9 @@ class RunManager:
                 log.exception("The run %s ended by a fault of the program.", live.id)
                 self._fail(live, recording, error, "The server failed.")
 
-    async def _told(self, agent: Agent, question: Question, live: LiveRun, recording: Recording) -> None:
-        stream = agent.astream(question, run_id=live.id, save=recording.save, cancel=live.cancel)
-        async with aclosing(stream) as events:
+    async def _told(self, agent: Agent, question: Question, live: LiveRun, recording: RunLog) -> None:
+        async with aclosing(agent.arecord(question, recording, cancel=live.cancel)) as events:
             async for event in events:
-                recording.write(event)
                 self._tell(live, event)
 
     def _tell(self, live: LiveRun, event: Event) -> None:
@@ -324,7 +322,7 @@ class RunManager:
             except Exception:
                 log.exception("An observer of runs failed.")
 
-    def _fail(self, live: LiveRun, recording: Recording, error: Exception, message: str) -> None:
+    def _fail(self, live: LiveRun, recording: RunLog, error: Exception, message: str) -> None:
         """Ends the run with what clients may know; where the disk refuses, for its followers alone.
 
         Raises:
@@ -336,7 +334,7 @@ class RunManager:
             run_id=live.id,
             seq=len(live.events),
             ts=time.time(),
-            step=live.outline.steps,
+            step=live.outline.calls,
             boundary=type(error).__name__,
             message=message,
             stop_reason=StopReason.FAULT,

@@ -24,7 +24,7 @@ from vrag.agent.runs.run_store import RunState
 from vrag.settings import AgentName
 
 if TYPE_CHECKING:
-    from vrag.agent.runs.outline import RunOutline
+    from vrag.agent.runs.run_result import RunResult
 
 __all__ = [
     "AgentChoice",
@@ -158,7 +158,7 @@ class RunSummary(_Closed):
     events: int = Field(description="Events so far.")
 
     @classmethod
-    def of(cls, id: str, outline: RunOutline, state: RunState) -> RunSummary:
+    def of(cls, id: str, outline: RunResult, state: RunState) -> RunSummary:
         """The summary of a run."""
         started, usage = outline.started, outline.usage
         return cls(
@@ -173,7 +173,7 @@ class RunSummary(_Closed):
             answer=outline.answer,
             started=started.ts,
             seconds=outline.seconds,
-            steps=outline.steps,
+            steps=outline.calls,
             prompt_tokens=usage.prompt_tokens,
             completion_tokens=usage.completion_tokens,
             visual_tokens=usage.visual_tokens,
@@ -193,7 +193,7 @@ class RunDetail(RunSummary):
     failure: str | None = None
 
     @classmethod
-    def of(cls, id: str, outline: RunOutline, state: RunState) -> RunDetail:
+    def of(cls, id: str, outline: RunResult, state: RunState) -> RunDetail:
         """The detail of a run."""
         summary = dict(RunSummary.of(id, outline, state))
         match outline.end:

@@ -16,8 +16,7 @@ from vrag.agent.agent import Agent
 from vrag.agent.budget import Limits
 from vrag.agent.environment import Environment, EnvironmentOptions
 from vrag.agent.memory.energies import MemoryOptions
-from vrag.agent.methods.vimrag import Vimrag
-from vrag.agent.methods.vrag import VragMethod
+from vrag.agent.methods.registry import METHODS, build_method
 from vrag.atomic_io import Journal
 from vrag.errors import SettingsError
 from vrag.model_profiles import PROFILES, profile_named, read_profile
@@ -40,7 +39,6 @@ if TYPE_CHECKING:
 __all__ = ["PlayedRollout", "case_of", "open_profile", "open_scorer", "open_searcher", "play", "record"]
 
 log = logging.getLogger("vrag.rl")
-HITS = {"vrag": 10, "vimrag": 3}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -192,25 +190,14 @@ def record(rollout_result: PlayedRollout, folder: str, **more: Any) -> None:  # 
 
 
 def _environment(agent: str, options: VerlOptions) -> EnvironmentOptions:
-    hits = options.hits or HITS[agent]
+    hits = options.hits or METHODS[agent].hits
     return EnvironmentOptions(hits=hits, show=options.show, padding=options.padding)
 
 
 def _method(agent: str, options: VerlOptions) -> Method:
     """The agent as it is trained: replies are not repaired, so that the grammar is learned."""
-    if agent == "vrag":
-        return VragMethod(instruction=options.instruction, repair=False)
-    memory = options.memory
-    return Vimrag(
-        instruction=options.instruction,
-        repair=False,
-        memory=MemoryOptions(
-            tokens=memory.tokens,
-            fresh_tokens=memory.fresh_tokens,
-            items=memory.items,
-            crop_nodes=memory.crop_nodes,
-        ),
-    )
+    memory = MemoryOptions(**options.memory.model_dump())
+    return build_method(agent, instruction=options.instruction, repair=False, memory=memory)
 
 
 def _judge(asked: JudgeOptions) -> Judge:

@@ -1,0 +1,207 @@
+"""A run as one value: the fold of its events."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeVar
+
+from vrag.agent.events import (
+    ActionRequested,
+    AnswerGiven,
+    CropRequested,
+    Event,
+    GraphChanged,
+    ImageShown,
+    InvalidAction,
+    ModelCalled,
+    RunFailed,
+    RunStarted,
+    SearchRequested,
+    SearchReturned,
+    StopReason,
+    ThoughtGiven,
+    UsageReported,
+)
+from vrag.agent.evidence import BoxSides, Evidence
+from vrag.agent.memory.memory_graph import Graph
+from vrag.errors import RunError
+from vrag.types import Hit
+
+__all__ = ["OUTLINED", "RunResult", "RunStep", "RunUsage"]
+
+OUTLINED = frozenset({"run_started", "usage", "answer", "run_failed"})
+"""Types of the events that everything but the steps and the graph of a result is made of; of the others only
+the last one's time matters."""
+
+N = TypeVar("N", int, float)
+
+
+@dataclass(frozen=True, slots=True)
+class RunUsage:
+    """The cost of a run. A count is None when no step could tell."""
+
+    prompt_tokens: int | None = None
+    completion_tokens: int | None = None
+    visual_tokens: int = 0
+    """Of the pictures in all prompts: a picture counts once in every prompt that holds it."""
+    pixels: int = 0
+    """Of the same pictures."""
+    seconds: float = 0.0
+    model_seconds: float = 0.0
+    cost: float | None = None
+    """In the currency of the prices; None where they are unknown."""
+    cached_tokens: int | None = None
+
+    def plus(self, event: UsageReported) -> RunUsage:
+        """Add the cost of one step."""
+        return RunUsage(
+            _sum(self.prompt_tokens, event.prompt_tokens),
+            _sum(self.completion_tokens, event.completion_tokens),
+            self.visual_tokens + event.visual_tokens,
+            self.pixels + event.pixels,
+            self.seconds + event.seconds,
+            self.model_seconds + event.model_seconds,
+            _sum(self.cost, event.cost),
+            _sum(self.cached_tokens, event.cached_tokens),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunStep:
+    """One model call and its consequences."""
+
+    number: int
+    thought: str | None = None
+    query: str | None = None
+    """The text of the search or of the custom action."""
+    crop: BoxSides | None = None
+    """The box of a crop as the model wrote it."""
+    action: str | None = None
+    """Name of the custom action that was taken."""
+    node: str | None = None
+    """The node of the memory graph that it made."""
+    invalid: str | None = None
+    """Why the reply was not carried out."""
+    hits: tuple[Hit, ...] = ()
+    shown: tuple[ImageShown, ...] = ()
+    reply: str = ""
+    flags: tuple[str, ...] = ()
+    repairs: tuple[str, ...] = ()
+    """How a reply that breaks the grammar was read, where its meaning is clear."""
+    usage: UsageReported | None = None
+    """None for a step that was cut off."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunResult:
+    """A run so far: question, steps, how it ended and what it cost.
+
+    `plus` adds one event, so a run in progress has a result too.
+    """
+
+    start: RunStarted | None = None
+    end: AnswerGiven | RunFailed | None = None
+    """None while the run goes on, or when it was cut off."""
+    run_id: str = ""
+    question: str = ""
+    steps: tuple[RunStep, ...] = ()
+    calls: int = 0
+    """Model calls; known also where the events of the steps were not read."""
+    answer: str | None = None
+    """None when the agent abstained, failed or never answered."""
+    evidence: tuple[Evidence, ...] = ()
+    unsupported: tuple[str, ...] = ()
+    """Why pieces of evidence were left out."""
+    stop_reason: StopReason | None = None
+    """None while the run goes on, or when it was cut off."""
+    failure: str | None = None
+    usage: RunUsage = field(default_factory=RunUsage)
+    graph: Graph | None = None
+    """The memory graph at the end; None without one."""
+    last: float = 0.0
+    """When the last event happened, in seconds since 1970."""
+    events: int = 0
+    """Number of events."""
+
+    @classmethod
+    def of(cls, events: Iterable[Event]) -> RunResult:
+        """Fold the events of one run.
+
+        Raises:
+            RunError: If they do not begin with the start of a run.
+        """
+        result = cls()
+        for event in events:
+            result = result.plus(event)
+        if result.start is None:
+            raise RunError("These events hold no run: the first one must be run_started.")
+        return result
+
+    @property
+    def started(self) -> RunStarted:
+        """The first event."""
+        assert self.start is not None
+        return self.start
+
+    @property
+    def seconds(self) -> float:
+        """Seconds from the first event to the last."""
+        return max(0.0, self.last - self.started.ts)
+
+    @property
+    def pages_shown(self) -> tuple[str, ...]:
+        """Ids of the items shown whole, in order, each once."""
+        shown = (image for step in self.steps for image in step.shown if not image.crop)
+        return tuple(dict.fromkeys(image.item for image in shown))
+
+    def plus(self, event: Event) -> RunResult:
+        """Add one event."""
+        changes = self._changes(event)
+        calls = max(self.calls, event.step)
+        return replace(self, last=event.ts, events=event.seq + 1, calls=calls, **changes)
+
+    def _changes(self, event: Event) -> dict[str, Any]:  # noqa: C901, PLR0911, PLR0912 - one flat case per event
+        """The fields that an event changes, and their new values."""
+        match event:
+            case RunStarted():
+                return {"start": event, "run_id": event.run_id, "question": event.question}
+            case AnswerGiven(text=text, evidence=evidence, unsupported=unsupported, stop_reason=reason):
+                changes = {"answer": text, "evidence": evidence, "unsupported": unsupported}
+                return changes | {"end": event, "stop_reason": reason}
+            case RunFailed():
+                return {"end": event, "failure": event.message, "stop_reason": event.stop_reason}
+            case UsageReported():
+                return self._step(event, usage=event) | {"usage": self.usage.plus(event)}
+            case ModelCalled():
+                return self._step(event, reply=event.reply, flags=event.flags, repairs=event.repairs)
+            case ThoughtGiven():
+                return self._step(event, thought=event.text)
+            case SearchRequested():
+                return self._step(event, query=event.query, node=event.node)
+            case SearchReturned():
+                return self._step(event, hits=event.hits)
+            case CropRequested():
+                return self._step(event, crop=event.box, node=event.node)
+            case ActionRequested():
+                return self._step(event, action=event.name, query=event.text, node=event.node)
+            case InvalidAction():
+                return self._step(event, invalid=event.reason)
+            case ImageShown():
+                shown = self.steps[-1].shown if self.steps else ()
+                return self._step(event, shown=(*shown, event))
+            case GraphChanged():
+                return {"graph": event.graph}
+            case _:
+                return {}
+
+    def _step(self, event: Event, **changes: Any) -> dict[str, Any]:  # noqa: ANN401 - checked by replace
+        """The steps with changes to the step of an event."""
+        *before, last = (*self.steps, RunStep(number=event.step))
+        if before and before[-1].number == event.step:
+            last = before.pop()
+        return {"steps": (*before, replace(last, **changes))}
+
+
+def _sum(a: N | None, b: N | None) -> N | None:
+    return b if a is None else a if b is None else a + b
