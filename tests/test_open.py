@@ -5,10 +5,13 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy
 import pytest
+from PIL import Image
 
 import vrag
 from vrag.agent.events import AnswerGiven
+from vrag.agent.evidence import Evidence
 from vrag.errors import CollectionError, CorpusError, SettingsError
 
 CITY = "# Ferries\n\nThe single fare for a kayak is 12 crowns.\n"
@@ -40,6 +43,28 @@ def test_runs_are_recorded(session: vrag.Session) -> None:
     result = session.ask("What is the single fare for a kayak?")
 
     assert session.runs.read("last").result == result
+
+
+def test_the_image_of_evidence_is_the_part_of_the_page_in_its_box(tmp_path: Path) -> None:
+    page = Image.new("RGB", (200, 100), "white")
+    page.paste((255, 0, 0), (50, 20, 100, 60))
+    page.save(tmp_path / "page.png")
+    session = vrag.open(tmp_path / "page.png", collection=tmp_path / "collection", ocr="off")
+    item = session.searcher.item(f"{session.documents[0].id[:16]}-1")
+    evidence = Evidence(
+        item=item.id,
+        document="page.png",
+        document_id=item.document,
+        page=1,
+        kind=item.kind,
+        box=(0.25, 0.2, 0.5, 0.6),
+    )
+
+    image = session.image(evidence)
+
+    assert image.size == (50, 40)
+    assert (numpy.asarray(image)[:, :, 0] - numpy.asarray(image)[:, :, 1].astype(int)).min() > 200
+    assert session.image(evidence.model_copy(update={"box": None})).size == (200, 100)
 
 
 def test_events_come_as_they_happen(session: vrag.Session) -> None:

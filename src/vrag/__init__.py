@@ -21,9 +21,10 @@ from vrag.types import Document, Hit, Item, ItemKind, Query
 if TYPE_CHECKING:
     from os import PathLike
 
+    from vrag.agent.runs.run_result import RunResult
     from vrag.factory.session import Session
 
-__all__ = ["Document", "Hit", "Item", "ItemKind", "Query", "Session", "__version__", "open"]
+__all__ = ["Document", "Hit", "Item", "ItemKind", "Query", "RunResult", "Session", "__version__", "open"]
 
 __version__ = "0.1.0"
 
@@ -51,9 +52,13 @@ def open(*paths: str | PathLike[str], **settings: Any) -> Session:  # noqa: A001
 
 
 def __getattr__(name: str) -> object:
-    """Import `Session` when it is asked for."""
+    """Import the types of sessions and results when they are asked for."""
     if name == "Session":
         from vrag.factory.session import Session
 
         return Session
+    if name == "RunResult":
+        from vrag.agent.runs.run_result import RunResult
+
+        return RunResult
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

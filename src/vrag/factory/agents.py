@@ -12,9 +12,7 @@ from vrag.agent.budget import Limits, Prices
 from vrag.agent.environment import Environment, EnvironmentOptions
 from vrag.agent.memory.energies import MemoryOptions, Propagation
 from vrag.agent.methods.registry import METHODS, build_method
-from vrag.agent.policies.chat import ChatPolicy
 from vrag.agent.tool_plugins import load_extensions
-from vrag.chat.http_clients import base_of
 from vrag.errors import SettingsError
 from vrag.factory.instructions import PUBLISHED, read_wording
 from vrag.factory.model_families import USUAL_PROFILE, open_family
@@ -194,8 +192,12 @@ def open_policy(settings: Settings, environment: Environment) -> Policy:
     if settings.model.startswith(LOCAL):
         return open_local_model(settings)
     if settings.model:
+        from vrag.agent.policies.chat import ChatPolicy
+
         return ChatPolicy(open_chat(settings), chat_options(settings, profile, environment.extensions))
     if settings.base_url and settings.base_url != os.environ.get("OPENAI_BASE_URL"):
+        from vrag.chat.http_clients import base_of
+
         raise SettingsError(f"Which model of {base_of(settings.base_url)}?", "Name one: --model, VRAG_MODEL.")
     return open_method(settings).offline_policy(environment)
 

@@ -6,9 +6,6 @@ import threading
 from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary
 
-from vrag.agent.replies.tool_schemas import schemas
-from vrag.chat import ChatOptions, ChatRetries, ChatTimeouts, OpenAIChat, ThinkingSwitch
-from vrag.chat.http_clients import base_of
 from vrag.errors import SettingsError
 
 if TYPE_CHECKING:
@@ -16,6 +13,7 @@ if TYPE_CHECKING:
 
     from vrag.agent.policies.local import LocalPolicy
     from vrag.agent.tool_plugins import ToolPlugin
+    from vrag.chat import ChatOptions, OpenAIChat
     from vrag.model_profiles import Profile
     from vrag.settings import Settings
 
@@ -35,6 +33,9 @@ def open_chat(settings: Settings) -> OpenAIChat:
         SettingsError: If the model or its server is not set, the address is invalid, or the key is withheld:
             see `Settings.key`.
     """
+    from vrag.chat import ChatRetries, ChatTimeouts, OpenAIChat
+    from vrag.chat.http_clients import base_of
+
     if not settings.model:
         raise SettingsError("No model is set.", "Set one: --model, VRAG_MODEL.")
     if not settings.base_url:
@@ -72,6 +73,9 @@ def chat_options(
     settings: Settings, profile: Profile, extensions: Mapping[str, ToolPlugin] | None = None
 ) -> ChatOptions:
     """Return the options of requests to a served model."""
+    from vrag.agent.replies.tool_schemas import schemas
+    from vrag.chat import ChatOptions, ThinkingSwitch
+
     temperature, top_p = _sampling(settings)
     tools: tuple[Mapping[str, Any], ...] = ()
     if settings.native_tools and settings.agent == "vimrag":

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from math import ceil, floor
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -24,8 +25,11 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
     from os import PathLike
 
+    from PIL.Image import Image
+
     from vrag.agent.agent import Agent
     from vrag.agent.events import Event
+    from vrag.agent.evidence import Evidence
     from vrag.agent.runs.run_result import RunResult
     from vrag.agent.runs.run_store import RunStore
     from vrag.embed.embedder import Embedder
@@ -140,6 +144,20 @@ class Session:
         from vrag.agent.runs.run_result import RunResult
 
         return RunResult.of([event async for event in self.astream(question)])
+
+    def image(self, evidence: Evidence) -> Image:
+        """Return the image of a piece of evidence: the rectangle on the page, or the page without one.
+
+        Raises:
+            SearchError: If the item has no image, or is not in the collection any more.
+            CollectionError: If the image file is missing or damaged.
+        """
+        page = self.searcher.image(evidence.item)
+        if evidence.box is None:
+            return page
+        left, top, right, bottom = evidence.box
+        sides = left * page.width, top * page.height, right * page.width, bottom * page.height
+        return page.crop((floor(sides[0]), floor(sides[1]), ceil(sides[2]), ceil(sides[3])))
 
     def stream(self, question: str | Question) -> Iterator[Event]:
         """Answer a question and yield the events of the run as they happen; the run is recorded."""
