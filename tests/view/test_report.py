@@ -25,7 +25,7 @@ from vrag.render.exports import Format, export_of, report_document
 from vrag.render.figures import ImageStore
 from vrag.render.html import POLICY
 from vrag.render.markdown import inline, paragraph, quoted, table
-from vrag.render.report import Report, report, report_of
+from vrag.render.report import Report, report_of
 from vrag.render.run_page import graph_svg
 from vrag.render.run_view import RunTable, RunView
 from vrag.render.text_format import extent
@@ -84,13 +84,19 @@ def cut_off() -> Telling:
 
 def made(*runs: Telling, **more: Any) -> Report:  # noqa: ANN401
     files = {sha256: data for run in runs for sha256, data in run.files.items()}
-    return report([run.events for run in runs], files.get, made=MADE, **more)
+    return Report.of([RunView.of(run.events) for run in runs], files.get, created=MADE, **more)
 
 
 @pytest.fixture(scope="module")
 def whole() -> Report:
     return made(
-        vrag_run(), vimrag_run(), abstained(), failed(), cut_off(), title="Spring review", left=["Who pays?"]
+        vrag_run(),
+        vimrag_run(),
+        abstained(),
+        failed(),
+        cut_off(),
+        title="Spring review",
+        unfinished=["Who pays?"],
     )
 
 
@@ -152,7 +158,7 @@ class TestWhatIsTold:
         assert len(places) == len(set(places)) == 6
         assert [one.number for one in whole.sources.listed] == [1, 2, 3, 4, 5, 6]
         assert whole.sources.listed[0].questions == (1, 3)
-        assert whole.sources.told == "6 places in 4 documents"
+        assert whole.sources.summary == "6 places in 4 documents"
 
     def test_an_answer_cites_the_numbers_of_its_places(self, whole: Report) -> None:
         parts = whole.html.split('class="question"')
@@ -178,7 +184,7 @@ class TestWhatIsTold:
         part, page = evidence(SLIDES, 2, box=(0.1, 0.1, 0.5, 0.5)), evidence(REPORT, 3)
         done = made(ended(shown_run(), evidence=(part, page), stop_reason=StopReason.ANSWERED))
         assert (done.parts[0].evidence, done.parts[0].besides) == ((part,), (page,))
-        assert done.sources.told == "1 place in 1 document"
+        assert done.sources.summary == "1 place in 1 document"
         for text in (Read(done.html).text, plain(PARSERS["commonmark"].parse(done.markdown("x").text))):
             assert f"Also looked at: {REPORT}, page 3." in text
         abstained = made(
@@ -221,13 +227,13 @@ class TestWhatIsTold:
         assert done.markdown("x").text.index("> Seen") < done.markdown("x").text.index("page 5")
 
     def test_what_all_answers_have_in_common_is_told_once(self, whole: Report) -> None:
-        told = RunTable.of(whole.stories)
+        told = RunTable.of(whole.runs)
         assert set(told.shared).isdisjoint(told.columns)
         assert {"steps", "searches", "tokens", "run"} <= set(told.columns)
         assert all(len(row) == len(told.columns) == len(told.together) for row in told.rows)
         steps = told.columns.index("steps")
         assert sum(int(row[steps]) for row in told.rows) == int(told.together[steps])
-        alone = RunTable.of(whole.stories[:1])
+        alone = RunTable.of(whole.runs[:1])
         assert alone.together == ()
         assert {"agent", "model", "run"} <= set(alone.shared)
 
@@ -320,7 +326,7 @@ class TestTheForms:
         assert {link.removeprefix("#") for link in links} <= names
 
     def test_a_picture_that_is_gone_is_told(self) -> None:
-        done = report([vrag_run().events], lambda _: None, made=MADE)
+        done = Report.of([RunView.of(vrag_run().events)], lambda _: None, created=MADE)
         assert "not among the files of the run" in done.html
         text, files, _ = done.markdown("x")
         assert "not among the files of the run" in text
@@ -338,8 +344,10 @@ class TestTheForms:
     def test_there_is_no_report_of_nothing(self) -> None:
         with pytest.raises(ValueError, match="needs a run"):
             report_of([])
+        beheaded = vrag_run()
+        del beheaded.events[0]
         with pytest.raises(RunError):
-            report([vrag_run().events[1:]], lambda _: None)
+            report_of([stored(beheaded)])
 
 
 @pytest.fixture(scope="module")
@@ -347,7 +355,7 @@ def attacked() -> Report:
     runs = (vrag_run(), vimrag_run(), abstained(), failed())
     for run in runs:
         run.events = [hostile(event, MARKDOWN_ATTACK + payload()) for event in run.events]
-    return made(*runs, title=MARKDOWN_ATTACK + payload(), left=[MARKDOWN_ATTACK + payload()])
+    return made(*runs, title=MARKDOWN_ATTACK + payload(), unfinished=[MARKDOWN_ATTACK + payload()])
 
 
 class TestHostileText:

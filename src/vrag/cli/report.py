@@ -165,7 +165,7 @@ def _text(place: str) -> str:
 def _write(done: FinishedRuns, title: str, out: str, format: Format, *, inline: bool, as_json: bool) -> None:
     from vrag.render.report import report_of
 
-    made = report_of(done.runs, title=title, left=done.left)
+    made = report_of(done.runs, title=title, unfinished=done.left)
     facts = save_report(made, out, format, inline=inline)
     if as_json:
         runs = [
@@ -181,5 +181,5 @@ def _write(done: FinishedRuns, title: str, out: str, format: Format, *, inline: 
         emit_json(facts | about | {"runs": runs, "left": done.left})
         return
     if out != STDOUT:
-        say((f"{made.told[:1].upper()}{made.told[1:]}. ", "bold"), f"{made.sources.told} cited.")
+        say((f"{made.summary[:1].upper()}{made.summary[1:]}. ", "bold"), f"{made.sources.summary} cited.")
     tell_saved(facts, tuple(dict.fromkeys(made.image_store.missing.values())))

@@ -1,4 +1,4 @@
-"""Axes of a drawing: where they begin and end, which values they name, and how values are written."""
+"""Axes of charts: their range, ticks and labels."""
 
 from __future__ import annotations
 
@@ -9,37 +9,35 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["Axis", "axis_of", "short"]
-
 _ALIKE, _NOTHING = 1e-4, 1e-9
-"""Values that differ by no more than such a share of their size, or than this at all, are drawn as one."""
+"""Relative and absolute differences below which values count as equal."""
 
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """A straight scale."""
+    """A linear scale."""
 
     low: float
     high: float
     ticks: tuple[float, ...]
-    """Values that are named, from low to high."""
+    """Labelled values, from low to high."""
     labels: tuple[str, ...]
-    """What they are called, alike in the number of their digits."""
+    """Labels with the same number of digits."""
 
     def place(self, value: float) -> float:
-        """Where a value stands: 0 at the low end, 1 at the high one; outside when it is."""
+        """The position of a value: 0 at the low end, 1 at the high end."""
         return (value - self.low) / (self.high - self.low)
 
 
 def axis_of(low: float, high: float, *, most: int = 5, whole: bool = False, wide: bool = True) -> Axis:
-    """An axis that holds all values from low to high, with round ticks.
+    """An axis from low to high with round ticks.
 
     Args:
-        low: Least value.
-        high: Greatest value.
-        most: Ticks, at most.
-        whole: Name whole numbers only.
-        wide: Begin and end at a tick; else at the values themselves.
+        low: Smallest value.
+        high: Largest value.
+        most: Maximum number of ticks.
+        whole: Label only whole numbers.
+        wide: Begin and end at a tick; otherwise at the values themselves.
 
     >>> axis_of(0, 0.93).labels, axis_of(1, 300, wide=False).labels
     (('0', '0.2', '0.4', '0.6', '0.8', '1.0'), ('100', '200', '300'))
@@ -61,7 +59,7 @@ def axis_of(low: float, high: float, *, most: int = 5, whole: bool = False, wide
 
 
 def short(value: float) -> str:
-    """A value in three digits or so.
+    """A value with about three digits.
 
     >>> [short(value) for value in (0, 0.61234, 12.345, 1234.5, 2_500_000, 0.00012, -0.5)]
     ['0', '0.612', '12.3', '1,234', '2.5M', '1.2e-4', '-0.5']
@@ -80,14 +78,14 @@ def short(value: float) -> str:
 
 
 def _around(value: float, *, whole: bool) -> tuple[float, float]:
-    """Ends for values that are all alike."""
+    """The range of equal values."""
     if whole:
         return value, value + 1
     return (0.0, 1.0) if value == 0 else (min(0.0, 2 * value), max(0.0, 2 * value))
 
 
 def _step(least: float, *, whole: bool) -> float:
-    """The round number that is not less."""
+    """The smallest round number that is not smaller."""
     power = 10.0 ** math.floor(math.log10(least))
     step = next(size * power for size in (1, 2, 2.5, 5, 10) if size * power >= least * (1 - 1e-9))
     if whole:
@@ -109,7 +107,7 @@ def _label(tick: float, step: float, size: float) -> str:
 
 
 def _digits(step: float) -> int:
-    """Decimals that tell ticks apart."""
+    """Decimals that distinguish ticks."""
     return next((digits for digits in range(9) if abs(step * 10**digits % 1 - 0.5) > 0.5 - 1e-6), 9)
 
 

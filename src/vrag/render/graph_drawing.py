@@ -70,7 +70,7 @@ class Card:
 
 @dataclass(frozen=True, slots=True)
 class DrawnLine:
-    """An edge, from a parent to a child."""
+    """An edge from a parent to a child."""
 
     parent: str
     child: str

@@ -1,7 +1,7 @@
-"""Where the nodes of a graph stand: layers from top to bottom, few crossings, no overlaps.
+"""Layout of a graph: layers from top to bottom, few crossings, no overlaps.
 
-The method of Sugiyama, Tagawa and Toda (1981) in its plainest form: longest-path layers, places kept
-free for edges that pass through a layer, barycentre ordering, and positions by least squares under the
+The method of Sugiyama, Tagawa and Toda (1981) in its simplest form: longest-path layers, places reserved
+for edges that pass through a layer, barycentre ordering, and positions by least squares under the
 order (pool adjacent violators). Everything is deterministic: equal graphs give equal pictures.
 """
 
@@ -14,8 +14,6 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
-
-__all__ = ["GraphLayout", "NodePlace", "Point", "layered"]
 
 SWEEPS = 12
 """Passes of ordering, down and up in turn; twice as many left as many crossings in 200 graphs of 30 nodes."""
@@ -31,7 +29,7 @@ class Point:
 
 @dataclass(frozen=True, slots=True)
 class NodePlace:
-    """Where a node stands: its left upper corner and its size."""
+    """The rectangle of a node."""
 
     x: float
     y: float
@@ -40,22 +38,22 @@ class NodePlace:
 
     @property
     def center(self) -> float:
-        """Its middle, along x."""
+        """The x coordinate of its middle."""
         return self.x + self.width / 2
 
     @property
     def bottom(self) -> float:
-        """Its lower side, along y."""
+        """The y coordinate of its lower side."""
         return self.y + self.height
 
 
 @dataclass(frozen=True, slots=True)
 class GraphLayout:
-    """A drawing of a graph, with its left upper corner at 0, 0."""
+    """Positions of nodes and routes of edges, from the upper left corner at 0, 0."""
 
     places: Mapping[str, NodePlace]
     routes: Mapping[tuple[str, str], tuple[Point, ...]]
-    """Of each edge, from the lower side of its parent to the upper side of its child. y never falls.
+    """Points of each edge, from the lower side of the parent to the upper side of the child. y never falls.
     Between two layers a route may bend; within one it is vertical and meets no node."""
     width: float
     height: float
@@ -63,7 +61,7 @@ class GraphLayout:
 
 Edge = tuple[str, str]
 _Spot = tuple[str, ...]
-"""A node (its id), or the place that an edge keeps free in a layer: (parent, child, layer)."""
+"""A node (its id), or the place that an edge reserves in a layer: (parent, child, layer)."""
 
 
 def layered(
@@ -77,9 +75,9 @@ def layered(
 
     Args:
         sizes: Width and height of each node; every node comes after its parents.
-        edges: From parents to children. One that does not lead from an earlier node to a later one is
-            left out: a graph that is not acyclic is drawn without what closes its circles.
-        gap: Least distance of two nodes of a layer.
+        edges: From parents to children. An edge that does not lead from an earlier node to a later one is
+            left out, so a graph with cycles is drawn without the edges that close them.
+        gap: Minimum distance of two nodes of a layer.
         between: Distance of two layers.
     """
     order = {node: index for index, node in enumerate(sizes)}
@@ -112,7 +110,7 @@ def _longest_paths(order: Iterable[str], edges: Sequence[Edge]) -> dict[str, int
 
 
 def _path(edge: Edge, layer_of: Mapping[str, int]) -> tuple[_Spot, ...]:
-    """An edge as the spots it joins, one per layer."""
+    """The spots of an edge, one per layer."""
     parent, child = edge
     between = range(layer_of[parent] + 1, layer_of[child])
     return ((parent,), *((parent, child, str(layer)) for layer in between), (child,))
@@ -131,7 +129,7 @@ def _layers(
 
 
 def _ordered(layers: list[list[_Spot]], paths: Iterable[Sequence[_Spot]]) -> list[list[_Spot]]:
-    """The layers in the order, of those tried, that crosses the fewest edges."""
+    """The layers in the order with the fewest crossings of those tried."""
     above, below = _neighbours(paths)
     best, fewest = layers, _crossings(layers, below)
     for sweep in range(SWEEPS):
@@ -148,7 +146,7 @@ _Neighbours = dict[_Spot, list[_Spot]]
 
 
 def _neighbours(paths: Iterable[Sequence[_Spot]]) -> tuple[_Neighbours, _Neighbours]:
-    """What each spot is joined to in the layer above it, and in the one below."""
+    """The neighbours of each spot in the layer above and in the layer below."""
     above: _Neighbours = {}
     below: _Neighbours = {}
     for path in paths:
@@ -195,7 +193,7 @@ def _lefts(
     widths: Mapping[_Spot, float],
     gap: float,
 ) -> dict[_Spot, float]:
-    """The left side of each spot, the smallest being 0: near its neighbours, in its layer's order."""
+    """The left side of each spot, from 0: near its neighbours, in the order of its layer."""
     above, below = _neighbours(paths)
     centers: dict[_Spot, float] = {}
     for layer in layers:
@@ -213,10 +211,10 @@ def _lefts(
 def _spread(
     layer: Sequence[_Spot], wanted: Sequence[float], widths: Mapping[_Spot, float], gap: float
 ) -> dict[_Spot, float]:
-    """The centres nearest to those wanted, by squares, that keep the order and the gaps.
+    """The centres closest to the wanted ones, by least squares, that keep the order and the gaps.
 
-    With the least distances taken off, the centres need only not fall: isotonic regression, solved by
-    pooling neighbours that would.
+    Without the minimum distances, the centres must only not decrease: isotonic regression, solved by
+    pooling adjacent violators.
     """
     offsets = [0.0]
     for left, right in pairwise(layer):
@@ -236,7 +234,7 @@ def _spread(
 def _bands(
     layers: Sequence[Sequence[_Spot]], heights: Mapping[_Spot, float], between: float
 ) -> list[tuple[float, float]]:
-    """Where each layer begins and ends, along y."""
+    """Upper and lower y coordinate of each layer."""
     bands: list[tuple[float, float]] = []
     for layer in layers:
         top = bands[-1][1] + between if bands else 0.0

@@ -1,8 +1,7 @@
-r"""Text of others within Markdown: whatever it says, it stays text.
+r"""Untrusted text within Markdown: it stays text, whatever it contains.
 
-CommonMark takes a backslash before any punctuation of ASCII for the character itself. Some punctuation only
-means something at the beginning of a line; there it is escaped too, and nowhere else, so that what comes out
-can be read as it is.
+CommonMark reads a backslash before ASCII punctuation as the character itself. Some punctuation is special
+only at the beginning of a line; it is escaped there and nowhere else, so that the result stays readable.
 """
 
 from __future__ import annotations
@@ -16,12 +15,10 @@ from vrag.render.html import printable
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-__all__ = ["bullets", "image", "inline", "link", "paragraph", "quoted", "table"]
-
 _ALWAYS = re.compile(r"[\\`*_{}\[\]<>#|~$&^@]|(?<!\d):(?=\S)|:(?=[^\s\d])|(?<=[Ww]{3})\.|!(?=\[)")
-"""What may begin code, emphasis, links, HTML, entities, tables, formulas, mentions or an address."""
+"""What can begin code, emphasis, links, HTML, entities, tables, formulas, mentions or an address."""
 _FIRST = re.compile(r"[-+=:%!'\"(),./;?]")
-"""What else may mean something at the beginning of a line: lists, rules, titles."""
+"""Further special characters at the beginning of a line: lists, rules, titles."""
 _NUMBERED = re.compile(r"(\d{1,9})([.)])(?=\s|$)")
 
 
@@ -41,9 +38,7 @@ def inline(text: str) -> str:
 def paragraph(text: str, after: str = "") -> str:
     r"""Text as one paragraph; its lines stay lines.
 
-    Args:
-        text: Any text.
-        after: Markdown that follows it.
+    `after` is Markdown that follows it.
 
     >>> print(paragraph("one\n\n- two"))
     one\
@@ -59,37 +54,22 @@ def quoted(text: str) -> str:
 
 
 def link(text: str, target: str) -> str:
-    """A link to a part of the same document.
-
-    Args:
-        text: Any text.
-        target: Name of the part: a heading of ours, in small letters with hyphens.
-    """
+    """A link to a heading of the same document, in small letters with hyphens."""
     return f"[{inline(text)}](#{target})"
 
 
 def image(alt: str, place: str) -> str:
-    """A picture in a file.
-
-    Args:
-        alt: What it shows: any text.
-        place: Path of the file, relative to the document.
-    """
+    """An image in a file, by its path relative to the document."""
     return f"![{inline(alt)}]({quote(place)})"
 
 
 def bullets(items: Iterable[str]) -> str:
-    """Pieces of Markdown, of one line each, as a list."""
+    """Lines of Markdown as a list."""
     return "\n".join(f"- {item}" for item in items)
 
 
 def table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Pieces of Markdown, of one line each, as a table; without such tables (plain CommonMark), as lines.
-
-    Args:
-        heads: Of the columns.
-        rows: As many pieces each.
-    """
+    """Cells of Markdown, of one line each, as a table; plain CommonMark shows it as lines."""
     return "\n".join(f"| {' | '.join(row)} |" for row in (heads, ["---"] * len(heads), *rows))
 
 

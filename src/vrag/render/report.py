@@ -23,7 +23,6 @@ from vrag.render.text_format import count, extent, list_places, when, where
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from vrag.agent.events import Event
     from vrag.agent.evidence import Evidence
     from vrag.agent.runs.run_store import StoredRun
     from vrag.types import ItemKind
@@ -84,7 +83,7 @@ class SourceNumbers:
         return self.numbers[_source_key(evidence)]
 
     @property
-    def told(self) -> str:
+    def summary(self) -> str:
         """The number of sources, in words."""
         documents = len({key[:2] for key in self.numbers})
         return f"{count(len(self.listed), 'place')} in {count(documents, 'document')}"
@@ -145,20 +144,56 @@ class Report:
     """A document of several questions."""
 
     title: str
-    made: float
+    created: float
     """Seconds since 1970, UTC."""
     parts: tuple[ReportPart, ...]
-    left: tuple[str, ...]
+    unfinished: tuple[str, ...]
     """Questions that belong to it and were not asked to the end."""
     sources: SourceNumbers
     image_store: ImageStore
     """The images of all evidence."""
 
+    @classmethod
+    def of(
+        cls,
+        runs: Sequence[RunView],
+        read: Callable[[str], bytes | None],
+        *,
+        title: str = "",
+        unfinished: Sequence[str] = (),
+        created: float | None = None,
+    ) -> Report:
+        """The report of runs.
+
+        Args:
+            runs: In the order of the report.
+            read: Returns the JPEG file of a hash, or None if there is none.
+            title: As in `report_of`.
+            unfinished: As there.
+            created: As there.
+
+        Raises:
+            ValueError: If there are no runs.
+        """
+        if not runs:
+            raise ValueError("a report needs a run")
+        question = " ".join(runs[0].started.question.split())
+        default = question if len(runs) == 1 else f"{count(len(runs), 'question')} to the documents"
+        parts = tuple(ReportPart(number, run) for number, run in enumerate(runs, 1))
+        return cls(
+            title=" ".join(title.split()) or default,
+            created=time.time() if created is None else created,
+            parts=parts,
+            unfinished=tuple(unfinished),
+            sources=SourceNumbers.of([part.evidence for part in parts]),
+            image_store=ImageStore.of(_image_hashes(parts), read),
+        )
+
     @cached_property
     def html(self) -> str:
         """A page that needs no other file, runs no script and fetches nothing."""
-        figures = [Figures(run, self.image_store) for run in self.stories]
-        table = RunTable.of(self.stories)
+        figures = [Figures(run, self.image_store) for run in self.runs]
+        table = RunTable.of(self.runs)
         return render_page("report.html.jinja", report=self, figures=figures, table=table)
 
     def markdown(self, pictures: str = "") -> MarkdownReport:
@@ -171,21 +206,21 @@ class Report:
         return _MarkdownWriter(self, pictures).write()
 
     @property
-    def stories(self) -> tuple[RunView, ...]:
+    def runs(self) -> tuple[RunView, ...]:
         """The runs."""
         return tuple(part.run_view for part in self.parts)
 
     @property
-    def told(self) -> str:
+    def summary(self) -> str:
         """The number of questions by outcome, in words."""
         answered = sum(part.answered for part in self.parts)
-        running = sum(run.under_way for run in self.stories)
-        interrupted = sum(run.stop_reason is None for run in self.stories) - running
+        running = sum(run.under_way for run in self.runs)
+        interrupted = sum(run.stop_reason is None for run in self.runs) - running
         counts = {
             "without an answer": len(self.parts) - answered - interrupted - running,
             "interrupted": interrupted,
             "still running": running,
-            "not asked to the end": len(self.left),
+            "not asked to the end": len(self.unfinished),
         }
         outcomes = [f"{number} {name}" for name, number in counts.items() if number]
         return ", ".join([count(len(self.parts), "question"), f"{answered} answered", *outcomes])
@@ -197,15 +232,19 @@ class Report:
 
 
 def report_of(
-    runs: Sequence[StoredRun], *, title: str = "", left: Sequence[str] = (), made: float | None = None
+    runs: Sequence[StoredRun],
+    *,
+    title: str = "",
+    unfinished: Sequence[str] = (),
+    created: float | None = None,
 ) -> Report:
-    """The report of stored runs, with their images.
+    """The report of stored runs, with their images; see `Report.of`.
 
     Args:
         runs: In the order of the report. They need not have an end.
         title: Title; by default the question, or the number of questions.
-        left: Questions that belong to the report and were not asked to the end.
-        made: Date in seconds since 1970; now by default.
+        unfinished: Questions that belong to the report and were not asked to the end.
+        created: Date in seconds since 1970; now by default.
 
     Raises:
         ValueError: If there are no runs.
@@ -220,54 +259,8 @@ def report_of(
                 continue
         return None
 
-    return _report([RunView.of_run(run) for run in runs], read, title=title, left=left, made=made)
-
-
-def report(
-    runs: Sequence[Sequence[Event]],
-    read: Callable[[str], bytes | None],
-    *,
-    title: str = "",
-    left: Sequence[str] = (),
-    made: float | None = None,
-) -> Report:
-    """The report of the events of runs.
-
-    Args:
-        runs: The events of each.
-        read: Returns the JPEG file of a hash, or None if there is none.
-        title: As in `report_of`.
-        left: As there.
-        made: As there.
-
-    Raises:
-        ValueError: If there are no runs.
-        RunError: If the events of one do not begin with the start of a run.
-    """
-    return _report([RunView.of(events) for events in runs], read, title=title, left=left, made=made)
-
-
-def _report(
-    runs: Sequence[RunView],
-    read: Callable[[str], bytes | None],
-    *,
-    title: str,
-    left: Sequence[str],
-    made: float | None,
-) -> Report:
-    if not runs:
-        raise ValueError("a report needs a run")
-    question = " ".join(runs[0].started.question.split())
-    default = question if len(runs) == 1 else f"{count(len(runs), 'question')} to the documents"
-    parts = tuple(ReportPart(number, run) for number, run in enumerate(runs, 1))
-    return Report(
-        title=" ".join(title.split()) or default,
-        made=time.time() if made is None else made,
-        parts=parts,
-        left=tuple(left),
-        sources=SourceNumbers.of([part.evidence for part in parts]),
-        image_store=ImageStore.of(_image_hashes(parts), read),
-    )
+    views = [RunView.of_run(run) for run in runs]
+    return Report.of(views, read, title=title, unfinished=unfinished, created=created)
 
 
 def _image_hashes(parts: Sequence[ReportPart]) -> Iterator[str]:
@@ -309,10 +302,14 @@ class _MarkdownWriter:
         report = self.report
         blocks = [
             f"# {inline(report.title)}",
-            f"Written {when(report.made)} by vrag {__version__}: {report.told}.",
+            f"Written {when(report.created)} by vrag {__version__}: {report.summary}.",
             *self._contents(),
             *(block for part in report.parts for block in self._part(part)),
-            *(["## Not asked to the end", bullets(map(inline, report.left))] if report.left else []),
+            *(
+                ["## Not asked to the end", bullets(map(inline, report.unfinished))]
+                if report.unfinished
+                else []
+            ),
             *self._sources(),
             *self._making(),
         ]
@@ -392,6 +389,11 @@ class _MarkdownWriter:
     def _number(self, evidence: Evidence) -> str:
         return _cite(self.report.sources.number(evidence))
 
+    def _unfinished(self) -> Iterator[str]:
+        if self.report.unfinished:
+            yield "## Not asked to the end"
+            yield bullets(map(inline, self.report.unfinished))
+
     def _sources(self) -> Iterator[str]:
         if self.report.sources.listed:
             yield "## Sources"
@@ -402,7 +404,7 @@ class _MarkdownWriter:
             )
 
     def _making(self) -> Iterator[str]:
-        runs = RunTable.of(self.report.stories)
+        runs = RunTable.of(self.report.runs)
         yield "## How this was made"
         if runs.shared:
             yield bullets(f"{name.capitalize()}: {inline(value)}" for name, value in runs.shared.items())
