@@ -5,7 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-import numpy
+import numpy as np
 import pytest
 from PIL import Image
 
@@ -63,7 +63,7 @@ def test_the_image_of_evidence_is_the_part_of_the_page_in_its_box(tmp_path: Path
     image = session.image(evidence)
 
     assert image.size == (50, 40)
-    assert (numpy.asarray(image)[:, :, 0] - numpy.asarray(image)[:, :, 1].astype(int)).min() > 200
+    assert (np.asarray(image)[:, :, 0] - np.asarray(image)[:, :, 1].astype(int)).min() > 200
     assert session.image(evidence.model_copy(update={"box": None})).size == (200, 100)
 
 
