@@ -15,7 +15,6 @@ from vrag.embed.lazy import DeferredEmbedder
 from vrag.errors import CollectionBusy, CollectionError, CorpusError, EmbedError
 from vrag.index.collection import Collection
 from vrag.index.collection_json import CollectionHeader, EmbedderRecord
-from vrag.index.maintenance import lies_under
 from vrag.index.remote.object_storage import is_url
 
 if TYPE_CHECKING:
@@ -229,6 +228,8 @@ def documents_under(collection: Collection, paths: Sequence[Path]) -> list[Docum
 
     Documents that were deleted from the disk stay in the collection until `prune`.
     """
+    from vrag.index.maintenance import lies_under
+
     return [
         document
         for document in collection.documents()

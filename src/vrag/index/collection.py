@@ -25,7 +25,6 @@ from vrag.corpus.options import CorpusOptions
 from vrag.errors import CollectionError, CorpusError, SearchError
 from vrag.index.collection_json import CollectionHeader
 from vrag.index.location import LEFTOVERS, LocalLocation
-from vrag.index.reference.index_files import is_old_index
 from vrag.index.remote.object_storage import is_url
 from vrag.index.tables.catalog import Catalog
 from vrag.index.tables.schema import (
@@ -304,6 +303,8 @@ class Collection:
 
 def _how_to_make(path: Path) -> str:
     """What to do where a collection was expected: often somebody names the documents themselves."""
+    from vrag.index.reference.index_files import is_old_index
+
     if is_old_index(path):
         return _how_to_import(path)
     if path.is_dir() and any(path.iterdir()):
@@ -316,6 +317,8 @@ def _how_to_import(path: Path) -> str:
 
 
 def _refuse_foreign(path: Path) -> None:
+    from vrag.index.reference.index_files import is_old_index
+
     foreign = sorted(entry.name for entry in path.iterdir() if entry.name not in LEFTOVERS)
     if foreign:
         raise CollectionError(

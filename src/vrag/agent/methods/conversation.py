@@ -15,7 +15,6 @@ from vrag.agent.jpeg import decode_jpeg, encode_jpeg
 from vrag.agent.policy import EnclosedImage, Part, Text
 from vrag.agent.prompts import prompt
 from vrag.agent.question import MAX_OPENED, PreviousTurn, Question, QuestionImage, bounded
-from vrag.corpus.formats.image import open_picture
 from vrag.errors import CorpusError, RunError
 from vrag.geometry import View, draw_view
 
@@ -103,6 +102,8 @@ def _enclosed(attached: QuestionImage, profile: Profile) -> EnclosedImage:
 
 def _kept(run: StoredRun, sha256: str) -> QuestionImage:
     """A picture that came with the question of a run, from its files."""
+    from vrag.corpus.formats.image import open_picture
+
     try:
         jpeg = run.file(sha256).read_bytes() if _HASH.fullmatch(sha256) else b""
     except OSError as error:
