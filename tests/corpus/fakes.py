@@ -8,7 +8,7 @@ import os
 import time
 from typing import TYPE_CHECKING, Self
 
-from vrag.corpus.image_store import store_png
+from vrag.corpus.formats.image import store_png
 from vrag.errors import CorpusError
 from vrag.geometry import Size
 from vrag.types import Item, ItemKind, item_id

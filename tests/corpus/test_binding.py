@@ -80,7 +80,7 @@ def test_a_photograph_stands_upright() -> None:
 
 @pytest.mark.parametrize("data", [b"", b"no picture", picture("red")[:300], picture("red", kind="PNG")[:60]])
 def test_what_is_no_picture_is_named_by_its_page(data: bytes) -> None:
-    with pytest.raises(CorpusError, match="Page 2 is no picture"):
+    with pytest.raises(CorpusError, match="Page 2 is not an image"):
         bind_pages([picture("red"), data])
 
 

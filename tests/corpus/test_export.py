@@ -74,11 +74,11 @@ def test_files_that_are_there_stay_unless_they_are_to_be_replaced(tmp_path: Path
     (out / "a_2.jpg").write_bytes(b"mine")
     written, reasons = split(export_pages([tmp_path / "a.pdf"], out, OPTIONS))
     assert len(written) == 2
-    assert reasons["a.pdf"] == "a_2.jpg is there already; --overwrite replaces it."
+    assert reasons["a.pdf"] == "a_2.jpg already exists; --overwrite replaces it."
     assert (out / "a_2.jpg").read_bytes() == b"mine"
     again, reasons = split(export_pages([tmp_path / "a.pdf"], out, OPTIONS))
     assert not again
-    assert "a_1.jpg is there already" in reasons["a.pdf"]
+    assert "a_1.jpg already exists" in reasons["a.pdf"]
     replaced, reasons = split(export_pages([tmp_path / "a.pdf"], out, OPTIONS, overwrite=True))
     assert len(replaced) == 3
     assert not reasons
@@ -115,7 +115,7 @@ def test_videos_become_clips(tmp_path: Path) -> None:
     (tmp_path / "a.pdf").write_bytes(pdf(1))
     written, reasons = split(export_clips([tmp_path], tmp_path / "out", OPTIONS))
     assert names(tmp_path / "out") == {f"talk_{n}.mp4" for n in range(1, 5)}
-    assert reasons == {"a.pdf": "It is no video."}
+    assert reasons == {"a.pdf": "It is not a video."}
     written.sort(key=lambda file: file.ordinal)
     assert [n for file in written for n in numbers(file.path)] == list(range(120))
     assert [file.clip and (file.clip.start, file.clip.end) for file in written][1] == (3, 6)

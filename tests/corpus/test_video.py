@@ -16,7 +16,7 @@ from PIL import Image
 from corpus.video_files import HEIGHT, WIDTH, Film, film_bytes, number_of, sound_bytes, subtitled, turned
 from vrag.corpus.converter import ConversionContext
 from vrag.corpus.discover import read_source
-from vrag.corpus.formats.clip_cut import code_stretch, copy_stretch
+from vrag.corpus.formats.clip_cut import copy_clip, encode_clip
 from vrag.corpus.formats.pyav import Timeline, decode, scan
 from vrag.corpus.formats.video import VideoFile, cut_points, sample_evenly, sample_frames
 from vrag.corpus.options import CorpusOptions
@@ -376,7 +376,7 @@ def test_cuts_are_key_frames_in_order_and_clean_or_known_to_be_open(
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no device that is always full")
-@pytest.mark.parametrize("write_stretch", [copy_stretch, code_stretch])
+@pytest.mark.parametrize("write_stretch", [copy_clip, encode_clip])
 @pytest.mark.parametrize("kind", ["mp4", "matroska"])
 def test_a_full_disk_is_no_fault_of_the_video(
     tmp_path: Path, write_stretch: Callable[..., None], kind: str

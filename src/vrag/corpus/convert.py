@@ -1,4 +1,4 @@
-"""Files → items, in parallel processes."""
+"""Conversion of files to items, in parallel processes."""
 
 from __future__ import annotations
 
@@ -40,19 +40,7 @@ if TYPE_CHECKING:
     from vrag.corpus.options import CorpusOptions
     from vrag.corpus.worker import Message
 
-__all__ = [
-    "CONVERTERS",
-    "Conversion",
-    "Converted",
-    "Converter",
-    "Failed",
-    "Finished",
-    "ItemCount",
-    "SourceFile",
-    "convert_all",
-]
-
-MAX_PER_TASK = 8
+MAX_TASK_ITEMS = 8
 
 CONVERTERS: Mapping[str, Converter] = {
     ".pdf": PdfFile,
@@ -62,7 +50,7 @@ CONVERTERS: Mapping[str, Converter] = {
     **dict.fromkeys(OFFICE, OfficeFile),
     **dict.fromkeys(VIDEO, VideoFile),
 }
-"""Suffix in lower case → what opens such files."""
+"""Suffix in lower case → converter."""
 
 
 def convert_all(
@@ -72,7 +60,7 @@ def convert_all(
     have: Callable[[SourceFile], Collection[int]] = lambda _: (),
     converters: Mapping[str, Converter] = CONVERTERS,
 ) -> Generator[Conversion, None, None]:
-    """Converts files to items in worker processes, as many at a time as `options.workers` says.
+    """Convert files to items in `options.processes` worker processes.
 
     Results come as they are made: for one source `ItemCount` first and `Finished` last, pages in any
     order; sources interleave. Memory does not grow with the number of files or pages. A page that
@@ -81,25 +69,25 @@ def convert_all(
     it ends.
 
     Args:
-        sources: Files to convert; taken from the iterable one by one as workers become free.
-        items_dir: Where pictures are stored, as `<first 16 digits of document>/<ordinal>.<suffix>`.
+        sources: Taken from the iterable one by one as workers become free.
+        items_dir: Where images are stored, as `<first 16 digits of document>/<ordinal>.<suffix>`.
         options: How to convert.
         have: Ordinals that need not be made, asked once per source.
-        converters: Suffix in lower case → what opens such files.
+        converters: By suffix in lower case.
 
     Raises:
-        CollectionError: If pictures cannot be stored.
+        CollectionError: If images cannot be stored.
         VragError: If worker processes cannot be started.
     """
     with TemporaryDirectory(prefix="vrag-", ignore_cleanup_errors=True) as scratch:
         context = ConversionContext(items_dir.absolute(), options, Path(scratch))
         with WorkerPool(options.processes) as pool:
-            yield from _Conversions(sources, context, have, converters).run(pool)
+            yield from _Scheduler(sources, context, have, converters).run(pool)
 
 
 @dataclass(slots=True)
 class _ConversionJob:
-    """A source in work."""
+    """The progress of one source."""
 
     source: SourceFile
     converter: Converter
@@ -107,18 +95,17 @@ class _ConversionJob:
     opening: bool = True
     """Whether its items are not counted yet."""
     todo: list[int] = field(default_factory=list[int])
-    """Items that no worker has been given, in descending order."""
+    """Items not yet assigned to a worker, in descending order."""
     tasks: int = 0
-    """Tasks under way."""
+    """Tasks in progress."""
 
     @property
-    def over(self) -> bool:
-        """Whether nothing more will come."""
+    def done(self) -> bool:
         return not self.opening and not self.todo and not self.tasks
 
 
-class _Conversions:
-    """What is done and what is to be done: hands out tasks and turns events into conversions."""
+class _Scheduler:
+    """Assigns tasks to workers and turns their messages into conversions."""
 
     def __init__(
         self,
@@ -134,99 +121,84 @@ class _Conversions:
         self._jobs: list[_ConversionJob] = []
 
     def run(self, pool: WorkerPool) -> Iterator[Conversion]:
-        """Everything, from the first task to the last event."""
         while True:
-            yield from self._hand_out(pool)
+            yield from self._assign_tasks(pool)
             if pool.idle:
                 return
-            task, message, rest = pool.hear()
+            task, message, remaining = pool.receive()
             job = next(job for job in self._jobs if job.source is task.source)
-            yield from self._take_in(job, message, rest)
-            if job.over:
+            yield from self._handle(job, message, remaining)
+            if job.done:
                 self._jobs.remove(job)
-                self._clear(job.source)
+                self._clear_scratch(job.source)
                 yield Finished(job.source)
 
-    def _clear(self, source: SourceFile) -> None:
-        """Removes what workers put aside for each other, unless another path has the same content."""
+    def _clear_scratch(self, source: SourceFile) -> None:
+        """Remove what workers left for each other, unless another path has the same content."""
         if self._context.scratch and all(job.source.document != source.document for job in self._jobs):
             for path in self._context.scratch.glob(f"{source.document[:16]}.*"):
                 with suppress(OSError):  # Windows keeps what a worker has open; all goes in the end
                     path.unlink()
 
-    def _hand_out(self, pool: WorkerPool) -> Iterator[Conversion]:
-        """Gives tasks to free workers: of files in work first, then of the next file."""
+    def _assign_tasks(self, pool: WorkerPool) -> Iterator[Conversion]:
+        """Fill free workers: with items of open files first, then with the next file."""
         while pool.free:
             if job := next((job for job in self._jobs if job.todo), None):
-                size = min(max(len(job.todo) // (2 * self._context.options.processes), 1), MAX_PER_TASK)
+                size = min(max(len(job.todo) // (2 * self._context.options.processes), 1), MAX_TASK_ITEMS)
                 ordinals = tuple(reversed(job.todo[-size:]))
                 del job.todo[-size:]
-                self._give(pool, job, ordinals)
-            elif source := next(self._sources, None):
-                yield from self._begin(pool, source)
-            else:
+                self._submit(pool, job, ordinals)
+                continue
+            source = next(self._sources, None)
+            if source is None:
                 return
+            converter = self._converters.get(source.path.suffix.lower())
+            if converter is None:
+                kind = source.path.suffix or "(none)"
+                yield Failed(source, None, f"Files of type {kind} are not supported.")
+                yield Finished(source)
+                continue
+            job = _ConversionJob(source, converter, frozenset(self._have(source)))
+            self._jobs.append(job)
+            self._submit(pool, job, None)
 
-    def _begin(self, pool: WorkerPool, source: SourceFile) -> Iterator[Conversion]:
-        converter = self._converters.get(source.path.suffix.lower())
-        if converter is None:
-            yield Failed(source, None, f"Files of type {source.path.suffix or '(none)'} are not supported.")
-            yield Finished(source)
-            return
-        job = _ConversionJob(source, converter, frozenset(self._have(source)))
-        self._jobs.append(job)
-        self._give(pool, job, None)
-
-    def _give(self, pool: WorkerPool, job: _ConversionJob, ordinals: tuple[int, ...] | None) -> None:
+    def _submit(self, pool: WorkerPool, job: _ConversionJob, ordinals: tuple[int, ...] | None) -> None:
         job.tasks += 1
         converter, source, options = job.converter, job.source, self._context.options
         seconds = converter.opening_seconds(source, options) if isinstance(converter, Slow) else 0.0
-        pool.give(Task(converter, source, self._context, ordinals, job.have, seconds))
+        pool.submit(Task(converter, source, self._context, ordinals, job.have, seconds))
 
-    def _take_in(
-        self, job: _ConversionJob, message: Message | WorkerDied, rest: tuple[int, ...]
+    def _handle(
+        self, job: _ConversionJob, message: Message | WorkerDied, remaining: tuple[int, ...]
     ) -> Iterator[Conversion]:
-        """Notes an event; `rest` are the items that its task has still to make."""
+        """Record a message; `remaining` are the items that its task has still to make."""
         match message:
             case Item():
                 yield Converted(job.source, message)
+            case FileOpened() if job.opening:
+                job.opening = False
+                taken = job.have.union(message.ordinals)
+                job.todo = [n for n in range(message.count, 0, -1) if n not in taken]
+                yield ItemCount(job.source, message.count)
             case FileOpened():
-                yield from self._count(job, message)
+                pass
             case TaskRejected(ordinal=int()):
                 yield Failed(job.source, message.ordinal, message.reason)
             case TaskRejected(reason=reason):
-                yield from self._fail(job, rest, reason)
-            case WorkerDied():
+                yield from self._fail(job, remaining, reason)
+            case WorkerDied():  # the item in progress is to blame; the others go to another worker
                 job.tasks -= 1
-                yield from self._lose(job, message, rest)
+                job.todo += reversed(remaining[1:])
+                yield from self._fail(job, remaining[:1], message.reason)
             case WorkerFailed(error=error):
                 raise error
             case _:
                 job.tasks -= 1
 
-    def _count(self, job: _ConversionJob, message: FileOpened) -> Iterator[Conversion]:
-        if not job.opening:
-            return
-        job.opening = False
-        taken = job.have.union(message.ordinals)
-        job.todo = [n for n in range(message.count, 0, -1) if n not in taken]
-        yield ItemCount(job.source, message.count)
-
-    def _fail(self, job: _ConversionJob, rest: tuple[int, ...], reason: str) -> Iterator[Conversion]:
-        """A file could not be opened: at all, or by the worker that was to make some of its items."""
+    def _fail(self, job: _ConversionJob, ordinals: tuple[int, ...], reason: str) -> Iterator[Conversion]:
+        """Report a file that cannot be opened: at all, or by the worker that had some of its items."""
         if job.opening:
             job.opening = False
             yield Failed(job.source, None, reason)
-        for ordinal in rest:
+        for ordinal in ordinals:
             yield Failed(job.source, ordinal, reason)
-
-    def _lose(self, job: _ConversionJob, lost: WorkerDied, rest: tuple[int, ...]) -> Iterator[Conversion]:
-        """The item in work is to blame; the others of its task go to another worker."""
-        of_what = " of processor time" if lost.processor else ""
-        reason = (
-            f"It took longer than the time limit of {lost.seconds:g} seconds{of_what}."
-            if lost.late
-            else "It crashed the library that reads it."
-        )
-        job.todo += reversed(rest[1:])
-        yield from self._fail(job, rest[:1], reason)

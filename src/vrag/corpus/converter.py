@@ -1,28 +1,20 @@
-"""What every converter takes and gives."""
+"""The interface between the conversion of files and the converters of single formats."""
 
 from __future__ import annotations
 
+import os
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, Self, runtime_checkable
 
+from vrag.errors import CollectionError
+
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from vrag.corpus.options import CorpusOptions
     from vrag.types import Item
-
-__all__ = [
-    "Conversion",
-    "ConversionContext",
-    "Converted",
-    "Converter",
-    "Failed",
-    "Finished",
-    "ItemCount",
-    "OpenFile",
-    "Slow",
-    "SourceFile",
-]
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,12 +39,12 @@ class ItemCount:
 
     source: SourceFile
     items: int
-    """How many items its content has, those included that are had already or will fail."""
+    """Number of items, including those that exist already and those that will fail."""
 
 
 @dataclass(frozen=True, slots=True)
 class Converted:
-    """An item was made; its picture lies in the items directory."""
+    """An item was made; its image lies in the items directory."""
 
     source: SourceFile
     item: Item
@@ -81,13 +73,44 @@ Conversion = ItemCount | Converted | Failed | Finished
 
 @dataclass(frozen=True, slots=True)
 class ConversionContext:
-    """Where a converter puts pictures, and by which settings it works."""
+    """Output directory and settings of a converter."""
 
     items_dir: Path
     options: CorpusOptions
     scratch: Path | None = None
-    """Directory of this run for what workers hand each other, named by the first 16 digits of the document;
-    None where there are no others."""
+    """Directory of this run for what workers leave for each other, named by the first 16 digits of the
+    document; None where there is one process."""
+
+
+def store_item_file(
+    context: ConversionContext, source: SourceFile, ordinal: int, suffix: str, write: Callable[[Path], None]
+) -> str:
+    """Store the image or clip of an item: write it beside its final name, then rename it.
+
+    A reader therefore never sees half a file.
+
+    Returns:
+        The path relative to the items directory.
+
+    Raises:
+        CollectionError: If it cannot be written.
+    """
+    name = f"{source.document[:16]}/{ordinal}{suffix}"
+    path = context.items_dir / name
+    part = path.with_suffix(f".{os.getpid()}{suffix}.part")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write(part)
+        part.replace(path)
+    except OSError as error:
+        raise CollectionError(
+            f"{path} cannot be written: {error.strerror or error}.",
+            "Free some disk space or fix the permissions.",
+        ) from error
+    finally:
+        with suppress(OSError):
+            part.unlink()
+    return name
 
 
 class OpenFile(Protocol):
@@ -95,14 +118,13 @@ class OpenFile(Protocol):
 
     @property
     def count(self) -> int:
-        """How many items the file has."""
+        """Number of items in the file."""
         ...
 
     def item(self, ordinal: int) -> Item:
-        """Makes one item and stores its picture. The same bytes and options give the same item.
+        """Make item number `ordinal`, from 1 to `count`, and store its image.
 
-        Args:
-            ordinal: From 1 to `count`.
+        The same bytes and options give the same item.
 
         Raises:
             CorpusError: If this item cannot be made; others may still be.
@@ -115,10 +137,10 @@ class OpenFile(Protocol):
 
 
 class Converter(Protocol):
-    """Opens files of one format. A module-level function, since it travels to worker processes."""
+    """A function or class at module level that opens files of one format. It travels to worker processes."""
 
     def __call__(self, source: SourceFile, context: ConversionContext, /) -> OpenFile:
-        """Opens a file.
+        """Open a file.
 
         Raises:
             CorpusError: If nothing can be made of the file.
@@ -132,5 +154,5 @@ class Slow(Protocol):
     """A converter whose files may take longer to open than a page takes to make."""
 
     def opening_seconds(self, source: SourceFile, options: CorpusOptions) -> float:
-        """Seconds that opening may take beyond `options.page_seconds`, of processor time."""
+        """Return the processor seconds that opening may take beyond `options.page_seconds`."""
         ...

@@ -1,4 +1,4 @@
-"""Which files there are, and what their bytes are."""
+"""Discovery of the files to convert, and of their content hashes."""
 
 from __future__ import annotations
 
@@ -16,12 +16,10 @@ from vrag.corpus.converter import SourceFile
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-__all__ = ["Skipped", "find", "read_source"]
-
 
 @dataclass(frozen=True, slots=True)
 class Skipped:
-    """A path that no items are made of."""
+    """A path that was left out."""
 
     path: Path
     reason: str
@@ -29,31 +27,28 @@ class Skipped:
 
 
 def find(paths: Sequence[Path]) -> Iterator[Path | Skipped]:
-    """The files to convert under `paths`, each once, sorted within each of `paths`.
+    """Find the files to convert under `paths`, each once, sorted within each of `paths`.
 
     Folders are searched at any depth. Hidden files and folders (names that begin with a dot) below a
-    folder given are left out in silence; whatever else is left out is yielded as `Skipped`. A symbolic
+    folder given are left out silently; whatever else is left out is yielded as `Skipped`. A symbolic
     link is followed to a file or folder within the folder given, never out of it; what is named in
     `paths` itself may be a link to anywhere.
 
-    Args:
-        paths: Files and folders.
-
     Yields:
-        Absolute paths of files with a known suffix, or what was skipped and why.
+        Absolute paths of files with a known suffix, and skipped paths with the reason.
     """
     seen: set[Path] = set()
     for path in paths:
         root = Path(os.path.abspath(path))  # noqa: PTH100 - Path.resolve would follow links
-        for found in _under(root):
+        for found in _find_under(root):
             key = found.path if isinstance(found, Skipped) else found
             if key not in seen:
                 seen.add(key)
                 yield found
 
 
-def _under(root: Path) -> Iterator[Path | Skipped]:
-    """Everything under a path, depth first; without recursion, since folders may be thousands deep."""
+def _find_under(root: Path) -> Iterator[Path | Skipped]:
+    """Search a path depth first; without recursion, since folders may be thousands deep."""
     try:
         real = root.resolve(strict=True)
     except (OSError, RuntimeError) as error:
@@ -63,68 +58,62 @@ def _under(root: Path) -> Iterator[Path | Skipped]:
     while stack:
         path = stack.pop()
         try:
-            refused = path != root and path.is_symlink() and _refuse_link(path, real)
-            if refused:
-                yield Skipped(path, refused)
-            elif path.is_dir() and _is_collection(path):
+            problem = _link_problem(path, real) if path != root and path.is_symlink() else ""
+            if problem:
+                yield Skipped(path, problem)
+            elif not path.is_dir():
+                problem = _file_problem(path)
+                yield Skipped(path, problem) if problem else path
+            elif _is_collection(path):
                 yield Skipped(path, "It is a collection of vrag.")
-            elif path.is_dir():
-                stack += _entries(path)
             else:
-                yield _judge(path)
+                with os.scandir(path) as entries:
+                    names = [entry.name for entry in entries if not entry.name.startswith(".")]
+                stack += [path / name for name in sorted(names, reverse=True)]
         except OSError as error:
             yield Skipped(path, _reason(error))
 
 
 def _is_collection(folder: Path) -> bool:
-    """Whether pictures and texts in a folder are items, made of documents that lie elsewhere."""
+    """Return whether images and texts in a folder are items, made of documents that lie elsewhere."""
     return (folder / "collection.json").is_file() and any(
         (folder / name).is_dir() for name in ("items", "index")
     )
 
 
-def _entries(folder: Path) -> list[Path]:
-    """What is in a folder, the last name first."""
-    with os.scandir(folder) as entries:
-        names = sorted((entry.name for entry in entries if not entry.name.startswith(".")), reverse=True)
-    return [folder / name for name in names]
+def _link_problem(path: Path, root: Path) -> str:
+    """Return why a link is not followed; "" when it is.
 
-
-def _refuse_link(path: Path, real: Path) -> str:
-    """Why a link is not followed; "" when it is.
-
-    Links to folders are not followed at all: within the tree, what they lead to is found anyway.
+    Links to folders are not followed at all: within the tree, their targets are found anyway.
     """
     try:
         target = path.resolve(strict=True)
     except (OSError, RuntimeError):
         return "It is a symbolic link that leads nowhere."
-    if not target.is_relative_to(real):
+    if not target.is_relative_to(root):
         return "It is a symbolic link out of the folder."
     return "It is a symbolic link to a folder that is searched anyway." if target.is_dir() else ""
 
 
-def _judge(path: Path) -> Path | Skipped:
-    mode = path.stat().st_mode
+def _file_problem(path: Path) -> str:
+    """Return why a file cannot be converted; "" when it can."""
     suffix = path.suffix.lower()
-    if not stat.S_ISREG(mode):
-        return Skipped(path, "It is not a regular file.")
+    if not stat.S_ISREG(path.stat().st_mode):
+        return "It is not a regular file."
     if suffix not in CONVERTERS:
         kind = f"Files of type {suffix}" if suffix else "Files without a suffix"
-        return Skipped(path, f"{kind} are not supported.")
-    return path
+        return f"{kind} are not supported."
+    return ""
 
 
 def _reason(error: OSError | RuntimeError) -> str:
     if isinstance(error, FileNotFoundError):
         return "It does not exist."
-    if isinstance(error, OSError) and error.strerror:
-        return f"It cannot be read: {error.strerror}."
-    return f"It cannot be read: {error}."
+    return f"It cannot be read: {getattr(error, 'strerror', None) or error}."
 
 
 def read_source(path: Path) -> SourceFile:
-    """Reads a file through once for its hash, in constant memory.
+    """Read a file once for its hash, in constant memory.
 
     Raises:
         OSError: If it cannot be read.

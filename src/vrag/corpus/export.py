@@ -1,4 +1,4 @@
-"""Documents → files in a folder, for those who want files: pages as JPEG pictures, videos as clips.
+"""Export of documents to files in a folder: pages as JPEG images, videos as clips.
 
 The same converters as for a collection do the work, without OCR. A page is `<stem>_<page from 1>.jpg`, a
 clip `<stem>_<clip from 1>.mp4` or whatever its container is. Where several documents have the same stem,
@@ -32,10 +32,8 @@ if TYPE_CHECKING:
     from vrag.geometry import Size
     from vrag.types import Clip, Item
 
-__all__ = ["ExportProblem", "Exported", "export_clips", "export_pages"]
 
-
-THERE = "{} is there already; --overwrite replaces it."
+ALREADY_EXISTS = "{} already exists; --overwrite replaces it."
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,12 +48,12 @@ class Exported:
     size: Size | None
     """Of the page in pixels; None for clips."""
     clip: Clip | None = None
-    """Which stretch it is; None for pages. Its path is meaningless here."""
+    """Its times; None for pages. Its path is meaningless here."""
 
 
 @dataclass(frozen=True, slots=True)
 class ExportProblem:
-    """What no file, or not every file, was made of."""
+    """A document, page or clip that could not be exported."""
 
     source: Path
     ordinal: int | None
@@ -67,16 +65,16 @@ class ExportProblem:
 def export_pages(
     paths: Sequence[Path], out: Path, options: CorpusOptions, *, overwrite: bool = False
 ) -> Iterator[Exported | ExportProblem]:
-    """Writes every page of PDF files, office documents and pictures as a JPEG file, in parallel.
+    """Write every page of PDF files, office documents and images as a JPEG file, in parallel.
 
     Args:
         paths: Files and folders, searched at any depth.
-        out: The folder to write to; made if it is not there.
-        options: How pages are drawn.
-        overwrite: Whether files that are there already are replaced; otherwise they are a problem.
+        out: The folder to write to; created if needed.
+        options: Resolution and limits.
+        overwrite: Whether existing files are replaced; otherwise they are a problem.
 
     Yields:
-        Files as they are written, and what went wrong; pages in any order.
+        Files as they are written, and problems; pages in any order.
 
     Raises:
         CollectionError: If the folder cannot be written.
@@ -88,51 +86,48 @@ def export_pages(
 def export_clips(
     paths: Sequence[Path], out: Path, options: CorpusOptions, *, overwrite: bool = False
 ) -> Iterator[Exported | ExportProblem]:
-    """Cuts videos into clips of `options.clip_seconds`; otherwise like `export_pages`."""
+    """Cut videos into clips of `options.clip_seconds`; otherwise like `export_pages`."""
     videos = {suffix: CONVERTERS[suffix] for suffix in VIDEO}
-    yield from _Export(out, videos, "It is no video.", overwrite=overwrite).run(paths, options)
+    yield from _Export(out, videos, "It is not a video.", overwrite=overwrite).run(paths, options)
 
 
 class _Export:
-    """One run: names and problems of documents as they are taken in."""
+    """One run, with the names and problems of the documents read so far."""
 
     def __init__(
-        self, out: Path, converters: Mapping[str, Converter], other: str, *, overwrite: bool
+        self, out: Path, converters: Mapping[str, Converter], unsupported: str, *, overwrite: bool
     ) -> None:
         self._out = out
         self._converters = converters
-        self._other = other
+        self._unsupported = unsupported
+        """Reason for files of other types."""
         self._overwrite = overwrite
         self._stems: set[str] = set()
         self._names: dict[str, str] = {}
-        """Document id of this run → what its files' names begin with."""
+        """Document id of this run → prefix of its files' names."""
         self._problems: list[ExportProblem] = []
 
     def run(self, paths: Sequence[Path], options: CorpusOptions) -> Iterator[Exported | ExportProblem]:
         try:
             self._out.mkdir(parents=True, exist_ok=True)
-            with TemporaryDirectory(prefix=".vrag-", dir=self._out, ignore_cleanup_errors=True) as folder:
-                yield from self._convert(paths, Path(folder), replace(options, ocr=False))
+            with TemporaryDirectory(prefix=".vrag-", dir=self._out, ignore_cleanup_errors=True) as name:
+                folder, options = Path(name), replace(options, ocr=False)
+                for event in convert_all(self._sources(paths), folder, options, converters=self._converters):
+                    yield from self._pop_problems()
+                    if isinstance(event, Failed):
+                        yield ExportProblem(event.source.path, event.ordinal, event.reason)
+                    elif isinstance(event, Converted):
+                        yield self._deliver(event.source, event.item, folder)
+                yield from self._pop_problems()
         except OSError as error:
             raise CollectionError(f"{self._out} cannot be written: {error.strerror or error}.") from error
 
-    def _convert(
-        self, paths: Sequence[Path], folder: Path, options: CorpusOptions
-    ) -> Iterator[Exported | ExportProblem]:
-        for event in convert_all(self._sources(paths), folder, options, converters=self._converters):
-            yield from self._told()
-            if isinstance(event, Failed):
-                yield ExportProblem(event.source.path, event.ordinal, event.reason)
-            elif isinstance(event, Converted):
-                yield self._deliver(event.source, event.item, folder)
-        yield from self._told()
-
-    def _told(self) -> Iterator[ExportProblem]:
+    def _pop_problems(self) -> list[ExportProblem]:
         problems, self._problems = self._problems, []
-        yield from problems
+        return problems
 
     def _sources(self, paths: Sequence[Path]) -> Iterator[SourceFile]:
-        """The documents, each with an id of its own: here, equal bytes are no reason to write but one."""
+        """Yield the documents, each with an id of its own: equal files are each exported."""
         own = Path(os.path.abspath(self._out))  # noqa: PTH100 - Path.resolve would follow links
         numbers = itertools.count()
         for found in find(paths):
@@ -140,52 +135,41 @@ class _Export:
             if isinstance(found, Skipped):
                 self._problems.append(ExportProblem(path, None, found.reason))
             elif path.suffix.lower() not in self._converters:
-                self._problems.append(ExportProblem(path, None, self._other))
+                self._problems.append(ExportProblem(path, None, self._unsupported))
             elif not path.is_relative_to(own) or path in map(Path.absolute, paths):
-                yield from self._taken(path, next(numbers))
+                yield from self._read(path, next(numbers))
 
-    def _taken(self, path: Path, number: int) -> Iterator[SourceFile]:
-        """A document under its name in this run, or none when it cannot be read."""
+    def _read(self, path: Path, number: int) -> Iterator[SourceFile]:
+        """Yield a document under its name in this run, or nothing when it cannot be read."""
         try:
             source = replace(read_source(path), document=f"{number:016x}")
         except OSError as error:
             self._problems.append(ExportProblem(path, None, f"It cannot be read: {error.strerror or error}."))
             return
-        name = self._free(path.stem)
-        first = (self._out / f"{name}_1{suffix}" for suffix in (".jpg", *CONTAINERS))
-        if not self._overwrite and (there := next(filter(Path.exists, first), None)):
-            self._problems.append(ExportProblem(path, None, THERE.format(there.name)))
+        names = itertools.chain([path.stem], (f"{path.stem}-{number}" for number in itertools.count(2)))
+        name = next(name for name in names if name.casefold() not in self._stems)  # on any file system
+        self._stems.add(name.casefold())
+        first_files = (self._out / f"{name}_1{suffix}" for suffix in (".jpg", *CONTAINERS))
+        if not self._overwrite and (existing := next(filter(Path.exists, first_files), None)):
+            self._problems.append(ExportProblem(path, None, ALREADY_EXISTS.format(existing.name)))
             return
         self._names[source.document] = name
         yield source
 
-    def _free(self, stem: str) -> str:
-        """A name that no other document of this run has, on any file system."""
-        names = itertools.chain([stem], (f"{stem}-{number}" for number in itertools.count(2)))
-        name = next(name for name in names if name.casefold() not in self._stems)
-        self._stems.add(name.casefold())
-        return name
-
     def _deliver(self, source: SourceFile, item: Item, folder: Path) -> Exported | ExportProblem:
-        """Gives a file its name."""
-        made = folder / (item.clip.path if item.clip else str(item.image))
-        suffix = made.suffix if item.clip else ".jpg"
+        """Move the file of an item to its final name."""
+        from PIL import Image
+
+        file = folder / (item.clip.path if item.clip else str(item.image))
+        suffix = file.suffix if item.clip else ".jpg"
         path = self._out / f"{self._names[source.document]}_{item.ordinal}{suffix}"
         if path.exists() and not self._overwrite:
-            made.unlink()
-            return ExportProblem(
-                source.path, item.ordinal, f"{path.name} is there already; --overwrite replaces it."
-            )
-        if suffix == ".jpg" and made.suffix != ".jpg":
-            made = _as_jpeg(made)
-        made.replace(path)
+            file.unlink()
+            return ExportProblem(source.path, item.ordinal, ALREADY_EXISTS.format(path.name))
+        if suffix == ".jpg" and file.suffix != ".jpg":
+            jpeg = file.with_suffix(".jpg")
+            with Image.open(file) as image:
+                image.convert("RGB").save(jpeg, quality=JPEG_QUALITY, subsampling=0)
+            file = jpeg
+        file.replace(path)
         return Exported(path, source.path, item.ordinal, None if item.clip else item.size, item.clip)
-
-
-def _as_jpeg(picture: Path) -> Path:
-    from PIL import Image
-
-    path = picture.with_suffix(".jpg")
-    with Image.open(picture) as image:
-        image.convert("RGB").save(path, quality=JPEG_QUALITY, subsampling=0)
-    return path

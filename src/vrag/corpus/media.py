@@ -1,4 +1,4 @@
-"""Stored pictures and clips are opened to be looked at: in full, or only as large as they will be shown."""
+"""Reading of stored images and clips: in full, or only as large as they will be shown."""
 
 from __future__ import annotations
 
@@ -21,34 +21,20 @@ if TYPE_CHECKING:
 
     from vrag.geometry import Size
 
-__all__ = [
-    "MAX_FRAMES",
-    "MAX_FRAME_PIXELS",
-    "SHOWN_FRAME_PIXELS",
-    "check_clip",
-    "clip_frames",
-    "decode_as_small_as",
-    "on_disk",
-    "rgb",
-]
 
 SHOWN_FRAME_PIXELS = 1280 * 720
-"""Of a frame as it is given: more than any model here is shown of one."""
+"""Maximum of a frame that is returned: more than any model here is shown of one."""
 MAX_FRAME_PIXELS = 36_000_000
-"""Of a frame of a clip that came from elsewhere: those of 8K video have 33 million."""
+"""Maximum of a frame of a clip from a server: those of 8K video have 33 million."""
 MAX_FRAMES = 200_000
-"""Of a clip that came from elsewhere: half an hour at 100 a second."""
+"""Maximum of a clip from a server: half an hour at 100 a second."""
 
 
 def rgb(image: ImageFile, least: Size | None = None) -> Image:
-    """The picture of an opened file.
-
-    Args:
-        image: Opened and not decoded yet.
-        least: As `decode_as_small_as` takes it; None for the picture in full.
+    """Decode an opened image; with `least`, as `decode_as_small_as` does.
 
     Raises:
-        OSError: If it is damaged. So do `ValueError` and `SyntaxError` say it.
+        OSError, ValueError, SyntaxError: If it is damaged.
     """
     if least is not None:
         decode_as_small_as(image, least)
@@ -59,49 +45,29 @@ def rgb(image: ImageFile, least: Size | None = None) -> Image:
 
 
 def decode_as_small_as(image: ImageFile, least: Size) -> None:
-    """Has a JPEG decoded at 1/2, 1/4 or 1/8, as far as both sides stay at least so long.
+    """Have a JPEG decoded at 1/2, 1/4 or 1/8, as long as both sides are at least those of `least`.
 
     libjpeg leaves out what it need not compute: a page takes 3 ms and not 12. Sides are rounded up, the
-    whole picture is there, and the same file and sizes give the same pixels. Other formats stay in full.
+    whole image is there, and the same file and sizes give the same pixels. Other formats stay in full.
     """
     image.draft(None, least)  # pyright: ignore[reportArgumentType] - Pillow takes None for the mode
 
 
 def clip_frames(path: Path, start: float, *, fps: float, most: int) -> list[VideoFrame]:
-    """Frames of a clip, with their times in its video.
+    """Sample frames of a clip that begins at `start` seconds of its video; see `sample_frames`.
 
-    Args:
-        path: Of the clip.
-        start: Where the clip begins in its video, in seconds.
-        fps: Frames per second.
-        most: Frames beyond which they are spread evenly from the first to the last.
-
-    Returns:
-        In the order in which they are shown, with at most `SHOWN_FRAME_PIXELS` each, and `VideoFrame.seconds`
-        counted from the first frame of the video;
-        damaged frames are left out.
-
-    Raises:
-        MissingExtra: If PyAV is not installed.
-        CorpusError: If it is no video, or none of these frames can be decoded.
-        ValueError: If `fps` or `most` is not positive.
-        OSError: If it cannot be read.
+    Each has at most `SHOWN_FRAME_PIXELS`, and its `seconds` count from the beginning of the video.
     """
     found = sample_frames(path, fps, most, least=1, pixels=SHOWN_FRAME_PIXELS)
     return [VideoFrame(frame.image, round(start + frame.seconds, 6)) for frame in found]
 
 
 def check_clip(path: Path) -> float:
-    """Refuses a clip from elsewhere that would take too much memory or time to decode.
-
-    Returns:
-        How long it lasts, in seconds.
+    """Return the duration of a clip from a server, in seconds.
 
     Raises:
-        MissingExtra: If PyAV is not installed.
-        TooLarge: If its frames are larger than `MAX_FRAME_PIXELS`, or more than `MAX_FRAMES`.
-        CorpusError: If it is no video.
-        OSError: If it cannot be read.
+        TooLarge: If decoding it would take too much memory or time.
+        MissingExtra, CorpusError, OSError: See `vrag.corpus.formats.pyav.scan`.
     """
     timeline = scan(path)
     width, height = timeline.size
@@ -114,7 +80,7 @@ def check_clip(path: Path) -> float:
 
 @contextmanager
 def on_disk(file: BinaryIO) -> Generator[Path]:
-    """Where the content of a file lies on this machine: where it is, or a copy for the time being."""
+    """Yield a path with the content of a file: its own path, or that of a temporary copy."""
     name: object = getattr(file, "name", None)
     if isinstance(file, io.FileIO | io.BufferedIOBase) and isinstance(name, str):
         yield Path(name)

@@ -9,7 +9,6 @@ from collections import deque
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, Protocol, cast
 
-from vrag.corpus.word_pattern import WORD
 from vrag.errors import VragError
 from vrag.geometry import Box
 from vrag.types import Word
@@ -21,7 +20,20 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from PIL.Image import Image
 
-__all__ = ["SETTINGS", "read_picture", "rows"]
+
+CJK = (
+    "\u2e80-\u2fdf\u3001-\u303f\u3040-\u30ff\u3100-\u312f\u3190-\u4dbf\u4e00-\u9fff"
+    "\uf900-\ufaff\uff01-\uffee\U00020000-\U0003ffff"
+)
+"""Scripts written without spaces, and the punctuation that goes with them."""
+NOISE = (
+    "\x00-\x1f\x7f-\x9f\xad\u200b-\u200f\u202a-\u202e\u2060-\u2064\ud800-\udfff\ue000-\uf8ff\ufeff"
+    "\ufff0-\uffff\U000e0000-\U0010ffff"
+)
+"""Control, invisible, private-use and replacement characters, and half pairs: not text."""
+
+WORD = re.compile(rf"[{CJK}]|[^\s{CJK}{NOISE}]+")
+"""A run without spaces, or a single character of a script that uses none: what gets a box of its own."""
 
 Bounds = tuple[float, float, float, float]
 """Left, top, right, bottom in pixels."""
@@ -52,7 +64,7 @@ SETTINGS: dict[str, object] = {
 
 
 class _Result(Protocol):
-    """What rapidocr gives: per line its text, score, corners and glyphs; None where it found nothing."""
+    """Output of rapidocr: per line its text, score, corners and glyphs; None where it found nothing."""
 
     txts: tuple[str, ...] | None
     scores: tuple[float, ...]
@@ -64,11 +76,19 @@ class _Engine(Protocol):
     def __call__(self, pixels: NDArray[np.uint8], /) -> _Result: ...
 
 
-def read_picture(image: Image) -> tuple[str, tuple[Word, ...]]:
-    """The text in a picture, one line per row of print, and its words with boxes.
+class OcrLine(NamedTuple):
+    """A line of text in an image."""
 
-    Args:
-        image: Of any mode and size.
+    text: str
+    bounds: Bounds
+    glyphs: tuple[Bounds, ...]
+    """Bounds of each character of `text` that is not a space; empty when unknown."""
+
+
+def read_picture(image: Image) -> tuple[str, tuple[Word, ...]]:
+    """Read the text in an image of any mode, one line per row of print, and its words with boxes.
+
+    Lines that stand side by side are joined by a space.
     """
     import numpy as np
 
@@ -76,28 +96,32 @@ def read_picture(image: Image) -> tuple[str, tuple[Word, ...]]:
         return "", ()
     pixels = np.ascontiguousarray(np.asarray(image.convert("RGB"))[:, :, ::-1])
     lines = list(_lines(_engine()(pixels)))
-    return _compose(rows([line.bounds for line in lines]), lines, image.width, image.height)
-
-
-class OcrLine(NamedTuple):
-    """A line that was read."""
-
-    text: str
-    bounds: Bounds
-    glyphs: tuple[Bounds, ...]
-    """Where each character of `text` that is no space stands; empty when not known."""
+    parts: list[str] = []
+    words: list[Word] = []
+    position = 0
+    for row in rows([line.bounds for line in lines]):
+        for index in row:
+            line = lines[index]
+            words += (
+                Word(position + start, position + end, _unit_box(bounds, image.width, image.height))
+                for start, end, bounds in _words(line)
+            )
+            parts += (line.text, "\n" if index == row[-1] else " ")
+            position += len(line.text) + 1
+    return "".join(parts[:-1]), tuple(words)
 
 
 def _lines(result: _Result) -> Iterator[OcrLine]:
-    """What rapidocr found, each line with its own characters."""
+    """Yield the lines that rapidocr found, each with its own characters."""
     if result.txts is None or result.boxes is None:
         return
-    found = deque(result.word_results or ())
+    glyphs_of_lines = deque(result.word_results or ())
     for text, score, corners in zip(result.txts, result.scores, result.boxes.tolist(), strict=True):
         line, visible = text.strip(), "".join(text.split())
         glyphs: tuple[Bounds, ...] = ()
-        if found and "".join(glyph for glyph, *_ in found[0]) == visible:  # it leaves out some lines
-            glyphs = tuple(_bounds(quad) for *_, quad in found.popleft())
+        # rapidocr leaves out the glyphs of some lines
+        if glyphs_of_lines and "".join(glyph for glyph, *_ in glyphs_of_lines[0]) == visible:
+            glyphs = tuple(_bounds(quad) for *_, quad in glyphs_of_lines.popleft())
         if score >= MIN_SCORE and line:
             yield OcrLine(line, _bounds(corners), glyphs)
 
@@ -108,7 +132,7 @@ def _bounds(corners: Iterable[Sequence[float]]) -> Bounds:
 
 
 def rows(boxes: Sequence[Bounds]) -> list[list[int]]:
-    """Groups boxes that stand side by side: rows from top to bottom, each from left to right.
+    """Group boxes that stand side by side: rows from top to bottom, each from left to right.
 
     >>> rows([(50, 1, 90, 11), (0, 20, 40, 30), (0, 0, 40, 10)])
     [[2, 0], [1]]
@@ -126,64 +150,32 @@ def rows(boxes: Sequence[Bounds]) -> list[list[int]]:
     return [sorted(row, key=lambda i: boxes[i][0]) for row in grouped]
 
 
-def _compose(
-    order: list[list[int]], lines: list[OcrLine], width: int, height: int
-) -> tuple[str, tuple[Word, ...]]:
-    """Joins lines to a text; what stands side by side is joined by a space."""
-    parts: list[str] = []
-    words: list[Word] = []
-    position = 0
-    for row in order:
-        for index in row:
-            line = lines[index]
-            words += (
-                Word(position + start, position + end, _unit(bounds, width, height))
-                for start, end, bounds in _words(line)
-            )
-            parts += (line.text, "\n" if index == row[-1] else " ")
-            position += len(line.text) + 1
-    return "".join(parts[:-1]), tuple(words)
-
-
 def _words(line: OcrLine) -> Iterator[tuple[int, int, Bounds]]:
-    """The words of a line: runs without spaces, and single characters of scripts that use none."""
+    """Yield the words of a line: runs without spaces, and single characters of scripts that use none.
+
+    Where the glyphs of a line are unknown, its characters count as equally wide.
+    """
+    left, top, right, bottom = line.bounds
+    step = (right - left) / len(line.text)
     spaces = [match.start() for match in re.finditer(r"\s", line.text)]
     for match in WORD.finditer(line.text):
         start, end = match.span()
-        seen = start - bisect_left(spaces, start)
-        glyphs = line.glyphs[seen : seen + end - start]
-        yield start, end, _around(glyphs) if glyphs else _share(line, start, end)
+        first = start - bisect_left(spaces, start)
+        if glyphs := line.glyphs[first : first + end - start]:
+            lefts, tops, rights, bottoms = zip(*glyphs, strict=True)
+            yield start, end, (min(lefts), min(tops), max(rights), max(bottoms))
+        else:
+            yield start, end, (left + start * step, top, left + end * step, bottom)
 
 
-def _around(boxes: Sequence[Bounds]) -> Bounds:
-    return (
-        min(box[0] for box in boxes),
-        min(box[1] for box in boxes),
-        max(box[2] for box in boxes),
-        max(box[3] for box in boxes),
-    )
-
-
-def _share(line: OcrLine, start: int, end: int) -> Bounds:
-    """Where some of a line's characters stand if all are equally wide."""
-    left, top, right, bottom = line.bounds
-    step = (right - left) / len(line.text)
-    return left + start * step, top, left + end * step, bottom
-
-
-def _unit(bounds: Bounds, width: int, height: int) -> Box:
-    left, top, right, bottom = bounds
-    return Box.unit(
-        min(max(left / width, 0.0), 1.0),
-        min(max(top / height, 0.0), 1.0),
-        min(max(right / width, 0.0), 1.0),
-        min(max(bottom / height, 0.0), 1.0),
-    )
+def _unit_box(bounds: Bounds, width: int, height: int) -> Box:
+    sides = (side / length for side, length in zip(bounds, (width, height, width, height), strict=True))
+    return Box.unit(*(min(max(side, 0.0), 1.0) for side in sides))
 
 
 @functools.cache
 def _engine() -> _Engine:
-    """The models, loaded once per process from rapidocr's own folder: nothing is ever downloaded.
+    """Load the models, once per process, from rapidocr's own folder: nothing is ever downloaded.
 
     Raises:
         VragError: If they are not there.
@@ -195,5 +187,5 @@ def _engine() -> _Engine:
     folder = Path(rapidocr.__file__).parent / "models"
     models = {key: str(folder / name) for key, name in MODELS.items()}
     if missing := [path for path in models.values() if not Path(path).is_file()]:
-        raise VragError(f"Models for OCR are missing: {', '.join(missing)}.", "Install rapidocr 3.10 again.")
+        raise VragError(f"Models for OCR are missing: {', '.join(missing)}.", "Reinstall rapidocr 3.10.")
     return cast("_Engine", rapidocr.RapidOCR(params={**SETTINGS, **models}))

@@ -1,4 +1,4 @@
-"""Settings of the conversion of files to items."""
+"""Options of the conversion of files to items."""
 
 from __future__ import annotations
 
@@ -7,15 +7,13 @@ import json
 import os
 from dataclasses import dataclass
 
-__all__ = ["CorpusOptions"]
-
 SCHEMA = 2
 """Raised whenever the same bytes and settings come to give other items."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CorpusOptions:
-    """How files become items. The defaults are the vetted setting."""
+    """Options of the conversion of files to items. The defaults are the tested setting."""
 
     dpi: float = 144.0
     """Resolution of rendered pages, in pixels per inch: two pixels per PDF point."""
@@ -47,11 +45,6 @@ class CorpusOptions:
     @property
     def processes(self) -> int:
         """The number of worker processes, at least 1."""
-        return self.workers or max(1, _usable_cores())
-
-
-def _usable_cores() -> int:
-    """Cores that this process may run on: fewer than the machine's under taskset or a container."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
+        if hasattr(os, "sched_getaffinity"):  # fewer than the machine's cores under taskset or a container
+            return self.workers or len(os.sched_getaffinity(0))
+        return self.workers or os.cpu_count() or 1

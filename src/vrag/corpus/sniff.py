@@ -1,13 +1,17 @@
-"""What a file seems to be by its first bytes: for reasons people can act on."""
+"""The type of a file by its first bytes, for error messages, and the encoding of its text."""
 
 from __future__ import annotations
 
+import codecs
+import re
+import unicodedata
 from typing import TYPE_CHECKING
+
+from vrag.errors import CorpusError
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-__all__ = ["describe", "describe_head", "looks_binary"]
 
 SIGNATURES = (
     (b"%PDF-", "a PDF file"),
@@ -27,11 +31,22 @@ SIGNATURES = (
     (b"{\\rtf", "a Rich Text document"),
     (b"%!PS", "a PostScript file"),
 )
-"""First bytes → what has them."""
+"""First bytes → type of file."""
+BYTE_ORDER_MARKS = (
+    (codecs.BOM_UTF8, "utf-8"),
+    (codecs.BOM_UTF32_LE, "utf-32"),
+    (codecs.BOM_UTF32_BE, "utf-32"),
+    (codecs.BOM_UTF16_LE, "utf-16"),
+    (codecs.BOM_UTF16_BE, "utf-16"),
+)
+"""Mark → encoding; the marks of UTF-32 begin with those of UTF-16, so they come first."""
+SAMPLE_BYTES = 65_536
+HTML_CHARSET = re.compile(rb"<meta[^>]{0,200}?charset\s*=\s*[\"']?\s*([\w.:-]{2,40})", re.IGNORECASE)
+UNWANTED = re.compile("[\x00-\x08\x0b\x0e-\x1f\x7f-\x9f\u200b\u2060\ufeff\ufffe\uffff\ud800-\udfff]")
 
 
 def describe(path: Path) -> str:
-    """What the file seems to be, as the end of a sentence: "it seems to be a PDF file".
+    """Return the type of a file as the end of a sentence: "it seems to be a PDF file".
 
     Raises:
         OSError: If it cannot be read.
@@ -41,7 +56,7 @@ def describe(path: Path) -> str:
 
 
 def describe_head(head: bytes) -> str:
-    """What bytes seem to be the beginning of; see `describe`.
+    """Return the type of a file that begins with `head`; see `describe`.
 
     >>> describe_head(b"%PDF-1.7")
     'it seems to be a PDF file, or a damaged one'
@@ -61,10 +76,67 @@ def describe_head(head: bytes) -> str:
 
 
 def looks_binary(data: bytes) -> bool:
-    """Whether bytes are no text in any encoding that extends ASCII.
+    """Return whether bytes are not text in any encoding that extends ASCII.
 
     >>> looks_binary(b"plain"), looks_binary(bytes(range(32)))
     (False, True)
     """
     control = sum(byte < 9 or 13 < byte < 27 or 27 < byte < 32 for byte in data)
     return control > len(data) // 50
+
+
+def decode(data: bytes) -> str:
+    r"""Decode a text file; line ends become `\n`, control characters go.
+
+    In this order: a byte order mark, UTF-8, UTF-16 without a mark, what an HTML file declares, and
+    what its letters look most like (gb18030, Shift-JIS, Latin-1 and others).
+
+    Raises:
+        CorpusError: If the bytes are not text.
+
+    >>> decode("naïve\r\nÜbung".encode("utf-16"))
+    'naïve\nÜbung'
+    """
+    text = _decode(data).replace("\r\n", "\n").replace("\r", "\n").replace("\f", "\n\n")
+    return unicodedata.normalize("NFC", UNWANTED.sub("", text))
+
+
+def _decode(data: bytes) -> str:
+    for mark, encoding in BYTE_ORDER_MARKS:
+        if data.startswith(mark):
+            return data.decode(encoding, "replace").removeprefix("\ufeff")
+    if (encoding := _utf16_without_mark(data[:SAMPLE_BYTES])) is not None:
+        return data.decode(encoding, "replace")
+    if looks_binary(data[:SAMPLE_BYTES]):
+        raise CorpusError("This is not a text file: it holds control characters as only binary files do.")
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        if error.start > SAMPLE_BYTES or error.end == len(data):  # text: a damaged spot, or cut short
+            return data.decode("utf-8", "replace")
+        return data.decode(_guess_encoding(data), "replace")
+
+
+def _utf16_without_mark(data: bytes) -> str | None:
+    """Recognise UTF-16 by the zero in every other byte of Latin letters."""
+    half = len(data) // 2
+    if half < 4 or looks_binary(data.replace(b"\x00", b"")):
+        return None
+    low, high = data[0 : 2 * half : 2].count(0), data[1 : 2 * half : 2].count(0)
+    if high > 0.4 * half and low < 0.05 * half:
+        return "utf-16-le"
+    if low > 0.4 * half and high < 0.05 * half:
+        return "utf-16-be"
+    return None
+
+
+def _guess_encoding(data: bytes) -> str:
+    import charset_normalizer
+
+    if declared := HTML_CHARSET.search(data[:4096]):
+        try:
+            return codecs.lookup(declared[1].decode("ascii")).name
+        except LookupError:
+            pass
+    best = charset_normalizer.from_bytes(data[:SAMPLE_BYTES]).best()
+    return best.encoding if best else "cp1252"

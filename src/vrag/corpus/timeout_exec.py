@@ -1,4 +1,4 @@
-"""A program that runs another one and ends it for certain.
+"""A program that runs another one with a time limit and reliably ends it.
 
 Usage: `timeout_exec.py SECONDS FOLDER PROGRAM ARGUMENT…`.
 The limit is one of processor time, for each process of the program; what is blocked is ended after ten times
@@ -27,12 +27,11 @@ try:
 except ImportError:  # not on Windows
     resource = None
 
-__all__ = ["CRASHED", "LATE", "MAX_SECONDS", "WALL_FACTOR", "main"]
 
 WALL_FACTOR = 10.0
 """Wall-clock time that a program may take, as a multiple of its limit of processor time."""
-_NEARLY = 0.9
-"""The part of the limit from which a program that failed has failed by it: clocks of the system differ a
+_NEAR_LIMIT = 0.85
+"""Fraction of the limit from which a failed program counts as too slow: clocks of the system differ a
 little, and who ended the processes that a program started is not known."""
 MAX_SECONDS = 1e9
 """A limit of processor time that means none."""
@@ -46,40 +45,38 @@ GRACE_SECONDS = 2.0
 
 
 def main(arguments: list[str]) -> int:
-    """Runs the program to its end, or to that of its time or of whoever asked for it.
-
-    Args:
-        arguments: Seconds, folder, and the command.
+    """Run a command to its end, its time limit or the end of the caller: `SECONDS FOLDER COMMAND…`.
 
     Returns:
-        The program's exit status, `LATE` or `CRASHED`.
+        The command's exit status, `LATE` or `CRASHED`.
     """
     seconds, folder, *command = arguments
-    wall_seconds = _limit_processor(float(seconds))
+    limited = set_processor_limit(float(seconds))
     null = subprocess.DEVNULL
     process = subprocess.Popen(  # noqa: S603 - the command is our parent's
         command, stdin=null, stdout=null, stderr=null, start_new_session=True
     )
     threading.Thread(target=_watch, args=(process, folder), daemon=True).start()
     try:
-        status = process.wait(wall_seconds)
+        status = process.wait(float(seconds) * (WALL_FACTOR if limited else 1.0))
     except subprocess.TimeoutExpired:
         status = LATE
-    if status and _processor_seconds() >= _NEARLY * float(seconds):
+    over_limit = resource is not None and status in {-signal.SIGXCPU, 128 + signal.SIGXCPU}
+    if over_limit or (status and _processor_seconds() >= _NEAR_LIMIT * float(seconds)):
         status = LATE
     _end(process)
     return status if 0 <= status <= LATE else CRASHED
 
 
-def _limit_processor(seconds: float) -> float:
-    """Limit the processor time of all that this process starts; return how long it may take at most."""
+def set_processor_limit(seconds: float) -> bool:
+    """Limit the processor time of this process, and of each that it starts; False where the system cannot."""
     if resource is None:
-        return seconds
-    _, most = resource.getrlimit(resource.RLIMIT_CPU)
+        return False
+    _, hard = resource.getrlimit(resource.RLIMIT_CPU)
     with suppress(ValueError, OSError):
-        resource.setrlimit(resource.RLIMIT_CPU, (math.ceil(min(seconds, MAX_SECONDS)), most))
+        resource.setrlimit(resource.RLIMIT_CPU, (math.ceil(min(seconds, MAX_SECONDS)), hard))
         resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
-    return seconds * WALL_FACTOR
+    return True
 
 
 def _processor_seconds() -> float:
@@ -104,7 +101,7 @@ def _watch(process: subprocess.Popen[bytes], folder: str) -> None:
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """Kills the program and what it started."""
+    """Kill the program and what it started."""
     with suppress(ProcessLookupError):
         if hasattr(os, "killpg"):
             os.killpg(process.pid, signal.SIGKILL)

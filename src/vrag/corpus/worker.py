@@ -1,4 +1,4 @@
-"""The process in which files are opened: one task at a time, told by its parent through a pipe.
+"""A process that opens files: one task at a time, sent by its parent through a pipe.
 
 A file may crash or hang the library that reads it, so nothing is decoded in the parent. The worker
 ends with its parent, however that ends: end of file on its standard input is the sign.
@@ -6,7 +6,8 @@ ends with its parent, however that ends: end of file on its standard input is th
 
 from __future__ import annotations
 
-import math
+import functools
+import itertools
 import os
 import pickle
 import queue
@@ -17,26 +18,27 @@ import threading
 import time
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING, BinaryIO, TypeVar
 
-from vrag.corpus.timeout_exec import MAX_SECONDS
+from vrag.corpus.timeout_exec import resource, set_processor_limit
 from vrag.errors import CorpusError, VragError
 from vrag.types import Item
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from vrag.corpus.converter import ConversionContext, Converter, OpenFile, SourceFile
 
-__all__ = ["FileOpened", "Message", "Task", "TaskDone", "TaskRejected", "WorkerFailed", "WorkerReady", "main"]
 
-FIRST = 2
+Result = TypeVar("Result")
+
+FIRST_ITEMS = 2
 """Items made at once by the worker that opens a file: enough for small files, and few enough that the
 other workers soon share the rest."""
 
-MEMORY = 6 * 2**30
-"""Bytes of address space of a worker. Drawing and reading the largest picture allowed takes less than two
+MAX_MEMORY_BYTES = 6 * 2**30
+"""Address space of a worker. Drawing and reading the largest picture allowed takes less than two
 thirds of it; addresses are reserved more freely than memory is used."""
 
 
@@ -93,14 +95,14 @@ Message = WorkerReady | FileOpened | TaskRejected | TaskDone | WorkerFailed | It
 
 
 class OpenFileCache:
-    """Keeps the file of the last task open, since the next task is often about the same."""
+    """The file of the last task, kept open since the next task is often about the same."""
 
     def __init__(self) -> None:
         self._source: SourceFile | None = None
         self._file: OpenFile | None = None
 
     def open(self, task: Task) -> OpenFile:
-        """The file of a task."""
+        """Return the open file of a task."""
         if self._file is None or task.source != self._source:
             self.clear()
             self._file = _open(task).__enter__()
@@ -108,40 +110,34 @@ class OpenFileCache:
         return self._file
 
     def clear(self) -> None:
-        """Closes the file."""
+        """Close the file."""
         file, self._file, self._source = self._file, None, None
         if file is not None:
             file.__exit__(None, None, None)
 
 
-def run(task: Task, bench: OpenFileCache) -> Iterator[FileOpened | Item | TaskRejected]:
-    """Does a task. What goes wrong with the file is part of what is yielded.
+def run(task: Task, cache: OpenFileCache) -> Iterator[FileOpened | Item | TaskRejected]:
+    """Run a task. What goes wrong with the file is yielded as `TaskRejected`.
 
     Raises:
         VragError: If the cause is not the file.
     """
-    try:
-        file = bench.open(task)
-    except (CorpusError, OSError) as error:
-        yield TaskRejected(None, explain(error))
-        return
-    except VragError:
-        raise
-    except Exception as error:  # noqa: BLE001 - hostile bytes make libraries raise anything
-        yield TaskRejected(None, explain(error))
+    file = _attempt(None, lambda: cache.open(task))
+    if isinstance(file, TaskRejected):
+        yield file
         return
     ordinals = task.ordinals
     if ordinals is None:
         missing = (n for n in range(1, file.count + 1) if n not in task.have)
-        ordinals = tuple(n for n, _ in zip(missing, range(FIRST), strict=False))
+        ordinals = tuple(itertools.islice(missing, FIRST_ITEMS))
     yield FileOpened(file.count, ordinals)
     for ordinal in ordinals:
-        yield _make(file, ordinal)
+        yield _attempt(ordinal, functools.partial(file.item, ordinal))
 
 
-def _make(file: OpenFile, ordinal: int) -> Item | TaskRejected:
+def _attempt(ordinal: int | None, action: Callable[[], Result]) -> Result | TaskRejected:
     try:
-        return file.item(ordinal)
+        return action()
     except (CorpusError, OSError) as error:
         return TaskRejected(ordinal, explain(error))
     except VragError:
@@ -165,7 +161,7 @@ def _open(task: Task) -> OpenFile:
 
 
 def explain(error: BaseException) -> str:
-    """A sentence for people about an error. Never empty."""
+    """Describe an error in a sentence for people. Never empty."""
     match error:
         case VragError():
             return str(error)
@@ -178,7 +174,7 @@ def explain(error: BaseException) -> str:
 
 
 def main() -> None:
-    """Serves tasks until the parent is gone."""
+    """Serve tasks until the parent is gone."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     _limit_memory()
     replies = os.fdopen(os.dup(1), "wb")
@@ -190,15 +186,13 @@ def main() -> None:
 
 
 def _limit_memory() -> None:
-    """Makes what would fill the machine's memory fail instead."""
-    try:
-        import resource
-    except ImportError:  # not on Windows
+    """Limit the address space, so that a hostile file fails rather than fill the machine's memory."""
+    if resource is None:
         return
-    _, most = resource.getrlimit(resource.RLIMIT_AS)
-    limit = MEMORY if most == resource.RLIM_INFINITY else min(MEMORY, most)
+    _, hard = resource.getrlimit(resource.RLIMIT_AS)
+    limit = MAX_MEMORY_BYTES if hard == resource.RLIM_INFINITY else min(MAX_MEMORY_BYTES, hard)
     with suppress(ValueError, OSError):  # macOS knows the limit and may refuse to set it
-        resource.setrlimit(resource.RLIMIT_AS, (limit, most))
+        resource.setrlimit(resource.RLIMIT_AS, (limit, hard))
 
 
 def _limit_processor(seconds: float) -> None:
@@ -207,19 +201,11 @@ def _limit_processor(seconds: float) -> None:
     Processor time, since the time that passes depends on what else the machine does. The limit is in whole
     seconds, rounded up. Windows has none: there the parent watches the clock.
     """
-    try:
-        import resource
-    except ImportError:  # not on Windows
-        return
-    _, most = resource.getrlimit(resource.RLIMIT_CPU)
-    limit = math.ceil(min(time.process_time() + seconds, MAX_SECONDS))
-    with suppress(ValueError, OSError):
-        resource.setrlimit(resource.RLIMIT_CPU, (limit, most))
-        resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
+    set_processor_limit(time.process_time() + seconds)
 
 
 def _listen(stdin: BinaryIO, tasks: queue.SimpleQueue[Task | Exception]) -> None:
-    """Takes tasks in; ends the process with its parent, even in the midst of a task."""
+    """Queue the tasks that arrive; end the process with its parent, even in the midst of a task."""
     scratch: Path | None = None
     while True:
         try:
@@ -235,33 +221,28 @@ def _listen(stdin: BinaryIO, tasks: queue.SimpleQueue[Task | Exception]) -> None
 
 
 def _serve(tasks: queue.SimpleQueue[Task | Exception], replies: BinaryIO) -> None:
-    bench = OpenFileCache()
-    _send(replies, WorkerReady())
-    _silence()
-    while True:
-        task = tasks.get()
-        if isinstance(task, Exception):
-            _send(replies, WorkerFailed(VragError(f"A converter cannot be loaded: {task}.")))
-            continue
-        page_seconds = task.context.options.page_seconds
-        _limit_processor(page_seconds + task.opening_seconds)
-        try:
-            for message in run(task, bench):
-                _send(replies, message)
-                _limit_processor(page_seconds)
-        except VragError as error:
-            _send(replies, WorkerFailed(error))
-        _send(replies, TaskDone())
+    def send(message: Message) -> None:
+        pickle.dump(message, replies, protocol=pickle.HIGHEST_PROTOCOL)
+        replies.flush()
 
-
-def _silence() -> None:
-    """Drops what libraries print about damaged files; errors at the start are still seen."""
+    cache = OpenFileCache()
+    send(WorkerReady())
+    # Drop what libraries print about damaged files; errors at the start were still printed.
     null = os.open(os.devnull, os.O_WRONLY)
     os.dup2(null, 1)
     os.dup2(null, 2)
     os.close(null)
-
-
-def _send(replies: BinaryIO, message: Message) -> None:
-    pickle.dump(message, replies, protocol=pickle.HIGHEST_PROTOCOL)
-    replies.flush()
+    while True:
+        task = tasks.get()
+        if isinstance(task, Exception):
+            send(WorkerFailed(VragError(f"A converter cannot be loaded: {task}.")))
+            continue
+        page_seconds = task.context.options.page_seconds
+        _limit_processor(page_seconds + task.opening_seconds)
+        try:
+            for message in run(task, cache):
+                send(message)
+                _limit_processor(page_seconds)
+        except VragError as error:
+            send(WorkerFailed(error))
+        send(TaskDone())

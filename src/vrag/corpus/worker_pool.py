@@ -1,4 +1,4 @@
-"""Worker processes, seen from the parent: started, given tasks, watched, replaced, stopped.
+"""A pool of worker processes: started, given tasks, watched, replaced, stopped.
 
 Why not a pool from a library: multiprocessing and what rests on it (pebble, concurrent.futures) run
 the user's main script again in every worker, which never ends well when that script has no
@@ -35,9 +35,9 @@ from vrag.types import Item
 if TYPE_CHECKING:
     from vrag.corpus.worker import Message, Task
 
-__all__ = ["Worker", "WorkerDied", "WorkerPool"]
-
-START = "import json, sys; sys.path[:] = json.loads(sys.argv[1]); from vrag.corpus.worker import main; main()"
+START_CODE = (
+    "import json, sys; sys.path[:] = json.loads(sys.argv[1]); from vrag.corpus.worker import main; main()"
+)
 START_SECONDS = 120.0
 GRACE_SECONDS = 0.1
 _LIMITS_PROCESSOR = sys.platform != "win32"
@@ -48,25 +48,21 @@ ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_
 
 @dataclass(frozen=True, slots=True)
 class WorkerDied:
-    """A worker died, or was killed at its time limit."""
+    """A worker crashed, or was killed at its time limit."""
 
-    late: bool
-    """Whether it was killed at its time limit."""
-    seconds: float = 0.0
-    """That time limit."""
-    processor: bool = False
-    """Whether the limit is one of processor time, and not of the time that passed."""
+    reason: str
+    """Why the item in progress failed, for people."""
 
 
 class Worker:
-    """One process, and what it is at."""
+    """One process and its current task."""
 
     def __init__(self, events: queue.Queue[tuple[Worker, Message | WorkerDied]]) -> None:
         self.task: Task | None = None
         self.ordinals: deque[int] = deque()
-        """Items of the task still to come; the first is the one in work."""
+        """Items of the task still to come; the first is in progress."""
         self.opened = False
-        """Whether the task has come past opening its file."""
+        """Whether the file of the task is open."""
         self.deadline = time.monotonic() + START_SECONDS
         """When it is killed unless a message comes before, on the monotonic clock."""
         self.seconds = START_SECONDS
@@ -74,28 +70,28 @@ class Worker:
         self.started = False
         self.late = False
         self._process = subprocess.Popen(  # noqa: S603 - our own code
-            [sys.executable, "-P", "-c", START, json.dumps(sys.path)],
+            [sys.executable, "-P", "-c", START_CODE, json.dumps(sys.path)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             env=os.environ | ONE_THREAD,
         )
-        self._ear = threading.Thread(target=self._listen, args=(events,), daemon=True)
-        self._ear.start()
+        self._listener = threading.Thread(target=self._listen, args=(events,), daemon=True)
+        self._listener.start()
 
-    def give(self, task: Task) -> None:
-        """Sends a task."""
+    def submit(self, task: Task) -> None:
+        """Send a task."""
         assert self._process.stdin is not None
         self.task = task
         self.opened = False
         self.ordinals = deque(task.ordinals or ())
         if self.started:
-            self._rearm()
+            self._reset_deadline()
         with suppress(BrokenPipeError):  # its death is on the way as an event
             pickle.dump(task, self._process.stdin)
             self._process.stdin.flush()
 
-    def note(self, message: Message | WorkerDied) -> None:
-        """Keeps track of how far the task has come."""
+    def update(self, message: Message | WorkerDied) -> None:
+        """Record the progress of the task."""
         match message:
             case WorkerReady():
                 self.started = True
@@ -108,17 +104,17 @@ class Worker:
                 self.task = None
             case _:
                 pass
-        self._rearm()
+        self._reset_deadline()
 
     def kill(self) -> None:
-        """Ends the process at once; the event `WorkerDied` follows."""
+        """End the process at once; the event `WorkerDied` follows."""
         self.late = time.monotonic() >= self.deadline
         self._process.kill()
 
-    def bury(self) -> None:
-        """Waits for the end of a process that was killed or died, and of its listener."""
+    def join(self) -> None:
+        """Wait for the end of a process that was killed or died, and of its listener."""
         self._process.wait()
-        self._ear.join()
+        self._listener.join()
         for pipe in (self._process.stdin, self._process.stdout):
             with suppress(BrokenPipeError):
                 if pipe is not None:
@@ -126,11 +122,10 @@ class Worker:
 
     @property
     def silent(self) -> bool:
-        """Whether nothing more will be heard of it."""
-        return not self._ear.is_alive()
+        """Whether no more messages will come."""
+        return not self._listener.is_alive()
 
-    def _rearm(self) -> None:
-        """Sets the time limit for the next sign of life."""
+    def _reset_deadline(self) -> None:
         self.seconds = math.inf
         if self.task:
             opening = 0.0 if self.opened else self.task.opening_seconds
@@ -143,20 +138,20 @@ class Worker:
         return self.seconds * (WALL_FACTOR if _LIMITS_PROCESSOR else 1.0)
 
     def _listen(self, events: queue.Queue[tuple[Worker, Message | WorkerDied]]) -> None:
-        """Passes on what the process says, on a thread of its own."""
+        """Forward the messages of the process, on a thread of its own."""
         assert self._process.stdout is not None
         try:
             while True:
                 events.put((self, pickle.load(self._process.stdout)))  # noqa: S301 - our own process
         except (EOFError, pickle.UnpicklingError, OSError):
             self._process.kill()
-            events.put((self, self._lost(self._process.wait())))
-
-    def _lost(self, status: int) -> WorkerDied:
-        """Why the process ended, by its exit status."""
+            status = self._process.wait()
+        reason = "It crashed the library that reads it."
         if _LIMITS_PROCESSOR and status == -signal.SIGXCPU:
-            return WorkerDied(late=True, seconds=self.seconds, processor=True)
-        return WorkerDied(self.late, self._wall_seconds)
+            reason = f"It took longer than the time limit of {self.seconds:g} seconds of processor time."
+        elif self.late:
+            reason = f"It took longer than the time limit of {self._wall_seconds:g} seconds."
+        events.put((self, WorkerDied(reason)))
 
 
 class WorkerPool:
@@ -169,62 +164,55 @@ class WorkerPool:
 
     @property
     def free(self) -> bool:
-        """Whether another task can be given."""
-        return len(self._busy) < self._size
+        """Whether the pool takes another task."""
+        return sum(worker.task is not None for worker in self._workers) < self._size
 
     @property
     def idle(self) -> bool:
-        """Whether no task is under way."""
-        return not self._busy
+        """Whether no task is in progress."""
+        return all(worker.task is None for worker in self._workers)
 
-    def give(self, task: Task) -> None:
-        """Gives a task to a worker without one, which is started if need be."""
-        worker = next((w for w in self._workers if w.task is None), None)
+    def submit(self, task: Task) -> None:
+        """Send a task to an idle worker; start one if there is none."""
+        worker = next((worker for worker in self._workers if worker.task is None), None)
         if worker is None:
             worker = Worker(self._events)
             self._workers.append(worker)
-        worker.give(task)
+        worker.submit(task)
 
-    def hear(self) -> tuple[Task, Message | WorkerDied, tuple[int, ...]]:
-        """Waits for the next event of a task; one must be under way.
+    def receive(self) -> tuple[Task, Message | WorkerDied, tuple[int, ...]]:
+        """Wait for the next message of a task, of which one must be in progress.
 
         Returns:
-            The task, what happened, and the items of the task that are still to come.
+            The task, the message, and the items of the task that are still to come.
 
         Raises:
             VragError: If workers cannot be started.
         """
         while True:
-            worker, message = self._next()
+            worker, message = self._next_event()
             task = worker.task
-            worker.note(message)
+            worker.update(message)
             if isinstance(message, WorkerDied):
-                self._remove(worker)
+                self._workers.remove(worker)
+                worker.join()
+                if not worker.started:
+                    raise VragError("A process to convert files cannot be started.", "See the message above.")
             if task is not None and not isinstance(message, WorkerReady):
                 return task, message, tuple(worker.ordinals)
 
-    @property
-    def _busy(self) -> list[Worker]:
-        return [worker for worker in self._workers if worker.task is not None]
-
-    def _next(self) -> tuple[Worker, Message | WorkerDied]:
-        """The next event; kills workers beyond their time limit while waiting."""
+    def _next_event(self) -> tuple[Worker, Message | WorkerDied]:
+        """Wait for an event; kill workers beyond their time limit meanwhile."""
         while True:
-            wait = min(worker.deadline for worker in self._workers) - time.monotonic()
+            seconds = min(worker.deadline for worker in self._workers) - time.monotonic()
             try:
-                # Even when a limit has passed, what was said before must have time to come in: the
-                # one who asks for events may have been away for long.
-                return self._events.get(timeout=min(max(wait, GRACE_SECONDS), 3600.0))
+                # Even when a limit has passed, messages sent before must have time to come in: the caller
+                # may not have asked for events for long.
+                return self._events.get(timeout=min(max(seconds, GRACE_SECONDS), 3600.0))
             except queue.Empty:
                 for worker in self._workers:
                     if worker.deadline <= time.monotonic():
                         worker.kill()
-
-    def _remove(self, worker: Worker) -> None:
-        self._workers.remove(worker)
-        worker.bury()
-        if not worker.started:
-            raise VragError("A process to convert files cannot be started.", "See the message above.")
 
     def __enter__(self) -> Self:
         return self
@@ -236,5 +224,5 @@ class WorkerPool:
             with suppress(queue.Empty):
                 self._events.get(timeout=0.02)
         for worker in self._workers:
-            worker.bury()
+            worker.join()
         self._workers.clear()

@@ -1,4 +1,4 @@
-"""A stretch of a video → a file of its own, copied or coded anew."""
+"""Cutting of clips: a part of a video becomes a file of its own, copied or encoded again."""
 
 from __future__ import annotations
 
@@ -15,84 +15,83 @@ if TYPE_CHECKING:
 
     from vrag.corpus.formats.pyav import Timeline
 
-__all__ = ["code_stretch", "copy_stretch"]
 
-WRITE = {"fflags": "+bitexact"}
-"""No time of day and no random ids in what is written: the same bytes give the same clip."""
-MAX_CODED = 1280 * 720
-"""Pixels of a frame that is coded anew: more than any model here looks at, and done within a minute."""
+WRITE_OPTIONS = {"fflags": "+bitexact"}
+"""No time of day and no random ids in the output: the same bytes give the same clip."""
+MAX_ENCODED_PIXELS = 1280 * 720
+"""Size of a frame that is encoded again: more than any model here looks at, and done within a minute."""
 Bounds = tuple[Fraction | None, Fraction | None]
-"""From and until when, in seconds of the file; None for no bound."""
-SLACK = 5
-"""Seconds by which the sound of a moment may lie before or after its picture in the file."""
+"""Begin and end, in seconds of the file; None for no bound."""
+MAX_OFFSET_SECONDS = 5
+"""How far the sound of a moment may lie before or after its picture in the file."""
 
 
-def copy_stretch(path: Path, timeline: Timeline, span: tuple[int, int | None], out: Path, kind: str) -> None:
-    """Writes a stretch of a video with its sound to a file of its own, without coding it anew.
+def copy_clip(path: Path, timeline: Timeline, span: tuple[int, int | None], out: Path, kind: str) -> None:
+    """Copy a part of a video with its sound to a file of its own, without encoding it again.
 
-    Every packet goes into the stretch in which it is shown or heard, so that stretches which meet
-    neither lose nor double anything.
+    Every packet goes into the clip in which it is shown or heard, so that adjacent clips neither lose nor
+    double anything.
 
     Args:
         path: The video.
         timeline: Of the video.
         span: From the key frame shown at the first to before the one shown at the second, in ticks; the
-            stretch that begins with the first frame takes what comes before as well, and the one that ends
+            clip that begins with the first frame takes what comes before as well, and the one that ends
             with None what comes after.
-        out: Where to.
+        out: The file to write.
         kind: FFmpeg's name of the container.
 
     Raises:
         CorpusError: If the container does not take these streams, or they are damaged.
         OSError: If it cannot be written.
     """
-    with open_video(path) as container, out.open("wb") as file, _writing():
+    with open_video(path) as container, out.open("wb") as file, _explain_errors():
         stream = video_stream(container)
-        kept = [stream, *_sound(container)]
-        with pyav().open(file, "w", format=kind, options=WRITE) as target:
-            duplicates = {s.index: target.add_stream_from_template(s) for s in kept}
-            for packet in _within(container, stream, kept, _bounds(timeline, span)):
-                _move(packet, duplicates, span[0] * timeline.tick)
+        streams = [stream, *_audio_streams(container)]
+        with pyav().open(file, "w", format=kind, options=WRITE_OPTIONS) as target:
+            copies = {s.index: target.add_stream_from_template(s) for s in streams}
+            for packet in _packets_within(container, stream, streams, _bounds(timeline, span)):
+                _move(packet, copies, span[0] * timeline.tick)
                 target.mux(packet)
 
 
-def code_stretch(path: Path, timeline: Timeline, span: tuple[int, int | None], out: Path, kind: str) -> None:
-    """Writes a stretch of a video to a file of its own, its pictures coded anew as H.264, its sound copied.
+def encode_clip(path: Path, timeline: Timeline, span: tuple[int, int | None], out: Path, kind: str) -> None:
+    """Write a part of a video to a file of its own, its frames encoded again as H.264, its sound copied.
 
-    For stretches that begin or end at a key frame which frames reach across. Otherwise like
-    `copy_stretch`. Pictures come out upright and with at most `MAX_CODED` pixels.
+    For clips that begin or end at a key frame which frames reach across. Otherwise like `copy_clip`.
+    Frames come out upright and with at most `MAX_ENCODED_PIXELS`.
     """
     start, end = span
-    frames = [pts for pts in timeline.shown if pts >= start and (end is None or pts < end)]
-    with open_video(path) as container, open_video(path) as again, out.open("wb") as file, _writing():
-        stream, sound = video_stream(container), _sound(again)
-        with pyav().open(file, "w", format=kind, options=WRITE) as target:
-            duplicates = {s.index: target.add_stream_from_template(s) for s in sound}
-            packets = _within(
-                again, video_stream(again), [video_stream(again), *sound], _bounds(timeline, span)
-            )
-            video = None
-            for frame in decoded(container, stream, timeline, frames):
-                picture = _fitting(frame, stream)
-                video = video or _coder(target, picture, stream)
-                picture.pts, picture.time_base = frame.pts - start, stream.time_base
-                target.mux(video.encode(picture))
-            target.mux(video.encode(None) if video else [])
-            for packet in (packet for packet in packets if packet.stream.index in duplicates):
-                _move(packet, duplicates, start * timeline.tick)
-                target.mux(packet)
+    times = [pts for pts in timeline.shown if pts >= start and (end is None or pts < end)]
+    with open_video(path) as container, open_video(path) as again, out.open("wb") as file, _explain_errors():
+        stream, audio = video_stream(container), _audio_streams(again)
+        with pyav().open(file, "w", format=kind, options=WRITE_OPTIONS) as target:
+            copies = {s.index: target.add_stream_from_template(s) for s in audio}
+            again_video = video_stream(again)
+            packets = _packets_within(again, again_video, [again_video, *audio], _bounds(timeline, span))
+            encoder = None
+            for frame in decoded(container, stream, timeline, times):
+                image = _to_h264_frame(frame, stream)
+                encoder = encoder or _add_encoder(target, image, stream)
+                image.pts, image.time_base = frame.pts - start, stream.time_base
+                target.mux(encoder.encode(image))
+            target.mux(encoder.encode(None) if encoder else [])
+            for packet in packets:
+                if packet.stream.index in copies:
+                    _move(packet, copies, start * timeline.tick)
+                    target.mux(packet)
 
 
 @contextmanager
-def _writing() -> Generator[None]:
-    """Turns what goes wrong with the video into a reason; what goes wrong with the disk stays as it is."""
+def _explain_errors() -> Generator[None]:
+    """Convert errors of the video to `CorpusError`; those of the disk stay `OSError`."""
     try:
         yield
     except (pyav().error.FFmpegError, ValueError) as error:
         raise CorpusError(f"The clip cannot be cut out: {cause(error)}.") from error
 
 
-def _sound(container: Any) -> list[Any]:  # noqa: ANN401
+def _audio_streams(container: Any) -> list[Any]:  # noqa: ANN401
     return [audio for audio in container.streams.audio if audio.codec_context is not None]
 
 
@@ -102,44 +101,44 @@ def _bounds(timeline: Timeline, span: tuple[int, int | None]) -> Bounds:
     return begin, None if end is None else end * timeline.tick
 
 
-def _coder(target: Any, picture: Any, stream: Any) -> Any:  # noqa: ANN401
-    """A stream of H.264 as large as a picture."""
+def _add_encoder(target: Any, image: Any, stream: Any) -> Any:  # noqa: ANN401
+    """Add a stream of H.264 with the size of `image`."""
     video = target.add_stream("libx264", rate=stream.average_rate or 25)
-    video.width, video.height, video.pix_fmt = picture.width, picture.height, "yuv420p"
+    video.width, video.height, video.pix_fmt = image.width, image.height, "yuv420p"
     video.options = {"preset": "veryfast", "crf": "21", "threads": "1"}
     video.codec_context.time_base = stream.time_base
     return video
 
 
-def _fitting(frame: Any, stream: Any) -> Any:  # noqa: ANN401
-    """A frame as H.264 takes it: upright, of even sides, not too large."""
-    scale = min(1.0, (MAX_CODED / frame.width / frame.height) ** 0.5)
+def _to_h264_frame(frame: Any, stream: Any) -> Any:  # noqa: ANN401
+    """Convert a frame to one that H.264 takes: upright, of even sides, not too large."""
+    scale = min(1.0, (MAX_ENCODED_PIXELS / frame.width / frame.height) ** 0.5)
     if frame.rotation or stream.sample_aspect_ratio not in {None, 0, 1}:
         frame = pyav().VideoFrame.from_image(upright(frame, stream))
     width, height = (max(2, round(side * scale / 2) * 2) for side in (frame.width, frame.height))
     return frame.reformat(width=width, height=height, format="yuv420p")
 
 
-def _within(container: Any, stream: Any, kept: list[Any], bounds: Bounds) -> Iterator[Any]:  # noqa: ANN401
-    """The packets between two moments, as they lie in the file."""
+def _packets_within(container: Any, stream: Any, streams: list[Any], bounds: Bounds) -> Iterator[Any]:  # noqa: ANN401
+    """Yield the packets between two moments, in the order of the file."""
     start, end = bounds
-    for packet in _from(container, stream, kept, start):
+    for packet in _packets_from(container, stream, streams, start):
         moment = moment_of(packet)
         if moment is None or not packet.size:
             continue
         seconds = moment * packet.time_base
-        if end is not None and packet.stream is stream and seconds > end + SLACK:
+        if end is not None and packet.stream is stream and seconds > end + MAX_OFFSET_SECONDS:
             return
         if (start is None or seconds >= start) and (end is None or seconds < end):
             yield packet
 
 
-def _from(container: Any, stream: Any, kept: list[Any], start: Fraction | None) -> Iterator[Any]:  # noqa: ANN401
-    """The packets from a moment on, or from an earlier one."""
+def _packets_from(container: Any, stream: Any, streams: list[Any], start: Fraction | None) -> Iterator[Any]:  # noqa: ANN401
+    """Yield the packets from a moment on, or from an earlier one."""
     if start is not None:
         with suppress(pyav().error.FFmpegError):
-            container.seek(int((start - SLACK) / stream.time_base), stream=stream)
-        packets = container.demux(*kept)
+            container.seek(int((start - MAX_OFFSET_SECONDS) / stream.time_base), stream=stream)
+        packets = container.demux(*streams)
         early: list[Any] = []
         for packet in packets:
             early.append(packet)
@@ -150,13 +149,13 @@ def _from(container: Any, stream: Any, kept: list[Any], start: Fraction | None) 
             yield from packets
             return
         container.seek(0)  # the file's index is missing or wrong
-    yield from container.demux(*kept)
+    yield from container.demux(*streams)
 
 
-def _move(packet: Any, duplicates: dict[int, Any], start: Fraction) -> None:  # noqa: ANN401
-    """Puts a packet into its clip: its times count from the beginning of that."""
+def _move(packet: Any, copies: dict[int, Any], start: Fraction) -> None:  # noqa: ANN401
+    """Assign a packet to its clip; its times count from the beginning of the clip."""
     ticks = round(start / packet.time_base)
     packet.pts = moment_of(packet) - ticks
     if packet.dts is not None:
         packet.dts -= ticks
-    packet.stream = duplicates[packet.stream.index]
+    packet.stream = copies[packet.stream.index]

@@ -1,9 +1,9 @@
-"""HTML files → passage items, then a page item for each picture that lies beside the file or in it.
+"""HTML files → passage items, then a page item for each picture in the file or in its folder.
 
 Pictures are taken from `data:` references and from files in the folder of the HTML file or below it, never
 from the network and never from elsewhere on the disk: not by `..`, an absolute path, `file:` or a symbolic
-link. What stands in the network (`http:`, `//host`, a `<base>` that leads there) and what is smaller
-than an icon is left out in silence; any other picture that cannot be read fails with its reason, and the text
+link. Pictures in the network (`http:`, `//host`, a `<base>` that leads there) and those smaller
+than an icon are left out silently; any other picture that cannot be read fails with its reason, and the text
 stays.
 
 A document is the bytes of its HTML file alone. Its pictures are therefore those that lay there when it was
@@ -19,10 +19,10 @@ import binascii
 import re
 import stat
 import warnings
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from io import BytesIO
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, NamedTuple, Self
 from urllib.parse import unquote, unquote_to_bytes, urljoin, urlsplit
 
 from vrag.corpus.formats.image import FORMATS, open_picture, picture_item
@@ -32,26 +32,20 @@ from vrag.errors import CorpusError
 from vrag.types import TextSource
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
     from vrag.corpus.converter import ConversionContext, SourceFile
     from vrag.corpus.formats.sections import Figure
     from vrag.types import Item
 
-__all__ = ["SUFFIXES", "HtmlFile"]
 
 SUFFIXES = (".html", ".htm")
 MIN_SIDE = 32
 """Pixels; a picture with a shorter side is a spacer, a line or an icon."""
 MAX_BYTES = 256 * 2**20
 """Larger pictures are not read."""
-ELSEWHERE = "The picture lies outside of the folder of the HTML file"
+OUTSIDE = "The picture lies outside of the folder of the HTML file."
 
 
-@dataclass(frozen=True, slots=True)
-class _FoundPicture:
-    """A picture, or why there is none."""
-
+class _FigureContent(NamedTuple):
     figure: Figure
     content: Path | bytes | str
     """Its file, its bytes, or the reason why it cannot be read."""
@@ -62,7 +56,7 @@ class HtmlFile:
 
     Raises:
         TooLarge: If it has more than 64 MiB.
-        CorpusError: If it is no text, or has neither words nor pictures.
+        CorpusError: If it is not text, or has neither words nor pictures.
     """
 
     def __init__(self, source: SourceFile, context: ConversionContext) -> None:
@@ -70,106 +64,95 @@ class HtmlFile:
         self._context = context
         sections, figures, base = html_page(read_text(source))
         self._passages = passages(sections, context.options)
-        self._pictures = list(_distinct(_look_up(figures, base, source.path.parent)))
+        self._pictures: list[_FigureContent] = []
+        seen: set[Path | bytes | str] = set()
+        for figure in figures:  # each picture once; failures each for itself
+            content = _find_content(figure.reference, base, source.path.parent)
+            if content is None or _is_small(content):
+                continue
+            key = figure.reference if isinstance(content, str) else content
+            if key not in seen:
+                seen.add(key)
+                self._pictures.append(_FigureContent(figure, content))
         self.count = len(self._passages) + len(self._pictures)
         if not self.count:
             raise CorpusError("There is neither text nor a picture in the file.")
 
     def item(self, ordinal: int) -> Item:
-        """Makes the item of a passage or, after the last of these, of a picture."""
+        """Make the item of a passage or, after the last of these, of a picture."""
         if ordinal <= len(self._passages):
             return passage_item(self._passages[ordinal - 1], self._source, ordinal)
-        found = self._pictures[ordinal - len(self._passages) - 1]
+        figure, content = self._pictures[ordinal - len(self._passages) - 1]
         try:
-            return self._picture(found, ordinal)
+            item = self._picture_item(content, ordinal)
         except CorpusError as error:
-            raise CorpusError(f"{_name(found.figure.reference)}: {error}") from error
+            reference = figure.reference
+            name = reference[:40] + "…" if len(reference) > 80 else reference
+            raise CorpusError(f"{name}: {error}") from error
+        item = replace(item, heading=SEPARATOR.join(filter(None, figure.headings)))
+        if item.text or not figure.text:
+            return item
+        return replace(item, text=figure.text, text_source=TextSource.FILE)
 
-    def _picture(self, found: _FoundPicture, ordinal: int) -> Item:
-        content = found.content
+    def _picture_item(self, content: Path | bytes | str, ordinal: int) -> Item:
         if isinstance(content, str):
             raise CorpusError(content)
         size = len(content) if isinstance(content, bytes) else content.stat().st_size
         file = BytesIO(content) if isinstance(content, bytes) else content
         with open_picture(file, self._context.options.max_pixels) as image:
-            item = picture_item(image, self._source, self._context, ordinal, size)
-        heading = SEPARATOR.join(filter(None, found.figure.headings))
-        if item.text or not found.figure.text:
-            return replace(item, heading=heading)
-        return replace(item, heading=heading, text=found.figure.text, text_source=TextSource.FILE)
+            return picture_item(image, self._source, self._context, ordinal, size)
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._passages.clear()
-        self._pictures.clear()
+        pass
 
 
-def _look_up(figures: Iterable[Figure], base: str, folder: Path) -> Iterator[_FoundPicture]:
-    """The pictures that the file has itself."""
-    for figure in figures:
-        content = _content(figure.reference, base, folder)
-        if content is not None and not _is_small(content):
-            yield _FoundPicture(figure, content)
-
-
-def _distinct(found: Iterable[_FoundPicture]) -> Iterator[_FoundPicture]:
-    """Each picture once, as it is first shown; failures each for itself."""
-    seen: set[Path | bytes | str] = set()
-    for picture in found:
-        key = picture.content if not isinstance(picture.content, str) else picture.figure.reference
-        if key not in seen:
-            seen.add(key)
-            yield picture
-
-
-def _scheme(reference: str) -> str:
-    """`http` of `http://host/a`; "" of a path."""
-    match = re.match(r"([A-Za-z][A-Za-z0-9+.-]*):", reference)
-    return match[1].lower() if match else ""
-
-
-def _content(reference: str, base: str, folder: Path) -> Path | bytes | str | None:
-    """A picture's file or bytes, the reason why it cannot be had, or None when it stands elsewhere."""
+def _find_content(reference: str, base: str, folder: Path) -> Path | bytes | str | None:
+    """Return a picture's file or bytes, the reason why there is none, or None when it is in the network."""
     if _scheme(reference) == "data":
-        return _embedded(reference)
+        return _decode_data_url(reference)
     try:
         reference = urljoin(base, reference)
         scheme = _scheme(reference)
         if scheme == "file" or len(scheme) == 1:  # a drive of Windows
-            return f"{ELSEWHERE}."
+            return OUTSIDE
         if scheme or reference.startswith(("//", "\\\\")):
             return None
-        return _beside(unquote(urlsplit(reference).path, errors="surrogateescape"), folder)
+        return _find_file(unquote(urlsplit(reference).path, errors="surrogateescape"), folder)
     except (OSError, ValueError, RuntimeError) as error:
         return f"It cannot be read: {getattr(error, 'strerror', None) or error}."
 
 
-def _beside(name: str, folder: Path) -> Path | str:
-    """A regular file below a folder, with all links followed; or why there is none.
+def _scheme(reference: str) -> str:
+    """Return the scheme of a URL, `http` of `http://host/a`; "" of a path."""
+    match = re.match(r"([A-Za-z][A-Za-z0-9+.-]*):", reference)
+    return match[1].lower() if match else ""
+
+
+def _find_file(name: str, folder: Path) -> Path | str:
+    """Return a regular file below a folder, with all links followed, or why there is none.
 
     Raises:
         OSError: If there is no such file.
         ValueError: If the name cannot be that of a file.
     """
     if name.startswith("/") or Path(name).is_absolute():
-        return f"{ELSEWHERE}."
+        return OUTSIDE
     path = (folder / name).resolve(strict=False)
     if not path.is_relative_to(folder.resolve(strict=True)):
-        return f"{ELSEWHERE}."
+        return OUTSIDE
     status = path.stat()
     if not stat.S_ISREG(status.st_mode):
         return "It is not a regular file."
-    return (
-        path
-        if status.st_size <= MAX_BYTES
-        else f"It has {status.st_size:,} bytes; the limit is {MAX_BYTES:,}."
-    )
+    if status.st_size > MAX_BYTES:
+        return f"It has {status.st_size:,} bytes; the limit is {MAX_BYTES:,}."
+    return path
 
 
-def _embedded(reference: str) -> bytes | str:
-    """The bytes of a `data:` reference (RFC 2397), or why there are none."""
+def _decode_data_url(reference: str) -> bytes | str:
+    """Return the bytes of a `data:` URL (RFC 2397), or why there are none."""
     head, comma, body = reference.partition(",")
     if not comma:
         return "It has no content."
@@ -184,7 +167,7 @@ def _embedded(reference: str) -> bytes | str:
 
 
 def _is_small(content: Path | bytes | str) -> bool:
-    """Whether a picture is one, and too small to show anything."""
+    """Return whether the content is a picture, and too small to show anything."""
     from PIL import Image
 
     if isinstance(content, str):
@@ -193,10 +176,5 @@ def _is_small(content: Path | bytes | str) -> bool:
     try:
         with warnings.catch_warnings(action="ignore"), Image.open(file, formats=FORMATS) as image:
             return min(image.size) < MIN_SIDE
-    except Exception:  # noqa: BLE001 - hostile bytes; it fails with its reason when its turn comes
+    except Exception:  # noqa: BLE001 - hostile bytes; item() fails with the reason
         return False
-
-
-def _name(reference: str) -> str:
-    """How a picture is called in a reason."""
-    return reference[:40] + "…" if len(reference) > 80 else reference

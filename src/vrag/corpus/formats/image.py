@@ -1,12 +1,13 @@
-"""Picture files → page items: one per picture, and one per frame of a TIFF."""
+"""Image files → page items: one per image, and one per frame of a TIFF."""
 
 from __future__ import annotations
 
+import functools
 import warnings
 from io import BytesIO
 from typing import TYPE_CHECKING, Self
 
-from vrag.corpus.image_store import store_jpeg, store_png
+from vrag.corpus.converter import store_item_file
 from vrag.corpus.ocr import read_picture
 from vrag.corpus.sniff import describe, describe_head
 from vrag.errors import CorpusError, TooLarge
@@ -21,27 +22,25 @@ if TYPE_CHECKING:
 
     from vrag.corpus.converter import ConversionContext, SourceFile
 
-__all__ = ["FORMATS", "JPEG_QUALITY", "MIN_SIDE", "SUFFIXES", "ImageFile", "open_picture", "picture_item"]
-
 SUFFIXES = (".png", ".jpg", ".jpeg", ".webp", ".tif", ".tiff", ".bmp", ".gif")
 FORMATS = ("PNG", "JPEG", "WEBP", "TIFF", "BMP", "GIF")
 """Pillow's names. No others: some of its readers start programs or are little tested."""
-LOSSLESS = frozenset({"PNG", "BMP", "GIF", "TIFF"})
+LOSSLESS_FORMATS = frozenset({"PNG", "BMP", "GIF", "TIFF"})
 JPEG_QUALITY = 92
 MIN_SIDE = 8
 """Pixels; smaller pictures show nothing."""
 MAX_PNG_PIXELS = 16_000_000
 """Larger pictures take seconds to compress without loss."""
-WASTE = 2.0
-"""How many times the size of the source a PNG may be before JPEG is taken."""
+MAX_PNG_GROWTH = 2.0
+"""Size of a PNG over that of its source beyond which JPEG is taken."""
 
 
 class ImageFile:
-    """An open picture file.
+    """An open image file.
 
     Raises:
-        TooLarge: If decoding it would take more pixels than allowed; nothing is decoded to tell.
-        CorpusError: If it is not a picture or has a shape that no model accepts.
+        TooLarge: If decoding it would take more pixels than allowed; decided before anything is decoded.
+        CorpusError: If it is not an image or has a shape that no model accepts.
     """
 
     def __init__(self, source: SourceFile, context: ConversionContext) -> None:
@@ -51,11 +50,11 @@ class ImageFile:
         self.count: int = getattr(self._image, "n_frames", 1) if self._image.format == "TIFF" else 1
 
     def item(self, ordinal: int) -> Item:
-        """Makes the item of one frame."""
+        """Make the item of one frame."""
         if self.count > 1:
             with warnings.catch_warnings(action="ignore"):
                 self._image.seek(ordinal - 1)
-            _check(self._image, self._context.options.max_pixels)
+            _check_size(self._image, self._context.options.max_pixels)
         return picture_item(self._image, self._source, self._context, ordinal, self._source.size / self.count)
 
     def __enter__(self) -> Self:
@@ -66,11 +65,11 @@ class ImageFile:
 
 
 def open_picture(file: Path | BytesIO, max_pixels: int) -> ImageFormat:
-    """Opens a picture without decoding it.
+    """Open an image without decoding it.
 
     Raises:
         TooLarge: If decoding it would take more pixels than allowed.
-        CorpusError: If it is not a picture or has a shape that no model accepts.
+        CorpusError: If it is not an image or has a shape that no model accepts.
         OSError: If it cannot be read.
     """
     from PIL import Image, UnidentifiedImageError
@@ -83,15 +82,14 @@ def open_picture(file: Path | BytesIO, max_pixels: int) -> ImageFormat:
         kind = describe_head(file.getvalue()[:1024]) if isinstance(file, BytesIO) else describe(file)
         raise CorpusError(f"This is not a picture that can be read: {kind}.") from error
     try:
-        _check(image, max_pixels)
+        _check_size(image, max_pixels)
     except BaseException:
         image.close()
         raise
     return image
 
 
-def _check(image: Picture, max_pixels: int) -> None:
-    """Refuses by the size in the header, before anything is decoded."""
+def _check_size(image: Picture, max_pixels: int) -> None:
     width, height = image.size
     shape = f"The picture has {width:,} × {height:,} pixels"
     if width * height > max_pixels:
@@ -105,14 +103,14 @@ def _check(image: Picture, max_pixels: int) -> None:
 def picture_item(
     opened: ImageFormat, source: SourceFile, context: ConversionContext, ordinal: int, size: float
 ) -> Item:
-    """Makes the item of a picture: reads and stores it.
+    """Make the item of an image: read its text and store it.
 
     Args:
-        opened: The picture, at the frame that counts.
+        opened: The image, at its frame.
         source: The file it comes from.
-        context: Where to store it.
+        context: Output directory and settings.
         ordinal: The number of its item.
-        size: Bytes that the picture takes in its file.
+        size: Bytes that the image takes in its file.
 
     Raises:
         CorpusError: If it is damaged.
@@ -120,6 +118,14 @@ def picture_item(
     with warnings.catch_warnings(action="ignore"):
         image = flatten(opened)
     text, words = read_picture(image) if context.options.ocr else ("", ())
+    stored = None
+    area = image.width * image.height
+    if opened.format in LOSSLESS_FORMATS and area <= MAX_PNG_PIXELS:
+        stored = store_png(image, context, source, ordinal)
+        path = context.items_dir / stored
+        if path.stat().st_size > MAX_PNG_GROWTH * max(size, area / 8):
+            path.unlink()
+            stored = None
     return Item(
         id=item_id(source.document, ordinal),
         document=source.document,
@@ -130,25 +136,40 @@ def picture_item(
         words=words,
         text_source=TextSource.OCR if text else TextSource.NONE,
         size=Size(*image.size),
-        image=_store(image, opened.format in LOSSLESS, size, source, context, ordinal),
+        image=stored or store_jpeg(image, JPEG_QUALITY, context, source, ordinal),
     )
 
 
-def _store(
-    image: Picture, lossless: bool, size: float, source: SourceFile, context: ConversionContext, ordinal: int
+def store_jpeg(
+    image: Picture, quality: int, context: ConversionContext, source: SourceFile, ordinal: int
 ) -> str:
-    if lossless and image.width * image.height <= MAX_PNG_PIXELS:
-        most = WASTE * max(size, image.width * image.height / 8)
-        name = store_png(image, context, source, ordinal)
-        path = context.items_dir / name
-        if path.stat().st_size <= most:
-            return name
-        path.unlink()
-    return store_jpeg(image, JPEG_QUALITY, context, source, ordinal)
+    """Store the image of an item as JPEG without chroma subsampling, which would smear coloured text.
+
+    Args:
+        image: Of mode L, RGB or RGBX.
+        quality: libjpeg's scale, 1 to 95.
+        context: Output directory.
+        source: The file it comes from.
+        ordinal: The number of its item.
+
+    Returns:
+        The path relative to the items directory.
+
+    Raises:
+        CollectionError: If it cannot be written.
+    """
+    save = functools.partial(image.save, format="JPEG", quality=quality, subsampling=0)
+    return store_item_file(context, source, ordinal, ".jpg", save)
+
+
+def store_png(image: Picture, context: ConversionContext, source: SourceFile, ordinal: int) -> str:
+    """Store the image of an item without loss; otherwise like `store_jpeg`."""
+    save = functools.partial(image.save, format="PNG", compress_level=6)
+    return store_item_file(context, source, ordinal, ".png", save)
 
 
 def flatten(image: Picture) -> Picture:
-    """The picture upright, in mode L or RGB, with what is transparent on white.
+    """Return the image upright, in mode L or RGB, on white where it is transparent.
 
     Raises:
         CorpusError: If its data is damaged.
@@ -158,7 +179,7 @@ def flatten(image: Picture) -> Picture:
     try:
         upright = ImageOps.exif_transpose(image)
         if upright.mode.startswith("I") or upright.mode == "F":
-            return _scaled(upright)
+            return _to_8_bits(upright)
         if upright.mode in {"L", "RGB"} and "transparency" not in upright.info:
             return upright.copy() if upright is image else upright
         if not upright.has_transparency_data:
@@ -167,13 +188,12 @@ def flatten(image: Picture) -> Picture:
         white = Image.new("RGBA", layer.size, "white")
         return Image.alpha_composite(white, layer).convert("RGB")
     except (OSError, SyntaxError, ValueError, EOFError) as error:
-        raise CorpusError(
-            f"The picture is damaged: {str(error).strip().rstrip('.') or 'it ends early'}."
-        ) from error
+        reason = str(error).strip().rstrip(".") or "it ends early"
+        raise CorpusError(f"The picture is damaged: {reason}.") from error
 
 
-def _scaled(image: Picture) -> Picture:
-    """A picture of 16 or 32 bits a pixel, in 8: by its type's range, or else by its own."""
+def _to_8_bits(image: Picture) -> Picture:
+    """Scale an image of 16 or 32 bits a pixel to 8: by its type's range, or else by its own."""
     import numpy as np
     from PIL import Image
 

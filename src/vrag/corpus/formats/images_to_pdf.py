@@ -1,5 +1,5 @@
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
-"""Pictures of pages bound into a PDF file; the same pictures give the same bytes."""
+"""PDF files made of images of pages; the same images give the same bytes."""
 
 from __future__ import annotations
 
@@ -15,28 +15,27 @@ from vrag.errors import CorpusError
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = ["bind_pages", "timeless"]
 
-RESOLUTION = 144.0
-"""Pixels of a picture per inch of its page: drawn at the usual resolution, it has the pixels it came with."""
-BLANK = (612.0, 792.0)
-"""Width and height of a page whose picture is missing, in points: letter paper."""
+DPI = 144.0
+"""Pixels of an image per inch of its page: drawn at the usual resolution, it has the pixels it came with."""
+BLANK_PAGE = (612.0, 792.0)
+"""Width and height of a page whose image is missing, in points: letter paper."""
 QUALITY = 92
-"""Of the JPEG that pictures in other formats become."""
+"""JPEG quality for images in other formats."""
 _ID = re.compile(rb"/ID\[<[0-9A-F]{32}><[0-9A-F]{32}>\]")
 
 
 def bind_pages(pages: Iterable[bytes | None]) -> bytes:
-    """Makes a PDF file with a picture on each page, which fills it.
+    """Make a PDF file with an image on each page, which fills it.
 
-    JPEG is kept as it is; other formats become JPEG. A missing picture is a blank page, so that those after
+    JPEG is kept as it is; other formats become JPEG. A missing image is a blank page, so that those after
     it keep their numbers.
 
     Args:
-        pages: The file of each picture, from page 1; None where there is none.
+        pages: The file of each image, from page 1; None where there is none.
 
     Raises:
-        CorpusError: If one is no picture, or there are none; names the page.
+        CorpusError: If one is not an image, with the number of its page, or if there are no pages.
     """
     from pypdfium2 import PdfDocument
 
@@ -44,9 +43,12 @@ def bind_pages(pages: Iterable[bytes | None]) -> bytes:
     try:
         number = 0
         for number, data in enumerate(pages, 1):
-            _add(pdf, data, number)
+            if data is None:
+                pdf.new_page(*BLANK_PAGE)
+            else:
+                _add_page(pdf, *_jpeg(data, number))
         if not number:
-            raise CorpusError("A document of no pages cannot be made.")
+            raise CorpusError("A document with no pages cannot be made.")
         saved = io.BytesIO()
         pdf.save(saved)
     finally:
@@ -55,48 +57,40 @@ def bind_pages(pages: Iterable[bytes | None]) -> bytes:
 
 
 def timeless(data: bytes) -> bytes:
-    """A PDF file of PDFium with its creation date blanked and its random id made of its content."""
-    data = re.sub(rb"/CreationDate\([^)]*\)", lambda found: b" " * len(found[0]), data)
+    """Blank the creation date of a PDF file of PDFium and make its random id of its content."""
+    data = re.sub(rb"/CreationDate\([^)]*\)", lambda match: b" " * len(match[0]), data)
     bare = _ID.sub(b"", data)
     name = hashlib.sha256(bare).hexdigest()[:32].upper().encode()
     return _ID.sub(b"/ID[<%b><%b>]" % (name, name), data)
 
 
-def _add(pdf: Any, data: bytes | None, number: int) -> None:  # noqa: ANN401 - the library is not typed
+def _add_page(pdf: Any, jpeg: bytes, size: tuple[int, int]) -> None:  # noqa: ANN401 - an untyped library
     from pypdfium2 import PdfImage, PdfMatrix
 
-    if data is None:
-        pdf.new_page(*BLANK)
-        return
-    jpeg, (width, height) = _jpeg(data, number)
-    wide, high = width * 72 / RESOLUTION, height * 72 / RESOLUTION
+    width, height = (side * 72 / DPI for side in size)
     image = PdfImage.new(pdf)
     image.load_jpeg(io.BytesIO(jpeg), inline=True)
-    image.set_matrix(PdfMatrix().scale(wide, high))
-    page = pdf.new_page(wide, high)
+    image.set_matrix(PdfMatrix().scale(width, height))
+    page = pdf.new_page(width, height)
     page.insert_obj(image)
     page.gen_content()
 
 
 def _jpeg(data: bytes, number: int) -> tuple[bytes, tuple[int, int]]:
-    """A picture as JPEG that stands upright, and its size."""
+    """Return an image as upright JPEG, on white where it is transparent, and its size."""
     try:
         with Image.open(io.BytesIO(data)) as image:
             if image.format == "JPEG" and image.mode in {"RGB", "L"} and image.getexif().get(0x0112, 1) == 1:
                 image.load()
                 return data, image.size
-            flat = _flat(ImageOps.exif_transpose(image))
+            upright = ImageOps.exif_transpose(image)
+            if upright.has_transparency_data:
+                sheet = Image.new("RGBA", upright.size, "white")
+                sheet.alpha_composite(upright.convert("RGBA"))
+                upright = sheet
+            flat = upright.convert("RGB")
     except (UnidentifiedImageError, Image.DecompressionBombError, OSError, ValueError, SyntaxError) as error:
-        raise CorpusError(f"Page {number} is no picture: {error}.") from error
+        raise CorpusError(f"Page {number} is not an image: {error}.") from error
     saved = io.BytesIO()
     flat.save(saved, "JPEG", quality=QUALITY, subsampling=0)
     return saved.getvalue(), flat.size
-
-
-def _flat(image: Image.Image) -> Image.Image:
-    """On white where it is transparent."""
-    if not image.has_transparency_data:
-        return image.convert("RGB")
-    sheet = Image.new("RGBA", image.size, "white")
-    sheet.alpha_composite(image.convert("RGBA"))
-    return sheet.convert("RGB")

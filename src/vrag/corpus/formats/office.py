@@ -24,16 +24,15 @@ if TYPE_CHECKING:
     from vrag.corpus.options import CorpusOptions
     from vrag.types import Item
 
-__all__ = ["SUFFIXES", "OfficeFile"]
 
 SUFFIXES = (".docx", ".doc", ".pptx", ".ppt", ".xlsx", ".xls", ".odt", ".odp", ".ods", ".rtf")
 ZIP, OLE, RTF = b"PK\x03\x04", b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", b"{\\rtf"
-MAX_XML = 512 * 2**20
-"""Bytes that the text parts of a document may unpack to; LibreOffice takes a multiple of it in memory."""
-MAX_UNPACKED = 4 * 2**30
-"""Bytes that a document with all its pictures and films may unpack to."""
+MAX_XML_BYTES = 512 * 2**20
+"""Unpacked bytes of the text parts of a document; LibreOffice takes a multiple of it in memory."""
+MAX_UNPACKED_BYTES = 4 * 2**30
+"""Unpacked bytes of a document with all its pictures and films."""
 MAX_PARTS = 100_000
-PASSWORD = "The document is protected by a password.", "Save a copy without it."
+PASSWORD_ERROR = "The document is protected by a password.", "Save a copy without it."
 
 
 class OfficeFile:
@@ -44,7 +43,7 @@ class OfficeFile:
         EncryptedFile: If it asks for a password.
         TooLarge: If it unpacks to more than is allowed.
         TooSlow: If printing it takes longer than `office_seconds`.
-        CorpusError: If it is no office document, or damaged.
+        CorpusError: If it is not an office document, or damaged.
     """
 
     def __init__(self, source: SourceFile, context: ConversionContext) -> None:
@@ -62,11 +61,11 @@ class OfficeFile:
 
     @staticmethod
     def opening_seconds(source: SourceFile, options: CorpusOptions) -> float:  # noqa: ARG004 - a protocol's
-        """Seconds that opening may take beyond the limit of a page; see `vrag.corpus.converter.Slow`."""
+        """See `vrag.corpus.converter.Slow`."""
         return options.office_seconds
 
     def item(self, ordinal: int) -> Item:
-        """Makes the item of one page."""
+        """Make the item of one page."""
         return self._pdf.item(ordinal)
 
     def __enter__(self) -> Self:
@@ -82,7 +81,7 @@ class OfficeFile:
 
 
 def _print(source: SourceFile, pdf: Path, seconds: float) -> None:
-    """Checks a document and has it printed."""
+    """Check a document and have it printed."""
     with source.path.open("rb") as file:
         head = file.read(512)
     if head.startswith(ZIP):
@@ -93,17 +92,26 @@ def _print(source: SourceFile, pdf: Path, seconds: float) -> None:
         print_to_pdf(source.path, source.path.suffix.lower(), pdf, seconds)
     except CorpusError as error:
         if type(error) is CorpusError and head.startswith(OLE) and _asks_for_password(source.path):
-            raise EncryptedFile(*PASSWORD) from error
+            raise EncryptedFile(*PASSWORD_ERROR) from error
         raise
 
 
 def _check_archive(path: Path) -> None:
-    """Refuses by the list of contents, before anything is unpacked."""
+    """Refuse a ZIP archive that is not an office document, encrypted or too large, before unpacking it."""
     try:
         with zipfile.ZipFile(path) as archive:
             parts = archive.infolist()
             _check_sizes(parts)
-            _check_kind(archive, {part.filename for part in parts})
+            names = {part.filename for part in parts}
+            if "[Content_Types].xml" in names:
+                return
+            if "META-INF/manifest.xml" not in names or "mimetype" not in names:
+                raise CorpusError(
+                    "This is not an office document: it seems to be another kind of ZIP archive."
+                )
+            with archive.open("META-INF/manifest.xml") as manifest:
+                if b"encryption-data" in manifest.read(MAX_XML_BYTES):
+                    raise EncryptedFile(*PASSWORD_ERROR)
     except (zipfile.BadZipFile, ValueError, EOFError, zipfile.LargeZipFile, NotImplementedError) as error:
         # zipfile raises the last one of ways to pack that it does not know
         raise CorpusError(
@@ -116,32 +124,21 @@ def _check_sizes(parts: list[zipfile.ZipInfo]) -> None:
     unpacked = sum(part.file_size for part in parts)
     if len(parts) > MAX_PARTS:
         raise TooLarge(f"The document has {len(parts):,} parts; the limit is {MAX_PARTS:,}.")
-    if text > MAX_XML or unpacked > MAX_UNPACKED:
+    if text > MAX_XML_BYTES or unpacked > MAX_UNPACKED_BYTES:
         raise TooLarge(
             f"The document unpacks to {unpacked:,} bytes, {text:,} of them text; "
-            f"the limits are {MAX_UNPACKED:,} and {MAX_XML:,}."
+            f"the limits are {MAX_UNPACKED_BYTES:,} and {MAX_XML_BYTES:,}."
         )
 
 
-def _check_kind(archive: zipfile.ZipFile, names: set[str]) -> None:
-    """Tells office documents from other archives, and those that ask for a password."""
-    if "[Content_Types].xml" in names:
-        return
-    if "META-INF/manifest.xml" not in names or "mimetype" not in names:
-        raise CorpusError("This is not an office document: it seems to be another kind of ZIP archive.")
-    with archive.open("META-INF/manifest.xml") as manifest:
-        if b"encryption-data" in manifest.read(MAX_XML):
-            raise EncryptedFile(*PASSWORD)
-
-
 def _asks_for_password(path: Path) -> bool:
-    """Whether an old office document, or an encrypted new one in its wrapping, has the marks of encryption.
+    """Return whether an old office document, or an encrypted new one in its wrapping, is marked as encrypted.
 
-    Only asked about documents that could not be opened: names of streams in its directory (MS-OFFCRYPTO,
+    Only for documents that could not be opened: names of streams in its directory (MS-OFFCRYPTO,
     2.3 and 2.3.5), or a flag in the first bytes of a text or a sheet where they commonly lie.
     """
     with path.open("rb") as file:
-        data = file.read(MAX_XML)
+        data = file.read(MAX_XML_BYTES)
     names = ("EncryptedPackage", "EncryptedSummary", "EncryptionInfo")
     if any(name.encode("utf-16-le") in data for name in names):
         return True

@@ -1,15 +1,14 @@
-"""PDF files → page items: a picture of each page, its text and the boxes of its words."""
+"""PDF files → page items: an image of each page, its text and the boxes of its words."""
 
 from __future__ import annotations
 
 import math
 from typing import TYPE_CHECKING, Self
 
+from vrag.corpus.formats.image import store_jpeg
 from vrag.corpus.formats.pdfium import SKIPPED, Pdf
-from vrag.corpus.image_store import store_jpeg
-from vrag.corpus.ocr import read_picture
+from vrag.corpus.ocr import WORD, read_picture
 from vrag.corpus.sniff import describe
-from vrag.corpus.word_pattern import WORD
 from vrag.errors import CorpusError
 from vrag.geometry import MAX_ASPECT, Box, Size
 from vrag.types import Item, ItemKind, TextSource, Word, item_id
@@ -17,26 +16,22 @@ from vrag.types import Item, ItemKind, TextSource, Word, item_id
 if TYPE_CHECKING:
     import re
     from collections.abc import Iterator
-    from pathlib import Path
-
-    from PIL.Image import Image
 
     from vrag.corpus.converter import ConversionContext, SourceFile
     from vrag.corpus.formats.pdfium import Layer, PdfiumPage
     from vrag.corpus.options import CorpusOptions
 
-__all__ = ["PdfFile", "read_layer"]
 
 JPEG_QUALITY = 88
-MIN_TEXT = 16
+MIN_LETTERS = 16
 """Letters and digits below which a page counts as one without text and is read by OCR: page numbers
 and the stamps of scanning apps have fewer. Characters without a meaning in Unicode do not count."""
 MIN_SIDE = 8
 """Pixels of the shorter side below which a page shows nothing."""
-HEAD = 1024
-"""Bytes at the start in which readers look for the signature."""
+SIGNATURE_BYTES = 1024
+"""Length of the start in which readers look for the signature."""
 HYPHENS = frozenset("\x02\ufffe\xad")
-"""What PDFium and PDF writers put for a hyphen at the end of a line."""
+"""Characters of PDFium and of PDF writers for a hyphen at the end of a line."""
 LIGATURES = str.maketrans(
     dict(zip("\ufb00\ufb01\ufb02\ufb03\ufb04\ufb05\ufb06", "ff fi fl ffi ffl st st".split(), strict=True))
 )
@@ -53,7 +48,9 @@ class PdfFile:
     def __init__(self, source: SourceFile, context: ConversionContext) -> None:
         self._source = source
         self._context = context
-        _check_signature(source.path)
+        with source.path.open("rb") as file:
+            if b"%PDF-" not in file.read(SIGNATURE_BYTES):
+                raise CorpusError(f"This is not a PDF file: {describe(source.path)}.")
         self._pdf = Pdf(source.path)
         self.count = len(self._pdf)
         if not self.count:
@@ -61,13 +58,13 @@ class PdfFile:
             raise CorpusError("The PDF file has no pages, or its list of pages is damaged.")
 
     def item(self, ordinal: int) -> Item:
-        """Makes the item of one page."""
+        """Make the item of one page."""
         options = self._context.options
         with self._pdf.page(ordinal) as page:
             text, words = read_layer(page)
             image = page.render(_scale(page.size, options))
         origin = TextSource.LAYER
-        if options.ocr and _letters(text) < MIN_TEXT:
+        if options.ocr and _letters(text) < MIN_LETTERS:
             read, found = read_picture(image)
             if _letters(read) > _letters(text):
                 text, words, origin = read, found, TextSource.OCR
@@ -81,11 +78,8 @@ class PdfFile:
             words=words,
             text_source=origin if text else TextSource.NONE,
             size=Size(*image.size),
-            image=self._store(image, ordinal),
+            image=store_jpeg(image, JPEG_QUALITY, self._context, self._source, ordinal),
         )
-
-    def _store(self, image: Image, ordinal: int) -> str:
-        return store_jpeg(image, JPEG_QUALITY, self._context, self._source, ordinal)
 
     def __enter__(self) -> Self:
         return self
@@ -94,14 +88,8 @@ class PdfFile:
         self._pdf.close()
 
 
-def _check_signature(path: Path) -> None:
-    with path.open("rb") as file:
-        if b"%PDF-" not in file.read(HEAD):
-            raise CorpusError(f"This is not a PDF file: {describe(path)}.")
-
-
 def _scale(points: tuple[float, float], options: CorpusOptions) -> float:
-    """Pixels per point: what the resolution asks for, or less for pages that would be too large.
+    """Return the pixels per point: by the resolution, or less for pages that would be too large.
 
     Raises:
         CorpusError: If the page has a shape that no model accepts.
@@ -121,36 +109,31 @@ def _letters(text: str) -> int:
 
 
 def read_layer(page: PdfiumPage) -> tuple[str, tuple[Word, ...]]:
-    """The text layer of a page as far as it is in view, and its words with their boxes.
+    """Read the text layer of a page as far as it is in view, and its words with their boxes.
 
     Words divided at the end of a line are joined in the text, and are two `Word`s with a box each.
     """
-    with page.layer() as layer:
-        characters = layer.characters()
-        return _compose(characters, _words_in_view(characters, layer, page))
-
-
-def _compose(characters: str, found: Iterator[tuple[re.Match[str], Box]]) -> tuple[str, tuple[Word, ...]]:
-    """Joins words to a text."""
     parts: list[str] = []
     words: list[Word] = []
     position = last = 0
-    for match, box in found:
-        word = match[0].translate(LIGATURES)
-        glue = _glue(characters, last, match) if parts else ""
-        parts += (glue, word)
-        position += len(glue) + len(word)
-        words.append(Word(position - len(word), position, box))
-        last = match.end()
+    with page.layer() as layer:
+        characters = layer.characters()
+        for match, box in _words_in_view(characters, layer, page):
+            word = match[0].translate(LIGATURES)
+            glue = _glue(characters, last, match) if parts else ""
+            parts += (glue, word)
+            position += len(glue) + len(word)
+            words.append(Word(position - len(word), position, box))
+            last = match.end()
     return "".join(parts), tuple(words)
 
 
 def _glue(characters: str, last: int, match: re.Match[str]) -> str:
-    """What stands between two words: nothing, a space, a line break or a hyphen."""
+    """Return the text between two words: nothing, a space, a line break or a hyphen."""
     gap = characters[last : match.start()]
     if not HYPHENS.isdisjoint(gap):
-        begun = characters[max(0, last - 40) : last].rsplit(maxsplit=1)[-1]
-        return "-" if "-" in begun or not match[0][0].islower() else ""
+        first_half = characters[max(0, last - 40) : last].rsplit(maxsplit=1)[-1]
+        return "-" if "-" in first_half or not match[0][0].islower() else ""
     if "\n" in gap or "\r" in gap:
         return "\n"
     return " " if gap.strip(SKIPPED) else ""

@@ -1,6 +1,6 @@
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
 # pyright: reportArgumentType=false
-"""PDFium as far as it is needed here: the border to a library without types.
+"""A typed interface to the parts of PDFium that are used here.
 
 Mostly its C functions are called directly: a page has thousands of characters.
 """
@@ -20,14 +20,13 @@ if TYPE_CHECKING:
     from PIL.Image import Image
     from pypdfium2 import PdfPage
 
-__all__ = ["SKIPPED", "Layer", "PageFrame", "Pdf", "PdfiumPage"]
 
 SKIPPED = "\x03"
-"""Holds the place of half a surrogate pair: characters stay aligned with PDFium's indices."""
+"""Placeholder for half a surrogate pair: characters stay aligned with PDFium's indices."""
 
 
 class PageFrame(NamedTuple):
-    """The visible part of a page in PDF coordinates, and the turn by which it is shown."""
+    """The visible part of a page in PDF coordinates, and its rotation."""
 
     left: float
     bottom: float
@@ -37,7 +36,7 @@ class PageFrame(NamedTuple):
     """Quarter turns clockwise."""
 
     def to_unit(self, left: float, bottom: float, right: float, top: float) -> Box:
-        """A rectangle on the page in fractions of its rendered picture, not clipped."""
+        """Convert a rectangle on the page to fractions of its rendered image, not clipped."""
         width, height = self.right - self.left, self.top - self.bottom
         x1, x2 = (left - self.left) / width, (right - self.left) / width
         y1, y2 = (self.top - top) / height, (self.top - bottom) / height
@@ -78,7 +77,7 @@ class Pdf:
         return len(self._pdf)
 
     def page(self, ordinal: int) -> PdfiumPage:
-        """Opens a page, numbered from 1.
+        """Open a page, numbered from 1.
 
         Raises:
             CorpusError: If it is damaged.
@@ -91,7 +90,7 @@ class Pdf:
             raise CorpusError(f"Page {ordinal} is damaged.") from error
 
     def close(self) -> None:
-        """Closes the file."""
+        """Close the file."""
         self._pdf.close()
 
 
@@ -108,7 +107,7 @@ class PdfiumPage:
 
     @property
     def frame(self) -> PageFrame:
-        """What is visible of it."""
+        """The visible part."""
         from pypdfium2 import raw
 
         box = raw.FS_RECTF()
@@ -116,10 +115,9 @@ class PdfiumPage:
         return PageFrame(box.left, box.bottom, box.right, box.top, self._page.get_rotation() // 90)
 
     def render(self, scale: float) -> Image:
-        """Its picture, of mode RGBX: PDFium draws, and JPEG is written, faster so than as RGB.
+        """Render the page at `scale` pixels per point, in mode RGBX.
 
-        Args:
-            scale: Pixels per point.
+        PDFium draws it, and JPEG is written, faster so than as RGB.
 
         Raises:
             CorpusError: If the page has no area.
@@ -132,7 +130,7 @@ class PdfiumPage:
             raise CorpusError(f"The page cannot be drawn: {error}.") from error
 
     def layer(self) -> Layer:
-        """Its text layer."""
+        """Open its text layer."""
         return Layer(self._page)
 
     def __enter__(self) -> Self:
@@ -155,7 +153,7 @@ class Layer:
         self._pointers = tuple(map(ctypes.byref, self._sides))
 
     def characters(self) -> str:
-        """Its characters, each at its PDFium index."""
+        """Return its characters, each at its PDFium index."""
         from pypdfium2 import raw
 
         count = raw.FPDFText_CountChars(self._text) if self._text else 0
@@ -169,9 +167,9 @@ class Layer:
         return _paired([raw.FPDFText_GetUnicode(self._text, index) for index in range(count)])
 
     def bounds(self, start: int, end: int) -> tuple[float, float, float, float] | None:
-        """Left, bottom, right and top of what characters `start` to `end` mark, in PDF coordinates.
+        """Return left, bottom, right and top of characters `start` to `end`, in PDF coordinates.
 
-        None where they mark nothing, or what they mark is nowhere.
+        None where they have no marks, or marks without a position.
         """
         left, top, right, bottom = self._sides
         x1 = y1 = math.inf
@@ -196,7 +194,7 @@ class Layer:
 
 
 def _paired(codes: list[int]) -> str:
-    r"""Characters of UTF-16 or UTF-32 codes, one per code: a pair's second half gives `SKIPPED`.
+    r"""Decode UTF-16 or UTF-32 codes to one character per code: a pair's second half gives `SKIPPED`.
 
     >>> _paired([0x41, 0xD835, 0xDC56, 0xD835]) == "A\U0001d456" + SKIPPED + SKIPPED
     True

@@ -1,4 +1,4 @@
-"""Video files as a series of packets: PyAV as far as it is needed here, the border to a library half typed.
+"""Reading of video files as packets and frames, by PyAV, a library that is only partly typed.
 
 Files come in as file objects and only three demuxers are let in: others read play lists, which name
 files and addresses that a video has no business with.
@@ -23,27 +23,12 @@ if TYPE_CHECKING:
 
     from PIL.Image import Image
 
-__all__ = [
-    "SubtitleLine",
-    "Timeline",
-    "cause",
-    "decode",
-    "decoded",
-    "demuxer",
-    "frame_at",
-    "moment_of",
-    "open_video",
-    "pyav",
-    "scan",
-    "upright",
-    "video_stream",
-]
 
 DEMUXERS = "mov,mp4,m4a,3gp,3g2,mj2,matroska,webm,avi"
 READ = {"format_whitelist": DEMUXERS, "protocol_whitelist": "file", "fflags": "+genpts"}
 TEXT_CODECS = frozenset({"subrip", "srt", "mov_text", "ass", "ssa", "webvtt", "text"})
 STYLE = re.compile(r"\{\\[^}]*\}|\\[Nnh]|<[^<>]{1,80}>")
-"""What subtitles say about their looks, and line breaks."""
+"""Formatting marks of subtitles, and line breaks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +42,7 @@ class SubtitleLine:
 
 @dataclass(frozen=True, slots=True)
 class Timeline:
-    """When each frame of a video is shown, in ticks of its stream."""
+    """The times of the frames of a video, in ticks of its stream."""
 
     tick: Fraction
     """Seconds."""
@@ -66,17 +51,17 @@ class Timeline:
     keys: bytes
     """For every packet 1 where decoding can begin, else 0."""
     first: int
-    """When the first frame is shown."""
+    """Time of the first frame."""
     end: int
-    """When the last frame is over."""
+    """End of the last frame."""
     size: tuple[int, int]
     """Pixels as coded: neither turned nor stretched."""
     lines: tuple[SubtitleLine, ...] = ()
     broken: str = ""
-    """What is wrong with the end of the file; empty when all of it could be read."""
+    """Damage at the end of the file; empty when all of it could be read."""
 
     def seconds(self, pts: int) -> float:
-        """When a frame is shown, in seconds from the first."""
+        """Convert the time of a frame to seconds from the first."""
         return round(float((pts - self.first) * self.tick), 6)
 
     @property
@@ -86,12 +71,12 @@ class Timeline:
 
     @property
     def shown(self) -> list[int]:
-        """When each frame is shown, in order."""
+        """Times of all frames that are shown, in order."""
         return sorted({pts for pts in self.pts if pts >= self.first})
 
 
 def pyav() -> Any:  # noqa: ANN401 - a library half typed
-    """PyAV.
+    """Import PyAV.
 
     Raises:
         MissingExtra: If it is not installed.
@@ -104,10 +89,10 @@ def pyav() -> Any:  # noqa: ANN401 - a library half typed
 
 @contextmanager
 def open_video(path: Path) -> Generator[Any]:
-    """A container.
+    """Open a container.
 
     Raises:
-        CorpusError: If it is no video.
+        CorpusError: If it is not a video.
     """
     av = pyav()
     with path.open("rb") as file:
@@ -120,7 +105,7 @@ def open_video(path: Path) -> Generator[Any]:
 
 
 def video_stream(container: Any) -> Any:  # noqa: ANN401
-    """The first video stream that is no picture of a cover.
+    """Return the first video stream that is not a cover image.
 
     Raises:
         CorpusError: If there is none, or nothing here can decode it.
@@ -138,30 +123,29 @@ def video_stream(container: Any) -> Any:  # noqa: ANN401
 
 
 def demuxer(path: Path) -> str:
-    """Which of the kinds of container a file is: `mp4`, `matroska` or `avi`."""
+    """Return the container of a file: `mp4`, `matroska` or `avi`."""
     with open_video(path) as container:
         name = container.format.name
     return "mp4" if "mp4" in name else "matroska" if "matroska" in name else "avi"
 
 
 def scan(path: Path) -> Timeline:
-    """Reads a video through once without decoding it.
+    """Read a video once, without decoding it.
 
     Raises:
         MissingExtra: If PyAV is not installed.
-        CorpusError: If it is no video, or has no frames.
+        CorpusError: If it is not a video, or has no frames.
         OSError: If it cannot be read.
     """
     with open_video(path) as container:
-        stream = video_stream(container)
-        reading = _Reading(stream, container)
-        reading.run()
-        return reading.timeline()
+        scanner = _Scanner(video_stream(container), container)
+        scanner.run()
+        return scanner.timeline()
 
 
 @dataclass(slots=True)
-class _Reading:
-    """What has been read of a video."""
+class _Scanner:
+    """The packets of a video read so far."""
 
     stream: Any
     container: Any
@@ -171,21 +155,25 @@ class _Reading:
     """Packets before the first that is shown: there to be decoded only."""
     end: int = 0
     last: Fraction = Fraction(0)
-    """The latest moment of any stream, in seconds of the file."""
+    """The latest time in any stream, in seconds of the file."""
     lines: list[tuple[Fraction, str]] = field(default_factory=list[tuple[Fraction, str]])
     broken: str = ""
 
     def run(self) -> None:
-        """Reads to the end, or as far as it goes."""
+        """Read to the end, or up to a damaged place."""
         streams = [self.stream, *self.container.streams.audio]
-        texts = [s for s in self.container.streams.subtitles if _is_text(s)][:1]
+        texts = [
+            subtitles
+            for subtitles in self.container.streams.subtitles
+            if subtitles.codec_context is not None and subtitles.codec_context.name in TEXT_CODECS
+        ]
         try:
-            for packet in self.container.demux(*streams, *texts):
-                self._take(packet)
+            for packet in self.container.demux(*streams, *texts[:1]):
+                self._add(packet)
         except pyav().error.FFmpegError as error:
             self.broken = f"It is damaged after {float(self.last):.1f} seconds: {cause(error)}."
 
-    def _take(self, packet: Any) -> None:  # noqa: ANN401
+    def _add(self, packet: Any) -> None:  # noqa: ANN401
         moment = moment_of(packet)
         if moment is None or not packet.size:
             return
@@ -200,12 +188,16 @@ class _Reading:
             self.end = max(self.end, end) if len(self.pts) > 1 else end
 
     def timeline(self) -> Timeline:
-        """What was read."""
         if not any(self.keys) or self.hidden == len(self.pts):
             raise CorpusError("There are no frames in the video, or none that decoding can begin with.")
         tick, first = Fraction(self.stream.time_base), sorted(self.pts)[self.hidden]
         lines = (SubtitleLine(round(float(at - first * tick), 6), text) for at, text in sorted(self.lines))
         codec = self.stream.codec_context
+        claimed = (self.container.duration or 0) / 1e6
+        if not self.broken and claimed - float(self.last) > max(2.0, claimed / 50):
+            self.broken = (
+                f"The file says that it lasts {claimed:.1f} seconds and ends after {float(self.last):.1f}."
+            )
         return Timeline(
             tick=tick,
             pts=self.pts,
@@ -214,28 +206,17 @@ class _Reading:
             end=self.end,
             size=(codec.width, codec.height),
             lines=tuple(lines),
-            broken=self.broken or self._cut_short(),
+            broken=self.broken,
         )
-
-    def _cut_short(self) -> str:
-        """Says so when the file ends before it says it does: by more than two seconds and a fiftieth."""
-        says = (self.container.duration or 0) / 1e6
-        if says - float(self.last) <= max(2.0, says / 50):
-            return ""
-        return f"The file says that it lasts {says:.1f} seconds and ends after {float(self.last):.1f}."
 
 
 def moment_of(packet: Any) -> int | None:  # noqa: ANN401
-    """When a packet is shown, in ticks of its stream; None when nothing says so."""
+    """Return the time of a packet in ticks of its stream; None when it has none."""
     return packet.dts if packet.pts is None else packet.pts
 
 
-def _is_text(stream: Any) -> bool:  # noqa: ANN401
-    return stream.codec_context is not None and stream.codec_context.name in TEXT_CODECS
-
-
 def _texts(packet: Any) -> Iterator[str]:  # noqa: ANN401
-    """The words of a packet of subtitles."""
+    """Yield the words of a packet of subtitles."""
     with suppress(pyav().error.FFmpegError, UnicodeDecodeError, ValueError):
         for subtitle in packet.decode():
             text: bytes = getattr(subtitle, "dialogue", b"") or b""
@@ -244,22 +225,17 @@ def _texts(packet: Any) -> Iterator[str]:  # noqa: ANN401
 
 
 def cause(error: Exception) -> str:
-    """What PyAV says is wrong, as a part of a sentence."""
+    """Return the reason of an error of PyAV, as a part of a sentence."""
     return str(getattr(error, "strerror", None) or error).rstrip(".") or type(error).__name__
 
 
 def decode(path: Path, timeline: Timeline, wanted: Iterable[int]) -> Iterator[tuple[int, Image]]:
-    """Some frames of a video, upright and in the shape they are meant to be seen in.
+    """Decode the frames at the times `wanted`, in ticks: upright, RGB, in the proportions of the display.
 
-    Only the stretches between key frames in which they lie are decoded.
-
-    Args:
-        path: The video.
-        timeline: Of the video.
-        wanted: When they are shown, in ticks.
+    Only the segments between key frames in which they lie are decoded. Damaged frames are left out.
 
     Yields:
-        When it is shown, and the frame as RGB; damaged ones are left out. In order within a stretch.
+        Time and frame, in order within a segment.
     """
     with open_video(path) as container:
         stream = video_stream(container)
@@ -268,55 +244,55 @@ def decode(path: Path, timeline: Timeline, wanted: Iterable[int]) -> Iterator[tu
 
 
 def decoded(container: Any, stream: Any, timeline: Timeline, wanted: Iterable[int]) -> Iterator[Any]:  # noqa: ANN401
-    """Some frames of a video, as they are coded; see `decode`."""
-    left = _by_stretch(timeline, wanted)
-    stretch, open_ = 0, False
+    """Decode some frames of a video and leave them as they are coded; see `decode`."""
+    pending = _segments_to_decode(timeline, wanted)
+    segment, open_ = 0, False
     packets = (packet for packet in container.demux(stream) if packet.size and moment_of(packet) is not None)
-    with suppress(pyav().error.FFmpegError):  # a damaged end: what was found until there counts
+    with suppress(pyav().error.FFmpegError):  # a damaged end: the frames until there count
         for key, packet in zip(timeline.keys, packets, strict=False):
-            stretch += key
-            needed = stretch in left
+            segment += key
+            needed = segment in pending
             if needed or open_:
-                yield from _struck(left, _frames(stream, packet if needed else None))
+                yield from _take_pending(pending, _frames(stream, packet if needed else None))
             open_ = needed
-            if not left:
+            if not pending:
                 return
         if open_:
-            yield from _struck(left, _frames(stream, None))
+            yield from _take_pending(pending, _frames(stream, None))
 
 
-def _by_stretch(timeline: Timeline, wanted: Iterable[int]) -> dict[int, set[int]]:
-    """Number of the stretch → frames for which it must be decoded.
+def _segments_to_decode(timeline: Timeline, wanted: Iterable[int]) -> dict[int, set[int]]:
+    """Map the number of each segment to decode to the frames that need it.
 
-    A stretch begins with a key frame; the one before the first is 0. Frames that are decoded after a
-    key frame and shown before it need the stretch before as well.
+    A segment begins with a key frame; the one before the first is 0. Frames that are decoded after a
+    key frame and shown before it need the segment before as well.
     """
     asked = set(wanted)
-    left: dict[int, set[int]] = {}
-    stretch, begin = 0, timeline.pts[0]
+    pending: dict[int, set[int]] = {}
+    segment, begin = 0, timeline.pts[0]
     for pts, key in zip(timeline.pts, timeline.keys, strict=True):
-        stretch, begin = (stretch + 1, pts) if key else (stretch, begin)
+        segment, begin = (segment + 1, pts) if key else (segment, begin)
         if pts in asked:
-            left.setdefault(stretch, set()).add(pts)
+            pending.setdefault(segment, set()).add(pts)
             if pts < begin:
-                left.setdefault(stretch - 1, set()).add(pts)
-    return left
+                pending.setdefault(segment - 1, set()).add(pts)
+    return pending
 
 
-def _struck(left: dict[int, set[int]], frames: Iterable[Any]) -> Iterator[Any]:
-    """Those frames that were still wanted; from now on they are not."""
+def _take_pending(pending: dict[int, set[int]], frames: Iterable[Any]) -> Iterator[Any]:
+    """Yield the frames that are pending, and remove them from `pending`."""
     for frame in frames:
-        found = [stretch for stretch, wanted in left.items() if frame.pts in wanted]
-        for stretch in found:
-            left[stretch].discard(frame.pts)
-            if not left[stretch]:
-                del left[stretch]
-        if found:
+        segments = [segment for segment, times in pending.items() if frame.pts in times]
+        for segment in segments:
+            pending[segment].discard(frame.pts)
+            if not pending[segment]:
+                del pending[segment]
+        if segments:
             yield frame
 
 
 def _frames(stream: Any, packet: Any) -> list[Any]:  # noqa: ANN401
-    """The frames that a packet gives; with None, those that the decoder holds back at an end."""
+    """Decode a packet; with None, return the frames that the decoder holds back at an end."""
     codec = stream.codec_context
     try:
         return list(codec.decode(packet))
@@ -328,7 +304,7 @@ def _frames(stream: Any, packet: Any) -> list[Any]:  # noqa: ANN401
 
 
 def upright(frame: Any, stream: Any) -> Image:  # noqa: ANN401
-    """A frame as it is meant to be seen."""
+    """Convert a frame to an image, rotated and stretched as it is displayed."""
     image: Image = frame.to_image()
     ratio = stream.sample_aspect_ratio or stream.codec_context.sample_aspect_ratio
     if ratio and ratio != 1 and Fraction(1, 8) <= ratio <= 8:
@@ -339,6 +315,6 @@ def upright(frame: Any, stream: Any) -> Image:  # noqa: ANN401
 
 
 def frame_at(timeline: Timeline, shown: Sequence[int], seconds: float) -> int:
-    """The frame that is seen at a moment."""
+    """Return the time of the frame that is visible at a moment."""
     ticks = timeline.first + Fraction(seconds).limit_denominator(10**6) / timeline.tick
     return shown[max(0, bisect_right(shown, ticks) - 1)]

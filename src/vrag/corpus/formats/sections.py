@@ -4,41 +4,32 @@ from __future__ import annotations
 
 import json
 import re
-from html.parser import HTMLParser
 from typing import TYPE_CHECKING, NamedTuple
 
 from vrag.errors import CorpusError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
     from typing import TypeAlias
 
     from markdown_it.token import Token
+    from selectolax.lexbor import LexborNode
 
     JsonValue: TypeAlias = "dict[str, JsonValue] | list[JsonValue] | str | float | bool | None"
 
-__all__ = [
-    "Figure",
-    "Section",
-    "html_page",
-    "html_sections",
-    "json_lines",
-    "json_sections",
-    "markdown_sections",
-    "plain_sections",
-]
 
 CELL = " | "
 CELL_END = "\ufdd0"
 """End of a table cell while HTML is read: a Unicode noncharacter, which text must not contain."""
 DROPPED = frozenset({"script", "style", "noscript", "template", "svg", "math", "iframe", "object", "canvas"})
-"""HTML elements whose content is not text to read."""
+"""HTML elements whose content is not read."""
 BLOCKS = frozenset(
     "address article aside blockquote body br caption center dd details dialog div dl dt fieldset figcaption "
     "figure footer form header hr html legend li main menu nav ol option p pre section summary table tbody "
     "tfoot thead title tr ul".split()
 )
 """HTML elements that begin and end a line."""
+HEADINGS = frozenset("h1 h2 h3 h4 h5 h6".split())
 PARAGRAPHS = frozenset("article blockquote div dl figure li ol p pre section table ul".split())
 """Those after which comes an empty line."""
 
@@ -52,18 +43,18 @@ class Section(NamedTuple):
 
 
 class Figure(NamedTuple):
-    """A picture in an HTML file."""
+    """An image in an HTML file."""
 
     reference: str
-    """Where it is, as the file says."""
+    """Its address, as written in the file."""
     text: str
     """Its description and caption."""
     headings: tuple[str, ...]
-    """Above it, outermost first."""
+    """The headings above it, outermost first."""
 
 
 class SectionOutline:
-    """Collects sections as headings and text come along."""
+    """A section in the making, and the headings above it."""
 
     def __init__(self) -> None:
         self._headings: tuple[str, ...] = ()
@@ -75,11 +66,11 @@ class SectionOutline:
         return self._headings
 
     def add(self, text: str) -> None:
-        """Adds text under the current heading."""
+        """Add text under the current heading."""
         self._parts.append(text)
 
     def head(self, level: int, title: str) -> Section:
-        """Begins a section under a heading of a level from 1; returns the section that ends."""
+        """Begin a section under a heading of a level from 1; return the section that ends."""
         ended = self.end()
         above = (*self._headings, *[""] * level)[: level - 1]
         self._headings = (*above, title)
@@ -87,17 +78,17 @@ class SectionOutline:
         return ended
 
     def end(self) -> Section:
-        """The section as far as it has come."""
+        """Return the current section."""
         return Section(self._headings, "".join(self._parts).strip())
 
 
 def plain_sections(text: str) -> Iterator[Section]:
-    """The whole text as one section."""
+    """Yield the whole text as one section."""
     yield Section((), text.strip())
 
 
 def markdown_sections(text: str) -> Iterator[Section]:
-    """Sections of Markdown with tables. Formatting is dropped, words are kept."""
+    """Parse Markdown with tables. Formatting is dropped, words are kept."""
     from markdown_it import MarkdownIt
 
     outline = SectionOutline()
@@ -110,7 +101,7 @@ def markdown_sections(text: str) -> Iterator[Section]:
     yield outline.end()
 
 
-CLOSED = {
+TOKEN_TEXTS = {
     "td_close": CELL,
     "th_close": CELL,
     "tr_close": "\n",
@@ -119,7 +110,7 @@ CLOSED = {
     "ordered_list_close": "\n",
     "blockquote_close": "\n",
 }
-"""Markdown token → what is written in its place."""
+"""Markdown token → its replacement."""
 
 
 def _markdown_text(token: Token) -> str:
@@ -135,11 +126,11 @@ def _markdown_text(token: Token) -> str:
         case "list_item_open":
             return f"{token.info}{token.markup} " if token.info else "- "
         case _:
-            return CLOSED.get(token.type, "")
+            return TOKEN_TEXTS.get(token.type, "")
 
 
 def _inline(token: Token) -> str:
-    """The words of a line of Markdown, and the description of each picture in it."""
+    """Return the words of a line of Markdown, and the description of each image in it."""
     parts: list[str] = []
     for child in token.children or ():
         match child.type:
@@ -154,133 +145,123 @@ def _inline(token: Token) -> str:
     return "".join(parts)
 
 
-class _MarkupParser(HTMLParser):
-    """Folds HTML into sections; survives whatever is not closed, or closed twice."""
+class _HtmlPage:
+    """The sections and images of an HTML document."""
 
     def __init__(self) -> None:
-        super().__init__(convert_charrefs=True)
         self.sections: list[Section] = []
-        self.outline = SectionOutline()
         self.figures: list[Figure] = []
         self.base = ""
-        """What references are relative to, when the file says so."""
-        self._figure: int | None = None
-        """Number of figures before the `<figure>` that is open."""
-        self._caption: list[str] = []
-        """What stands in its caption."""
-        self._captioned = False
-        """Whether the caption is open."""
-        self._dropped = ""
-        """The element whose content is being dropped; "" for none."""
-        self._depth = 0
-        """How often that element is open within itself."""
+        """The address that references are relative to, where the file has one."""
+        self._outline = SectionOutline()
         self._heading: list[str] | None = None
+        """Text of the heading that is open."""
+        self._first_image: int | None = None
+        """Number of images before the `<figure>` that is open."""
+        self._caption: list[str] = []
+        """Text of its caption."""
+        self._in_caption = False
         self._pre = 0
+        """Number of `<pre>` elements that are open."""
 
-    def handle_starttag(self, tag: str, attrs: Sequence[tuple[str, str | None]]) -> None:
-        """Begins an element."""
-        if self._dropped:
-            self._depth += tag == self._dropped
-        elif tag in DROPPED:
-            self._dropped, self._depth = tag, 1
-        elif _level(tag):
+    def read(self, text: str) -> None:
+        """Walk the tree without recursion, since elements may be nested by the thousands."""
+        from selectolax.lexbor import LexborHTMLParser
+
+        node = LexborHTMLParser(text).root
+        while node is not None:
+            child = node.first_child if self._begin(node) else None
+            if child is not None:
+                node = child
+                continue
+            self._end(node)
+            while node.next is None and node.parent is not None:
+                node = node.parent
+                self._end(node)
+            node = node.next
+        self.sections.append(self._outline.end())
+
+    def _begin(self, node: LexborNode) -> bool:
+        """Begin a node; return whether its children are read."""
+        tag = str(node.tag)
+        if tag == "-text":
+            text = node.text_content or ""
+            self._add(text if self._pre else re.sub(r"\s+", " ", text))
+        elif tag in DROPPED or tag[0] in "-!":  # comments and the like
+            return False
+        elif tag in HEADINGS:
             self._heading = []
         elif tag == "img":
-            self._show(dict(attrs))
+            self._add_image(node.attributes)
         elif tag == "base":
-            self.base = self.base or dict(attrs).get("href") or ""
+            self.base = self.base or node.attributes.get("href") or ""
         elif tag in BLOCKS:
             self._pre += tag == "pre"
             self._add("\n")
-            self._frame(tag)
+            self._in_caption = self._in_caption or tag == "figcaption"
+            if tag == "figure":
+                self._first_image, self._caption = len(self.figures), []
+        return True
 
-    def handle_endtag(self, tag: str) -> None:
-        """Ends an element."""
-        if self._dropped:
-            self._depth -= tag == self._dropped
-            self._dropped = self._dropped if self._depth else ""
-        elif level := _level(tag):
-            self._end_heading(level)
-        elif tag in {"td", "th"}:
-            self._add(CELL_END)
-        elif tag in BLOCKS:
-            self._pre = max(0, self._pre - (tag == "pre"))
-            self._unframe(tag)
-            self._add("\n\n" if tag in PARAGRAPHS else "\n")
-
-    def handle_startendtag(self, tag: str, attrs: Sequence[tuple[str, str | None]]) -> None:
-        """An element such as `<br/>`; `<script/>` counts as closed, as its writer meant."""
-        if tag not in DROPPED:
-            self.handle_starttag(tag, attrs)
-
-    def handle_data(self, data: str) -> None:
-        """Takes text in."""
-        if not self._dropped:
-            self._add(data if self._pre else re.sub(r"\s+", " ", data))
-
-    def finish(self) -> list[Section]:
-        """All sections."""
-        self.close()
-        self._end_heading(6)
-        return [*self.sections, self.outline.end()]
-
-    def _show(self, attrs: dict[str, str | None]) -> None:
-        """Notes a picture; pages that load pictures late name them in `data-src`."""
-        text = attrs.get("alt") or attrs.get("title") or ""
-        self._add(attrs.get("alt") or "")
-        if reference := (attrs.get("data-src") or attrs.get("src") or "").strip():
-            self.figures.append(Figure(reference, " ".join(text.split()), self.outline.headings))
-
-    def _frame(self, tag: str) -> None:
-        if tag == "figure":
-            self._figure, self._caption = len(self.figures), []
-        self._captioned = tag == "figcaption" or (self._captioned and tag != "figure")
-
-    def _unframe(self, tag: str) -> None:
-        """Ends a figure: its caption goes to every picture in it."""
-        self._captioned = self._captioned and tag not in {"figcaption", "figure"}
-        if tag != "figure" or self._figure is None:
-            return
-        caption = _join_words(self._caption)
-        for number in range(self._figure, len(self.figures)):
-            figure = self.figures[number]
-            text = "\n".join(dict.fromkeys(filter(None, (figure.text, caption))))
-            self.figures[number] = figure._replace(text=text)
-        self._figure = None
-
-    def _end_heading(self, level: int) -> None:
-        if self._heading is not None:
+    def _end(self, node: LexborNode) -> None:
+        tag = str(node.tag)
+        if tag in HEADINGS and self._heading is not None:
             title = _join_words(self._heading)
             self._heading = None
             if title:
-                self.sections.append(self.outline.head(level, title))
+                self.sections.append(self._outline.head(int(tag[1]), title))
+        elif tag in {"td", "th"}:
+            self._add(CELL_END)
+        elif tag in BLOCKS and tag not in {"br", "hr"}:
+            self._pre -= tag == "pre"
+            self._in_caption = self._in_caption and tag != "figcaption"
+            if tag == "figure":
+                self._add_caption()
+            self._add("\n\n" if tag in PARAGRAPHS else "\n")
+
+    def _add_image(self, attributes: dict[str, str | None]) -> None:
+        """Record an image; pages that load images late name them in `data-src`."""
+        alternative = attributes.get("alt") or ""
+        self._add(alternative)
+        text = " ".join((alternative or attributes.get("title") or "").split())
+        if reference := (attributes.get("data-src") or attributes.get("src") or "").strip():
+            self.figures.append(Figure(reference, text, self._outline.headings))
+
+    def _add_caption(self) -> None:
+        """Add the caption of a figure to every image in it."""
+        if self._first_image is None:  # an inner figure has ended
+            return
+        caption = _join_words(self._caption)
+        for number in range(self._first_image, len(self.figures)):
+            figure = self.figures[number]
+            text = "\n".join(dict.fromkeys(filter(None, (figure.text, caption))))
+            self.figures[number] = figure._replace(text=text)
+        self._first_image = None
 
     def _add(self, text: str) -> None:
-        (self.outline.add if self._heading is None else self._heading.append)(text)
-        if self._captioned:
+        if self._heading is None:
+            self._outline.add(text)
+        else:
+            self._heading.append(text)
+        if self._in_caption:
             self._caption.append(text)
 
 
-def _join_words(parts: Sequence[str]) -> str:
+def _join_words(parts: list[str]) -> str:
     """Join the text of an element into one line."""
     return " ".join("".join(parts).replace(CELL_END, CELL).split())
 
 
-def _level(tag: str) -> int:
-    """1 to 6 for a heading, 0 for anything else."""
-    return int(tag[1]) if len(tag) == 2 and tag[0] == "h" and tag[1] in "123456" else 0
-
-
-def html_sections(text: str) -> Iterator[Section]:
-    """Sections of HTML: what a reader sees, cells of a table row on one line."""
-    yield from html_page(text)[0]
+def html_sections(text: str) -> list[Section]:
+    """Parse HTML to what a reader sees, cells of a table row on one line."""
+    return html_page(text)[0]
 
 
 def html_page(text: str) -> tuple[list[Section], list[Figure], str]:
-    """Sections and pictures of HTML, and what references are relative to, where it says so."""
-    page = _MarkupParser()
-    page.feed(text.replace(CELL_END, "\ufffd"))
-    sections = [Section(section.headings, _tidy(section.text)) for section in page.finish()]
+    """Return sections and images of HTML, and the address that references are relative to, or ""."""
+    page = _HtmlPage()
+    page.read(text.replace(CELL_END, "\ufffd"))
+    sections = [Section(section.headings, _tidy(section.text)) for section in page.sections]
     return sections, page.figures, page.base
 
 
@@ -293,7 +274,7 @@ def _tidy(text: str) -> str:
 
 
 def json_sections(text: str) -> Iterator[Section]:
-    """JSON, or JSON Lines in which all are good, as lines "path.to.key: value", records apart.
+    """Convert JSON, or JSON Lines without a fault, to lines "path.to.key: value", records apart.
 
     Raises:
         CorpusError: If it is neither, or nested too deeply.
@@ -310,7 +291,7 @@ def json_sections(text: str) -> Iterator[Section]:
 
 
 def json_lines(text: str) -> tuple[Section, str]:
-    """The good lines of JSON Lines as `json_sections` has them, and what is wrong with the others, or "".
+    """Convert the valid lines of JSON Lines as `json_sections` does; describe the faults of others, or "".
 
     Records are numbered from 0 and lines, as editors do, from 1; empty lines are left out.
     """
@@ -341,7 +322,7 @@ def _records(value: JsonValue) -> Section:
 
 
 def _leaves(path: str, value: JsonValue) -> Iterator[str]:
-    """One line per value that is neither a list nor an object; lists of such values share one."""
+    """Yield a line per value that is neither a list nor an object; lists of such values share one."""
     stack: list[tuple[str, JsonValue]] = [(path, value)]
     while stack:
         path, value = stack.pop()

@@ -6,8 +6,8 @@ import itertools
 import re
 from typing import TYPE_CHECKING, NamedTuple, Self
 
-from vrag.corpus.encoding import decode
 from vrag.corpus.formats.sections import Section, json_lines, json_sections, markdown_sections, plain_sections
+from vrag.corpus.sniff import decode
 from vrag.errors import CorpusError, TooLarge
 from vrag.types import Item, ItemKind, TextSource, item_id
 
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from vrag.corpus.converter import ConversionContext, SourceFile
     from vrag.corpus.options import CorpusOptions
 
-__all__ = ["SEPARATOR", "SUFFIXES", "TextFile", "TextPassage", "cut", "passage_item", "passages", "read_text"]
 
 MAX_BYTES = 64 * 2**20
 """Larger text files are logs or data, and would take gigabytes to parse."""
@@ -29,39 +28,44 @@ PARSERS: dict[str, Callable[[str], Iterator[Section]]] = {
     ".markdown": markdown_sections,
     ".json": json_sections,
 }
-LINES = (".jsonl", ".ndjson")
-"""Suffixes of files in which each line stands for itself."""
-SUFFIXES = (*PARSERS, *LINES)
+JSON_LINES = (".jsonl", ".ndjson")
+SUFFIXES = (*PARSERS, *JSON_LINES)
 
 
 class TextPassage(NamedTuple):
-    """A stretch of text, and the headings above it joined to one line."""
+    """A part of a text, and the headings above it joined to one line."""
 
     heading: str
     text: str
 
 
 class TextFile:
-    """A text file that was read. Lines of JSON Lines that are none fail together, as its last item.
+    """A text file that was read. Invalid lines of JSON Lines fail together, as its last item.
 
     Raises:
         TooLarge: If it has more than 64 MiB.
-        CorpusError: If it is no text, not what its suffix says, or has no words in it.
+        CorpusError: If it is not text, not what its suffix says, or has no words in it.
     """
 
     def __init__(self, source: SourceFile, context: ConversionContext) -> None:
         self._source = source
-        sections, self._fault = _parse(source.path.suffix.lower(), read_text(source))
+        suffix, text = source.path.suffix.lower(), read_text(source)
+        sections: Iterable[Section]
+        if suffix in JSON_LINES:
+            section, self._fault = json_lines(text)
+            sections = [section]
+        else:
+            sections, self._fault = PARSERS[suffix](text), ""
         self._passages = passages(sections, context.options)
         self.count = len(self._passages) + bool(self._fault)
         if not self._passages:
             raise CorpusError(self._fault or "There is no text in the file.")
 
     def item(self, ordinal: int) -> Item:
-        """Makes the item of one passage.
+        """Make the item of one passage.
 
         Raises:
-            CorpusError: After the last of them, with what is wrong with the lines that cannot be used.
+            CorpusError: After the last of them, with the faults of invalid lines.
         """
         if ordinal > len(self._passages):
             raise CorpusError(self._fault)
@@ -71,23 +75,15 @@ class TextFile:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._passages.clear()
-
-
-def _parse(suffix: str, text: str) -> tuple[Iterable[Section], str]:
-    """The sections of a file, and what is wrong with the rest of it."""
-    if suffix not in LINES:
-        return PARSERS[suffix](text), ""
-    section, fault = json_lines(text)
-    return [section], fault
+        pass
 
 
 def read_text(source: SourceFile) -> str:
-    """The text of a file.
+    """Read and decode a text file.
 
     Raises:
         TooLarge: If it has more than 64 MiB.
-        CorpusError: If it is no text.
+        CorpusError: If it is not text.
         OSError: If it cannot be read.
     """
     if source.size > MAX_BYTES:
@@ -96,7 +92,7 @@ def read_text(source: SourceFile) -> str:
 
 
 def passages(sections: Iterable[Section], options: CorpusOptions) -> list[TextPassage]:
-    """The passages of a file; one more than are allowed stands for all those beyond."""
+    """Cut sections into passages; one more than are allowed stands for all those beyond."""
     found = (
         TextPassage(SEPARATOR.join(filter(None, section.headings)), passage)
         for section in sections
@@ -106,7 +102,7 @@ def passages(sections: Iterable[Section], options: CorpusOptions) -> list[TextPa
 
 
 def passage_item(passage: TextPassage, source: SourceFile, ordinal: int) -> Item:
-    """The item of a passage."""
+    """Make the item of a passage."""
     return Item(
         id=item_id(source.document, ordinal),
         document=source.document,
@@ -120,7 +116,7 @@ def passage_item(passage: TextPassage, source: SourceFile, ordinal: int) -> Item
 
 
 def cut(text: str, size: int) -> Iterator[str]:
-    """Cuts a text into passages of at most `size` characters, or a quarter more for the last.
+    """Cut a text into passages of at most `size` characters, or a quarter more for the last.
 
     Borders are, by preference: an empty line, a line break, the end of a sentence, a space; a cut
     within a word happens only where half a passage has none of these.
@@ -139,7 +135,7 @@ def cut(text: str, size: int) -> Iterator[str]:
 
 
 def _border(text: str, low: int, high: int) -> int:
-    """The best place to cut between `low` and `high`."""
+    """Return the best position to cut between `low` and `high`."""
     for mark in ("\n\n", "\n"):
         at = text.rfind(mark, low, high + 1)
         if at >= 0:
