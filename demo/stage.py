@@ -12,8 +12,8 @@ import streamlit as st
 from running import Running
 from scenes import draw_run
 
-from vrag.addresses import reachable
 from vrag.errors import SettingsError
+from vrag.providers import reachable
 from vrag.settings import DASHSCOPE, Settings, load_settings
 
 __all__ = ["page"]

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vrag.addresses import reachable
 from vrag.chat.http_clients import base_of
 from vrag.embed.models.remote import Address
 from vrag.errors import ServerError
+from vrag.providers import reachable
 from vrag.search.client import SearchClient
 from vrag.types import Query
 

@@ -176,7 +176,7 @@ class TestAnswering:
         for opened in (open_chat, open_client, open_its_embedder):
             with pytest.raises(SettingsError, match="not sent to") as caught:
                 opened(settings)
-            assert "Name the address yourself: VRAG_" in caught.value.hint
+            assert "Set the address yourself: VRAG_" in caught.value.hint
         open_agent(settings.model_copy(update={"model": "", "base_url": ""}), tiny_corpus())
 
     @pytest.mark.parametrize("path", ["/dev/zero", "/dev", "\0"])

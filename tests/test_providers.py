@@ -90,7 +90,7 @@ class TestWeight:
         (tmp_path / file).write_text(line)
         monkeypatch.chdir(tmp_path)
         monkeypatch.setenv("VRAG_MODEL_KEY", "of-another-server")
-        with pytest.raises(SettingsError, match="asks for a key"):
+        with pytest.raises(SettingsError, match="requires a key"):
             load_settings().settings.key("model_key")
         monkeypatch.setenv("OPENROUTER_API_KEY", "sk-own")
         assert load_settings().settings.key("model_key") == "sk-own"

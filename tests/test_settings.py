@@ -53,7 +53,7 @@ def test_the_file_that_the_environment_names_is_read(here: Path, monkeypatch: py
     [
         ("dpi = 5000", "'dpi' (vrag.toml)"),
         ('dpi = "high"', "'dpi' (vrag.toml)"),
-        ("dpu = 5", "no setting 'dpu' (vrag.toml)"),
+        ("dpu = 5", "Unknown setting 'dpu' (vrag.toml)"),
         ("dpi = = 5", "cannot be read"),
         ("\udcff", "cannot be read"),
     ],

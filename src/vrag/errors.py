@@ -1,4 +1,4 @@
-"""The tree of errors: one class per boundary crossed.
+"""The tree of errors: one class per boundary.
 
 ::
 
@@ -6,29 +6,29 @@
     ├── SettingsError       a flag, environment variable or settings file cannot be used
     ├── CorpusError         a file cannot become items
     │   ├── UnsupportedFormat   nothing converts this kind of file
-    │   ├── EncryptedFile       a password stands before the content
+    │   ├── EncryptedFile       the content is protected by a password
     │   ├── TooLarge            opening it would take more memory than is allowed
     │   └── TooSlow             it took longer than the time limit
     ├── CollectionError     the directory that holds items and index cannot be used
     │   ├── CollectionBusy      another process is writing to it
     │   └── FingerprintMismatch it was built with other settings or another model
     ├── EmbedError          a model cannot be loaded as an embedder, or something not be embedded
-    │   └── EmbedderGone        its server or device failed: whatever comes next would fail as well
+    │   └── EmbedderGone        its server or device failed: further calls would fail as well
     ├── SearchError         a query or filter cannot be answered
     │   └── ServerError         the search server cannot be reached, or answered with an error
-    ├── DownloadError       a published file cannot be fetched, or is another than expected
-    ├── ModelError          a language model failed or sent what cannot be used
-    │   └── ContextTooLong      the prompt is longer than the model takes
-    ├── ActionError         an action of others cannot be loaded
+    ├── DownloadError       a published file cannot be downloaded, or has another content
+    ├── ModelError          a language model failed or sent an unusable reply
+    │   └── ContextTooLong      the prompt is longer than the context of the model
+    ├── ActionError         an action of another package cannot be loaded
     ├── RunError            a recorded run is missing, damaged or cannot be replayed
     ├── TrainingError       a model cannot be trained: no data, no checkpoint, other settings than before
     ├── CaseError           a data set of questions cannot be read, written or made
-    ├── JudgeError          no verdict on an answer can be had
+    ├── JudgeError          no verdict on an answer is available
     ├── SampleError         supervised samples cannot be made, read or exported
     └── MissingExtra        an optional dependency is not installed
 
 Bad documents, bad replies of a model and bad rollouts are data with a reason and do not raise
-past the code that handles many of them at once. What does raise says what to do, in `hint`.
+past the code that handles many of them at once. Errors say what to do, in `hint`.
 """
 
 from __future__ import annotations
@@ -62,11 +62,11 @@ __all__ = [
 
 
 class VragError(Exception):
-    """Something a user can act on.
+    """An error that a user can act on.
 
     Args:
         message: What happened, in one sentence.
-        hint: What to do about it; empty when the message already says so.
+        hint: The remedy; empty when the message already contains it.
     """
 
     def __init__(self, message: str, hint: str = "") -> None:
@@ -78,7 +78,7 @@ class VragError(Exception):
         return f"{self.message} {self.hint}".rstrip()
 
     def __reduce__(self) -> tuple[type[VragError], tuple[str, str]]:
-        """Pickles with its hint, so that errors survive the way back from a worker process."""
+        """Pickle with the hint, so that errors survive the way back from a worker process."""
         return type(self), (self.message, self.hint)
 
 
@@ -95,7 +95,7 @@ class UnsupportedFormat(CorpusError):
 
 
 class EncryptedFile(CorpusError):
-    """A password stands before the content."""
+    """The content is protected by a password."""
 
 
 class TooLarge(CorpusError):
@@ -123,7 +123,7 @@ class EmbedError(VragError):
 
 
 class EmbedderGone(EmbedError):
-    """The embedder's server or device failed: not what it was given, but it itself is to blame."""
+    """The embedder's server or device failed; its input is not to blame."""
 
 
 class SearchError(VragError):
@@ -135,19 +135,19 @@ class ServerError(SearchError):
 
 
 class DownloadError(VragError):
-    """A published file cannot be fetched, or is another than expected."""
+    """A published file cannot be downloaded, or has another content."""
 
 
 class ModelError(VragError):
-    """A language model failed or sent what cannot be used."""
+    """A language model failed or sent an unusable reply."""
 
 
 class ContextTooLong(ModelError):
-    """The prompt is longer than the model takes."""
+    """The prompt is longer than the context of the model."""
 
 
 class ActionError(VragError):
-    """An action of others (`vrag.actions`) cannot be loaded."""
+    """An action of another package (`vrag.actions`) cannot be loaded."""
 
 
 class RunError(VragError):
@@ -163,7 +163,7 @@ class CaseError(VragError):
 
 
 class JudgeError(VragError):
-    """No verdict on an answer can be had; that is none against it."""
+    """No verdict on an answer is available; that is not a verdict against it."""
 
 
 class SampleError(VragError):
@@ -183,5 +183,5 @@ class MissingExtra(VragError):
         self.extra = extra
 
     def __reduce__(self) -> tuple[type[VragError], tuple[str, str]]:
-        """Pickles by its own two arguments."""
+        """Pickle by its own two arguments."""
         return type(self), (self.package, self.extra)

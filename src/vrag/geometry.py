@@ -25,7 +25,7 @@ MAX_ASPECT = 200.0
 
 
 class Space(StrEnum):
-    """What the numbers of a box count."""
+    """The unit of the numbers of a box."""
 
     ITEM = "item"
     """Pixels of the stored item."""
@@ -63,12 +63,12 @@ class Box:
 
     @classmethod
     def unit(cls, x1: float, y1: float, x2: float, y2: float) -> Box:
-        """A box in fractions of its item."""
+        """Create a box in fractions of its item."""
         return cls(x1, y1, x2, y2, Space.UNIT)
 
     @classmethod
     def around(cls, boxes: list[Box]) -> Box:
-        """The smallest box that covers all of `boxes`, which share one space.
+        """Return the smallest box that covers all of `boxes`, which share one space.
 
         Raises:
             ValueError: If `boxes` is empty or mixes spaces.
@@ -105,11 +105,11 @@ class Box:
         return (self.x1 + self.x2) / 2, (self.y1 + self.y2) / 2
 
     def covers(self, x: float, y: float) -> bool:
-        """Whether the point lies inside."""
+        """Return whether the point lies inside."""
         return self.x1 <= x < self.x2 and self.y1 <= y < self.y2
 
     def intersect(self, other: Box) -> Box:
-        """The common part; empty or inverted when there is none.
+        """Return the common part; empty or inverted when there is none.
 
         Raises:
             ValueError: If the boxes live in different spaces.
@@ -125,11 +125,11 @@ class Box:
         )
 
     def grow(self, by: float) -> Box:
-        """The box with `by` units more on each side."""
+        """Return the box with `by` units more on each side."""
         return Box(self.x1 - by, self.y1 - by, self.x2 + by, self.y2 + by, self.space)
 
     def round_out(self, tolerance: float = 1e-6) -> Box:
-        """The smallest box with whole-number sides that covers this one.
+        """Return the smallest box with whole-number sides that covers this one.
 
         A side within `tolerance` of a whole number counts as that number: a map to another space
         and back leaves errors around 1e-12, which must not cost a pixel.
@@ -143,12 +143,12 @@ class Box:
         )
 
     def as_tuple(self) -> tuple[float, float, float, float]:
-        """(x1, y1, x2, y2), without the space."""
+        """Return (x1, y1, x2, y2), without the space."""
         return self.x1, self.y1, self.x2, self.y2
 
 
 def iou(a: Box, b: Box) -> float:
-    """Intersection over union of two boxes in the same space, 0 when both are empty.
+    """Return the intersection over union of two boxes in the same space, 0 when both are empty.
 
     >>> iou(Box.unit(0, 0, 1, 1), Box.unit(0.5, 0, 1, 1))
     0.5
@@ -159,7 +159,7 @@ def iou(a: Box, b: Box) -> float:
 
 
 def smart_resize(size: Size, *, factor: int, min_pixels: int, max_pixels: int) -> Size:
-    """The size at which a Qwen-VL family model sees a picture of `size`.
+    """Return the size at which a Qwen-VL family model sees a picture of `size`.
 
     Both sides become multiples of `factor` and the area lies between the limits, with the
     proportions kept as far as that allows. This is the rule of the model family's own image
@@ -195,7 +195,7 @@ NO_MARGIN = Size(0, 0)
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """Which part of an item a shown picture is.
+    """The part of an item that a shown picture is.
 
     `region` is the part that was cut, in item pixels and with whole-number sides: what the pixels
     of the shown picture really are. Crops of crops therefore compose without a growing error.
@@ -217,17 +217,17 @@ class View:
 
     @classmethod
     def whole(cls, item: Size, shown: Size) -> View:
-        """The view of a complete item."""
+        """Create the view of a complete item."""
         return cls(item, Box(0, 0, item.width, item.height, Space.ITEM), shown)
 
     def to_item(self, box: Box) -> Box:
-        """The box in item pixels, not clipped and not rounded."""
+        """Convert a box to item pixels, not clipped and not rounded."""
         x, y = self._scale(box.space)
         left, top = self._origin(box.space)
         return Box(left + box.x1 * x, top + box.y1 * y, left + box.x2 * x, top + box.y2 * y, Space.ITEM)
 
     def from_item(self, box: Box, space: Space) -> Box:
-        """A box in item pixels, expressed in `space`: the inverse of `to_item`."""
+        """Convert a box in item pixels to `space`: the inverse of `to_item`."""
         if box.space is not Space.ITEM:
             raise ValueError(f"expected a box in item pixels, not in {box.space}")
         x, y = self._scale(space)
@@ -235,18 +235,18 @@ class View:
         return Box((box.x1 - left) / x, (box.y1 - top) / y, (box.x2 - left) / x, (box.y2 - top) / y, space)
 
     def convert(self, box: Box, space: Space) -> Box:
-        """The box expressed in another space of this view."""
+        """Convert a box to another space of this view."""
         return box if box.space is space else self.from_item(self.to_item(box), space)
 
     def cut(self, box: Box, *, padding: float = 0.0) -> Box:
-        """The region of the item to cut for a crop of this view.
+        """Return the region of the item to cut for a crop of this view.
 
         The box is mapped to item pixels, grown by `padding` item pixels, clipped to the part
         that is shown and rounded outwards. Only here do coordinates round.
 
         Returns:
             A box in item pixels with whole-number sides; empty when nothing remains, or when the
-            numbers are beyond all measure.
+            numbers are not finite.
         """
         inside = self.to_item(box).grow(padding).intersect(self.region)
         if not all(math.isfinite(side) for side in inside.as_tuple()):
@@ -254,7 +254,7 @@ class View:
         return inside.round_out()
 
     def _scale(self, space: Space) -> tuple[float, float]:
-        """Item pixels per unit of `space`, along x and y."""
+        """Return the item pixels per unit of `space`, along x and y."""
         match space:
             case Space.ITEM:
                 return 1.0, 1.0
@@ -270,21 +270,21 @@ class View:
                 return x * self.canvas.width, y * self.canvas.height
 
     def _origin(self, space: Space) -> tuple[float, float]:
-        """Where the zero of `space` lies, in item pixels."""
+        """Return the origin of `space`, in item pixels."""
         if space in {Space.ITEM, Space.UNIT}:
             return 0.0, 0.0
         return self.region.x1, self.region.y1
 
 
 def draw_view(image: Image, view: View) -> Image:
-    """The picture a view shows: the region cut from the item, resized once, on its canvas.
+    """Draw the picture of a view: the region cut from the item, resized once, on its canvas.
 
-    Smaller with Hamming's window, which keeps letters sharp in two thirds of the time; larger with bicubic
+    Reduced with Hamming's window, which keeps letters sharp in two thirds of the time; enlarged with bicubic
     interpolation.
 
     Args:
         image: The stored item, RGB; of size `view.item`, or for a whole item a smaller copy.
-        view: What to show of it.
+        view: The part to show.
 
     Raises:
         ValueError: If a part is to be cut from a smaller copy.

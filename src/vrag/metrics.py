@@ -2,7 +2,7 @@
 
 A ranking is a sequence of distinct names of pages, best first. Should a name come up again, it counts
 once, where it stands first; the later place is taken up all the same. The gold is a set of names, all as
-relevant as each other, or says how relevant each is; what has a relevance of 0 or less is no gold.
+relevant as each other, or says how relevant each is; pages with a relevance of 0 or less do not count.
 
 An answer is compared with one reference; where a question has several, the best of them counts.
 """
@@ -40,7 +40,7 @@ _Name = TypeVar("_Name", bound="Hashable")
 def ndcg(
     ranking: Sequence[_Name], gold: AbstractSet[_Name] | Mapping[_Name, float], k: int | None = None
 ) -> float:
-    """Normalised discounted cumulative gain of the first `k` places, 0 to 1.
+    """Return the normalised discounted cumulative gain of the first `k` places, 0 to 1.
 
     DCG@k = Σ rel(i) / log2(i + 1) over the ranks i = 1 … k; nDCG@k = DCG@k / IDCG@k, where IDCG@k is
     the DCG of a ranking that begins with the gold pages, the most relevant first. Järvelin and
@@ -70,7 +70,7 @@ def ndcg(
 def recall(
     ranking: Sequence[_Name], gold: AbstractSet[_Name] | Mapping[_Name, float], k: int | None = None
 ) -> float:
-    """Share of the gold pages among the first `k` places: |gold ∩ ranking[:k]| / |gold|, 0 without gold.
+    """Return the share of gold pages in the first `k` places: |gold ∩ ranking[:k]| / |gold|, 0 without gold.
 
     A page counts as one, however relevant it is.
 
@@ -82,7 +82,7 @@ def recall(
 
 
 def reciprocal_rank(ranking: Sequence[_Name], gold: AbstractSet[_Name] | Mapping[_Name, float]) -> float:
-    """1 / rank of the first gold page, 0 when there is none; its mean over questions is the MRR.
+    """Return 1 / rank of the first gold page, 0 without one; its mean over questions is the MRR.
 
     >>> reciprocal_rank(["a", "b", "c"], {"b", "c"})
     0.5
@@ -91,7 +91,7 @@ def reciprocal_rank(ranking: Sequence[_Name], gold: AbstractSet[_Name] | Mapping
 
 
 def normalised(text: str) -> str:
-    """The text as answers are compared: lower case, no punctuation, no English articles, single spaces.
+    """Normalise a text for comparison: lower case, no punctuation, no English articles, single spaces.
 
     Rajpurkar et al. 2016 (SQuAD), whose evaluation script does this. Deviation: punctuation of other
     scripts and typographic quotes are punctuation too, and letters are compared in their composed form.
@@ -105,7 +105,7 @@ def normalised(text: str) -> str:
 
 
 def exact_match(answer: str, reference: str) -> float:
-    """1 if answer and reference are the same once `normalised`, else 0 (EM of SQuAD).
+    """Return 1 if answer and reference are the same once `normalised`, else 0 (EM of SQuAD).
 
     >>> exact_match("the Ferry.", "ferry")
     1.0
@@ -114,7 +114,7 @@ def exact_match(answer: str, reference: str) -> float:
 
 
 def token_f1(answer: str, reference: str) -> float:
-    """Harmonic mean of precision and recall over the words of both, once `normalised`, 0 to 1.
+    """Return the harmonic mean of precision and recall over the words of both, once `normalised`.
 
     F1 of SQuAD (Rajpurkar et al. 2016): words count as often as they occur. Where one of both has no
     words, it is 1 if the other has none either.
@@ -129,15 +129,15 @@ def token_f1(answer: str, reference: str) -> float:
 
 
 def anls(answer: str, reference: str, *, threshold: float = 0.5) -> float:
-    """Normalised Levenshtein similarity, 0 where too little is alike, 0 to 1.
+    """Return the normalised Levenshtein similarity, 0 to 1; 0 below the threshold.
 
     Biten et al. 2019, "Scene text visual question answering", eq. 1: 1 - NL where NL < τ, else 0; NL is
     the edit distance over the length of the longer of both. Case and white space around do not count;
     deviation: white space within counts as one space, whatever it is.
 
     Args:
-        answer: What was said.
-        reference: What is right.
+        answer: The answer.
+        reference: The right answer.
         threshold: τ. The measure is named for its mean over questions (ANLS).
 
     >>> anls("Lantern ferry", "lantern fery")
@@ -153,37 +153,16 @@ def anls(answer: str, reference: str, *, threshold: float = 0.5) -> float:
     return 1 - distance / longer if distance < threshold * longer else 0.0
 
 
-def edits(one: str, other: str, *, most: float = math.inf) -> float:
-    """Levenshtein distance: letters to insert, drop or replace; infinite where that reaches `most`.
-
-    Hyyrö 2003, "A bit-vector algorithm for computing Levenshtein and Damerau edit distances": the column of
-    the table below each letter is held as two numbers whose bits say where it goes up and where down, so
-    that answers of thousands of letters take no more than moments.
+def edits(left: str, right: str, *, most: float = math.inf) -> float:
+    """Return the Levenshtein distance: letters to insert, drop or replace; infinite where it reaches `most`.
 
     >>> edits("kitten", "sitting"), edits("kitten", "sitting", most=3)
     (3, inf)
     """
-    if abs(len(one) - len(other)) >= most:
-        return math.inf
-    if not one:
-        return len(other)
-    everywhere, last = (1 << len(one)) - 1, 1 << (len(one) - 1)
-    places: dict[str, int] = {}
-    for at, sign in enumerate(one):
-        places[sign] = places.get(sign, 0) | 1 << at
-    up, down, distance = everywhere, 0, len(one)
-    for left, sign in zip(range(len(other) - 1, -1, -1), other, strict=True):
-        same = places.get(sign, 0)
-        level = (((same & up) + up) ^ up) | same
-        right_up, right_down = down | everywhere & ~(level | up), up & level
-        distance += bool(right_up & last) - bool(right_down & last)
-        if distance - left >= most:  # each letter that is left takes one off at best
-            return math.inf
-        right_up, right_down = right_up << 1 | 1, right_down << 1
-        up, down = (
-            everywhere & (right_down | ~(same | down | right_up)),
-            everywhere & right_up & (same | down),
-        )
+    from rapidfuzz.distance import Levenshtein
+
+    limit = None if math.isinf(most) else max(math.ceil(most) - 1, 0)
+    distance = Levenshtein.distance(left, right, score_cutoff=limit)
     return distance if distance < most else math.inf
 
 
@@ -192,14 +171,14 @@ def _is_punctuation(sign: str) -> bool:
 
 
 def _gains(gold: AbstractSet[_Name] | Mapping[_Name, float]) -> Mapping[_Name, float]:
-    """How relevant each gold page is."""
+    """Return the relevance of each gold page."""
     if isinstance(gold, Mapping):
         return {name: gain for name, gain in gold.items() if gain > 0}
     return dict.fromkeys(gold, 1.0)
 
 
 def _gold_ranks(ranking: Sequence[_Name], gold: Mapping[_Name, float], k: int | None) -> list[int]:
-    """Ranks, from 1 and ascending, at which a gold page stands for the first time."""
+    """Return the ranks, from 1 and ascending, at which a gold page stands for the first time."""
     first: dict[_Name, int] = {}
     for rank, name in enumerate(ranking[:k], start=1):
         if name in gold:
@@ -208,5 +187,5 @@ def _gold_ranks(ranking: Sequence[_Name], gold: Mapping[_Name, float], k: int | 
 
 
 def _discount(rank: int) -> float:
-    """What a gold page at `rank` (from 1) is worth."""
+    """Return the weight of a gold page at `rank`, from 1."""
     return 1 / math.log2(rank + 1)

@@ -1,4 +1,4 @@
-"""Model names as hubs, servers and people write them, and what a name says about a model.
+"""Model names as hubs, servers and people write them, and the family and kind in a name.
 
 A name consists of a place (`models/`, `hf.co/unsloth/`, `accounts/fireworks/models/`, a folder), the
 words of a family (`Qwen2.5-VL`), and words that do not change the family: size, date, training stage,
@@ -25,7 +25,7 @@ __all__ = ["ModelKind", "ModelName", "model_stem", "read_model_name", "same_mode
 
 
 class ModelKind(StrEnum):
-    """What a model takes and gives, as far as its name says."""
+    """The input and output of a model, as far as its name says."""
 
     VISION = "vision"
     """It reads pictures and writes text."""
@@ -39,7 +39,7 @@ class ModelKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ModelName:
-    """What the name of a model says."""
+    """The information in the name of a model."""
 
     name: str
     """As it was given."""
@@ -122,7 +122,7 @@ _WORD = re.compile(r"[^\W_]+")
 
 
 def model_stem(model: str) -> str:
-    """The part of a name that says which model it is, in lower case: without its place.
+    """Return the name of the model itself, in lower case: without its place.
 
     >>> model_stem("hf.co/unsloth/Qwen3-VL-8B-Instruct-GGUF:Q4_K_M")
     'qwen3-vl-8b-instruct-gguf:q4_k_m'
@@ -137,7 +137,7 @@ def model_stem(model: str) -> str:
 
 
 def read_model_name(model: str) -> ModelName:
-    """What a name says. It is `UNKNOWN` rather than a guess, also where it names two families."""
+    """Read a name. The kind is `UNKNOWN` rather than a guess, also where it names two families."""
     stem = model_stem(model)
     if _NON_GENERATIVE.search(stem):
         return ModelName(model, ModelKind.OTHER)
@@ -155,7 +155,7 @@ def read_model_name(model: str) -> ModelName:
 
 
 def same_model(model: str, known: Iterable[str]) -> bool:
-    """Whether a name is one of some known ones, whoever hosts or quantized it.
+    """Return whether a name is one of some known ones, whoever hosts or quantized it.
 
     >>> same_model("hf.co/mradermacher/Qwen2.5-VL-7B-VRAG-GGUF:Q4_K_M", ["autumncc/qwen2.5-vl-7b-vrag"])
     True
@@ -165,7 +165,7 @@ def same_model(model: str, known: Iterable[str]) -> bool:
 
 
 def _own_words(model: str) -> tuple[str, ...]:
-    """The words of a name without those of its format and quantization; the size counts."""
+    """Return the words of a name without those of its format and quantization; the size counts."""
     stem = model_stem(model)
     return tuple(
         _WORD.findall(_NOISE.sub(lambda found: found[0] if _SIZE.fullmatch(found[0]) else " ", stem))

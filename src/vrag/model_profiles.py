@@ -1,4 +1,4 @@
-"""Model families: what a picture must be like, and in which space its boxes are answered."""
+"""Model families: their picture sizes and the coordinate space of their boxes."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _ANSWERED = frozenset({Space.SHOWN, Space.MILLE, Space.RELATIVE})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Profile:
-    """What one family of vision-language models expects.
+    """The conventions of one family of vision-language models.
 
     Raises:
         ValueError: If boxes are in a space that no picture shown has: of the stored item.
@@ -63,14 +63,14 @@ class Profile:
     graph_instruction: str | None = None
     """That of VimRAG, likewise."""
     answer_now: str | None = None
-    """What VRAG is told in its last turn; None for our words."""
+    """Message to VRAG in its last turn; None for our own."""
     labelled: bool = True
     """Whether a text with its number stands before each picture of VRAG."""
     candidates: int = 0
-    """Pages that a search of VRAG shows at least, of which the model selects one by `<select>`; 0 where there
-    is no such action."""
+    """Least number of pages that a search of VRAG shows, of which the model selects one by `<select>`; 0
+    without such an action."""
     stop: tuple[str, ...] = ()
-    """Strings at which the model stops writing, beside its own end of turn."""
+    """Stop strings of the model, beside its own end of turn."""
     model_types: tuple[str, ...] = ()
     """`model_type` of the checkpoints of this family."""
     models: tuple[str, ...] = ()
@@ -82,7 +82,7 @@ class Profile:
 
     @property
     def written_sides(self) -> str:
-        """How the four numbers of a box are named, in its order."""
+        """The names of the four numbers of a box, in order."""
         return "[y1, x1, y2, x2]" if self.y_first else "[x1, y1, x2, y2]"
 
     @property
@@ -91,17 +91,17 @@ class Profile:
         return "box_yx.md" if self.y_first else "box_xy.md", f"box_{self.boxes}.md"
 
     def box(self, sides: tuple[float, float, float, float]) -> Box:
-        """Four numbers as the model wrote them, as a box of its space."""
+        """Convert four numbers as the model wrote them to a box of its space."""
         a, b, c, d = sides
         return Box(b, a, d, c, self.boxes) if self.y_first else Box(a, b, c, d, self.boxes)
 
     def sides(self, box: Box) -> tuple[float, float, float, float]:
-        """The inverse of `box`."""
+        """Convert a box to four numbers: the inverse of `box`."""
         x1, y1, x2, y2 = box.as_tuple()
         return (y1, x1, y2, x2) if self.y_first else (x1, y1, x2, y2)
 
     def shown_size(self, size: Size) -> Size:
-        """The size at which a picture of `size` pixels is shown to the model.
+        """Return the size at which a picture of `size` pixels is shown to the model.
 
         Raises:
             ValueError: If the proportions are beyond what the family accepts.
@@ -115,7 +115,7 @@ class Profile:
         )
 
     def visual_tokens(self, shown: Size) -> int:
-        """How many visual tokens a shown picture costs."""
+        """Return the number of visual tokens of a shown picture."""
         return (shown.width // self.factor) * (shown.height // self.factor)
 
 
@@ -159,18 +159,18 @@ PROFILES = {
 
 
 def profile_named(name: str) -> Profile:
-    """The profile of a model family.
+    """Return the profile of a model family.
 
     Raises:
-        SettingsError: If there is none of that name.
+        SettingsError: If the name is unknown.
     """
     if name not in PROFILES:
-        raise SettingsError(f"There is no model profile {name!r}.", f"Known: {', '.join(PROFILES)}.")
+        raise SettingsError(f"Unknown model profile {name!r}.", f"Known: {', '.join(PROFILES)}.")
     return PROFILES[name]
 
 
 def profile_of(model: str) -> Profile | None:
-    """The profile of a model whose name alone says its family; see `vrag.model_names`."""
+    """Return the profile of a model whose name alone says its family; see `vrag.model_names`."""
     for profile in PROFILES.values():
         if same_model(model, profile.models):
             return profile
@@ -179,16 +179,16 @@ def profile_of(model: str) -> Profile | None:
 
 
 def write_profile(profile: Profile, folder: Path) -> None:
-    """Puts the profile beside the weights that were trained with it."""
+    """Write the profile beside the weights that were trained with it."""
     text = json.dumps(asdict(profile), indent=2, ensure_ascii=False) + "\n"
     (folder / PROFILE_FILE).write_text(text, encoding="utf-8")
 
 
 def read_profile(folder: Path) -> Profile | None:
-    """The profile that lies beside the weights of a checkpoint; None where none does.
+    """Read the profile beside the weights of a checkpoint; None without one.
 
     Raises:
-        SettingsError: If it cannot be read, or is none.
+        SettingsError: If it cannot be read, or is not a profile.
     """
     path = folder / PROFILE_FILE
     if not path.is_file():

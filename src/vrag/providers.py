@@ -1,16 +1,67 @@
-"""Servers of models that `--model` names by a word before the name of the model: `ollama:qwen3-vl:8b`.
+"""Servers: their addresses, and providers of models, named before the model as in `ollama:qwen3-vl:8b`.
 
-Each is asked through its OpenAI-compatible endpoint, at the address that its own documentation gives.
+Each provider is called through its OpenAI-compatible endpoint, at the address in its own documentation.
 """
 
 from __future__ import annotations
 
+import os
+import re
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from urllib.parse import urlsplit
 
-__all__ = ["DASHSCOPE", "PROVIDERS", "Provider", "split_model"]
+from vrag.errors import SettingsError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 DASHSCOPE = "https://dashscope.aliyuncs.com/compatible-mode/v1"
-"""Where models are that `DASHSCOPE_API_KEY` is for."""
+"""Address of the models for `DASHSCOPE_API_KEY`."""
+_DASHSCOPE_HOSTS = ".aliyuncs.com"
+_WILDCARD = re.compile(r"((?:[a-z][a-z0-9+.-]*://)?)(0\.0\.0\.0|\[::\])(?=[:/?#]|$)", re.IGNORECASE)
+_LOOPBACK = {"0.0.0.0": "127.0.0.1", "[::]": "[::1]"}  # noqa: S104 - replaced, not bound
+_USER_INFO = re.compile(r"(?<=://)\S*@")
+
+Key: TypeAlias = Literal["model_key", "search_key", "embed_key", "judge_key"]
+"""The settings that are keys."""
+KEY_ADDRESSES: dict[Key, tuple[str, str]] = {
+    "model_key": ("base_url", "VRAG_BASE_URL=… or --base-url"),
+    "search_key": ("search_url", "VRAG_SEARCH_URL=… or --search-url"),
+    "embed_key": ("embedder", "VRAG_EMBEDDER=… or --embedder"),
+    "judge_key": ("judge_url", "VRAG_JUDGE_URL=… or --judge-url"),
+}
+"""Key → the setting of the address that it is sent to, and how users set that address."""
+_MODELS: tuple[tuple[str, str, Key], ...] = (
+    ("model", "base_url", "model_key"),
+    ("judge_model", "judge_url", "judge_key"),
+)
+"""Settings that name a model, with its address and its key."""
+_FOLDER_ORIGINS = frozenset({".env", "vrag.toml"})
+"""Origins in the current folder, whose files may come from others."""
+
+
+def reachable(address: str) -> str:
+    """Replace the host 0.0.0.0 or [::] of an address by the loopback address of its family.
+
+    Servers that listen on all interfaces print these hosts, and commands of the reference call them. Linux
+    takes them for this machine, Windows refuses them, and `NO_PROXY` rarely names them.
+
+    >>> reachable("http://0.0.0.0:8001/search"), reachable("http://0.0.0.0.example/"), reachable("[::]:6379")
+    ('http://127.0.0.1:8001/search', 'http://0.0.0.0.example/', '[::1]:6379')
+    """
+    found = _WILDCARD.match(address)
+    return address if found is None else f"{found[1]}{_LOOPBACK[found[2]]}{address[found.end() :]}"
+
+
+def hide_user_info(address: str) -> str:
+    """Replace user name and password in an address by asterisks."""
+    return _USER_INFO.sub("***@", address)
+
+
+def is_dashscope(address: str) -> bool:
+    """Return whether the models at an address are DashScope's."""
+    return (urlsplit(address).hostname or "").endswith(_DASHSCOPE_HOSTS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,9 +73,9 @@ class Provider:
     title: str
     base_url: str
     key_variable: str = ""
-    """Variable with the key; empty for a program that asks for none."""
+    """Environment variable of the key; empty for a program that asks for none."""
     thinking_switch: str = "top"
-    """Where it looks for the switch of thinking: a value of `vrag.chat.ThinkingSwitch`."""
+    """How thinking is switched on: a value of `vrag.chat.ThinkingSwitch`."""
 
 
 PROVIDERS = {
@@ -74,7 +125,7 @@ PROVIDERS = {
 
 
 def split_model(model: str) -> tuple[Provider | None, str]:
-    """The provider that a model is named with, and what that provider calls the model.
+    """Split a name into the provider before the colon, and the provider's own name of the model.
 
     >>> provider, name = split_model("ollama:qwen3-vl:8b")
     >>> (provider.base_url, name)
@@ -85,3 +136,119 @@ def split_model(model: str) -> tuple[Provider | None, str]:
     word, colon, name = model.partition(":")
     provider = PROVIDERS.get(word.strip().lower()) if colon else None
     return (provider, name.strip()) if provider else (None, model)
+
+
+def apply_providers(values: dict[str, Any], origins: dict[str, str]) -> dict[Key, tuple[str, str]]:
+    """Replace `ollama:NAME` and the like by the name, and add the provider's address and key.
+
+    An address or key that the user set with at least the weight of the model's name stays. A model that a
+    file in the current folder names gets the provider's own key and no other of the user's.
+
+    Args:
+        values: Settings by name; changed in place, as are the origins.
+        origins: Where they come from; see `vrag.settings.SettingsReport`.
+
+    Returns:
+        Message and hint for the keys that providers ask for and that are not set.
+    """
+    missing: dict[Key, tuple[str, str]] = {}
+    _strip_provider_of_models(values, split_model(str(values.get("model") or ""))[0])
+    for model, url, key in _MODELS:
+        provider, name = split_model(str(values.get(model) or ""))
+        if provider is None:
+            continue
+        values[model], origin = name, f"{provider.name}: in {model}"
+        if not _outweighs(url, model, values, origins):
+            values[url], origins[url] = provider.base_url, origin
+        if model == "model" and not _outweighs("thinking_switch", model, values, origins):
+            values["thinking_switch"], origins["thinking_switch"] = provider.thinking_switch, origin
+        # The provider's key is not for another server, such as a proxy, that the user set instead.
+        # To an address from a file in the current folder no key is sent; an error then names the key.
+        own = origins[url] in _FOLDER_ORIGINS or _host(str(values[url]), "") == _host(provider.base_url, "")
+        foreign_key = origins[model] in _FOLDER_ORIGINS and origins[key] not in _FOLDER_ORIGINS
+        if foreign_key or (own and not _outweighs(key, model, values, origins)):
+            variable = provider.key_variable if own else ""
+            values[key], origins[key] = os.environ.get(variable, ""), variable or "default"
+            if variable and not values[key]:
+                missing[key] = f"{provider.title} requires a key.", f"Set {variable}."
+    return missing
+
+
+def _outweighs(name: str, model: str, values: Mapping[str, Any], origins: Mapping[str, str]) -> bool:
+    """Return whether a setting is set, with at least the weight of a model's name."""
+    weights = {"default": 0, ".env": 2, "environment": 3, "flag": 4}  # a settings file has its path here
+    return bool(values.get(name)) and weights.get(origins[name], 1) >= max(weights.get(origins[model], 1), 1)
+
+
+def _strip_provider_of_models(values: dict[str, Any], provider: Provider | None) -> None:
+    """Strip the provider off the names of further models, which are of the server of `model`.
+
+    Raises:
+        SettingsError: If one names another provider.
+    """
+    names = values.get("models") or ()
+    listed = [str(name).strip() for name in (names.split(",") if isinstance(names, str) else names)]
+    for name in listed:
+        other = split_model(name)[0]
+        if other is not None and other is not provider:
+            raise SettingsError(
+                f"The setting 'models' names {name}, but further models must be on the server of 'model'.",
+                f"Leave out {other.name}: or name a model of {other.title} as 'model'.",
+            )
+    values["models"] = [split_model(name)[1] for name in listed]
+
+
+def add_known_variables(values: dict[str, Any], origins: dict[str, str]) -> None:
+    """Add address and key of the model's server from other programs' variables, where ours are not set.
+
+    A key is sent to an address that the user named, not to one from a file in the current folder.
+    """
+    dashscope = "DASHSCOPE_API_KEY"
+    if not values.get("base_url"):
+        if address := os.environ.get("OPENAI_BASE_URL"):
+            values["base_url"], origins["base_url"] = address, "OPENAI_BASE_URL"
+        elif values.get("model") and os.environ.get(dashscope) and not os.environ.get("OPENAI_API_KEY"):
+            values["base_url"], origins["base_url"] = DASHSCOPE, dashscope
+    if values.get("model_key") or origins["base_url"] in _FOLDER_ORIGINS:
+        return
+    host = _host(str(values.get("base_url", "")), origins["base_url"])
+    variable = dashscope if host.endswith(_DASHSCOPE_HOSTS) else "OPENAI_API_KEY"
+    if values.get("base_url") and (key := os.environ.get(variable)):
+        values["model_key"], origins["model_key"] = key, variable
+
+
+def _host(address: str, origin: str) -> str:
+    try:
+        return urlsplit(address).hostname or ""
+    except ValueError:
+        shown = hide_user_info(address)
+        raise SettingsError(
+            f"The setting 'base_url' ({origin}) cannot be used: {shown!r} is not an address.",
+            "Examples: http://localhost:8002/v1, http://[::1]:8002/v1.",
+        ) from None
+
+
+def find_withheld_keys(settings: object, origins: dict[str, str]) -> dict[Key, tuple[str, str]]:
+    """Return message and hint for the user's keys whose address only a file in the current folder names.
+
+    A key from such a file is the folder's own and not withheld. The origins are changed in place.
+    """
+    reasons: dict[Key, tuple[str, str]] = {}
+    for key, (place, how_to_set) in KEY_ADDRESSES.items():
+        source, file, address = origins[key], origins[place], str(getattr(settings, place))
+        if (
+            not getattr(settings, key)
+            or source in _FOLDER_ORIGINS
+            or file not in _FOLDER_ORIGINS
+            or not address
+        ):
+            continue
+        if key == "embed_key" and "://" not in address:
+            continue  # a model in this process, which is sent no key
+        origins[key] = f"{source}, withheld: {file} names the address"
+        shown = hide_user_info(address)
+        reasons[key] = (
+            f"{key} ({source}) is not sent to {shown}: only {file} of this folder names it.",
+            f"Set the address yourself: {how_to_set}.",
+        )
+    return reasons

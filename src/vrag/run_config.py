@@ -1,4 +1,4 @@
-"""What a folder is made with: written down first, and compared by whoever goes on with it."""
+"""A file with the configuration that a folder is made with, compared when work on it continues."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ __all__ = ["bind", "changed"]
 
 
 def bind(path: Path, made_with: Mapping[str, Any]) -> list[str]:
-    """Writes down what a folder is made with, or compares it with what it was made with.
+    """Write the configuration of a folder, or compare it with the one that the folder was made with.
 
     Args:
-        path: The file for it. One process at a time comes here: see `vrag.atomic_io.one_writer`.
+        path: The file. One process at a time: see `vrag.atomic_io.one_writer`.
         made_with: JSON values by name.
 
     Returns:
-        The names of what differs; none where the file was just written.
+        The names of values that differ; none where the file was just written.
 
     Raises:
-        OSError: If the disk refuses.
+        OSError: If the file cannot be read or written.
         ValueError: If the file is damaged.
     """
     now = json.loads(json.dumps(made_with))
@@ -42,12 +42,7 @@ def bind(path: Path, made_with: Mapping[str, Any]) -> list[str]:
 
 
 def changed(before: Mapping[str, Any], now: Mapping[str, Any], free: Collection[str] = ()) -> list[str]:
-    """The names of what differs, sorted.
-
-    Args:
-        before: As it was written down, as JSON.
-        now: As it is, as JSON.
-        free: Names of what may differ.
+    """Return the names of JSON values that differ, sorted, except for those in `free`.
 
     >>> changed({"model": "a", "seed": 1}, {"model": "b", "seed": 2, "hits": 3}, free={"seed"})
     ['hits', 'model']

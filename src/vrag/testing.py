@@ -34,7 +34,7 @@ LINE, LEFT, CHARACTER = 40, 40, 10
 
 @dataclass(frozen=True, slots=True)
 class ScriptedPolicy:
-    """Says the given replies one after the other.
+    """A policy that gives scripted replies one after the other.
 
     It goes by the number of the call in its run, so that one policy serves many runs, as a real one
     does. Each reply comes in pieces of `piece` characters. A reply that is an exception is raised.
@@ -52,7 +52,7 @@ class ScriptedPolicy:
         history: Sequence[Message],  # noqa: ARG002 - a script does not listen
         turn: int = 1,
     ) -> AsyncGenerator[Delta | Reply, None]:
-        """The next reply of the script.
+        """Yield the next reply of the script.
 
         Raises:
             ModelError: If the script has ended.
@@ -67,7 +67,7 @@ class ScriptedPolicy:
         yield Reply(text)
 
     async def aclose(self) -> None:
-        """Holds nothing."""
+        """Do nothing: there is nothing to close."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +87,7 @@ class HashEmbedder:
 
     @property
     def name(self) -> str:
-        """How settings name it."""
+        """Its name in settings."""
         return f"hash:{self.kind}-{self.dimension}-{self.seed}"
 
     @property
@@ -96,11 +96,11 @@ class HashEmbedder:
         return hashlib.sha256(self.name.encode()).hexdigest()[:16]
 
     def embed_items(self, contents: Sequence[EmbedContent]) -> Sequence[NDArray[np.float32]]:
-        """The vectors of contents."""
+        """Embed contents."""
         return [self._vector(_words(content)) for content in contents]
 
     def embed_queries(self, queries: Sequence[str]) -> Sequence[NDArray[np.float32]]:
-        """The vectors of queries."""
+        """Embed queries."""
         return [self._vector(query.casefold().split()) for query in queries]
 
     def _vector(self, words: Sequence[str]) -> NDArray[np.float32]:
@@ -127,7 +127,7 @@ def _words(content: EmbedContent) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class MemorySearcher:
-    """Searches items in memory by counting shared words; pictures are drawn on demand.
+    """A searcher over items in memory, by shared words; images are drawn on demand.
 
     It is a `Searcher` in every respect but scale, so that the environment can be tested without
     an index.
@@ -139,12 +139,12 @@ class MemorySearcher:
     """What was searched, in order."""
 
     def search(self, queries: Sequence[Query], top_k: int) -> list[list[Hit]]:
-        """Items that share words with the query, most first, ties by id."""
+        """Find items that share words with the query, most first, ties by id."""
         self.queries.extend(queries)
         return [self._hits(query, top_k) for query in queries]
 
     def item(self, id: str) -> Item:
-        """The item with this id.
+        """Return the item with this id.
 
         Raises:
             SearchError: If there is none.
@@ -155,7 +155,7 @@ class MemorySearcher:
         raise SearchError(f"There is no item {id!r}.")
 
     def image(self, id: str, *, least: Size | None = None) -> Image.Image:
-        """The picture of an item: its words, each on a grey patch that fills its box.
+        """Draw an item: its words, each on a grey patch that fills its box.
 
         With `least` it is made smaller by the steps that a stored JPEG is decoded in.
         """
@@ -164,7 +164,7 @@ class MemorySearcher:
         return image.reduce(steps[0]) if steps else image
 
     def frames(self, id: str, *, fps: float, most: int) -> list[VideoFrame]:
-        """Frames of a clip that has ten a second; each shows its time in the video."""
+        """Draw frames of a clip that has ten a second; each shows its time in the video."""
         item = self.item(id)
         if item.clip is None:
             raise SearchError(f"The item {id!r} has no frames: it is a {item.kind}.")
@@ -207,7 +207,7 @@ class MemorySearcher:
 
 
 def page(document: str, ordinal: int, text: str, *, size: Size | None = None) -> Item:
-    """A page whose lines of text stand one below the other, with word boxes that fit the drawing."""
+    """Make a page whose lines of text stand one below the other, with word boxes that fit the drawing."""
     size = size or Size(1000, 1400)
     words: list[Word] = []
     for number, line in enumerate(text.split("\n")):
@@ -231,7 +231,7 @@ def page(document: str, ordinal: int, text: str, *, size: Size | None = None) ->
 
 
 def passage(document: str, ordinal: int, text: str) -> Item:
-    """A passage of a text file."""
+    """Make a passage of a text file."""
     return Item(
         id=item_id(_document_id(document), ordinal),
         document=_document_id(document),
@@ -246,7 +246,7 @@ def passage(document: str, ordinal: int, text: str) -> Item:
 def clip(
     document: str, ordinal: int, text: str, start: float, end: float, *, size: Size | None = None
 ) -> Item:
-    """A stretch of a video with subtitles: from `start` to `end`, in seconds of the video."""
+    """Make a clip with subtitles: from `start` to `end`, in seconds of the video."""
     path = f"{_document_id(document)[:16]}/{ordinal}"
     return Item(
         id=item_id(_document_id(document), ordinal),
@@ -263,7 +263,7 @@ def clip(
 
 
 def tiny_corpus() -> MemorySearcher:
-    """Three pages and a passage about an invented ferry."""
+    """Make three pages and a passage about an invented ferry."""
     return MemorySearcher(
         (
             page("ferry.pdf", 1, "The Lantern Ferry\nAnnual report 2024"),

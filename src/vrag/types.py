@@ -37,18 +37,18 @@ ABSENT = -1
 
 
 class ItemKind(StrEnum):
-    """What an item is."""
+    """The kind of an item."""
 
     PAGE = "page"
-    """A picture: a page, a slide, a scan, a photograph."""
+    """An image: a page, a slide, a scan, a photograph."""
     CLIP = "clip"
-    """A stretch of a video."""
+    """A part of a video."""
     PASSAGE = "passage"
-    """A stretch of text that has no picture."""
+    """A part of a text, without an image."""
 
 
 class TextSource(StrEnum):
-    """Where an item's text comes from."""
+    """The source of an item's text."""
 
     LAYER = "layer"
     """The text layer of a PDF."""
@@ -57,11 +57,11 @@ class TextSource(StrEnum):
     FILE = "file"
     """The file is text."""
     NONE = "none"
-    """The item has no text, or none was looked for."""
+    """The item has no text, or OCR is off."""
 
 
 def item_id(document: str, ordinal: int) -> str:
-    """The id of the item with this number, from 1, in a document.
+    """Return the id of the item with this number, from 1, in a document.
 
     It is safe in file names, URLs and SQL literals: 16 hexadecimal digits, a hyphen, a number.
 
@@ -83,7 +83,7 @@ class Word:
 
 @dataclass(frozen=True, slots=True)
 class Clip:
-    """A stretch of a video."""
+    """A part of a video."""
 
     path: str
     """Path of the stored clip relative to the collection's `items/`."""
@@ -97,7 +97,7 @@ class Clip:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Item:
-    """What is searched and shown: a page, a clip or a passage."""
+    """A page, a clip or a passage, which is searched and shown."""
 
     id: str
     """See `item_id`."""
@@ -121,7 +121,7 @@ class Item:
     heading: str = ""
     """The headings above a passage, outermost first, joined by " › "."""
     uid: str = ""
-    """What it is called outside, where somebody gave it a name; for people and other programs."""
+    """Its name outside of the collection, if it has one; for people and other programs."""
 
     @property
     def name(self) -> str:
@@ -130,10 +130,10 @@ class Item:
 
 
 class DocumentStatus(StrEnum):
-    """How far a file has come."""
+    """The progress of a file."""
 
     PENDING = "pending"
-    """Begun and not finished: it is taken up again at the next `add`."""
+    """Begun and not finished: the next `add` continues."""
     READY = "ready"
     """All its items are in the index."""
     PARTIAL = "partial"
@@ -169,7 +169,7 @@ class Document:
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """What is looked for, and where."""
+    """A text to search for, and where."""
 
     text: str
     documents: frozenset[str] | None = None
@@ -210,7 +210,7 @@ class Region:
 
 @dataclass(frozen=True, slots=True)
 class GoldPage:
-    """Where an answer stands, in data sets whose questions need several documents, or grade their pages."""
+    """A page with an answer, in data sets whose questions need several documents, or grade their pages."""
 
     document: str
     """File name of the document."""
@@ -221,7 +221,7 @@ class GoldPage:
 
 
 class AnswerFormat(StrEnum):
-    """What an answer is, where a data set says so; the values are those of MMLongBench-Doc."""
+    """The type of an answer, where a data set has it; the values are those of MMLongBench-Doc."""
 
     UNKNOWN = ""
     INTEGER = "Int"
@@ -252,15 +252,15 @@ class Case:
     gold: tuple[GoldPage, ...] = ()
     """Gold pages where `reference_page` cannot tell them, and then in its place. See `vrag.cases.gold`."""
     spans: tuple[tuple[float, float], ...] = ()
-    """Gold stretches of its video, in seconds from the beginning."""
+    """Gold parts of its video, in seconds from the beginning."""
     alternatives: tuple[str, ...] = ()
-    """Other answers that are as right as `reference_answer`."""
+    """Other right answers."""
     answer_format: AnswerFormat = AnswerFormat.UNKNOWN
     document_type: str = ""
     benchmark: str = ""
-    """Name of the data set that it comes from; empty where it is nobody else's."""
+    """Name of the data set that it comes from; empty for the user's own."""
 
     @property
     def references(self) -> tuple[str, ...]:
-        """All answers that are right, the usual one first."""
+        """All right answers, the usual one first."""
         return (self.reference_answer, *self.alternatives)

@@ -10,7 +10,7 @@ pytest.importorskip("torch", reason="the extra `models` is not installed")
 
 import torch
 
-from vrag.embed.batches import Batches, is_out_of_memory, refusal
+from vrag.embed.device import Batches, is_out_of_memory, refusal
 from vrag.embed.embedder import EmbedContent
 from vrag.embed.models.sentence import SentenceEmbedder
 from vrag.embed.options import EmbedOptions
@@ -89,7 +89,7 @@ def test_a_device_that_fails_is_told_from_a_content_that_cannot_be_taken(
         raise error
 
     monkeypatch.setattr(network, "forward", fails)
-    with pytest.raises(EmbedderGone, match=r"device that sentence:.* failed: (CUDA|cuDNN) error"):
+    with pytest.raises(EmbedderGone, match=r"device of sentence:.* failed: (CUDA|cuDNN) error"):
         embedder.embed_items([EmbedContent(text="a")])
     assert not isinstance(refusal("x", RuntimeError("shapes differ; see CUDA errors")), EmbedderGone)
 

@@ -118,7 +118,7 @@ class TestTheDigest:
 class TestLargeWeightsAreSampled:
     @pytest.fixture(autouse=True)
     def small_means_large(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(model_files, "_WHOLE", 0)
+        monkeypatch.setattr(model_files, "_MAX_WHOLE_BYTES", 0)
 
     def test_a_change_of_any_whole_tensor_shows(self, models: Path, tmp_path: Path) -> None:
         import tiny_models as tiny

@@ -53,7 +53,7 @@ def test_a_number_too_high_is_refused() -> None:
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="this machine has a CUDA device")
 def test_cuda_asked_for_and_absent_says_what_to_do() -> None:
-    with pytest.raises(EmbedError, match=r"device cuda was asked for.*Set the device to cpu"):
+    with pytest.raises(EmbedError, match=r"device cuda is not available.*Set the device to cpu"):
         on("cuda")
 
 
@@ -66,7 +66,7 @@ def test_unknown_devices_are_refused(name: str) -> None:
 def test_unknown_precisions_and_batches_are_refused() -> None:
     with pytest.raises(EmbedError, match="Known: auto, float32"):
         EmbedOptions(dtype="int8")
-    with pytest.raises(EmbedError, match="embeds nothing"):
+    with pytest.raises(EmbedError, match="cannot hold"):
         EmbedOptions(batch=0)
     with pytest.raises(EmbedError, match="between 10 and 5 pixels"):
         EmbedOptions(min_pixels=10, max_pixels=5)

@@ -227,11 +227,11 @@ class TestWhatItIs:
 
 class TestWhatIsRefused:
     def test_other_networks(self, models: Path) -> None:
-        with pytest.raises(EmbedError, match="is no GVE: it holds qwen3_vl"):
+        with pytest.raises(EmbedError, match="is not GVE: it holds qwen3_vl"):
             GveEmbedder(str(models / "qwen3-vl-embedding"))
 
     def test_nothing(self, embedder: GveEmbedder) -> None:
-        with pytest.raises(EmbedError, match="given nothing"):
+        with pytest.raises(EmbedError, match="empty content"):
             embedder.embed_items([EmbedContent()])
 
     def test_videos_that_cannot_be_read(

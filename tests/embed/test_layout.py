@@ -77,7 +77,7 @@ class TestIsRefused:
         with pytest.raises(EmbedError, match=r"own code \(my_code.Pooling\)"):
             read_layout(folder)
         unknown = changed(models, tmp_path, "colqwen2", "config.json", architectures=["ColNewForRetrieval"])
-        with pytest.raises(EmbedError, match="brings the code"):
+        with pytest.raises(EmbedError, match="comes with code"):
             read_layout(unknown)
 
     def test_an_activation_that_would_be_replaced(self, models: Path, tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from vrag.embed.models.processors import loading
+from vrag.embed.models.loader import loading
 
 for library in ("torch", "transformers"):
     pytest.importorskip(library, reason="the extra `models` is not installed")

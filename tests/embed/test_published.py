@@ -20,7 +20,7 @@ import tiny_models as tiny
 
 from vrag.embed.embedder import EmbedContent
 from vrag.embed.fingerprint import check_same
-from vrag.embed.models import processors
+from vrag.embed.models import loader
 from vrag.embed.models.sentence import SentenceEmbedder
 from vrag.embed.options import EmbedOptions, kept_settings
 from vrag.embed.registry import open_embedder
@@ -170,7 +170,7 @@ class TestOpening:
         name: str,
     ) -> None:
         processor = embedders[name]._model[0].processor  # pyright: ignore[reportPrivateUsage]
-        assert processors.image_backend(processor) == "pil"
+        assert loader.image_backend(processor) == "pil"
 
         def torchvision(_: object) -> str:
             return "torchvision"

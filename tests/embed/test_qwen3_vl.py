@@ -188,7 +188,7 @@ class TestWhatItIs:
 
 class TestWhatIsRefused:
     def test_other_networks(self, models: Path) -> None:
-        with pytest.raises(EmbedError, match=r"is no Qwen3-VL-Embedding: it holds qwen2_5_vl"):
+        with pytest.raises(EmbedError, match=r"is not Qwen3-VL-Embedding: it holds qwen2_5_vl"):
             Qwen3VLEmbedder(str(models / "gve"))
 
     @pytest.mark.parametrize("frames", [0, 1, 100_000])

@@ -82,7 +82,7 @@ class TestNames:
 
     @pytest.mark.parametrize("spec", ["", "sentence", "sentence:", ":x", "vowels:x"])
     def test_that_name_nothing_are_refused(self, spec: str) -> None:
-        with pytest.raises(EmbedError, match="There is no embedder"):
+        with pytest.raises(EmbedError, match="Unknown embedder"):
             open_embedder(spec)
 
     def test_short_ones_lead_to_what_the_reference_uses(self, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -93,7 +93,7 @@ class TestNames:
             asked.append(name)
             raise EmbedError("not here")
 
-        for module in ("sentence", "qwen_vl", "checkpoint"):
+        for module in ("models.sentence", "models.qwen_vl", "model_files"):
             monkeypatch.setattr(f"vrag.embed.{module}.find_checkpoint", found)
         for short in SHORT_NAMES:
             with pytest.raises(EmbedError, match="not here"):

@@ -96,7 +96,7 @@ def test_queries_have_the_same_vectors(
 def test_videos_have_the_patches_of_transformers_with_torchvision(
     folder: Path, theirs: dict[str, NDArray[np.float32]]
 ) -> None:
-    from vrag.embed.models.video_patches import video_patches
+    from vrag.embed.models.qwen_vl import video_patches
 
     module: Any = importlib.import_module("transformers.models.qwen2_vl.image_processing_pil_qwen2_vl")
     processor = module.Qwen2VLImageProcessorPil(size={"shortest_edge": 3136, "longest_edge": 200 * 784})

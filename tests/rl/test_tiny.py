@@ -23,7 +23,7 @@ from vrag.agent.policies.local import LocalOptions, open_local
 from vrag.agent.replies.tool_calls import AnswerNode, Memorize, Note, SearchNode, render_call
 from vrag.agent.runs.replay import differences, replay
 from vrag.agent.runs.run_store import RunStore
-from vrag.embed.models.processors import PROCESSOR_SETTINGS, loading
+from vrag.embed.models.loader import PROCESSOR_SETTINGS, loading
 from vrag.errors import ModelError, SettingsError, TrainingError
 from vrag.model_profiles import PROFILE_FILE, PROFILES, read_profile
 from vrag.rl.tiny import TINY_FAMILIES, TinyOptions, make_tiny

@@ -17,8 +17,8 @@ from urllib.parse import urlsplit
 
 import httpx
 
-from vrag.addresses import reachable
 from vrag.errors import SettingsError
+from vrag.providers import reachable
 
 if TYPE_CHECKING:
     import ssl

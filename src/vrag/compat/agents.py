@@ -34,7 +34,6 @@ if TYPE_CHECKING:
 
     from vrag.settings import Settings, SettingsReport
 
-__all__ = ["VRAG", "failure_of", "open_reference_agent", "read_settings", "with_steps"]
 
 MODEL = "Qwen/Qwen2.5-VL-7B-Instruct"
 """The name under which the reference has the model of VRAG served."""

@@ -20,7 +20,6 @@ from vrag.samples import corpus_dir
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["convert_dataset", "convert_pdfs", "index_corpus", "serve_search", "try_embedder"]
 
 CORPUS = Path("search_engine/corpus")
 INDEX = "colqwen_ingestion"

@@ -43,7 +43,6 @@ if TYPE_CHECKING:
     from vrag.embed.embedder import Embedder
     from vrag.index.build import AddReport
 
-__all__ = ["SearchEngine"]
 
 _NODES, _NODE_MODEL = "colqwen_ingestion", "vidore/colqwen2-v1.0"
 """The older signature's defaults."""

@@ -51,7 +51,6 @@ if TYPE_CHECKING:
     from vrag.settings import SettingsReport
     from vrag.types import Query
 
-__all__ = ["VimRAG"]
 
 _FRAMES = 32
 """Frames of a clip at most, as in the reference."""

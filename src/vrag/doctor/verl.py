@@ -11,10 +11,10 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from vrag.addresses import reachable
 from vrag.doctor.check import Check, CheckStatus
 from vrag.doctor.runner import CheckStep, examine_steps
 from vrag.doctor.verl_dry_run import MODEL_HINT, DryRun
+from vrag.providers import reachable
 from vrag.rl.trainers.verl import LOOPS
 from vrag.rl.trainers.verl.attention import FLASH, choose_attention
 from vrag.rl.trainers.verl.gpu_memory import count_parameters, least_memory

@@ -1,34 +1,41 @@
-"""Where a model computes and how precisely; the one door to torch."""
+"""Devices and precisions of models, and batches that fit into their memory; the only import of torch."""
 
 from __future__ import annotations
 
 import importlib
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from vrag.errors import EmbedError, MissingExtra
+from vrag.errors import EmbedderGone, EmbedError, MissingExtra
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
     from vrag.embed.options import EmbedOptions
 
-__all__ = ["Device", "library", "open_device"]
-
 _DEVICE = re.compile(r"auto|cpu|mps|cuda(:\d+)?")
+_OUT_OF_MEMORY = ("out of memory", "allocate memory", "status_alloc_failed")
+_DEVICE_FAULT = re.compile(
+    r"(CUDA|cuDNN|cuBLAS|HIP|NCCL) (driver )?error|CU(BLAS|DNN|SOLVER)_STATUS_", re.IGNORECASE
+)
+
+Input = TypeVar("Input")
+Output = TypeVar("Output")
 
 
 @dataclass(frozen=True, slots=True)
 class Device:
-    """A device that is there, and the precision computed with on it."""
+    """An available device, and the precision computed with on it."""
 
     name: str
-    """As torch names it: `cpu`, `cuda:0`."""
+    """torch's name: `cpu`, `cuda:0`."""
     dtype: str
     """`float32`, `bfloat16` or `float16`."""
 
     @property
     def precision(self) -> str:
-        """What of the precision shows in vectors: `full` or `half`.
+        """The part of the precision that shows in vectors: `full` or `half`.
 
         bfloat16 and float16 vectors of one model differ among themselves as those of two devices do,
         by about 1e-2 at most; from float32 both differ as much.
@@ -37,7 +44,7 @@ class Device:
 
 
 def library(name: str) -> Any:  # noqa: ANN401 - these libraries are not typed
-    """One of the libraries of the extra `models`.
+    """Import a library of the extra `models`.
 
     Raises:
         MissingExtra: If it is not installed.
@@ -52,20 +59,20 @@ def library(name: str) -> Any:  # noqa: ANN401 - these libraries are not typed
 
 
 def open_device(options: EmbedOptions) -> Device:
-    """The device and the precision that are asked for.
+    """Choose the device and the precision that the options ask for.
 
     Raises:
-        EmbedError: If the device is not there or cannot compute that way.
+        EmbedError: If the device is not available or cannot compute that way.
         MissingExtra: If torch is not installed.
     """
     torch = library("torch")
     name = options.device
     if not _DEVICE.fullmatch(name):
-        raise EmbedError(f"There is no device {name!r}.", "Known: auto, cpu, cuda, cuda:N, mps.")
+        raise EmbedError(f"Unknown device {name!r}.", "Known: auto, cpu, cuda, cuda:N, mps.")
     if name == "auto":
         name = "cuda:0" if torch.cuda.is_available() else "cpu"
     elif name.startswith("cuda"):
-        name = _cuda(torch, name)
+        name = _find_cuda(torch, name)
     elif name == "mps" and not torch.backends.mps.is_available():
         raise EmbedError("This machine has no Apple GPU.", "Set the device to cpu.")
     dtype = options.dtype
@@ -78,12 +85,12 @@ def open_device(options: EmbedOptions) -> Device:
     return Device(name, dtype)
 
 
-def _cuda(torch: Any, name: str) -> str:  # noqa: ANN401
-    """The CUDA device of that name, with its number."""
+def _find_cuda(torch: Any, name: str) -> str:  # noqa: ANN401
+    """Return the name of a CUDA device with its number."""
     if not torch.cuda.is_available():
-        built = "is built without CUDA" if torch.version.cuda is None else "finds no CUDA device"
+        reason = "is built without CUDA" if torch.version.cuda is None else "finds no CUDA device"
         raise EmbedError(
-            f"The device {name} was asked for, and torch {torch.__version__} {built}.",
+            f"The device {name} is not available: torch {torch.__version__} {reason}.",
             "Set the device to cpu, or install the CUDA build of torch and the driver.",
         )
     number = int(name.partition(":")[2] or 0)
@@ -91,3 +98,71 @@ def _cuda(torch: Any, name: str) -> str:  # noqa: ANN401
     if number >= count:
         raise EmbedError(f"There is no device {name}.", f"The last one is cuda:{count - 1}.")
     return f"cuda:{number}"
+
+
+class Batches:
+    """A runner of functions over batches, which halves the batch whenever memory does not suffice.
+
+    The size that worked is remembered for later calls; it does not grow again, since what
+    filled the memory once will do so again.
+
+    Args:
+        size: Number of inputs in the first batch.
+    """
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+
+    def run(
+        self, inputs: Sequence[Input], function: Callable[[Sequence[Input]], Sequence[Output]]
+    ) -> list[Output]:
+        """Apply the function to all inputs, in their order.
+
+        Raises:
+            EmbedError: If memory does not suffice for a single input.
+        """
+        outputs: list[Output] = []
+        while len(outputs) < len(inputs):
+            batch = inputs[len(outputs) : len(outputs) + self.size]
+            try:
+                outputs.extend(function(batch))
+            except (MemoryError, RuntimeError) as error:
+                if not is_out_of_memory(error):
+                    raise
+                if len(batch) == 1:
+                    raise EmbedError(
+                        f"Memory does not suffice for item {len(outputs) + 1} of {len(inputs)} alone.",
+                        "Lower max_pixels, or use another device or precision.",
+                    ) from error
+                self.size = (len(batch) + 1) // 2
+            else:
+                continue
+            # Outside of `except`: the traceback holds the tensors that filled the memory.
+            torch = library("torch")
+            if torch.cuda.is_available():
+                torch.cuda.empty_cache()
+        return outputs
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Return whether an error says that the memory of the machine or of a device did not suffice."""
+    if isinstance(error, MemoryError):
+        return True
+    text = str(error).lower()
+    return isinstance(error, RuntimeError) and any(words in text for words in _OUT_OF_MEMORY)
+
+
+def refusal(name: str, error: BaseException) -> EmbedError:
+    """Convert an error of the model `name`, other than one of memory, to an `EmbedError`.
+
+    It is an `EmbedderGone` when the device failed: after a CUDA error every further call fails, too.
+    """
+    reason = first_line(error)
+    if isinstance(error, library("torch").AcceleratorError) or _DEVICE_FAULT.match(reason):
+        return EmbedderGone(f"The device of {name} failed: {reason}", "Check the device.")
+    return EmbedError(f"{name} cannot embed this: {reason}")
+
+
+def first_line(error: BaseException) -> str:
+    """Return the first line of an error's message, at most 300 characters; its type without one."""
+    return str(error).strip().split("\n")[0][:300] or type(error).__name__

@@ -1,7 +1,8 @@
-"""What every embedder takes and gives."""
+"""The `Embedder` protocol and its types."""
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Protocol
@@ -14,20 +15,30 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from PIL.Image import Image
 
-__all__ = ["EmbedContent", "Embedder", "EmbedderInfo", "MatchMap", "Modality", "VectorKind"]
+__all__ = [
+    "EmbedContent",
+    "Embedder",
+    "EmbedderInfo",
+    "MatchMap",
+    "Modality",
+    "VectorKind",
+    "escape_special_tokens",
+]
+
+_SPECIAL_TOKEN = re.compile(r"<(\||/?)(\w+)(\|)>")
 
 
 class VectorKind(StrEnum):
-    """How many vectors stand for one thing."""
+    """The number of vectors of a content."""
 
     SINGLE = "single"
-    """One; things are compared by the dot product."""
+    """One; contents are compared by the dot product."""
     MULTI = "multi"
     """One per token or patch; compared by MaxSim (Khattab and Zaharia 2020, ColBERT)."""
 
 
 class Modality(StrEnum):
-    """What an embedder can look at."""
+    """A kind of input of an embedder."""
 
     TEXT = "text"
     IMAGE = "image"
@@ -36,7 +47,7 @@ class Modality(StrEnum):
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class EmbedContent:
-    """What is embedded: a text, a picture, a clip, or several of them as one thing."""
+    """An input of an embedder: a text, an image, a clip, or several of them as one."""
 
     text: str = ""
     image: Image | None = None
@@ -46,26 +57,26 @@ class EmbedContent:
 
     @property
     def modalities(self) -> frozenset[Modality]:
-        """What it consists of."""
+        """The modalities that it consists of."""
         parts = {
-            Modality.TEXT: bool(self.text),
-            Modality.IMAGE: self.image is not None,
-            Modality.VIDEO: self.video is not None,
+            Modality.TEXT: self.text or None,
+            Modality.IMAGE: self.image,
+            Modality.VIDEO: self.video,
         }
-        return frozenset(modality for modality, there in parts.items() if there)
+        return frozenset(modality for modality, part in parts.items() if part is not None)
 
 
 class EmbedderInfo(Protocol):
-    """What says which vectors an embedder makes: the part of an `Embedder` that a collection keeps."""
+    """The identity of an embedder: the part of an `Embedder` that a collection keeps."""
 
     @property
     def name(self) -> str:
-        """How settings name it: `sentence:/models/colqwen2`."""
+        """Its name in settings: `sentence:/models/colqwen2`."""
         ...
 
     @property
     def kind(self) -> VectorKind:
-        """Whether one vector stands for a thing, or many."""
+        """Whether it makes one vector of a content, or many."""
         ...
 
     @property
@@ -80,15 +91,15 @@ class EmbedderInfo(Protocol):
 
     @property
     def settings(self) -> Mapping[str, str | int]:
-        """The settings among them, by the names that `open_embedder` takes; a collection keeps them.
+        """The settings that vectors depend on, by the names that `open_embedder` takes.
 
-        Only what was chosen when it was opened: what is left out is the model's own.
+        A collection keeps them. What was not chosen when it was opened is left out: the model's own stands.
         """
         ...
 
 
 class Embedder(EmbedderInfo, Protocol):
-    """Turns contents and queries into vectors that can be compared.
+    """A model that converts contents and queries to vectors that can be compared.
 
     A vector depends on its own content alone: not on what else is in the batch, nor on the order.
     May be called from several threads; calls wait for each other.
@@ -96,11 +107,11 @@ class Embedder(EmbedderInfo, Protocol):
 
     @property
     def modalities(self) -> frozenset[Modality]:
-        """What it can look at."""
+        """The inputs that it takes."""
         ...
 
     def embed_items(self, contents: Sequence[EmbedContent]) -> Sequence[NDArray[np.float32]]:
-        """The vectors of contents, in their order.
+        """Embed contents, in their order.
 
         Returns:
             For each content (dimension,) when single, (vectors, dimension) when multi.
@@ -112,7 +123,7 @@ class Embedder(EmbedderInfo, Protocol):
         ...
 
     def embed_queries(self, queries: Sequence[str]) -> Sequence[NDArray[np.float32]]:
-        """The vectors of queries, in their order, shaped as those of contents.
+        """Embed queries, in their order, to vectors of the shape of those of contents.
 
         Raises:
             EmbedError: If any of them cannot be embedded.
@@ -122,9 +133,20 @@ class Embedder(EmbedderInfo, Protocol):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MatchMap:
-    """Which patches of a picture matched a query: the similarity of each query token and patch."""
+    """The similarity of each token of a query and each patch of an image."""
 
     tokens: tuple[str, ...]
     """The tokens of the query."""
     similarity: NDArray[np.float32]
-    """(tokens, rows, columns): the rows and columns of patches cover the picture evenly."""
+    """(tokens, rows, columns): the rows and columns of patches cover the image evenly."""
+
+
+def escape_special_tokens(text: str) -> str:
+    """Break the special tokens of models in a text of documents or people.
+
+    A page that happens to hold `<|image_pad|>` would otherwise stand for an image that is not there.
+
+    >>> escape_special_tokens("a <|image_pad|> b")
+    'a < |image_pad| > b'
+    """
+    return _SPECIAL_TOKEN.sub(r"< \1\2\3 >", text)

@@ -1,4 +1,4 @@
-"""Whether an embedder is the one whose vectors a collection holds, and how it differs if not."""
+"""The comparison of an embedder with the one whose vectors a collection holds."""
 
 from __future__ import annotations
 
@@ -7,76 +7,63 @@ from typing import TYPE_CHECKING
 from vrag.errors import FingerprintMismatch
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from vrag.embed.embedder import EmbedderInfo
 
-__all__ = ["RETIRED", "check_retired", "check_same"]
 
 RETIRED = frozenset({"gve-reference"})
-"""Schemes whose embedders made wrong vectors in earlier versions; as names they stand for `gve`."""
+"""Schemes whose embedders made wrong vectors in earlier versions; in settings they mean `gve`."""
 
 
-def check_same(ours: EmbedderInfo, theirs: EmbedderInfo) -> None:
-    """Refuses an embedder that makes other vectors than those that are there.
+def check_same(built_with: EmbedderInfo, used_with: EmbedderInfo) -> None:
+    """Refuse an embedder that makes other vectors than those of a collection.
 
     Args:
-        ours: What the collection keeps of the embedder it was built with.
-        theirs: The embedder that it is to be used with.
+        built_with: The embedder of the collection.
+        used_with: The embedder that it is to be used with.
 
     Raises:
-        FingerprintMismatch: If they differ, with all in which they are known to.
+        FingerprintMismatch: If they differ, with all known differences.
     """
-    if ours.fingerprint == theirs.fingerprint:
+    if built_with.fingerprint == used_with.fingerprint:
         return
-    check_retired(ours)
+    check_retired(built_with)
+    values = [("vectors", built_with.kind, used_with.kind)]
+    values += [("dimension", str(built_with.dimension), str(used_with.dimension))]
+    if built_with.settings:  # the first collections kept none
+        for name in sorted({*built_with.settings, *used_with.settings}):
+            before, now = (
+                str(info.settings.get(name, "the model's own")) for info in (built_with, used_with)
+            )
+            values.append((name, before, now))
+    differences = "; ".join(f"{name} {before}, not {now}" for name, before, now in values if before != now)
+    if not differences:
+        differences = "other weights, configuration or version of vrag"
+        if used_with.settings and not built_with.settings:
+            differences += ", or other settings than now"
+    hint = "Use the embedder it was built with, with the same settings, or rebuild it in another directory."
+    before, now = (info.settings.get("visual_tokens", 0) for info in (built_with, used_with))
+    if before != now:
+        hint = f"{hint} VRAG_VISUAL_TOKENS={before} restores visual_tokens."
     raise FingerprintMismatch(
-        f"The collection was built with the embedder {ours.name} and is now used with the embedder "
-        f"{theirs.name}: {_differences(ours, theirs)}.",
-        _hint(ours, theirs),
+        f"The collection was built with the embedder {built_with.name} and is now used with the embedder "
+        f"{used_with.name}: {differences}.",
+        hint,
     )
 
 
-def check_retired(ours: EmbedderInfo) -> None:
-    """Refuse what was built with an embedder that made wrong vectors.
-
-    Args:
-        ours: What the collection keeps of its embedder.
+def check_retired(built_with: EmbedderInfo) -> None:
+    """Refuse a collection built with an embedder that made wrong vectors.
 
     Raises:
-        FingerprintMismatch: If it was; says how to make it anew.
+        FingerprintMismatch: If it was; with the command that makes a new one.
     """
-    scheme, _, model = ours.name.partition(":")
+    scheme, _, model = built_with.name.partition(":")
     if scheme not in RETIRED:
         return
     raise FingerprintMismatch(
-        f"The collection was built with {ours.name}, which left out the token whose state GVE's vector is: "
-        "its vectors, or those of the queries asked of it, were wrong.",
+        f"The collection was built with {built_with.name}, which left out the token whose state GVE's vector "
+        "is: its vectors, or those of the queries asked of it, were wrong.",
         f"Make a new collection with gve:{model}. Of an imported index: `vrag index import DIR --collection "
         f"NEW --embedder gve:{model}`, which takes its vectors as they are; of files: `vrag index add "
         f"PATH --collection NEW --embedder gve:{model}`. Words can still be searched: VRAG_RANKING=lexical.",
     )
-
-
-def _hint(ours: EmbedderInfo, theirs: EmbedderInfo) -> str:
-    hint = "Use the one it was built with, as it was opened then, or build it again in another directory."
-    before, now = (mark.settings.get("visual_tokens", 0) for mark in (ours, theirs))
-    return f"{hint} VRAG_VISUAL_TOKENS={before} sets visual_tokens as it was." if before != now else hint
-
-
-def _differences(ours: EmbedderInfo, theirs: EmbedderInfo) -> str:
-    known = [f"{name} {before}, not {now}" for name, before, now in _pairs(ours, theirs) if before != now]
-    if known:
-        return "; ".join(known)
-    unlike = "other weights, configuration or version of vrag"
-    return unlike if ours.settings or not theirs.settings else f"{unlike}, or other settings than now"
-
-
-def _pairs(ours: EmbedderInfo, theirs: EmbedderInfo) -> Iterator[tuple[str, object, object]]:
-    """What may differ: its name, as it was then, as it is now."""
-    yield "vectors", ours.kind, theirs.kind
-    yield "dimension", ours.dimension, theirs.dimension
-    if ours.settings:  # the first collections kept none
-        for name in sorted({*ours.settings, *theirs.settings}):
-            before, now = (mark.settings.get(name, "the model's own") for mark in (ours, theirs))
-            yield name, before, now

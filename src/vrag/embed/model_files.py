@@ -1,4 +1,4 @@
-"""A model's files: found, read as JSON, and told apart by a hash."""
+"""The files of a model: search, download, JSON and a digest."""
 
 from __future__ import annotations
 
@@ -14,29 +14,21 @@ from vrag.errors import EmbedError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = [
-    "checkpoint_digest",
-    "find_checkpoint",
-    "lasting_name",
-    "module_folder",
-    "read_json",
-    "read_settings",
-]
 
 _HUB_NAME = re.compile(r"(?P<name>[\w-][\w.-]*/[\w.-]+)(@(?P<revision>[\w./-]+))?")
 _TEXTS = {".txt", ".jinja", ".model", ".tiktoken"}
 _PATH_KEYS = {"_name_or_path", "name_or_path", "base_model_name_or_path"}
-"""Where files say which path they were once read from."""
-_WHOLE = 32 * 2**20
-"""Bytes up to which a file of weights is hashed from end to end."""
-_BLOCK = 256
-"""Bytes hashed at the beginning, the middle and the end of each tensor of larger files."""
-_ONLY = ["*.json", "*.jinja", "*.txt", "*.model", "*.tiktoken", "*.safetensors"]
-"""What is downloaded: neither pickles nor code."""
+"""Keys of paths that files were once read from."""
+_MAX_WHOLE_BYTES = 32 * 2**20
+"""Size up to which a file of weights is hashed from end to end."""
+_BLOCK_BYTES = 256
+"""Length hashed at the beginning, the middle and the end of each tensor of larger files."""
+_DOWNLOADS = ["*.json", "*.jinja", "*.txt", "*.model", "*.tiktoken", "*.safetensors"]
+"""Files to download: neither pickles nor code."""
 
 
 def find_checkpoint(name: str) -> Path:
-    """The folder of a model's files: a local one, or the local snapshot of one from the hub.
+    """Return the folder of a model: a local one, or the local snapshot of one from the hub.
 
     What was downloaded before is used without asking the hub again; `NAME@REVISION` names one
     revision. Code and pickled weights are never downloaded.
@@ -50,9 +42,9 @@ def find_checkpoint(name: str) -> Path:
         return folder.resolve()
     named = _HUB_NAME.fullmatch(name)
     if named is None or name.startswith((".", "/", "~")):
-        raise EmbedError(f"There is no folder {name}.", "Name a folder with a model, or one of the hub.")
+        raise EmbedError(f"There is no folder {name}.", "Name a folder with a model, or a model of the hub.")
     hub = library("huggingface_hub")
-    wanted = {"repo_id": named["name"], "revision": named["revision"], "allow_patterns": _ONLY}
+    wanted = {"repo_id": named["name"], "revision": named["revision"], "allow_patterns": _DOWNLOADS}
     try:
         found = Path(hub.snapshot_download(**wanted, local_files_only=True))
         if _is_complete(found):
@@ -63,13 +55,13 @@ def find_checkpoint(name: str) -> Path:
 
 
 def lasting_name(name: str) -> str:
-    """The name under which a model is found again from another folder: local paths become absolute."""
+    """Return the name of a model for use in other folders: local paths become absolute."""
     folder = Path(name).expanduser()
     return str(folder.resolve()) if folder.is_dir() else name
 
 
 def read_json(folder: Path, name: str) -> Any:  # noqa: ANN401 - whatever the file holds
-    """What a JSON file of the model says; None when there is no such file.
+    """Read a JSON file of the model; None when there is no such file.
 
     Raises:
         EmbedError: If the file is damaged.
@@ -82,7 +74,7 @@ def read_json(folder: Path, name: str) -> Any:  # noqa: ANN401 - whatever the fi
 
 
 def read_settings(folder: Path, name: str) -> dict[str, Any]:
-    """What a JSON file of the model says, by name; nothing when there is no such file.
+    """Read a JSON file of the model that holds an object; empty when there is no such file.
 
     Raises:
         EmbedError: If the file is damaged or holds something else.
@@ -96,7 +88,7 @@ def read_settings(folder: Path, name: str) -> dict[str, Any]:
 
 
 def module_folder(folder: Path, path: str) -> Path:
-    """The folder of a part that `modules.json` lists.
+    """Return the folder of a module that `modules.json` lists.
 
     Raises:
         EmbedError: If it lies outside of the model's folder: the model would be more than its files.
@@ -112,7 +104,7 @@ def module_folder(folder: Path, path: str) -> Path:
 
 
 def checkpoint_digest(folder: Path) -> str:
-    """SHA-256 over everything in a model's files that its vectors depend on.
+    """Compute the SHA-256 of everything in a model's files that its vectors depend on.
 
     Configuration, tokenizer, processor, templates and module folders count in full, apart from the
     paths they mention; weights by the names, types and shapes of all tensors, the size of the file,
@@ -125,17 +117,18 @@ def checkpoint_digest(folder: Path) -> str:
         EmbedError: If the weights are missing or damaged, or a part lies outside of the folder.
     """
     whole = hashlib.sha256()
-    weights = 0
+    has_weights = False
     for path in _files(folder):
         whole.update(path.relative_to(folder).as_posix().encode() + b"\0")
         if path.suffix == ".safetensors":
-            weights += 1
+            has_weights = True
             whole.update(_weights_digest(path))
-        elif path.suffix == ".json":
-            whole.update(_json_digest(folder, path))
+        elif path.suffix == ".json" and path != folder / "tokenizer.json":  # that has no paths, and is large
+            data = _without_paths(read_json(path.parent, path.name))
+            whole.update(hashlib.sha256(json.dumps(data, sort_keys=True).encode()).digest())
         else:
             whole.update(hashlib.sha256(path.read_bytes()).digest())
-    if not weights:
+    if not has_weights:
         raise EmbedError(
             f"{folder} holds no weights as .safetensors.",
             "Convert them: pickled weights can run code and are not loaded.",
@@ -162,7 +155,7 @@ def _download(hub: Any, wanted: dict[str, Any]) -> Path:  # noqa: ANN401
 
 
 def _is_complete(folder: Path) -> bool:
-    """Whether all shards that an index of weights names are there; a cut download leaves some out."""
+    """Return whether all shards in an index of weights exist; an interrupted download lacks some."""
     for index in folder.glob("*.safetensors.index.json"):
         shards = cast("dict[str, str]", read_json(folder, index.name)["weight_map"]).values()
         return all((folder / shard).exists() for shard in shards)
@@ -170,35 +163,23 @@ def _is_complete(folder: Path) -> bool:
 
 
 def _files(folder: Path) -> Iterator[Path]:
-    """The files that count, in a fixed order: those at the top and in the folders of modules."""
+    """Yield the files that count, in a fixed order: those at the top and in the folders of modules.
+
+    Everything counts in and below the folders that `modules.json` lists, whatever their names. A router at
+    the top has its parts in folders that `modules.json` does not list: all count then.
+    """
     places = [folder, *(place for place in folder.iterdir() if re.match(r"\d+_", place.name))]
     found = {path for place in places if place.is_dir() for path in place.iterdir()}
-    found.update(path for place in _listed(folder) for path in place.rglob("*"))
-    for path in sorted(found):
-        if path.is_file() and path.suffix in {".safetensors", ".json", *_TEXTS}:
-            yield path
-
-
-def _listed(folder: Path) -> Iterator[Path]:
-    """The folders that `modules.json` lists, whatever their names, below which everything counts.
-
-    A router at the top has its parts in folders that `modules.json` does not list: all count then.
-    """
     modules: object = read_json(folder, "modules.json")
-    entries = cast("list[object]", modules) if isinstance(modules, list) else []
-    for entry in entries:
+    for entry in cast("list[object]", modules) if isinstance(modules, list) else []:
         if isinstance(entry, dict):
             part = cast("dict[str, Any]", entry)
             place = module_folder(folder, str(part.get("path", "")))
             if place != folder or str(part.get("type")).endswith((".Router", ".Asym")):
-                yield place
-
-
-def _json_digest(folder: Path, path: Path) -> bytes:
-    if path.parent == folder and path.name == "tokenizer.json":  # mentions no path, and is large
-        return hashlib.sha256(path.read_bytes()).digest()
-    data = _without_paths(read_json(path.parent, path.name))
-    return hashlib.sha256(json.dumps(data, sort_keys=True).encode()).digest()
+                found.update(place.rglob("*"))
+    for path in sorted(found):
+        if path.is_file() and path.suffix in {".safetensors", ".json", *_TEXTS}:
+            yield path
 
 
 def _without_paths(data: Any) -> Any:  # noqa: ANN401
@@ -211,25 +192,22 @@ def _without_paths(data: Any) -> Any:  # noqa: ANN401
 
 
 def _weights_digest(path: Path) -> bytes:
-    """SHA-256 over a file of weights: all of a small one; header, size and samples of a large one."""
+    """Hash a file of weights: all of a small one; header, size and samples of a large one."""
     size = path.stat().st_size
-    if size <= _WHOLE:
+    if size <= _MAX_WHOLE_BYTES:
         return hashlib.sha256(path.read_bytes()).digest()
     try:
         with path.open("rb") as file:
             length = int.from_bytes(file.read(8), "little")
             header = file.read(min(length, size))
             sample = hashlib.sha256(header + size.to_bytes(8, "little"))
-            for start, end in _tensors(json.loads(header)):
-                for place in sorted({start, (start + end) // 2, max(start, end - _BLOCK)}):
+            tensors: dict[str, Any] = json.loads(header)
+            tensors.pop("__metadata__", None)
+            offsets = sorted(tuple(map(int, tensor["data_offsets"])) for tensor in tensors.values())
+            for start, end in offsets:  # counted from behind the header
+                for place in sorted({start, (start + end) // 2, max(start, end - _BLOCK_BYTES)}):
                     file.seek(8 + length + place)
-                    sample.update(place.to_bytes(8, "little") + file.read(min(_BLOCK, end - place)))
+                    sample.update(place.to_bytes(8, "little") + file.read(min(_BLOCK_BYTES, end - place)))
             return sample.digest()
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise EmbedError(f"The weights {path.name} are damaged: {error}.", "Download them again.") from error
-
-
-def _tensors(header: dict[str, Any]) -> list[tuple[int, int]]:
-    """Where each tensor begins and ends, counted from behind the header."""
-    entries = (entry for name, entry in header.items() if name != "__metadata__")
-    return sorted((int(entry["data_offsets"][0]), int(entry["data_offsets"][1])) for entry in entries)

@@ -1,4 +1,4 @@
-"""What a checkpoint's files say it is: decided before anything is loaded, and never by its name.
+"""The kind of a checkpoint by its files: decided before anything is loaded, and never by its name.
 
 sentence-transformers 6.2 loads nearly anything: what it does not recognise gets a projection of
 random numbers (`MultiVectorEncoder`), mean pooling that the model was not trained for
@@ -15,37 +15,30 @@ from typing import Any, cast
 
 from vrag.embed.device import library
 from vrag.embed.model_files import find_checkpoint, module_folder, read_json, read_settings
-from vrag.embed.models.projection import check_projection
+from vrag.embed.models.loader import PROJECTION
 from vrag.errors import EmbedError
 
-__all__ = [
-    "QWEN3_INSTRUCTION",
-    "EmbedderRole",
-    "ModelKindReport",
-    "Route",
-    "is_qwen3_vl_embedding",
-    "read_layout",
-]
-
 QWEN3_INSTRUCTION = "Represent the user's input."
-"""What Qwen3-VL-Embedding is told to do where nothing else is asked, with queries and items alike."""
+"""Default instruction of Qwen3-VL-Embedding for queries and items."""
 _OWN = "sentence_transformers."
-_TOKEN_LEVEL = {"MultiVectorMask", "HierarchicalTokenPooling"}
+_TOKEN_MODULES = {"MultiVectorMask", "HierarchicalTokenPooling"}
+_PROJECTION_TOLERANCE = 1e-2
+"""Of the greatest weight: half precision rounds by less, other base models differ by more."""
 
 
 class EmbedderRole(StrEnum):
-    """What a checkpoint was trained to be."""
+    """The task that a checkpoint was trained for."""
 
     SINGLE = "single"
-    """One vector for a thing."""
+    """One vector of a content."""
     MULTI = "multi"
-    """Many vectors for a thing."""
+    """Many vectors of a content."""
     RERANK = "rerank"
-    """A score for a pair."""
+    """A score of a pair."""
 
 
 class Route(StrEnum):
-    """Which files make the model what it is: part of the fingerprint."""
+    """The files that describe the model: part of the fingerprint."""
 
     MODULES = "modules"
     """`modules.json` lists the parts."""
@@ -55,7 +48,7 @@ class Route(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ModelKindReport:
-    """What is known of a checkpoint before it is loaded."""
+    """The description of a checkpoint before it is loaded."""
 
     folder: Path
     role: EmbedderRole
@@ -67,12 +60,12 @@ class ModelKindReport:
 
     @property
     def sees(self) -> bool:
-        """Whether the network has a part that looks at pictures."""
+        """Whether the network takes images."""
         return "vision_config" in self.config or "vision_config" in self.config.get("vlm_config", {})
 
 
 def read_layout(folder: Path) -> ModelKindReport:
-    """Reads what a checkpoint is.
+    """Read the kind of a checkpoint.
 
     Raises:
         EmbedError: If its files do not say, contradict each other, or ask to run their own code; or if
@@ -94,7 +87,7 @@ def read_layout(folder: Path) -> ModelKindReport:
 
 
 def is_qwen3_vl_embedding(folder: Path) -> bool:
-    """Whether a checkpoint is laid out as Qwen3-VL-Embedding, which has an adapter of its own.
+    """Return whether a checkpoint is laid out as Qwen3-VL-Embedding, which has an adapter of its own.
 
     That is a Qwen3-VL whose last token is pooled and brought to length 1, and which knows no other
     instruction than its default one: models made from it for tasks with instructions of their own go
@@ -121,7 +114,7 @@ def is_qwen3_vl_embedding(folder: Path) -> bool:
 
 
 def _by_architecture(folder: Path, config: dict[str, Any]) -> ModelKindReport:
-    """A checkpoint that transformers knows by itself."""
+    """Describe a checkpoint of a class of transformers."""
     names = [str(name) for name in cast("list[object]", config.get("architectures") or [])]
     known = library("transformers")
     for suffix, role in (
@@ -131,8 +124,8 @@ def _by_architecture(folder: Path, config: dict[str, Any]) -> ModelKindReport:
         if any(name.endswith(suffix) for name in names):
             if not any(hasattr(known, name) for name in names):
                 raise EmbedError(
-                    f"{folder} brings the code of its network ({', '.join(names)}), which is not run.",
-                    f"transformers {known.__version__} does not know it; a newer one may.",
+                    f"{folder} comes with code for its network ({', '.join(names)}), which is not run.",
+                    f"transformers {known.__version__} does not know this network; try a newer version.",
                 )
             return ModelKindReport(folder, role, Route.NATIVE, config)
     if "HF_ColBERT" in names:
@@ -146,7 +139,7 @@ def _by_architecture(folder: Path, config: dict[str, Any]) -> ModelKindReport:
 
 
 def _by_modules(folder: Path, modules: object) -> ModelKindReport:
-    """A checkpoint that lists its parts."""
+    """Describe a checkpoint that lists its modules."""
     if not isinstance(modules, list) or not modules:
         raise EmbedError(f"{folder / 'modules.json'} lists no modules.")
     entries = cast("list[dict[str, Any]]", modules)
@@ -156,18 +149,21 @@ def _by_modules(folder: Path, modules: object) -> ModelKindReport:
         raise EmbedError(f"{folder / 'modules.json'} is damaged: {error!r}.") from error
     for kind, place in parts:
         _check_part(kind, place)
-    role = _role(folder, {kind.rpartition(".")[2] for kind, _ in parts})
-    base = _base(folder)
-    if base is not None:
-        check_projection(
-            folder, base, next((place for kind, place in parts if kind.endswith(".Dense")), None)
-        )
+    role = _read_role(folder, {kind.rpartition(".")[2] for kind, _ in parts})
+    base = None
+    if adapter := read_settings(folder, "adapter_config.json"):
+        name = adapter.get("base_model_name_or_path")
+        if not name:
+            raise EmbedError(f"The adapter in {folder} does not say which model it adapts.")
+        base = find_checkpoint(str(name))
+        dense = next((place for kind, place in parts if kind.endswith(".Dense")), None)
+        check_projection(folder, base, dense)
     config = read_settings(base or folder, "config.json")
     return ModelKindReport(folder, role, Route.MODULES, config, base)
 
 
 def _check_part(kind: str, place: Path) -> None:
-    """Refuses a part that brings code, lacks weights or has an activation that would be replaced."""
+    """Refuse a module that brings code, lacks weights or has an activation that would be replaced."""
     if not kind.startswith(_OWN):
         raise EmbedError(f"The model asks to run its own code ({kind}), which is not done.")
     if kind.rpartition(".")[2] != "Dense":
@@ -181,39 +177,89 @@ def _check_part(kind: str, place: Path) -> None:
         )
 
 
-def _role(folder: Path, names: set[str]) -> EmbedderRole:
-    """What `config_sentence_transformers.json` says, checked against the parts that are listed."""
-    told = str(
-        read_settings(folder, "config_sentence_transformers.json").get("model_type", "SentenceTransformer")
-    )
+def _read_role(folder: Path, names: set[str]) -> EmbedderRole:
+    """Read the role in `config_sentence_transformers.json`, checked against the names of the modules."""
+    settings = read_settings(folder, "config_sentence_transformers.json")
+    declared = str(settings.get("model_type", "SentenceTransformer"))
     roles = {
         "SentenceTransformer": EmbedderRole.SINGLE,
         "MultiVectorEncoder": EmbedderRole.MULTI,
         "ColBERT": EmbedderRole.MULTI,
         "CrossEncoder": EmbedderRole.RERANK,
     }
-    if told not in roles:
-        raise EmbedError(f"{folder} is a {told}, which gives neither vectors of things nor scores of pairs.")
-    role = roles[told]
-    if role is EmbedderRole.SINGLE and names & _TOKEN_LEVEL:
+    if declared not in roles:
         raise EmbedError(
-            f"{folder} says that it makes one vector and lists modules for many.",
-            "Correct model_type in its config_sentence_transformers.json.",
+            f"{folder} is a {declared}, which gives neither vectors of contents nor scores of pairs."
         )
+    role = roles[declared]
+    conflict = ""
+    if role is EmbedderRole.SINGLE and names & _TOKEN_MODULES:
+        conflict = "one vector and lists modules for many"
     if role is EmbedderRole.MULTI and "Pooling" in names:
+        conflict = "many vectors and lists a module that pools them into one"
+    if conflict:
         raise EmbedError(
-            f"{folder} says that it makes many vectors and lists a module that pools them into one.",
+            f"{folder} says that it makes {conflict}.",
             "Correct model_type in its config_sentence_transformers.json.",
         )
     return role
 
 
-def _base(folder: Path) -> Path | None:
-    """The folder of the model that an adapter adapts; None where there is no adapter."""
-    adapter = read_settings(folder, "adapter_config.json")
-    if not adapter:
+def check_projection(adapter: Path, base: Path, dense: Path | None) -> None:
+    """Refuse an adapter whose projection is missing, or was made over another base model.
+
+    colpali-engine trains the projection by the adapter: base weight + scale · B · A. sentence-transformers
+    keeps the sum in a module `Dense`. That they agree shows that the base model is the adapter's own, which
+    shapes alone cannot show. Nothing is checked where base and adapter do not both hold the projection.
+
+    Args:
+        adapter: Folder of the adapter.
+        base: Folder of the base model.
+        dense: Folder of the module `Dense`; None when none is listed.
+
+    Raises:
+        EmbedError: If no module holds the projection, or it is another.
+    """
+    name = f"base_model.model.{PROJECTION}"
+    updates = [_tensor(adapter, "adapter_model", f"{name}.lora_{side}.weight") for side in "BA"]
+    if updates[0] is None or updates[1] is None:
+        return
+    if dense is None:
+        raise EmbedError(
+            f"The adapter {adapter} trains a projection, and modules.json lists no module Dense for it.",
+            "Use a revision with modules.json for sentence-transformers, or the merged model.",
+        )
+    weight, merged = _tensor(base, "model", f"{PROJECTION}.weight"), _tensor(dense, "model", "linear.weight")
+    scale = _adapter_scale(read_settings(adapter, "adapter_config.json"))
+    if weight is None or merged is None or scale is None:
+        return
+    expected = weight.float() + scale * updates[0].float() @ updates[1].float()
+    same_shape = merged.shape == expected.shape
+    if (
+        not same_shape
+        or (merged.float() - expected).abs().max() > _PROJECTION_TOLERANCE * expected.abs().max()
+    ):
+        raise EmbedError(
+            f"The projection in {dense} is not that of the base model {base} with the adapter {adapter}: the "
+            "adapter was trained over another base model.",
+            "Correct base_model_name_or_path in its adapter_config.json.",
+        )
+
+
+def _adapter_scale(config: dict[str, Any]) -> float | None:
+    """Return the factor of the update; None for kinds of adapters that scale otherwise."""
+    rank, alpha = config.get("r"), config.get("lora_alpha")
+    unusual = ("use_rslora", "use_dora", "rank_pattern", "alpha_pattern")
+    if not rank or not alpha or any(config.get(name) for name in unusual):
         return None
-    name = adapter.get("base_model_name_or_path")
-    if not name:
-        raise EmbedError(f"The adapter in {folder} does not say which model it adapts.")
-    return find_checkpoint(str(name))
+    return float(alpha) / float(rank)
+
+
+def _tensor(folder: Path, stem: str, name: str) -> Any:  # noqa: ANN401 - a tensor, or None
+    """Read a tensor of a checkpoint, whole or in shards; None when it has none of that name."""
+    shards: dict[str, str] = read_settings(folder, f"{stem}.safetensors.index.json").get("weight_map", {})
+    path = folder / shards.get(name, f"{stem}.safetensors")
+    if not path.is_file():
+        return None
+    with library("safetensors").safe_open(path, framework="pt") as file:
+        return file.get_tensor(name) if name in file.keys() else None  # noqa: SIM118 - not a mapping

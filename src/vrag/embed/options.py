@@ -1,4 +1,4 @@
-"""How an embedder is opened, whatever the model."""
+"""Options of embedders, whatever the model."""
 
 from __future__ import annotations
 
@@ -10,28 +10,19 @@ from vrag.errors import EmbedError
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = [
-    "DTYPES",
-    "MAX_FRAMES",
-    "VISUAL_TOKENS",
-    "EmbedArguments",
-    "EmbedOptions",
-    "EmbedSettings",
-    "kept_settings",
-]
 
 DTYPES = ("auto", "float32", "bfloat16", "float16")
 MAX_FRAMES = 768
-"""Frames of a video at most: the limit of Qwen's own code."""
+"""Limit of the frames of a video in Qwen's own code."""
 VISUAL_TOKENS = 768
-"""Visual tokens of a picture at most, for models of many vectors: what ColQwen2 was trained and measured with
-(Faysse et al. 2024, "ColPali"). Its published preprocessor allows 16,384; a page of 2,000 × 1,600 pixels
-would have 4,100 vectors."""
+"""Limit of the visual tokens of an image for models of many vectors, with which ColQwen2 was trained and
+measured (Faysse et al. 2024, "ColPali"). Its published preprocessor allows 16,384; a page of 2,000 × 1,600
+pixels would have 4,100 vectors."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EmbedOptions:
-    """Device, precision, batch, sizes of pictures, and the ways of a server.
+    """Options of an embedder: device, precision, batch, sizes of images, and access to a server.
 
     Raises:
         EmbedError: If a value is out of range.
@@ -44,18 +35,18 @@ class EmbedOptions:
     batch: int = 8
     """Contents embedded at once. Halved, and remembered, whenever memory does not suffice."""
     min_pixels: int | None = None
-    """Pictures smaller than this many pixels are enlarged; None for what the model says."""
+    """Images of fewer pixels are enlarged; None for the model's own."""
     max_pixels: int | None = None
-    """Pictures larger than this many pixels are reduced; None for what the model says."""
+    """Images of more pixels are reduced; None for the model's own."""
     frames: int | None = None
-    """Frames of a video that are looked at, at most; None for what the model says."""
+    """Maximum of the frames of a video; None for the model's own."""
     query_instruction: str = ""
-    """What the model is asked to do with a query; empty for its own sentence. Changes queries alone."""
+    """Instruction for queries; empty for the model's own. Changes queries alone."""
     document_instruction: str = ""
-    """The same for items. Decides their vectors, and is therefore part of the fingerprint."""
+    """Instruction for items. Changes their vectors, and is therefore part of the fingerprint."""
     visual_tokens: int = VISUAL_TOKENS
-    """Visual tokens of a picture at most, for models of many vectors; 0 for what the model says. Where
-    `max_pixels` is given, it decides."""
+    """Maximum of the visual tokens of an image, for models of many vectors; 0 for the model's own.
+    `max_pixels` outweighs it."""
     api_key: str | None = None
     """Bearer token of a remote server."""
     timeout: float = 120.0
@@ -63,9 +54,9 @@ class EmbedOptions:
 
     def __post_init__(self) -> None:
         if self.dtype not in DTYPES:
-            raise EmbedError(f"There is no precision {self.dtype!r}.", f"Known: {', '.join(DTYPES)}.")
+            raise EmbedError(f"Unknown precision {self.dtype!r}.", f"Known: {', '.join(DTYPES)}.")
         if self.batch < 1:
-            raise EmbedError(f"A batch of {self.batch} embeds nothing.", "Ask for one or more.")
+            raise EmbedError(f"A batch cannot hold {self.batch} items.", "Set batch to 1 or more.")
         if self.frames is not None and not 2 <= self.frames <= MAX_FRAMES:
             raise EmbedError(
                 f"{self.frames} frames of a video cannot be embedded.", f"Use 2 to {MAX_FRAMES}."
@@ -74,19 +65,15 @@ class EmbedOptions:
         if any(bound is not None and bound < 1 for bound in (least, most)) or (
             least is not None and most is not None and least > most
         ):
-            raise EmbedError(f"Pictures cannot have between {least} and {most} pixels.")
+            raise EmbedError(f"Images cannot have between {least} and {most} pixels.")
         if self.visual_tokens < 0:
             raise EmbedError(
-                f"A picture cannot have {self.visual_tokens} visual tokens.",
-                "Ask for one or more, or for 0: as many as the model allows.",
+                f"An image cannot have {self.visual_tokens} visual tokens.",
+                "Set visual_tokens to 1 or more, or to 0 for as many as the model allows.",
             )
 
     def settings(self, dtype: str) -> dict[str, str | int]:
-        """What decides vectors besides the weights: `Embedder.settings` of models that run here.
-
-        Args:
-            dtype: The precision that was settled on.
-        """
+        """Return the settings that vectors depend on, with the precision in use: `Embedder.settings`."""
         chosen = {
             "min_pixels": self.min_pixels,
             "max_pixels": self.max_pixels,
@@ -96,10 +83,7 @@ class EmbedOptions:
         return {"dtype": dtype, **{name: value for name, value in chosen.items() if value is not None}}
 
     def refuse_instructions(self, name: str) -> None:
-        """Refuse instructions for an embedder that has no place for them.
-
-        Args:
-            name: The embedder, for the message.
+        """Refuse instructions for the embedder `name`, which takes none.
 
         Raises:
             EmbedError: If an instruction is set.
@@ -133,12 +117,10 @@ class EmbedArguments(EmbedSettings, total=False):
 
 
 def kept_settings(kept: Mapping[str, object]) -> EmbedSettings:
-    """What to open an embedder with, so that it makes the vectors that a collection holds.
+    """Convert the settings that a collection keeps of its embedder to those that open it again.
 
-    Args:
-        kept: The settings that the collection keeps of its embedder. Others than those named above are
-            matters of embedders of other packages, and left out. A collection without `visual_tokens` is
-            of a model that needs no limit, or was made before there was one: the model's own stands.
+    Settings of embedders of other packages are left out. A collection without `visual_tokens` is of a model
+    that needs no limit, or was made before there was one: the model's own stands.
     """
     dtype, instruction, tokens = map(kept.get, ("dtype", "document_instruction", "visual_tokens"))
     chosen = EmbedSettings(visual_tokens=tokens if isinstance(tokens, int) else 0)

@@ -1,23 +1,29 @@
-"""A name in the settings becomes an embedder."""
+"""Opening of embedders: by their names in settings, and only when needed."""
 
 from __future__ import annotations
 
 import difflib
+import functools
+import threading
 from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Protocol, Unpack, cast
 
 from vrag.embed.embedder import VectorKind
-from vrag.embed.fingerprint import RETIRED
+from vrag.embed.fingerprint import RETIRED, check_same
 from vrag.embed.options import EmbedArguments, EmbedOptions
 from vrag.errors import EmbedError
 
 if TYPE_CHECKING:
-    from vrag.embed.embedder import Embedder
+    from collections.abc import Callable, Mapping, Sequence
 
-__all__ = ["ENTRY_POINTS", "SHORT_NAMES", "EmbedderFactory", "embedder_names", "open_embedder"]
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from vrag.embed.embedder import EmbedContent, Embedder, EmbedderInfo, Modality
+
 
 ENTRY_POINTS = "vrag.embedders"
-"""Group of entry points by which other packages bring embedders: name = what stands before the colon."""
+"""Group of entry points of embedders of other packages; their names are schemes."""
 
 SHORT_NAMES = {
     "colqwen2": "sentence:vidore/colqwen2-v1.0",
@@ -31,17 +37,17 @@ SHORT_NAMES = {
     "qwen3-vl-embedding-8b": "qwen3-vl:Qwen/Qwen3-VL-Embedding-8B",
     "bge-m3": "sentence:BAAI/bge-m3",
 }
-"""Names for the models that the reference names, and a few others."""
+"""Short names of the reference's models and a few others."""
 
 
 class EmbedderFactory(Protocol):
-    """Opens an embedder: what an entry point of the group `vrag.embedders` names."""
+    """A function that opens an embedder: the target of an entry point of the group `vrag.embedders`."""
 
     def __call__(self, argument: str, options: EmbedOptions, /) -> Embedder:
-        """The embedder.
+        """Open the embedder.
 
         Args:
-            argument: What follows the colon in the name.
+            argument: The part of the name after the colon.
             options: Device, precision, batch and the rest.
 
         Raises:
@@ -51,7 +57,7 @@ class EmbedderFactory(Protocol):
 
 
 def open_embedder(spec: str, **settings: Unpack[EmbedArguments]) -> Embedder:
-    """The embedder of that name: a short one, or `SCHEME:ARGUMENT`.
+    """Open the embedder of a short name or of `SCHEME:ARGUMENT`.
 
     Schemes are `sentence`, `gve`, `qwen3-vl`, `remote`, `remote-chat`, `pooling` and those of entry points;
     `gve-reference` is an old spelling of `gve`. Short names and schemes are matched without regard to case.
@@ -61,7 +67,7 @@ def open_embedder(spec: str, **settings: Unpack[EmbedArguments]) -> Embedder:
         settings: See `EmbedOptions`.
 
     Raises:
-        EmbedError: If there is none of that name, or it cannot be opened.
+        EmbedError: If the name is unknown, or the embedder cannot be opened.
         MissingExtra: If its libraries are not installed.
     """
     options = EmbedOptions(**settings)
@@ -69,18 +75,18 @@ def open_embedder(spec: str, **settings: Unpack[EmbedArguments]) -> Embedder:
     scheme, colon, argument = full.partition(":")
     factory = _factories().get(scheme.lower())
     if not colon or not argument or factory is None:
-        raise EmbedError(f"There is no embedder {spec!r}.", _suggestion(spec))
+        raise EmbedError(f"Unknown embedder {spec!r}.", _suggest(spec))
     return factory(argument, options)
 
 
 def embedder_names() -> list[str]:
-    """The short names, then the schemes with a colon behind them."""
+    """Return the short names, then the schemes with a colon behind them."""
     schemes = sorted(_factories().keys() - RETIRED)
     return [*sorted(SHORT_NAMES), *(f"{scheme}:" for scheme in schemes)]
 
 
-def _sentence(argument: str, options: EmbedOptions) -> Embedder:
-    """A model of sentence-transformers; Qwen3-VL-Embedding through its own adapter."""
+def _open_sentence(argument: str, options: EmbedOptions) -> Embedder:
+    """Open a model of sentence-transformers; Qwen3-VL-Embedding through its own adapter."""
     from vrag.embed.model_files import find_checkpoint, lasting_name
     from vrag.embed.model_kind import is_qwen3_vl_embedding
     from vrag.embed.models.qwen3_vl import Qwen3VLEmbedder
@@ -91,70 +97,127 @@ def _sentence(argument: str, options: EmbedOptions) -> Embedder:
     return SentenceEmbedder(argument, options)
 
 
-def _qwen3_vl(argument: str, options: EmbedOptions) -> Embedder:
+def _open_qwen3_vl(argument: str, options: EmbedOptions) -> Embedder:
     from vrag.embed.models.qwen3_vl import Qwen3VLEmbedder
 
     return Qwen3VLEmbedder(argument, options)
 
 
-def _gve(argument: str, options: EmbedOptions) -> Embedder:
+def _open_gve(argument: str, options: EmbedOptions) -> Embedder:
     from vrag.embed.models.gve import GveEmbedder
 
     return GveEmbedder(argument, options)
 
 
-def _remote(argument: str, options: EmbedOptions) -> Embedder:
+def _open_remote(
+    argument: str, options: EmbedOptions, *, kind: VectorKind = VectorKind.SINGLE, chat: bool = False
+) -> Embedder:
     from vrag.embed.models.remote import RemoteEmbedder
 
-    return RemoteEmbedder(argument, options)
+    return RemoteEmbedder(argument, options, kind=kind, chat=chat)
 
 
-def _remote_chat(argument: str, options: EmbedOptions) -> Embedder:
-    from vrag.embed.models.remote import RemoteEmbedder
-
-    return RemoteEmbedder(argument, options, chat=True)
-
-
-def _pooling(argument: str, options: EmbedOptions) -> Embedder:
-    from vrag.embed.models.remote import RemoteEmbedder
-
-    return RemoteEmbedder(argument, options, kind=VectorKind.MULTI)
-
-
-_OWN: dict[str, EmbedderFactory] = {
-    "sentence": _sentence,
-    "gve": _gve,
-    "gve-reference": _gve,
-    "qwen3-vl": _qwen3_vl,
-    "remote": _remote,
-    "remote-chat": _remote_chat,
-    "pooling": _pooling,
+_FACTORIES: dict[str, EmbedderFactory] = {
+    "sentence": _open_sentence,
+    "gve": _open_gve,
+    "gve-reference": _open_gve,
+    "qwen3-vl": _open_qwen3_vl,
+    "remote": _open_remote,
+    "remote-chat": functools.partial(_open_remote, chat=True),
+    "pooling": functools.partial(_open_remote, kind=VectorKind.MULTI),
 }
 
 
 def _factories() -> dict[str, EmbedderFactory]:
-    """What opens embedders, by scheme; ours cannot be replaced by others'."""
-    others = {point.name.lower(): _deferred(point.name) for point in entry_points(group=ENTRY_POINTS)}
-    return others | _OWN
+    """Return the factories by scheme; ours cannot be replaced by others'."""
+    points = {point.name.lower(): point.name for point in entry_points(group=ENTRY_POINTS)}
+    return {
+        scheme: functools.partial(_open_entry_point, name) for scheme, name in points.items()
+    } | _FACTORIES
 
 
-def _deferred(name: str) -> EmbedderFactory:
-    """Opens by an entry point, imported only then."""
-
-    def opened(argument: str, options: EmbedOptions) -> Embedder:
-        point = next(iter(entry_points(group=ENTRY_POINTS, name=name)))
-        try:
-            factory = cast("EmbedderFactory", point.load())
-        except (ImportError, AttributeError) as error:
-            raise EmbedError(f"The embedder {name!r} of {point.value} cannot be loaded: {error}.") from error
-        return factory(argument, options)
-
-    return opened
+def _open_entry_point(name: str, argument: str, options: EmbedOptions) -> Embedder:
+    """Import the factory of an entry point and open its embedder."""
+    point = next(iter(entry_points(group=ENTRY_POINTS, name=name)))
+    try:
+        factory = cast("EmbedderFactory", point.load())
+    except (ImportError, AttributeError) as error:
+        raise EmbedError(f"The embedder {name!r} of {point.value} cannot be loaded: {error}.") from error
+    return factory(argument, options)
 
 
-def _suggestion(spec: str) -> str:
+def _suggest(spec: str) -> str:
     names = embedder_names()
     if spec.count("/") == 1 and ":" not in spec:
         return f"For a model of the hub or a folder, write sentence:{spec}"
     near = difflib.get_close_matches(spec.lower(), names, 1, cutoff=0.6)
     return (f"Do you mean {near[0]}? " if near else "") + f"Known: {', '.join(names)}."
+
+
+class DeferredEmbedder:
+    """The embedder of a collection, opened at the first item or query.
+
+    So nothing has to be loaded to find that there is nothing to add.
+
+    Args:
+        info: What the collection keeps of it.
+        open_embedder: Opens it.
+    """
+
+    def __init__(self, info: EmbedderInfo, open_embedder: Callable[[], Embedder]) -> None:
+        self._info = info
+        self._open_embedder = open_embedder
+        self._embedder: Embedder | None = None
+        self._lock = threading.Lock()
+
+    @property
+    def name(self) -> str:
+        """Its name in settings when the collection was made."""
+        return self._info.name
+
+    @property
+    def kind(self) -> VectorKind:
+        """Whether it makes one vector of a content, or many."""
+        return self._info.kind
+
+    @property
+    def dimension(self) -> int:
+        """Length of a vector."""
+        return self._info.dimension
+
+    @property
+    def fingerprint(self) -> str:
+        """That of the collection, which the opened embedder must have."""
+        return self._info.fingerprint
+
+    @property
+    def settings(self) -> Mapping[str, str | int]:
+        """The settings that the collection keeps."""
+        return self._info.settings
+
+    @property
+    def modalities(self) -> frozenset[Modality]:
+        """The inputs that it takes. Opens it."""
+        return self.open().modalities
+
+    def embed_items(self, contents: Sequence[EmbedContent]) -> Sequence[NDArray[np.float32]]:
+        """Embed contents. Opens it."""
+        return self.open().embed_items(contents)
+
+    def embed_queries(self, queries: Sequence[str]) -> Sequence[NDArray[np.float32]]:
+        """Embed queries. Opens it."""
+        return self.open().embed_queries(queries)
+
+    def open(self) -> Embedder:
+        """Return the embedder itself.
+
+        Raises:
+            EmbedError: If it cannot be opened.
+            FingerprintMismatch: If it is another than that of the collection.
+        """
+        with self._lock:
+            if self._embedder is None:
+                embedder = self._open_embedder()
+                check_same(self._info, embedder)
+                self._embedder = embedder
+            return self._embedder

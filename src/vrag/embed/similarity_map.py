@@ -1,4 +1,4 @@
-"""Match maps for people and for cutting: a picture with its matches marked, and regions to look at."""
+"""Similarity maps of images and queries: an image with its matches marked, and regions to crop."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ _COLD = np.array((255, 236, 179), np.float32)
 _WARM = np.array((200, 16, 46), np.float32)
 """Colours of the marks, weakest and strongest."""
 _STRONGEST = 0.65
-"""How much of the picture the strongest mark covers up."""
+"""Opacity of the strongest mark."""
 
 
 @runtime_checkable
 class SimilarityMatcher(Protocol):
-    """An embedder that can say where a picture matched a query."""
+    """An embedder that can tell where an image matches a query."""
 
     def match_map(self, image: Image, query: str) -> MatchMap:
-        """Where a picture matches a query.
+        """Compute where an image matches a query.
 
         Raises:
             EmbedError: If the model gives no map.
@@ -39,7 +39,7 @@ class SimilarityMatcher(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class MatchRegion:
-    """A part of a picture that matched, to cut and look at closely."""
+    """A part of an image that matches."""
 
     box: Box
     """In `Space.UNIT`."""
@@ -48,7 +48,7 @@ class MatchRegion:
 
 
 def heat(found: MatchMap, token: int | None = None) -> NDArray[np.float32]:
-    """How much each patch matched, (rows, columns) from 0 to 1.
+    """Compute how well each patch matches: (rows, columns), from 0 to 1.
 
     Each token's similarities are first stretched from 0, its mean over the patches, to 1, its best:
     tokens that are alike everywhere thereby weigh as little as they tell, and no patch counts for being
@@ -56,7 +56,7 @@ def heat(found: MatchMap, token: int | None = None) -> NDArray[np.float32]:
     each token's best patch alone; this shows which patches came near to it.
 
     Args:
-        found: The map of a picture and a query.
+        found: The map of an image and a query.
         token: Number of one token of the query to show alone; None for all.
 
     Raises:
@@ -72,7 +72,7 @@ def heat(found: MatchMap, token: int | None = None) -> NDArray[np.float32]:
 
 
 def draw_heat(image: Image, found: MatchMap, token: int | None = None) -> Image:
-    """The picture with its matches marked in colour, RGB, of the picture's size.
+    """Mark the matches of an image in colour; returns RGB of the same size.
 
     Raises:
         IndexError: If there is no such token.
@@ -88,10 +88,10 @@ def draw_heat(image: Image, found: MatchMap, token: int | None = None) -> Image:
 
 
 def regions(found: MatchMap, *, least: float = 0.5, most: int = 3) -> list[MatchRegion]:
-    """Parts of the picture whose heat is at least `least`: the boxes around patches that touch.
+    """Find the parts of an image whose heat is at least `least`: the boxes around adjacent patches.
 
     Args:
-        found: The map of a picture and a query.
+        found: The map of an image and a query.
         least: Heat from which a patch belongs to a region, from 0 to 1.
         most: How many regions to give at most.
 
@@ -101,23 +101,18 @@ def regions(found: MatchMap, *, least: float = 0.5, most: int = 3) -> list[Match
     values = heat(found)
     rows, columns = values.shape
     hot = {(int(row), int(column)) for row, column in np.argwhere((values >= least) & (values > 0))}
-    made: list[MatchRegion] = []
+    found_regions: list[MatchRegion] = []
     while hot:
-        patches = _joined(hot, min(hot))
+        patches = {min(hot)}
+        edge = list(patches)
+        while edge:
+            row, column = edge.pop()
+            sides = {(row + 1, column), (row - 1, column), (row, column + 1), (row, column - 1)}
+            edge.extend(sides & hot - patches)
+            patches |= sides & hot
         hot -= patches
         top, bottom = min(row for row, _ in patches), max(row for row, _ in patches) + 1
         left, right = min(column for _, column in patches), max(column for _, column in patches) + 1
         box = Box.unit(left / columns, top / rows, right / columns, bottom / rows)
-        made.append(MatchRegion(box, max(float(values[patch]) for patch in patches)))
-    return sorted(made, key=lambda region: -region.score)[:most]
-
-
-def _joined(hot: set[tuple[int, int]], start: tuple[int, int]) -> set[tuple[int, int]]:
-    """The hot patches that hang together with one, by their sides."""
-    found, edge = {start}, [start]
-    while edge:
-        row, column = edge.pop()
-        near = {(row + 1, column), (row - 1, column), (row, column + 1), (row, column - 1)} & hot - found
-        found |= near
-        edge.extend(near)
-    return found
+        found_regions.append(MatchRegion(box, max(float(values[patch]) for patch in patches)))
+    return sorted(found_regions, key=lambda region: -region.score)[:most]

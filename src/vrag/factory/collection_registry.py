@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, overload
 
-from vrag.embed.lazy import DeferredEmbedder
+from vrag.embed.registry import DeferredEmbedder
 from vrag.errors import FingerprintMismatch, SettingsError, VragError
 from vrag.factory.indexing import embedder_of
 from vrag.factory.managed_collections import create_managed, find_managed, hide

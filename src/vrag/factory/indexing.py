@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from vrag.corpus.options import CorpusOptions
-from vrag.embed.lazy import DeferredEmbedder
+from vrag.embed.registry import DeferredEmbedder
 from vrag.errors import CollectionBusy, CollectionError, CorpusError, EmbedError
 from vrag.index.collection import Collection
 from vrag.index.collection_json import CollectionHeader, EmbedderRecord

@@ -11,7 +11,7 @@ from PIL import Image
 
 from vrag.agent.policies.local_model import as_model_error, family_of, open_checkpoint
 from vrag.embed.device import library, open_device
-from vrag.embed.models.processors import loading, rgb
+from vrag.embed.models.loader import loading, rgb
 from vrag.embed.options import EmbedOptions
 from vrag.errors import ModelError, TrainingError
 from vrag.model_profiles import write_profile

@@ -12,9 +12,9 @@ import httpx
 from pydantic import BaseModel, ValidationError
 from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_random_exponential
 
-from vrag.addresses import reachable
 from vrag.chat.errors import plain_http_hint
 from vrag.errors import ServerError
+from vrag.providers import reachable
 from vrag.search.schema import ProblemDetails
 
 if TYPE_CHECKING:

@@ -9,13 +9,11 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from vrag.embed.batches import Batches, is_out_of_memory
-from vrag.embed.device import library, open_device
-from vrag.embed.embedder import EmbedContent, Modality
+from vrag.embed.device import Batches, is_out_of_memory, library, open_device
+from vrag.embed.embedder import EmbedContent, Modality, escape_special_tokens
 from vrag.embed.model_files import find_checkpoint, lasting_name
 from vrag.embed.model_kind import EmbedderRole, read_layout
-from vrag.embed.models.escape_tokens import harmless
-from vrag.embed.models.processors import PROCESSOR_SETTINGS, loading, set_pixels
+from vrag.embed.models.loader import PROCESSOR_SETTINGS, loading, set_pixels
 from vrag.embed.options import EmbedOptions
 from vrag.errors import CollectionError, EmbedError, SearchError, ServerError
 
@@ -120,13 +118,13 @@ class CrossEncoderReranker:
         if missing or not content.modalities:
             raise EmbedError(f"{self.name} was given {', '.join(sorted(missing)) or 'nothing'} to compare.")
         if Modality.IMAGE not in self.modalities:
-            return harmless(query), harmless(content.text)
+            return escape_special_tokens(query), escape_special_tokens(content.text)
         shown: dict[str, Any] = {}
         if content.image is not None:
             shown["image"] = content.image.convert("RGB")
         if content.text:
-            shown["text"] = harmless(content.text)
-        return {"text": harmless(query)}, shown
+            shown["text"] = escape_special_tokens(content.text)
+        return {"text": escape_special_tokens(query)}, shown
 
     def _scores(self, pairs: Sequence[tuple[Any, Any]]) -> list[float]:
         try:

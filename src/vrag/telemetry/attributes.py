@@ -6,8 +6,6 @@ compares them with the package that is installed.
 
 from __future__ import annotations
 
-__all__ = ["Error", "GenAi", "VragAttributes"]
-
 
 class GenAi:
     """Of the conventions for generative AI."""

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
     from vrag.agent.events import Event
 
-__all__ = ["Telemetry", "observer_from_environment"]
 
 log = logging.getLogger("vrag.telemetry")
 

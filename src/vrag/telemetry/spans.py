@@ -45,7 +45,6 @@ if TYPE_CHECKING:
 
     from vrag.agent.events import Event
 
-__all__ = ["Spans"]
 
 Attributes: TypeAlias = "dict[str, str | int | float | bool | list[str]]"
 

@@ -22,7 +22,7 @@ from vrag.agent.policies.local_model import (
 from vrag.agent.policy import Delta, EnclosedImage, FinishReason, Picture, Reply, Sampled, Tokens
 from vrag.embed.device import library, open_device
 from vrag.embed.model_files import find_checkpoint
-from vrag.embed.models.processors import rgb
+from vrag.embed.models.loader import rgb
 from vrag.embed.options import EmbedOptions
 from vrag.errors import ContextTooLong, ModelError, SettingsError
 from vrag.geometry import Size

@@ -8,11 +8,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from vrag.agent.policy import Role, Text
-from vrag.embed.batches import is_out_of_memory
-from vrag.embed.device import library
+from vrag.embed.device import is_out_of_memory, library
+from vrag.embed.embedder import escape_special_tokens
 from vrag.embed.model_files import read_settings
-from vrag.embed.models.escape_tokens import harmless
-from vrag.embed.models.processors import PROCESSOR_SETTINGS, loading, set_pixels
+from vrag.embed.models.loader import PROCESSOR_SETTINGS, loading, set_pixels
 from vrag.embed.options import EmbedOptions
 from vrag.errors import EmbedError, ModelError, SettingsError
 from vrag.model_profiles import PROFILES, read_profile
@@ -163,15 +162,15 @@ def _ends(*named: int | list[int] | None) -> frozenset[int]:
 def as_chat(message: Message) -> dict[str, Any]:
     """A message as chat templates take it; texts in a row are one, line by line."""
     if message.role is not Role.USER or all(isinstance(part, Text) for part in message.parts):
-        return {"role": str(message.role), "content": harmless(message.text)}
+        return {"role": str(message.role), "content": escape_special_tokens(message.text)}
     content: list[dict[str, str]] = []
     for part in message.parts:
         if not isinstance(part, Text):
             content.append({"type": "image"})
         elif content and "text" in content[-1]:
-            content[-1]["text"] += "\n" + harmless(part.text)
+            content[-1]["text"] += "\n" + escape_special_tokens(part.text)
         else:
-            content.append({"type": "text", "text": harmless(part.text)})
+            content.append({"type": "text", "text": escape_special_tokens(part.text)})
     return {"role": str(message.role), "content": content}
 
 

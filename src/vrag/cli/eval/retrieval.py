@@ -134,7 +134,7 @@ def _asked(dataset: Path, docs: list[Path], collection: str | None) -> _Retrieva
 
 
 def _locate(by: Regions, indexed: Indexed) -> Locate:
-    from vrag.embed.lazy import DeferredEmbedder
+    from vrag.embed.registry import DeferredEmbedder
     from vrag.embed.similarity_map import SimilarityMatcher
     from vrag.evaluation.region_search import MatchLocator, WordLocator
 

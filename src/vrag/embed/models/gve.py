@@ -8,7 +8,6 @@ from vrag.embed.device import library
 from vrag.embed.model_files import lasting_name
 from vrag.embed.models.qwen_vl import VIDEO_MARK, QwenVLEmbedder
 from vrag.embed.models.rotary import qwen2_5_positions
-from vrag.embed.models.video_patches import rate
 from vrag.embed.options import EmbedOptions
 
 if TYPE_CHECKING:
@@ -17,10 +16,9 @@ if TYPE_CHECKING:
     from vrag.corpus.formats.video import VideoFrame
     from vrag.embed.models.qwen_vl import PixelLimits
 
-__all__ = ["CLOSING", "GveEmbedder"]
 
 CLOSING = "<|endoftext|>"
-"""Follows the generation prompt, and its state is the vector, as in GME, from which GVE descends.
+"""The token after the generation prompt, whose state is the vector, as in GME, from which GVE descends.
 
 The reference implementation's processor appends it to every sequence. It does matter: the maintainers of
 MTEB measured recall@1 of .31 without and .44 with it on the authors' MSR-VTT split, .431 in the paper (Guo
@@ -34,7 +32,7 @@ _TOKEN_PIXELS = 28 * 28
 class GveEmbedder(QwenVLEmbedder):
     """An `Embedder` for GVE: a Qwen2.5-VL, its chat template with the generation prompt, then `CLOSING`.
 
-    Queries and items are worded alike. Videos are looked at once a second, at most 32 times; longer ones
+    Queries and items have the same prompt. Videos are sampled once a second, at most 32 times; longer ones
     evenly. Where a number of frames is asked for, so many are taken of any video, by the rules of
     qwen-vl-utils: `EmbedOptions(frames=8)` is what the reference implementation's engine does.
 
@@ -44,11 +42,11 @@ class GveEmbedder(QwenVLEmbedder):
 
     Args:
         model: A folder, or `ORGANISATION/NAME[@REVISION]` of the hub.
-        options: Device, precision, batch, sizes of pictures, frames.
-        name: How settings name it; `gve:MODEL` when empty.
+        options: Device, precision, batch, sizes of images, frames.
+        name: Its name in settings; `gve:MODEL` when empty.
 
     Raises:
-        EmbedError: If the model cannot be found, is no Qwen2.5-VL, lacks weights, or an instruction is set.
+        EmbedError: If the model is not found, is not a Qwen2.5-VL or lacks weights, or an instruction is set.
         MissingExtra: If the libraries are not installed.
     """
 
@@ -82,7 +80,7 @@ class GveEmbedder(QwenVLEmbedder):
         if self._asked_frames:
             return sample_evenly(path, fps=_FPS, most=self._asked_frames, least=self._asked_frames)
         frames = sample_frames(path, fps=_FPS, most=self.frames, least=_MIN_FRAMES)
-        return frames, rate([frame.seconds for frame in frames], _FPS)
+        return frames, frame_rate([frame.seconds for frame in frames], _FPS)
 
     def _place_video(self, prompt: str, frames: list[VideoFrame], grid: tuple[int, int]) -> str:  # noqa: ARG002
         steps, tokens = grid
@@ -103,3 +101,14 @@ class GveEmbedder(QwenVLEmbedder):
             "size": self._sizes(),
             "frames": self._asked_frames or [_FPS, self.frames, _MIN_FRAMES],
         }
+
+
+def frame_rate(seconds: list[float], default: float) -> float:
+    """Return the frames per second of a video of the frames at `seconds`; `default` for a single frame.
+
+    >>> frame_rate([0.0, 2.0, 4.0], 1.0)
+    0.5
+    """
+    if len(seconds) < 2 or seconds[-1] <= seconds[0]:
+        return default
+    return (len(seconds) - 1) / (seconds[-1] - seconds[0])

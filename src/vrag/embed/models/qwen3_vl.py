@@ -15,7 +15,6 @@ if TYPE_CHECKING:
 
     from vrag.corpus.formats.video import VideoFrame
 
-__all__ = ["Qwen3VLEmbedder", "finish_sentence"]
 
 _RECIPE = 2
 _FPS, _MIN_FRAMES = 1.0, 4
@@ -28,25 +27,25 @@ _TEMPLATE = (
     "{% else %}{{ part.text }}{% endif %}{% endfor %}<|im_end|>\n{% endfor %}"
     "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
 )
-"""Qwen3-VL's wording, for checkpoints whose own template drops the system message or repeats it."""
+"""Qwen3-VL's template, for checkpoints whose own template drops the system message or repeats it."""
 _PROBE = "A sentence that no template contains."
 
 
 class Qwen3VLEmbedder(QwenVLEmbedder):
-    """An `Embedder` for Qwen3-VL-Embedding, worded and sampled as by the authors' `Qwen3VLEmbedder`.
+    """An `Embedder` for Qwen3-VL-Embedding, with the prompts and sampling of the authors' `Qwen3VLEmbedder`.
 
     The instruction is always given as the system message, once, whatever the checkpoint's chat template and
-    prompts file add by themselves. Parts come in the order video, picture, text. Videos are looked at once a
+    prompts file add by themselves. Parts come in the order video, image, text. Videos are sampled once a
     second and at least 4 times, in pairs, evenly from the first to the last frame; the reference's engine
     takes 8 frames at most, the authors' class 64: `EmbedOptions(frames=64)`.
 
     Args:
         model: A folder, or `ORGANISATION/NAME[@REVISION]` of the hub.
-        options: Device, precision, batch, sizes of pictures, frames, instructions.
-        name: How settings name it; `qwen3-vl:MODEL` when empty.
+        options: Device, precision, batch, sizes of images, frames, instructions.
+        name: Its name in settings; `qwen3-vl:MODEL` when empty.
 
     Raises:
-        EmbedError: If the model cannot be found, is no Qwen3-VL, or lacks weights.
+        EmbedError: If the model cannot be found, is not a Qwen3-VL, or lacks weights.
         MissingExtra: If the libraries are not installed.
     """
 
@@ -65,7 +64,7 @@ class Qwen3VLEmbedder(QwenVLEmbedder):
         super().__init__(model, options, name=name or f"qwen3-vl:{lasting_name(model)}")
 
     def _load_tokenizer(self, folder: Path) -> Any:  # noqa: ANN401
-        """With a template that shows the system message exactly once, and no instruction besides it."""
+        """Load it with a template that shows the system message exactly once, and no other instruction."""
         tokenizer = super()._load_tokenizer(folder)
         rendered = _render(tokenizer, _PROBE, [{"type": "text", "text": "text"}])
         if rendered.count(_PROBE) != 1 or QWEN3_INSTRUCTION in rendered:
@@ -89,11 +88,9 @@ class Qwen3VLEmbedder(QwenVLEmbedder):
         """Put each pair of frames behind the mean of their times: `<1.5 seconds>`."""
         _, tokens = grid
         seconds = [frame.seconds for frame in frames]
-        pairs = zip(
-            seconds[::2],
-            seconds[1::2] if len(seconds) % 2 == 0 else [*seconds[1::2], seconds[-1]],
-            strict=True,
-        )
+        if len(seconds) % 2:
+            seconds.append(seconds[-1])
+        pairs = zip(seconds[::2], seconds[1::2], strict=True)
         shown = _VISION.format(VIDEO_MARK * tokens)
         steps = "".join(f"<{(first + second) / 2:.1f} seconds>{shown}" for first, second in pairs)
         return prompt.replace(_VISION.format(VIDEO_MARK), steps, 1)
@@ -109,7 +106,7 @@ class Qwen3VLEmbedder(QwenVLEmbedder):
 
 
 def finish_sentence(instruction: str) -> str:
-    """Return the instruction with a full stop behind it, unless it ends in punctuation; as the authors do.
+    """Add a full stop to an instruction, unless it ends in punctuation, as the authors do.
 
     >>> finish_sentence(" Find pages that answer the question ")
     'Find pages that answer the question.'

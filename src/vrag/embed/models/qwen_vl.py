@@ -1,4 +1,4 @@
-"""The base of GVE and Qwen3-VL-Embedding: Qwen-VL networks whose state at the last token is the vector."""
+"""The base class of GVE and Qwen3-VL-Embedding: Qwen-VL networks whose last state is the vector."""
 
 from __future__ import annotations
 
@@ -6,17 +6,15 @@ import hashlib
 import json
 import threading
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Any, ClassVar
+from collections import defaultdict
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 import numpy as np
 
-from vrag.embed.batches import Batches, is_out_of_memory, refusal
-from vrag.embed.device import library, open_device
-from vrag.embed.embedder import EmbedContent, Modality, VectorKind
+from vrag.embed.device import Batches, is_out_of_memory, library, open_device, refusal
+from vrag.embed.embedder import EmbedContent, Modality, VectorKind, escape_special_tokens
 from vrag.embed.model_files import checkpoint_digest, find_checkpoint, read_settings
-from vrag.embed.models.escape_tokens import harmless
-from vrag.embed.models.processors import loading, rgb
-from vrag.embed.models.video_patches import image_patches, video_patches
+from vrag.embed.models.loader import loading, rgb
 from vrag.embed.options import EmbedOptions
 from vrag.errors import CorpusError, EmbedError
 
@@ -25,10 +23,10 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from numpy.typing import NDArray
+    from PIL.Image import Image
 
     from vrag.corpus.formats.video import VideoFrame
 
-__all__ = ["VIDEO_MARK", "PixelLimits", "QwenVLEmbedder"]
 
 VIDEO_MARK = "<|video_pad|>"
 _IMAGE = "<|image_pad|>"
@@ -37,28 +35,30 @@ _KEYS = {
     r"^model\.language_model\.": "language_model.",
     r"^model\.(?!visual\.|language_model\.)": "language_model.",
 }
-"""Names of weights on disk, as regular expressions, to those of the network without its head.
+"""Names of weights on disk, as regular expressions → names in the network without its head.
 
 transformers wrote `visual.*` and `model.*` up to 4.51, `model.visual.*` and `model.language_model.*` in
 memory since then, and `visual.*` and `language_model.*` for the network alone.
 """
 _HEAD = "lm_head."
-"""Weights that predict words, and are not needed."""
+"""Weights that predict words, which are not needed."""
 
+VisualInputs: TypeAlias = "defaultdict[str, list[Any]]"
+"""Inputs of a batch that belong to images and videos: lists of tensors to be joined."""
 PixelLimits = tuple[int, int]
-"""Pixels of a picture at least and at most."""
+"""Least and greatest number of pixels of an image."""
 
 
 class QwenVLEmbedder(ABC):
     """An `Embedder` over a Qwen-VL network: one vector of length 1, the last layer's state at the last token.
 
-    Sequences are padded on the right, so that a vector does not depend on its batch. A subclass says how a
-    content is worded and how videos are sampled.
+    Sequences are padded on the right, so that a vector does not depend on its batch. A subclass builds
+    prompts and samples videos.
 
     Args:
         model: A folder, or `ORGANISATION/NAME[@REVISION]` of the hub.
-        options: Device, precision, batch, sizes of pictures.
-        name: How settings name it.
+        options: Device, precision, batch, sizes of images.
+        name: Its name in settings.
 
     Raises:
         EmbedError: If the model cannot be found, is another network, or lacks weights.
@@ -71,15 +71,15 @@ class QwenVLEmbedder(ABC):
     title: ClassVar[str]
     """The model, for messages."""
     model_type: ClassVar[str]
-    """What `config.json` must say."""
+    """`model_type` in `config.json`."""
     network: ClassVar[str]
-    """The class of transformers that is loaded."""
+    """A class of transformers."""
     image_pixels: ClassVar[PixelLimits]
     frame_pixels: ClassVar[PixelLimits]
     max_tokens: ClassVar[int]
-    """Tokens of a sequence at most; what is beyond is cut off, as the reference implementation does."""
+    """Maximum of the tokens of a sequence, which is cut off there as by the reference implementation."""
     frames: ClassVar[int]
-    """Frames of a video at most, unless the options say otherwise."""
+    """Maximum of the frames of a video, unless the options have one."""
     closing: ClassVar[str] = ""
     """The token that follows every sequence."""
 
@@ -87,7 +87,12 @@ class QwenVLEmbedder(ABC):
         self.name = name
         self._device = open_device(options)
         folder = find_checkpoint(model)
-        self._check_network(folder)
+        found = read_settings(folder, "config.json").get("model_type", "nothing known")
+        if found != self.model_type:
+            raise EmbedError(
+                f"{folder} is not {self.title}: it holds {found}, and {self.title} is a {self.model_type}.",
+                "Try sentence:PATH.",
+            )
         self._model = _load_network(folder, self.network, self._device.name, self._device.dtype)
         self._tokenizer = self._load_tokenizer(folder)
         self._images = _image_processor(folder, options, self.image_pixels)
@@ -95,24 +100,25 @@ class QwenVLEmbedder(ABC):
         self._most_frames = options.frames or self.frames
         self.dimension = int(self._model.config.get_text_config().hidden_size)
         parts = self._identity() | {"files": checkpoint_digest(folder), "precision": self._device.precision}
-        self.fingerprint = _digest(parts)
+        content = json.dumps(parts, sort_keys=True, default=str).encode()
+        self.fingerprint = hashlib.sha256(content).hexdigest()
         self.settings = options.settings(self._device.dtype)
         self._lock = threading.Lock()
         self._batches, self._query_batches = Batches(options.batch), Batches(options.batch)
 
     def embed_items(self, contents: Sequence[EmbedContent]) -> Sequence[NDArray[np.float32]]:
-        """The vectors of contents, (dimension,) each, in their order.
+        """Embed contents to vectors (dimension,), in their order.
 
         Raises:
             EmbedError: If any of them cannot be embedded.
         """
         if not all(content.modalities for content in contents):
-            raise EmbedError(f"{self.name} was given nothing to look at.")
+            raise EmbedError(f"{self.name} cannot embed an empty content.")
         with self._lock:
             return self._batches.run(contents, lambda batch: self._encode(batch, self._word_item))
 
     def embed_queries(self, queries: Sequence[str]) -> Sequence[NDArray[np.float32]]:
-        """The vectors of queries, (dimension,) each, in their order.
+        """Embed queries to vectors (dimension,), in their order.
 
         Raises:
             EmbedError: If any of them cannot be embedded.
@@ -123,55 +129,40 @@ class QwenVLEmbedder(ABC):
 
     @abstractmethod
     def _word_item(self, parts: list[dict[str, str]]) -> str:
-        """The prompt of an item.
-
-        Args:
-            parts: The content as a chat message has it; `{"type": "image"}` is one picture's place.
-        """
+        """Build the prompt of an item from the parts of a chat message; `{"type": "image"}` is an image."""
 
     @abstractmethod
     def _sample(self, path: Path) -> tuple[list[VideoFrame], float]:
-        """The frames of a video to look at, and how many there are per second of it."""
+        """Sample frames of a video; return them and their number per second of the video."""
 
     @abstractmethod
     def _place_video(self, prompt: str, frames: list[VideoFrame], grid: tuple[int, int]) -> str:
-        """Put the tokens of a video into the prompt.
+        """Insert the tokens of a video into a prompt with one video token.
 
-        Args:
-            prompt: With one video token.
-            frames: Those that are shown.
-            grid: How many steps in time there are, and the tokens of each.
+        `grid` is the number of steps in time and the number of tokens of each.
         """
 
     def _describe_video(self, rate: float) -> dict[str, Any]:  # noqa: ARG002
-        """What the network is told of a video besides its patches."""
+        """Return further inputs of the network for a video."""
         return {}
 
     @abstractmethod
     def _identity(self) -> dict[str, object]:
-        """Everything but files and precision that vectors depend on."""
+        """Return everything but files and precision that vectors depend on."""
 
     def _positions(self, inputs: dict[str, Any]) -> dict[str, Any]:  # noqa: ARG002
-        """Positions of tokens, where those of transformers are not the model's."""
+        """Return the positions of tokens, where those of transformers are not the model's."""
         return {}
 
     def _limit_frames(self, options: EmbedOptions) -> PixelLimits:  # noqa: ARG002
-        """Pixels of a frame at least and at most, unless the options say otherwise."""
+        """Return the pixel limits of a frame, unless the options have others."""
         return self.frame_pixels
 
     def _word_query(self, parts: list[dict[str, str]]) -> str:
         return self._word_item(parts)
 
-    def _check_network(self, folder: Path) -> None:
-        found = read_settings(folder, "config.json").get("model_type", "nothing known")
-        if found != self.model_type:
-            raise EmbedError(
-                f"{folder} is no {self.title}: it holds {found}, and {self.title} is a {self.model_type}.",
-                "Try sentence:PATH.",
-            )
-
     def _load_tokenizer(self, folder: Path) -> Any:  # noqa: ANN401
-        """The tokenizer with its chat template, padding on the right."""
+        """Load the tokenizer with its chat template, padding on the right."""
         with loading():
             try:
                 tokenizer = library("transformers").AutoTokenizer.from_pretrained(
@@ -189,7 +180,7 @@ class QwenVLEmbedder(ABC):
     def _encode(
         self, contents: Sequence[EmbedContent], word: Callable[[list[dict[str, str]]], str]
     ) -> list[NDArray[np.float32]]:
-        """The vectors of one batch, padded on the right."""
+        """Embed one batch, padded on the right."""
         torch = library("torch")
         try:
             with torch.inference_mode():
@@ -206,46 +197,48 @@ class QwenVLEmbedder(ABC):
     def _inputs(
         self, contents: Sequence[EmbedContent], word: Callable[[list[dict[str, str]]], str]
     ) -> tuple[dict[str, Any], list[int]]:
-        """What the network takes, and how long each sequence is in tokens."""
+        """Return the inputs of the network, and the length of each sequence in tokens."""
         torch = library("torch")
-        visual = _VisualInputs()
-        sequences = self._tokenize([self._prompt(content, word, visual) for content in contents])
+        visual: VisualInputs = defaultdict(list)
+        prompts = [self._prompt(content, word, visual) for content in contents]
+        sequences: list[list[int]] = self._tokenizer(prompts, truncation=True, max_length=self.max_tokens)[
+            "input_ids"
+        ]
+        if self.closing:
+            closing = self._tokenizer.convert_tokens_to_ids(self.closing)
+            sequences = [[*ids, closing] for ids in sequences]
         batch = self._tokenizer.pad({"input_ids": sequences}, return_tensors="pt")
         ids, mask = batch["input_ids"], batch["attention_mask"]
         config = self._model.config
-        inputs: dict[str, Any] = {"input_ids": ids, "attention_mask": mask, **visual.joined()}
+        inputs: dict[str, Any] = {"input_ids": ids, "attention_mask": mask}
+        inputs |= {name: torch.cat(parts) for name, parts in visual.items()}
         inputs["mm_token_type_ids"] = (ids == config.image_token_id) + 2 * (ids == config.video_token_id)
         inputs |= self._positions(inputs)
         on_device = {name: part.to(self._device.name) for name, part in inputs.items()}
-        lengths = torch.tensor([len(sequence) for sequence in sequences])
-        return on_device, lengths.tolist()
-
-    def _tokenize(self, prompts: list[str]) -> list[list[int]]:
-        made = self._tokenizer(prompts, truncation=True, max_length=self.max_tokens)["input_ids"]
-        closing = [self._tokenizer.convert_tokens_to_ids(self.closing)] if self.closing else []
-        return [[*ids, *closing] for ids in made]
+        return on_device, [len(sequence) for sequence in sequences]
 
     def _prompt(
-        self, content: EmbedContent, word: Callable[[list[dict[str, str]]], str], inputs: _VisualInputs
+        self, content: EmbedContent, word: Callable[[list[dict[str, str]]], str], inputs: VisualInputs
     ) -> str:
-        """The prompt of one content; its patches are added to those of the batch."""
+        """Build the prompt of one content, and add its patches to those of the batch."""
         parts: list[dict[str, str]] = []
         if content.video is not None:
             parts.append({"type": "video"})
         if content.image is not None:
             parts.append({"type": "image"})
         if content.text:
-            parts.append({"type": "text", "text": harmless(content.text)})
+            parts.append({"type": "text", "text": escape_special_tokens(content.text)})
         prompt = word(parts)
         if content.video is not None:
             prompt = self._add_video(prompt, content.video, inputs)
         if content.image is not None:
             patches, grid = image_patches(self._images, rgb(content.image))
-            inputs.add(pixel_values=patches, image_grid_thw=grid)
+            inputs["pixel_values"].append(patches)
+            inputs["image_grid_thw"].append(grid)
             prompt = prompt.replace(_IMAGE, _IMAGE * (len(patches) // self._images.merge_size**2), 1)
         return prompt
 
-    def _add_video(self, prompt: str, path: Path, inputs: _VisualInputs) -> str:
+    def _add_video(self, prompt: str, path: Path, inputs: VisualInputs) -> str:
         try:
             frames, rate = self._sample(path)
         except (CorpusError, OSError) as error:
@@ -253,7 +246,9 @@ class QwenVLEmbedder(ABC):
         if not frames:
             raise EmbedError(f"The video {path.name} has no frames.")
         patches, grid = video_patches(self._frames, [frame.image.convert("RGB") for frame in frames])
-        inputs.add(pixel_values_videos=patches, video_grid_thw=grid, **self._describe_video(rate))
+        parts = {"pixel_values_videos": patches, "video_grid_thw": grid, **self._describe_video(rate)}
+        for name, part in parts.items():
+            inputs[name].append(part)
         steps = int(grid[0][0])
         tokens = len(patches) // self._frames.merge_size**2 // steps
         return self._place_video(prompt, frames, (steps, tokens))
@@ -262,24 +257,8 @@ class QwenVLEmbedder(ABC):
         return [dict(processor.size) for processor in (self._images, self._frames)]
 
 
-class _VisualInputs:
-    """The patches of a batch and what goes with them, as the network takes them."""
-
-    def __init__(self) -> None:
-        self._parts: dict[str, list[Any]] = {}
-
-    def add(self, **parts: Any) -> None:  # noqa: ANN401 - tensors
-        """Append what belongs to the next picture or video."""
-        for name, part in parts.items():
-            self._parts.setdefault(name, []).append(part)
-
-    def joined(self) -> dict[str, Any]:
-        """All of it, one tensor by name."""
-        return {name: library("torch").cat(parts) for name, parts in self._parts.items()}
-
-
 def _load_network(folder: Path, network: str, device: str, dtype: str) -> Any:  # noqa: ANN401
-    """The network without its language head, with every weight that the files hold.
+    """Load the network without its language head, with every weight that the files hold.
 
     The repositories may name a class of their own; code that comes with a model is not run.
 
@@ -310,18 +289,46 @@ def _load_network(folder: Path, network: str, device: str, dtype: str) -> Any:  
 
 
 def _image_processor(folder: Path, options: EmbedOptions, limits: PixelLimits) -> Any:  # noqa: ANN401
-    """The processor that resizes pictures, by PIL, and cuts them into patches."""
+    """Load the processor that resizes images, by PIL, and cuts them into patches."""
     pil = library("transformers.models.qwen2_vl.image_processing_pil_qwen2_vl").Qwen2VLImageProcessorPil
     processor = pil.from_pretrained(folder, local_files_only=True)
     least, most = limits
     bounds = {"shortest_edge": options.min_pixels or least, "longest_edge": options.max_pixels or most}
     if bounds["shortest_edge"] > bounds["longest_edge"]:
         if options.min_pixels and options.max_pixels is None:
-            raise EmbedError(f"Pictures cannot have between {options.min_pixels} and {most} pixels.")
+            raise EmbedError(f"Images cannot have between {options.min_pixels} and {most} pixels.")
         bounds["shortest_edge"] = bounds["longest_edge"]
     processor.size = type(processor.size)(**bounds)
     return processor
 
 
-def _digest(parts: dict[str, object]) -> str:
-    return hashlib.sha256(json.dumps(parts, sort_keys=True, default=str).encode()).hexdigest()
+def image_patches(processor: Any, image: Image) -> tuple[Any, Any]:  # noqa: ANN401
+    """Cut an RGB image into patches (patches, numbers); also return its grid (1, 3): time, rows, columns.
+
+    Raises:
+        ValueError: If its proportions are beyond the limits of the model.
+    """
+    output = processor(images=[image], return_tensors="pt")
+    return output["pixel_values"], output["image_grid_thw"]
+
+
+def video_patches(processor: Any, frames: Sequence[Image]) -> tuple[Any, Any]:  # noqa: ANN401
+    """Cut RGB frames of one size into patches; see `image_patches`.
+
+    A patch of a video spans `temporal_patch_size` frames, where a patch of an image repeats one; the
+    last frame is repeated to make the count even. Patches are those of the video processor of
+    transformers, but for its resizing by torchvision where PIL is used here.
+
+    Raises:
+        ValueError: If the proportions of the frames are beyond the limits of the model.
+    """
+    torch = library("torch")
+    span = int(processor.temporal_patch_size)
+    padded = [*frames, *[frames[-1]] * (-len(frames) % span)]
+    output = processor(images=padded, return_tensors="pt")
+    rows, columns = (int(side) for side in output["image_grid_thw"][0][1:])
+    side = int(processor.patch_size)
+    patches = output["pixel_values"].reshape(len(padded), rows * columns, -1, span, side, side)[:, :, :, 0]
+    steps = patches.reshape(len(padded) // span, span, *patches.shape[1:])
+    pixels = steps.movedim(1, 3).reshape(len(padded) // span * rows * columns, -1)
+    return pixels, torch.tensor([[len(padded) // span, rows, columns]])

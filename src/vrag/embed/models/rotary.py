@@ -1,4 +1,4 @@
-"""Positions and attention as embedding models were trained with, where transformers 5 has others."""
+"""Positions and attention that embedding models were trained with, where transformers 5 has others."""
 
 from __future__ import annotations
 
@@ -11,24 +11,19 @@ from vrag.embed.device import library
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["qwen2_5_positions", "restore_attention", "restore_positions"]
-
 
 def restore_positions(model: Any) -> bool:  # noqa: ANN401 - a network of transformers
-    """Gives a `ColQwen2ForRetrieval` the positions that its weights were trained with.
+    """Restore the positions that the weights of a `ColQwen2ForRetrieval` were trained with.
 
     Its `forward` (transformers 5.23) hands the language model embeddings alone, from which the
     positions of patches in time, height and width cannot be told, so that they fall back to one
     running number; vectors of pictures then stand at a cosine of .92 to .97 to the right ones. Here the
     positions are computed from the ids and the grid, as the backbone does by itself when it is called
     directly (Wang et al. 2024, "Qwen2-VL", M-RoPE), which makes the vectors those of colpali-engine.
-    Queries, which are text alone, are as they were.
-
-    Args:
-        model: Any network; only one with this fault is changed.
+    Queries, which are text alone, do not change.
 
     Returns:
-        Whether it was changed.
+        Whether the network had this fault; others are not changed.
     """
     backbone: Any = getattr(model, "vlm", None)
     if type(model).__name__ != "ColQwen2ForRetrieval" or not hasattr(backbone, "get_rope_index"):
@@ -54,16 +49,16 @@ def restore_positions(model: Any) -> bool:  # noqa: ANN401 - a network of transf
 
 
 def qwen2_5_positions(config: Any, inputs: dict[str, Any]) -> Any:  # noqa: ANN401 - tensors
-    """Positions of tokens in time, height and width, (3, sequences, tokens), as Qwen2.5-VL was trained.
+    """Compute positions in time, height and width, (3, sequences, tokens), as in Qwen2.5-VL's training.
 
-    What follows a picture or video begins behind the largest position in it (Bai et al. 2025, "Qwen2.5-VL",
+    Tokens after an image or video begin behind the largest position in it (Bai et al. 2025, "Qwen2.5-VL",
     after Wang et al. 2024, "Qwen2-VL"). transformers 5.23 begins behind the height and width of a video
     alone, so that the text after a long one gets positions of its frames; releases up to 4.57 were right.
 
     Args:
-        config: That of the network.
-        inputs: `attention_mask` (padding on the right) and `mm_token_type_ids` (0 text, 1 picture, 2 video),
-            both (sequences, tokens); the grids of pictures and videos in patches; `second_per_grid_ts`.
+        config: Of the network.
+        inputs: `attention_mask` (padding on the right) and `mm_token_type_ids` (0 text, 1 image, 2 video),
+            both (sequences, tokens); the grids of images and videos in patches; `second_per_grid_ts`.
     """
     torch = library("torch")
     kinds = inputs["mm_token_type_ids"]
@@ -85,7 +80,7 @@ def _parts(
     grids: dict[int, Iterator[Any]],
     seconds: Iterator[Any],
 ) -> Iterator[Any]:
-    """The positions of each stretch of tokens of one kind, (3, tokens), in the order of the sequence."""
+    """Yield the positions of each run of tokens of one kind, (3, tokens), in the order of the sequence."""
     torch, vision, start = library("torch"), config.vision_config, 0
     for kind, tokens in itertools.groupby(kinds):
         if kind == 0:
@@ -101,19 +96,16 @@ def _parts(
 
 
 def restore_attention(model: Any) -> bool:  # noqa: ANN401 - a network of transformers
-    """Give PaliGemma the attention over its whole input that ColPali was trained with.
+    """Restore the attention of PaliGemma over its whole input that ColPali was trained with.
 
     A prompt is a prefix of PaliGemma: each token attends to all others (Beyer et al. 2024, "PaliGemma",
     section on prefix-LM masking). transformers 5.23 does so for an input alone; once a batch has padding
     and no `token_type_ids`, which processors leave out for texts, it masks causally, and vectors of the same
-    query then stand at cosines down to -.6 to each other. Here whatever comes without `token_type_ids` is
+    query then stand at cosines down to -.6 to each other. Here an input without `token_type_ids` is
     one prefix, whatever else is in the batch, as in transformers 4. Padding is masked as before.
 
-    Args:
-        model: Any network; only parts that are a `PaliGemmaModel` are changed.
-
     Returns:
-        Whether there was such a part.
+        Whether the network has a part that is a `PaliGemmaModel`; other parts are not changed.
     """
     parts = [part for part in model.modules() if type(part).__name__ == "PaliGemmaModel"]
     for part in parts:

@@ -25,12 +25,12 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from vrag.addresses import reachable
 from vrag.embed.embedder import VectorKind
 from vrag.errors import CollectionError, FingerprintMismatch, MissingExtra, SearchError
 from vrag.index.tables.catalog import Catalog
 from vrag.index.tables.schema import vector_column
 from vrag.index.vectors.pooled import FACTOR, pool
+from vrag.providers import reachable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Iterator

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from vrag.agent.prompts import texts
 from vrag.embed.device import library
-from vrag.embed.models.processors import loading
+from vrag.embed.models.loader import loading
 from vrag.errors import SettingsError
 from vrag.model_profiles import PROFILES, write_profile
 from vrag.rl.atomic_dir import placed
