@@ -19,7 +19,8 @@ from hypothesis import strategies as st
 from vrag.agent.actions import Answer, Invalid, parse
 from vrag.agent.policies.chat import ChatPolicy
 from vrag.agent.policy import Delta, FinishReason, Message, Picture, Policy, Reply, Retry, Role, Sampled, Text
-from vrag.agent.replies.tool_calls import SearchNode, parse_call
+from vrag.agent.replies.call_parser import parse_call
+from vrag.agent.replies.tool_calls import SearchNode
 from vrag.chat import (
     ChatDelta,
     ChatImage,

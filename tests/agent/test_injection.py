@@ -42,9 +42,10 @@ from vrag.agent.methods.react import React
 from vrag.agent.methods.vimrag import Vimrag
 from vrag.agent.methods.vrag import VragMethod
 from vrag.agent.policy import Delta, Message, Picture, Reply, Role, Text
+from vrag.agent.replies.call_parser import KnownNodes
 from vrag.agent.replies.call_repair import read_call
 from vrag.agent.replies.tag_repair import read_tags
-from vrag.agent.replies.tool_calls import KnownNodes, ToolNode, render_call
+from vrag.agent.replies.tool_calls import ToolNode, render_call
 from vrag.agent.tool_plugins import ToolResult
 from vrag.geometry import Box, View
 from vrag.model_profiles import profile_named

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from vrag.agent.actions import parse
+from vrag.agent.replies.call_parser import parse_call
 from vrag.agent.replies.reply_stream import ReplyStream
-from vrag.agent.replies.tool_calls import parse_call
 from vrag.server.openai.reply import plain_answer
 
 if TYPE_CHECKING:

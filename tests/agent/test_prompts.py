@@ -11,7 +11,7 @@ from vrag.agent.memory.energies import MemoryOptions
 from vrag.agent.methods.vimrag import Vimrag
 from vrag.agent.methods.vrag import VragMethod
 from vrag.agent.prompts import box_words, prompt, worded
-from vrag.agent.replies.tool_schemas import schemas
+from vrag.agent.replies.tool_calls import schemas
 from vrag.geometry import Space
 from vrag.model_profiles import PROFILES, Profile
 

@@ -18,19 +18,11 @@ from vrag.agent.budget import Limits
 from vrag.agent.events import InvalidAction, ModelCalled, StopReason
 from vrag.agent.methods.vimrag import Vimrag
 from vrag.agent.methods.vrag import VragMethod
-from vrag.agent.replies.answer_extraction import plain_answer
+from vrag.agent.replies.call_parser import KnownNodes, parse_call
 from vrag.agent.replies.call_repair import read_call
-from vrag.agent.replies.reply_text import unquoted
+from vrag.agent.replies.reply_text import plain_answer, unquoted
 from vrag.agent.replies.tag_repair import read_tags
-from vrag.agent.replies.tool_calls import (
-    AnswerNode,
-    CropNode,
-    KnownNodes,
-    SearchNode,
-    ToolNode,
-    parse_call,
-    render_call,
-)
+from vrag.agent.replies.tool_calls import AnswerNode, CropNode, SearchNode, ToolNode, render_call
 from vrag.agent.runs.run_result import RunResult
 from vrag.testing import ScriptedPolicy
 

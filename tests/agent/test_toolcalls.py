@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vrag.agent.actions import Flag, Invalid, Turn
+from vrag.agent.replies.call_parser import parse_call
 from vrag.agent.replies.tool_calls import (
     TOOLS,
     AnswerNode,
@@ -21,10 +22,9 @@ from vrag.agent.replies.tool_calls import (
     Note,
     SearchNode,
     ToolNode,
-    parse_call,
     render_call,
+    schemas,
 )
-from vrag.agent.replies.tool_schemas import schemas
 
 PIECES = [
     "<think>", "</think>", "<tool_call>", "</tool_call>", "<TOOL_CALL >", "{", "}", "[", "]", '"', ":", ",",

@@ -25,7 +25,7 @@ from vrag.agent.memory.energies import MemoryOptions
 from vrag.agent.memory.memory_graph import NodeKind
 from vrag.agent.methods.vimrag import Vimrag
 from vrag.agent.policy import Picture, Text
-from vrag.agent.replies.tool_calls import parse_call
+from vrag.agent.replies.call_parser import parse_call
 from vrag.agent.runs.event_log import EventLog
 from vrag.model_profiles import PROFILES
 

@@ -1,4 +1,4 @@
-"""What an agent can do in a turn, and the grammar in which a model says it.
+"""The actions of an agent, and the grammar in which a model writes them.
 
 A reply is `<think>…</think>` followed by exactly one of `<search>query</search>`,
 `<bbox>[x1, y1, x2, y2]</bbox>` and `<answer>text</answer>` (VRAG-RL, arXiv 2505.22019, §3).
@@ -40,7 +40,7 @@ ABSTENTION = "Not answerable"
 """The answer that says that the documents do not hold one."""
 
 NAME = re.compile(r"[a-z][a-z0-9_]{0,31}")
-"""What an action of others may be called."""
+"""What a custom action may be called."""
 _OURS = ("search", "bbox", "answer")
 _SELECT = "evidence"
 _QUOTED = "passage"
@@ -53,7 +53,7 @@ class ActionRejected(ValueError):
 
 @cache
 def tag_pattern(names: frozenset[str]) -> re.Pattern[str]:
-    """A tag of the grammar with these further names, opening or closing; groups `close`, `name`, `rest`."""
+    """Return the pattern of a tag with these further names; its groups are `close`, `name`, `rest`."""
     words = "|".join(["think", *_OURS, *sorted(names)])
     return re.compile(rf"<(?P<close>/?)(?P<name>{words})\b(?P<rest>[^<>]*)>", re.IGNORECASE)
 
@@ -128,7 +128,7 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Extend:
-    """An action of others: `<name>text</name>`; see `vrag.agent.tool_plugins`.
+    """A custom action: `<name>text</name>`; see `vrag.agent.tool_plugins`.
 
     Raises:
         ValueError: If the name cannot be one, or the text is empty, not stripped or contains a tag.
@@ -147,7 +147,7 @@ class Extend:
 
 @dataclass(frozen=True, slots=True)
 class Select:
-    """Says which of the evidence listed counts: `<evidence>1, 3</evidence>`, when that was asked.
+    """The choice among listed evidence, where the model was asked for it: `<evidence>1, 3</evidence>`.
 
     Raises:
         ValueError: If a number is under 1.
@@ -170,7 +170,7 @@ class Invalid:
 
 
 RESERVED = frozenset({"think", *_OURS, _SELECT, "passage", "tool_call"})
-"""Names that no action of others may bear."""
+"""Names that no custom action may bear."""
 
 Action = Search | Crop | Answer | Extend | Select
 """What `render` writes and `parse` reads."""
@@ -194,17 +194,17 @@ class Turn(Generic[A_co]):
     """One reply, taken apart by one grammar or another."""
 
     thought: str | None
-    """What stands inside the think block; None without one."""
+    """The text inside the think block; None without one."""
     action: A_co | Invalid
     executed: str
     """The reply up to the end of the action that runs: all that may be scored or shown."""
     flags: frozenset[Flag] = frozenset()
     repairs: tuple[str, ...] = ()
-    """What of a repaired reply breaks the grammar and how it was read, in short phrases."""
+    """For a repaired reply, short phrases on what breaks the grammar and how it was read."""
 
 
 def render(action: Action) -> str:
-    """The action in the grammar.
+    """Return the action in the grammar.
 
     >>> render(Crop((10, 20.5, 30, 40), image=2))
     '<bbox image="2">[10, 20.5, 30, 40]</bbox>'
@@ -234,14 +234,14 @@ def parse(
     selecting: bool = False,
     without: frozenset[str] = frozenset(),
 ) -> Turn[Action]:
-    """Takes any text apart; never raises.
+    """Take any text apart; never raises.
 
     The first complete action tag outside think blocks is the action. A reply that starts in the
     middle of a thought (some chat templates open the block themselves) is understood.
 
     Args:
         reply: What the model wrote.
-        names: Of the actions of others that may be taken.
+        names: Of the custom actions that may be taken.
         selecting: Whether the model was asked which evidence counts.
         without: Tags of our actions that are none here: `bbox` of an agent that never looks closer. One is
             `Invalid`, and the reason names those that may be taken.
@@ -270,21 +270,16 @@ class Element:
     """The first complete element of a reply that stands for an action, whatever is in it."""
 
     thoughts: tuple[str, ...]
-    """What stands inside the think blocks before it."""
+    """The texts of the think blocks before it."""
     opening: re.Match[str] | None = None
     """Its tag; None where there is no complete element."""
     closing: re.Match[str] | None = None
     unclosed: int | None = None
-    """Where a thought begins that never ends; no element is looked for in it."""
+    """Position at which a thought begins that never ends; no element is looked for in it."""
 
 
 def first_element(reply: str, names: frozenset[str]) -> Element:
-    """Where a reply says its action. What stands in a thought or in a quoted passage is none.
-
-    Args:
-        reply: What the model wrote.
-        names: Of the tags beyond ours that stand for an action.
-    """
+    """Find the action of a reply. Thoughts and quoted passages hold none."""
     tags = list(tag_pattern(names | {_QUOTED}).finditer(reply))
     thoughts: list[str] = []
     never_closed: set[str] = set()
@@ -308,13 +303,13 @@ def first_element(reply: str, names: frozenset[str]) -> Element:
 
 
 def absent(name: str, names: frozenset[str], without: frozenset[str]) -> Invalid:
-    """The error for an action that this agent does not offer."""
+    """Return the error for an action that this agent does not offer."""
     allowed = [one for one in (*_OURS, *sorted(names)) if one not in without]
     return Invalid(f"There is no {name} here, only: {', '.join(allowed)}.")
 
 
 def _flags_of(reply: str, end: int, thoughts: tuple[str, ...]) -> frozenset[Flag]:
-    """The faults of a reply whose action ends at `end`."""
+    """Return the faults of a reply whose action ends at `end`."""
     flags = {Flag.TRAILING_TEXT} if reply[end:].strip() else set[Flag]()
     if not thoughts:
         flags.add(Flag.NO_THOUGHT)
@@ -322,7 +317,7 @@ def _flags_of(reply: str, end: int, thoughts: tuple[str, ...]) -> frozenset[Flag
 
 
 def _skip_open_thought(reply: str, tags: list[re.Match[str]], thoughts: list[str]) -> int:
-    """Where to start reading when the reply begins inside a think block."""
+    """Return the position to start reading at when the reply begins inside a think block."""
     first = next((at for at, tag in enumerate(tags) if tag["name"].lower() == "think"), None)
     if first is None or not tags[first]["close"]:
         return 0

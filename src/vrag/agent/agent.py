@@ -39,7 +39,7 @@ class Agent:
     environment: Environment
     method: Method
     limits: Limits | None = None
-    """Where a run ends at the latest; None for the steps of the method and no other limit."""
+    """The limits of a run; None for the steps of the method and no other limit."""
     prices: Prices = field(default_factory=Prices)
     notices: tuple[str, ...] = ()
     """Sentences that people must know about the setup of the agent."""

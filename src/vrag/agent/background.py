@@ -8,11 +8,9 @@ import contextvars
 import threading
 import time
 import weakref
+from collections.abc import Callable
 from concurrent.futures import Future
-from typing import TYPE_CHECKING, Any, TypeVar
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
+from typing import Any, TypeVar
 
 __all__ = ["run_in_thread"]
 
@@ -23,14 +21,11 @@ _LEFT: weakref.WeakSet[threading.Thread] = weakref.WeakSet()
 
 
 async def run_in_thread(work: Callable[[], T]) -> T:
-    """What some work gives, done in a thread of its own.
+    """Do some work that blocks in a thread of its own, and return its result.
 
     The threads of an event loop are few, and ending the loop waits for all of them: a search that hangs
     would hold up other runs and the end of its own. This one is left behind when it is cancelled, and does
     not keep the program alive. Starting it takes a twentieth of a millisecond.
-
-    Args:
-        work: May block.
     """
     future: Future[Any] = Future()
     context = contextvars.copy_context()
@@ -45,7 +40,7 @@ async def run_in_thread(work: Callable[[], T]) -> T:
 
 @atexit.register
 def _settle() -> None:
-    """Gives what was left behind a moment to end.
+    """Give what was left behind a moment to end.
 
     A thread that wakes in native code while the interpreter is taken down takes the process down with it.
     """

@@ -11,7 +11,7 @@ __all__ = ["Limits", "Prices", "Spending", "StopReason"]
 
 
 class StopReason(StrEnum):
-    """Why a run ended."""
+    """The reason for which a run ended."""
 
     ANSWERED = "answered"
     """The agent gave an answer."""

@@ -1,4 +1,4 @@
-"""What an answer rests on, told from what the agent looked at besides.
+"""The evidence on which an answer rests, apart from other items that the agent looked at.
 
 An agent with a graph names the nodes that led to its answer, and one that was asked which of its evidence
 counts has named that: then all evidence is meant. The others report everything that they were shown, the
@@ -8,14 +8,11 @@ none.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Iterable
-
-    from vrag.agent.events import RunSettings
-    from vrag.agent.evidence import BoxSides, Evidence
+from vrag.agent.events import RunSettings
+from vrag.agent.evidence import BoxSides, Evidence
 
 __all__ = ["WHOLE", "Citations", "citations", "is_whole"]
 
@@ -34,7 +31,7 @@ class Citations:
 
 
 def citations(evidence: Iterable[Evidence], settings: RunSettings, *, answered: bool = True) -> Citations:
-    """Parts the evidence of an answer.
+    """Part the evidence of an answer.
 
     Args:
         evidence: As the answer has it.
@@ -52,7 +49,7 @@ def citations(evidence: Iterable[Evidence], settings: RunSettings, *, answered: 
 
 
 def is_whole(box: BoxSides) -> bool:
-    """Whether a box is as good as the whole page."""
+    """Return whether a box is as good as the whole page."""
     x1, y1, x2, y2 = box
     return min(x2 - x1, y2 - y1) >= WHOLE
 

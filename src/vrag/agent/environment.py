@@ -9,30 +9,26 @@ from __future__ import annotations
 
 import hashlib
 import logging
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from pydantic import BaseModel, ConfigDict, Field, field_serializer
 
-from vrag.agent.actions import ActionRejected
+from vrag.agent.actions import ActionRejected, Extend
 from vrag.agent.jpeg import encode_jpeg
 from vrag.agent.policy import Picture
 from vrag.agent.replies.sanitize import encodable, material
-from vrag.agent.tool_plugins import ToolContext, ToolResult
+from vrag.agent.tool_plugins import ToolContext, ToolPlugin, ToolResult
 from vrag.errors import CollectionError, SearchError, VragError
 from vrag.geometry import MAX_ASPECT, NO_MARGIN, Box, Size, View, draw_view
-from vrag.types import Hit, Query
+from vrag.model_profiles import Profile
+from vrag.types import Hit, Item, Query
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
     from PIL.Image import Image
 
-    from vrag.agent.actions import Extend
-    from vrag.agent.tool_plugins import ToolPlugin
-    from vrag.model_profiles import Profile
     from vrag.search.engine import Searcher
-    from vrag.types import Item
 
 __all__ = ["Environment", "EnvironmentOptions", "fault_of", "picture_of"]
 
@@ -43,7 +39,7 @@ log = logging.getLogger("vrag.agent")
 
 
 class EnvironmentOptions(BaseModel):
-    """How actions are carried out. The same values must stand in training and in serving."""
+    """Options of actions. The same values must stand in training and in serving."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -72,10 +68,10 @@ class Environment:
     profile: Profile
     options: EnvironmentOptions = field(default_factory=EnvironmentOptions)
     extensions: Mapping[str, ToolPlugin] = field(default_factory=dict[str, "ToolPlugin"])
-    """Actions of others that may be taken, by name."""
+    """Custom actions that may be taken, by name."""
 
     def search(self, query: str) -> list[Hit]:
-        """The best hits among the documents that may be searched.
+        """Return the best hits among the documents that may be searched.
 
         Raises:
             SearchError, CollectionError: If the search or the collection fails.
@@ -89,7 +85,7 @@ class Environment:
         return material(text, self.extensions)
 
     def item(self, id: str) -> Item:
-        """An item of the collection.
+        """Return an item of the collection.
 
         Raises:
             SearchError: If there is none of that id.
@@ -97,10 +93,7 @@ class Environment:
         return self.searcher.item(id)
 
     def unopened(self, error: VragError) -> str:
-        """Why one item cannot be shown, told to people: the search itself still works.
-
-        Args:
-            error: What opening it raised.
+        """Return why one item cannot be shown, told to people: the search itself still works.
 
         Raises:
             SearchError, CollectionError: If it does not: then no other item can be opened either.
@@ -109,7 +102,7 @@ class Environment:
         return str(error)
 
     def extend(self, action: Extend, shown: Sequence[str]) -> tuple[ToolResult, tuple[str, ...]]:
-        """Carries out an action of others.
+        """Carry out a custom action.
 
         Args:
             action: Name and text.
@@ -138,7 +131,7 @@ class Environment:
         return ToolResult(tuple(kept), tuple(map(encodable, found.texts))), tuple(damaged)
 
     def _may_show(self, id: str) -> bool:
-        """Whether an item is of the documents that may be searched.
+        """Return whether an item is of the documents that may be searched.
 
         Raises:
             SearchError, CollectionError: If it takes a look at the item, and there is none.
@@ -149,13 +142,7 @@ class Environment:
     def whole(
         self, item: Item, *, number: int = 0, shown: Size | None = None, margin: Size = NO_MARGIN
     ) -> Picture:
-        """The picture of an item.
-
-        Args:
-            item: One that has a picture.
-            number: What it is called, where pictures are numbered.
-            shown: Its size; that of the profile when None.
-            margin: White pixels to add; see `View.margin`.
+        """Return the picture of an item.
 
         Raises:
             CollectionError: If it cannot be opened.
@@ -166,7 +153,7 @@ class Environment:
         return self.picture(item.id, view, number=number)
 
     def shown_size(self, item: Item) -> Size:
-        """The size at which the profile shows the picture of an item.
+        """Return the size at which the profile shows the picture of an item.
 
         Raises:
             CollectionError: If the family of the model takes no picture of its proportions.
@@ -178,7 +165,7 @@ class Environment:
             raise CollectionError(f"The picture of {item.id} cannot be shown: {error}.") from error
 
     def picture(self, item: str, view: View, *, number: int = 0, crop: bool = False) -> Picture:
-        """What a view shows of an item, drawn and encoded.
+        """Draw and encode the part of an item that a view shows.
 
         Raises:
             SearchError: If there is no such item, or it has no picture.
@@ -187,7 +174,7 @@ class Environment:
         return picture_of(self.drawn(item, view), item, view, number=number, crop=crop)
 
     def drawn(self, item: str, view: View) -> Image:
-        """What a view shows of an item.
+        """Draw the part of an item that a view shows.
 
         Raises:
             SearchError: If there is no such item, or it has no picture.
@@ -200,12 +187,12 @@ class Environment:
         return draw_view(image, view)
 
     def region(self, source: View, sides: tuple[float, float, float, float]) -> Box | str:
-        """What a model's box cuts from a picture: in item pixels, or a sentence that says why nothing."""
+        """Return the region of a model's box in item pixels, or a sentence that says why there is none."""
         region = source.cut(self.profile.box(sides), padding=self.options.padding)
         return fault_of(region) or region
 
     def closer(self, item: str, source: View, region: Box, *, number: int = 0) -> Picture:
-        """A part of an item, enlarged to the size of the profile.
+        """Return a part of an item, enlarged to the size of the profile.
 
         Raises:
             CollectionError: If it cannot be opened.
@@ -214,13 +201,13 @@ class Environment:
         return self.picture(item, View(source.item, region, shown), number=number, crop=True)
 
     def frame(self, item: str, image: Image, seconds: float, shown: Size, margin: Size) -> Picture:
-        """A frame of a clip as the model is shown it."""
+        """Return a frame of a clip as the model is shown it."""
         size = Size(*image.size)
         view = View(size, View.whole(size, shown).region, shown, margin)
         return picture_of(draw_view(image, view), item, view, seconds=seconds)
 
     def frames(self, item: str, *, fps: float, most: int) -> tuple[tuple[float, Image], ...]:
-        """Frames of a clip, each with its moment in seconds of the video.
+        """Return frames of a clip, each with its moment in seconds of the video.
 
         Raises:
             SearchError: If it is no clip.
@@ -230,7 +217,7 @@ class Environment:
         return tuple((frame.seconds, frame.image) for frame in self.searcher.frames(item, fps=fps, most=most))
 
     def same_again(self, picture: Picture) -> bool:
-        """Whether the collection still shows what the model was shown; not for frames of clips."""
+        """Return whether the collection still shows what the model was shown; not for frames of clips."""
         try:
             again = self.picture(picture.item, picture.view)
         except VragError:
@@ -238,13 +225,7 @@ class Environment:
         return again.sha256 == picture.sha256
 
     def same_frames(self, pictures: Sequence[Picture], *, fps: float, most: int) -> list[bool]:
-        """For each of some frames of one clip whether the clip, opened once, still shows it.
-
-        Args:
-            pictures: As the model was shown them.
-            fps: Frames per second with which the clip was sampled then.
-            most: Frames at most, likewise.
-        """
+        """For each of some frames of one clip whether the clip, opened once, still shows it."""
         try:
             frames = dict(self.frames(pictures[0].item, fps=fps, most=most))
         except VragError:
@@ -260,7 +241,7 @@ class Environment:
 
 
 def _run(extension: ToolPlugin, action: Extend, scene: ToolContext) -> ToolResult:
-    """What an extension gives.
+    """Run a tool.
 
     Raises:
         Refused: If it says that it cannot, or fails; of a fault the model is told no details.
@@ -282,22 +263,13 @@ def _run(extension: ToolPlugin, action: Extend, scene: ToolContext) -> ToolResul
 def picture_of(
     drawn: Image, item: str, view: View, *, number: int = 0, crop: bool = False, seconds: float | None = None
 ) -> Picture:
-    """What was drawn, encoded as a model is given it.
-
-    Args:
-        drawn: RGB, of size `view.canvas`.
-        item: Whose picture it is.
-        view: What of it was drawn.
-        number: What it is called, where pictures are numbered.
-        crop: Whether it was asked for by a box.
-        seconds: Of a frame: when it is seen in its video.
-    """
+    """Encode a drawn view, RGB and of size `view.canvas`, as a model is given it."""
     jpeg = encode_jpeg(drawn)
     return Picture(number, item, view, jpeg, hashlib.sha256(jpeg).hexdigest(), crop, seconds)
 
 
 def fault_of(region: Box) -> str:
-    """Why a region in item pixels cannot be shown; empty when it can."""
+    """Return why a region in item pixels cannot be shown; empty when it can."""
     if region.width <= 0 or region.height <= 0:
         return "The box lies outside the picture, or its sides are in the wrong order."
     if min(region.width, region.height) < MIN_CROP_SIDE:

@@ -1,4 +1,4 @@
-"""What an agent says while it works, one frozen class per event.
+"""The events of a run, one frozen class each.
 
 Events are the only output of an agent. The command line, the web page, run files and training
 rows are folds of them. They are versioned JSON, discriminated on `type`. Where the AG-UI protocol
@@ -73,7 +73,7 @@ class RunSettings(_Frozen):
     memory: MemoryOptions | None = None
     """Of VimRAG; None for the others."""
     actions: tuple[str, ...] = ()
-    """Names of the actions of others that it may take."""
+    """Names of the custom actions that it may take."""
     instruction: str | None = None
     """The user's own wording of the instruction; None for ours."""
     reselect: bool = False
@@ -82,11 +82,11 @@ class RunSettings(_Frozen):
     """Whether replies that break the grammar are read where their meaning is clear. Runs that do not say were
     recorded when none were."""
     sampling: dict[str, float | int | str | bool] = Field(default_factory=dict)
-    """How the policy samples; says nothing to a replay."""
+    """Sampling parameters of the policy; a replay does not use them."""
 
 
 class EventBase(_Frozen):
-    """What every event carries."""
+    """The fields of every event."""
 
     run_id: str
     seq: int = Field(ge=0)
@@ -107,14 +107,14 @@ class RunStarted(EventBase):
     collection: str
     """Version of the collection's content; a replay needs the same. Empty when it could not be had."""
     history: tuple[PreviousTurn, ...] = ()
-    """What was asked and answered before in the same conversation, as the model is told it, oldest first."""
+    """Earlier questions and answers of the same conversation, as the model is given them, oldest first."""
     attached: tuple[str, ...] = ()
     """SHA-256 of the pictures that came with the question, in order; the files lie with the run."""
     session: str = ""
     """Id of the run that began the conversation; empty for that run itself."""
     notices: tuple[str, ...] = ()
     """What people must know about how the run was set up, in sentences: that the family of the model is not
-    known, for example, so that crops may show the wrong place."""
+Sentences that people must know about the setup of the run: that the family of the model is not known,"""
 
 
 class ThoughtDelta(EventBase):
@@ -147,7 +147,7 @@ class ModelCalled(EventBase):
     flags: tuple[str, ...] = ()
     """Faults of the reply that did not keep its action from running."""
     repairs: tuple[str, ...] = ()
-    """What of a reply with the flag `repaired` breaks the grammar and how it was read, in short phrases."""
+    """For a reply with the flag `repaired`, short phrases on what breaks the grammar and how it was read."""
     prompt_ids: tuple[int, ...] = ()
     """The prompt in tokens, where the policy tells."""
     ids: tuple[int, ...] = ()
@@ -165,7 +165,7 @@ class ModelRetried(EventBase):
     seconds: float
     """Pause before it."""
     partial: str
-    """What had come of the reply."""
+    """The part of the reply that had arrived."""
     chunks: tuple[int, ...]
     """Lengths of the pieces it came in."""
 
@@ -175,9 +175,9 @@ class ContextShortened(EventBase):
 
     type: Literal["context_shortened"] = "context_shortened"
     reason: str
-    """What the server or the model said."""
+    """The message of the server or the model."""
     dropped: tuple[str, ...]
-    """What is no longer in sight, by the names under which the model knew it."""
+    """The pictures that were removed, by the names under which the model knew them."""
 
 
 class SearchRequested(EventBase):
@@ -205,7 +205,7 @@ class ImageShown(EventBase):
     number: int
     """In the order shown, from 1, crops included; 0 where pictures are labelled by node."""
     label: str
-    """How the model knows it: `Image 2`, or within its node `Picture 3`, `Video 1`."""
+    """The name for the model: `Image 2`, or within its node `Picture 3`, `Video 1`."""
     node: str | None = None
     """The node whose result it is, in a graph."""
     item: str
@@ -233,7 +233,7 @@ class PassageShown(EventBase):
     document: str
     page: int
     label: str = ""
-    """How the model knows it: `Text 2` within its node; empty where passages are not labelled."""
+    """The name for the model: `Text 2` within its node; empty where passages are not labelled."""
     node: str | None = None
 
 
@@ -248,11 +248,11 @@ class CropRequested(EventBase):
     node: str | None = None
     """The node that it makes, in a graph."""
     label: str = ""
-    """What it looks closer at, in a graph: a label among the results of a parent."""
+    """The enlarged item, in a graph: a label among the results of a parent."""
 
 
 class ActionRequested(EventBase):
-    """The agent takes an action of others (AG-UI: TOOL_CALL_START)."""
+    """The agent takes a custom action (AG-UI: TOOL_CALL_START)."""
 
     type: Literal["action_requested"] = "action_requested"
     name: str
@@ -262,13 +262,13 @@ class ActionRequested(EventBase):
 
 
 class ActionReturned(EventBase):
-    """An action of others came back (AG-UI: TOOL_CALL_RESULT)."""
+    """A custom action came back (AG-UI: TOOL_CALL_RESULT)."""
 
     type: Literal["action_returned"] = "action_returned"
     items: tuple[str, ...]
     """Ids of the items that it named."""
     texts: tuple[str, ...]
-    """What it told."""
+    """The texts that it returned."""
     damaged: tuple[str, ...] = ()
     """Why items that it named could not be opened."""
 
@@ -295,7 +295,7 @@ class MemoryEntry(_Frozen):
 
 
 class MemoryUpdated(EventBase):
-    """What the model is shown from memory from now on (AG-UI: STATE_DELTA)."""
+    """The items that the model is shown from memory from now on (AG-UI: STATE_DELTA)."""
 
     type: Literal["memory_updated"] = "memory_updated"
     node: str
@@ -308,7 +308,7 @@ class MemoryUpdated(EventBase):
     budget: int
     """Visual tokens that memory may take."""
     reports: tuple[str, ...] = ()
-    """What of the model's wishes could not be met, in sentences."""
+    """Sentences on requests of the model that could not be met."""
 
 
 class GraphChanged(EventBase):
@@ -326,7 +326,7 @@ class InvalidAction(EventBase):
 
 
 class UsageReported(EventBase):
-    """What a step cost."""
+    """The cost of a step."""
 
     type: Literal["usage"] = "usage"
     prompt_tokens: int | None
@@ -355,7 +355,7 @@ class AnswerGiven(EventBase):
     text: str | None
     """None when the agent abstained or never answered."""
     evidence: tuple[Evidence, ...]
-    """Where the answer was seen; of an abstention, where the agent looked."""
+    """The places where the answer was seen; of an abstention, where the agent looked."""
     unsupported: tuple[str, ...] = ()
     """Why pieces of evidence were left out: each no longer agrees with the collection."""
     stop_reason: StopReason
@@ -398,7 +398,7 @@ _ADAPTER: TypeAdapter[Event] = TypeAdapter(Event)
 
 
 def event_from_json(line: str | bytes) -> Event:
-    """Reads one event.
+    """Read one event.
 
     Raises:
         pydantic.ValidationError: If it is not an event of this schema.

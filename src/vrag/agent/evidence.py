@@ -1,22 +1,17 @@
-"""Where an answer was seen: items, rectangles and the words inside them."""
+"""Evidence: the items, rectangles and words in which an answer was seen."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from pydantic import BaseModel, ConfigDict
 
+from vrag.agent.environment import Environment
+from vrag.agent.policy import Picture
 from vrag.errors import CollectionError, SearchError
 from vrag.geometry import Box, Space
-from vrag.types import ItemKind
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
-    from vrag.agent.environment import Environment
-    from vrag.agent.policy import Picture
-    from vrag.types import Item
+from vrag.types import Item, ItemKind
 
 __all__ = [
     "BoxSides",
@@ -67,7 +62,7 @@ class EvidenceCandidate:
 
     evidence: Evidence
     label: str
-    """How the model knows it."""
+    """The name for the model."""
     picture: Picture | None = None
     """None for a passage."""
     sampling: tuple[float, int] | None = None
@@ -83,16 +78,7 @@ def picture_evidence(
     seconds: tuple[float, float] | None = None,
     sampling: tuple[float, int] | None = None,
 ) -> EvidenceCandidate:
-    """What a picture shows, as evidence; of a crop with its words.
-
-    Args:
-        picture: As the model was shown it.
-        item: Whose picture it is.
-        label: How the model knows it.
-        node: The node that holds it.
-        seconds: Of frames: from when to when.
-        sampling: Of a frame: how its clip was sampled; see `EvidenceCandidate`.
-    """
+    """Return a picture as evidence; of a crop with its words."""
     box = picture.view.convert(picture.view.region, Space.UNIT)
     quote = words_inside(item, box) if picture.crop else ""
     if item.clip is not None and seconds is None:
@@ -102,14 +88,14 @@ def picture_evidence(
 
 
 def passage_evidence(item: Item, label: str, *, node: str | None = None) -> EvidenceCandidate:
-    """A passage, as evidence."""
+    """Return a passage, as evidence."""
     return EvidenceCandidate(_evidence(item, None, item.text[:QUOTE_LENGTH], None, node), label)
 
 
 def select_evidence(
     listed: Sequence[EvidenceCandidate], numbers: Sequence[int]
 ) -> tuple[EvidenceCandidate, ...] | None:
-    """What of a list the model chose by numbers from 1; None when none of them is in the list.
+    """Return the entries of a list that the model chose by numbers from 1; None when none is in the list.
 
     No numbers at all choose nothing: then none of it holds the answer.
     """
@@ -120,7 +106,7 @@ def select_evidence(
 def check_evidence(
     seen: Iterable[EvidenceCandidate], environment: Environment
 ) -> tuple[tuple[Evidence, ...], tuple[str, ...]]:
-    """The evidence that agrees with the collection as it is now, each once; and why others do not.
+    """Return the evidence that agrees with the collection as it is now, each once; and why others do not.
 
     The item exists, the box lies inside its page, and drawing it again gives the picture that the
     model was shown. A clip is sampled again as it was then, once for all its frames.
@@ -173,7 +159,7 @@ def _inside(box: BoxSides) -> bool:
 
 
 def words_inside(item: Item, box: Box) -> str:
-    """The words whose centre lies in a unit box, in the order of the text; with blanks where that has any."""
+    """Return the words whose centre lies in a unit box, in the order of the text, with its blanks."""
     inside = [word for word in item.words if box.covers(*word.box.center)]
     ends = [None, *(word.end for word in inside)]
     pieces = (

@@ -1,20 +1,19 @@
-"""What stands between a history and the next reply: the `Policy` protocol and its messages."""
+"""The `Policy` protocol, which turns a history of messages into the next reply, and its messages."""
 
 from __future__ import annotations
 
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Protocol
 
 from vrag.agent.jpeg import decode_jpeg
+from vrag.agent.question import Question
+from vrag.geometry import Size, View
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Mapping, Sequence
-
     from PIL.Image import Image
 
-    from vrag.agent.question import Question
-    from vrag.geometry import Size, View
 
 __all__ = [
     "Delta",
@@ -35,7 +34,7 @@ __all__ = [
 
 
 class Role(StrEnum):
-    """Who speaks. Documents never speak in the system turn."""
+    """The role of a message. The system message never holds text of documents."""
 
     SYSTEM = "system"
     """Our instruction, where a method has it apart from the question; never a word of a document."""
@@ -53,7 +52,7 @@ class Text:
     item: str | None = None
     """Id of the passage that it quotes; None for our own words and the model's."""
     label: str = field(default="", compare=False)
-    """What it names, in a graph: `Text 2`, or the `Picture 1` that follows; empty for what names nothing."""
+    """The label that it names, in a graph: `Text 2`, or the `Picture 1` that follows; else empty."""
     node: str = field(default="", compare=False)
     """The node of what it names, where memory shows it."""
     asked: Question | None = field(default=None, compare=False, repr=False)
@@ -80,7 +79,7 @@ class Picture:
 
     @property
     def canvas(self) -> Size:
-        """Of the file, in pixels."""
+        """The size of the file, in pixels."""
         return self.view.canvas
 
     @property
@@ -99,7 +98,7 @@ class EnclosedImage:
     attached: str
     """Hash of the file that came with the question."""
     canvas: Size
-    """Of the file, in pixels."""
+    """The size of the file, in pixels."""
     jpeg: bytes
     """The file that the model is given: RGB."""
     sha256: str
@@ -130,7 +129,7 @@ class Message:
 
 
 class FinishReason(StrEnum):
-    """Why a model stopped writing."""
+    """The reason for which a model stopped writing."""
 
     STOP = "stop"
     """It ended its turn."""
@@ -142,7 +141,7 @@ class FinishReason(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tokens:
-    """What a reply cost; None where the policy cannot tell."""
+    """The token counts of a reply; None where the policy does not know them."""
 
     prompt: int | None = None
     """All of the prompt, pictures included."""
@@ -158,7 +157,7 @@ class Sampled:
     prompt_ids: tuple[int, ...] = ()
     """The whole prompt, placeholders of pictures included; empty when unknown."""
     ids: tuple[int, ...] = ()
-    """What the model sampled, its end-of-turn token included; empty when unknown."""
+    """The sampled tokens, the end-of-turn token included; empty when unknown."""
     logprobs: tuple[float, ...] = ()
     """Natural logarithm of the probability of each of `ids`, or of each token where ids are unknown."""
 
@@ -198,16 +197,16 @@ class Policy(Protocol):
 
     @property
     def name(self) -> str:
-        """How it is called in run files and on the command line."""
+        """The name in run files and on the command line."""
         ...
 
     @property
     def sampling(self) -> Mapping[str, float | int | str | bool]:
-        """How it samples (temperature, top_p, max_tokens, seed …), for run files; empty when it does not."""
+        """Sampling parameters (temperature, top_p, seed …), for run files; empty without sampling."""
         ...
 
     def reply(self, history: Sequence[Message], turn: int = 1) -> AsyncGenerator[Delta | Retry | Reply, None]:
-        """Writes the next reply: deltas, then the whole as the last part.
+        """Write the next reply: deltas, then the whole as the last part.
 
         What a model thinks apart from its reply comes first, between `<think>` and `</think>`; a native
         tool call comes as `<tool_call>` JSON `</tool_call>`.
@@ -222,5 +221,5 @@ class Policy(Protocol):
         ...
 
     async def aclose(self) -> None:
-        """Gives back what it holds in the running event loop; it can be used again."""
+        """Give back what it holds in the running event loop; it can be used again."""
         ...

@@ -1,4 +1,4 @@
-"""What a run is asked: the question, what was said before it, and the pictures that came with it."""
+"""A question with its conversation and the pictures that came with it."""
 
 from __future__ import annotations
 
@@ -68,12 +68,12 @@ class QuestionImage:
     sha256: str
     """Hash of that file."""
     width: int
-    """In pixels."""
+    """The size in pixels."""
     height: int
 
     @classmethod
     def of(cls, data: bytes) -> QuestionImage:
-        """A picture from a file that somebody sent.
+        """Return a picture from a file that somebody sent.
 
         It is turned upright, what is transparent in it becomes white, and it is made smaller where it has
         more than `MAX_PIXELS`. Of a moving picture it is the first frame. The same file gives the same
@@ -97,7 +97,7 @@ class QuestionImage:
 
     @property
     def size(self) -> Size:
-        """In pixels."""
+        """The size in pixels."""
         return Size(self.width, self.height)
 
 
@@ -114,7 +114,7 @@ class Question:
 
     @classmethod
     def of(cls, question: str | Question) -> Question:
-        """The question as it is asked: without blanks around it, and with a history that is not too long.
+        """Return the question without blanks around it and with a history of limited length.
 
         Raises:
             ValueError: If it is empty.
@@ -127,7 +127,7 @@ class Question:
 
 
 def bounded(history: tuple[PreviousTurn, ...]) -> tuple[PreviousTurn, ...]:
-    """The end of a history, as far as a model is told it.
+    """Return the end of a history, as far as a model is told it.
 
     The newest exchanges are kept, `MAX_EXCHANGES` at most, as long as they have `MAX_HISTORY` characters
     together. Questions and answers of more than `MAX_CHARACTERS` are cut. What was bounded stays the same.
@@ -154,7 +154,7 @@ def _cut(text: str) -> str:
 
 
 def _opened(data: bytes) -> Image:
-    """What a file shows: upright, RGB, on white."""
+    """Open the picture in a file: upright, RGB, on white."""
     from vrag.corpus.formats.image import flatten, open_picture
 
     with open_picture(BytesIO(data), MAX_OPENED) as opened:
@@ -167,7 +167,7 @@ def _opened(data: bytes) -> Image:
 
 
 def _smaller(image: Image) -> Image:
-    """The picture with at most `MAX_PIXELS`; its proportions become no more extreme by rounding."""
+    """Return the picture with at most `MAX_PIXELS`; its proportions become no more extreme by rounding."""
     from vrag.geometry import View, draw_view
 
     size = Size(*image.size)

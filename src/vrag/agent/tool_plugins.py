@@ -1,4 +1,4 @@
-"""Actions of others: tools that other packages bring, found by the entry point `vrag.actions`.
+"""Custom actions: tools that other packages bring, found by the entry point `vrag.actions`.
 
 An extension is given a line of text by the model and says which items to show, or what to tell. Showing is
 the environment's: pictures, sizes and labels are as for a search, in every agent, in serving and in training.
@@ -11,6 +11,7 @@ the environment's: pictures, sizes and labels are as for a search, in every agen
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Protocol, cast
@@ -20,8 +21,6 @@ from vrag.agent.replies.tool_calls import TOOLS
 from vrag.errors import ActionError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from vrag.search.engine import Searcher
 
 __all__ = ["GROUP", "ToolContext", "ToolPlugin", "ToolResult", "installed_extensions", "load_extensions"]
@@ -31,7 +30,7 @@ GROUP = "vrag.actions"
 
 @dataclass(frozen=True, slots=True)
 class ToolContext:
-    """What an extension may look at."""
+    """The data that a tool may look at."""
 
     searcher: Searcher
     shown: tuple[str, ...]
@@ -42,7 +41,7 @@ class ToolContext:
 
 @dataclass(frozen=True, slots=True)
 class ToolResult:
-    """What an extension gives.
+    """The result of a tool.
 
     Raises:
         TypeError: If `items` or `texts` is no tuple of strings.
@@ -51,7 +50,7 @@ class ToolResult:
     items: tuple[str, ...] = ()
     """Ids of items to show; those outside the documents that may be looked at are left out."""
     texts: tuple[str, ...] = ()
-    """What to tell; it is treated like text of a document."""
+    """Texts for the model; they are treated like text of a document."""
 
     def __post_init__(self) -> None:
         for name, values in (("items", self.items), ("texts", self.texts)):
@@ -66,7 +65,7 @@ def _strings(values: object) -> bool:
 
 
 class ToolPlugin(Protocol):
-    """An action of others. One object serves all runs."""
+    """A custom action. One object serves all runs."""
 
     @property
     def name(self) -> str:
@@ -79,7 +78,7 @@ class ToolPlugin(Protocol):
         ...
 
     def run(self, text: str, scene: ToolContext) -> ToolResult:
-        """Carries it out. May block.
+        """Carry it out. May block.
 
         Raises:
             ValueError: With a sentence that the model can act on. Whatever else is raised, subclasses of
@@ -90,12 +89,12 @@ class ToolPlugin(Protocol):
 
 
 def installed_extensions() -> list[str]:
-    """Names of what the packages installed here bring."""
+    """Return names of what the packages installed here bring."""
     return sorted({entry.name for entry in entry_points(group=GROUP)})
 
 
 def load_extensions(names: Iterable[str]) -> dict[str, ToolPlugin]:
-    """The extensions of these names.
+    """Return the extensions of these names.
 
     Raises:
         ActionError: If one is not installed or cannot be loaded.

@@ -73,7 +73,7 @@ def chat_options(
     settings: Settings, profile: Profile, extensions: Mapping[str, ToolPlugin] | None = None
 ) -> ChatOptions:
     """Return the options of requests to a served model."""
-    from vrag.agent.replies.tool_schemas import schemas
+    from vrag.agent.replies.tool_calls import schemas
     from vrag.chat import ChatOptions, ThinkingSwitch
 
     temperature, top_p = _sampling(settings)

@@ -1,4 +1,4 @@
-"""Reads pages without a model: finds the region that answers a question, and the words to quote.
+"""A reader of pages without a model: it finds the region that answers a question, and the words to quote.
 
 `completed` says what a question leaves unsaid, `parse` takes it apart, `layout` finds lines and blocks from
 word boxes, `locate` scores the lines of the pages given by where the question's words come together, and

@@ -2,25 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from vrag.agent.extractive.answer_span import span
 from vrag.agent.extractive.answer_type import AnswerType
 from vrag.agent.extractive.evidence_region import FIRM, likeliest_line, region
-from vrag.agent.extractive.line_scoring import locate, says_kind
-from vrag.agent.extractive.query_analysis import parse
+from vrag.agent.extractive.line_scoring import LocatedLine, locate, says_kind
+from vrag.agent.extractive.query_analysis import QuestionAnalysis, parse
 from vrag.agent.extractive.text_layout import layout
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from vrag.agent.extractive.line_scoring import LocatedLine
-    from vrag.agent.extractive.query_analysis import QuestionAnalysis
-    from vrag.geometry import Box
-    from vrag.types import Item
-
-__all__ = ["THRESHOLD", "SelectedAnswer", "best_quote"]
+from vrag.geometry import Box
+from vrag.types import Item
 
 THRESHOLD = 0.3
 """Score under which nothing is quoted: the best mean of true and of avoided false abstention on the
@@ -40,9 +32,9 @@ class SelectedAnswer:
     text: str
     """The words quoted: `item.text[start:end]`."""
     box: Box | None
-    """What to cut out to see them in their place, in `Space.UNIT`; None for an item without word boxes."""
+    """The region to crop to see them in their place, in `Space.UNIT`; None for an item without word boxes."""
     answer_box: Box | None
-    """What the quoted words alone cover, in `Space.UNIT`."""
+    """The region of the quoted words alone, in `Space.UNIT`."""
     score: float
     """From 0 to 1: how much of the question comes together at the quote, less for names, numbers
     and figures of the question that stand nowhere on the items given."""
@@ -55,13 +47,7 @@ class SelectedAnswer:
 def best_quote(
     question: str, items: Sequence[Item], *, threshold: float = THRESHOLD
 ) -> SelectedAnswer | None:
-    """The words that answer a question, with their place on the page; None to abstain.
-
-    Args:
-        question: As asked, in any language.
-        items: What retrieval found, best first.
-        threshold: Score under which nothing is quoted; 0 to point at something whenever there is text.
-    """
+    """Return the words that answer a question, with their place on the page; None to abstain."""
     asked = parse(question)
     found = locate(asked, [layout(item) for item in items])
     places = [(float(score), page, line) for page in found for line, score in enumerate(page.score)]
@@ -73,14 +59,14 @@ def best_quote(
 
 
 def _absences(question: QuestionAnalysis, found: Sequence[LocatedLine]) -> int:
-    """How many kinds of things that the question names stand nowhere: words, and numbered things."""
+    """Count the kinds of things in the question that stand nowhere: words, and numbered things."""
     names = any(term.key and not any(page.holds(term.text) for page in found) for term in question.terms)
     pointers = bool(question.pointers) and not any(page.pointed for page in found)
     return names + pointers
 
 
 def _quote(question: QuestionAnalysis, found: LocatedLine, number: int, score: float) -> SelectedAnswer:
-    """Makes the quote; where the words will hardly answer, it points at the likeliest part of the page."""
+    """Make the quote; where the words will hardly answer, it points at the likeliest part of the page."""
     page = found.page
     literal = question.ask not in {AnswerType.COUNT, AnswerType.COLOR, AnswerType.COMPUTE}
     firm = bool(found.support[number] >= FIRM) and score >= THRESHOLD

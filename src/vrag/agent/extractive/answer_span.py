@@ -1,19 +1,13 @@
-"""Which words around the best line to quote: a sentence, a row, or a heading with what follows it."""
+"""The words to quote around the best line: a sentence, a row, or a heading with what follows it."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
+from vrag.agent.extractive.text_layout import PageLayout
 from vrag.agent.extractive.tokens import STOP_WORDS, is_cjk, tokens
-
-if TYPE_CHECKING:
-    from collections.abc import Collection
-
-    from vrag.agent.extractive.text_layout import PageLayout
-
-__all__ = ["span"]
 
 LONGEST = 300
 """Characters that a quote grows to at most; one line may be longer."""
@@ -26,13 +20,7 @@ _STOP = re.compile(r"[.!?;](?=[\s\"”')\]]|$)|[。！？；]")
 
 
 def span(page: PageLayout, number: int, asked: Collection[str]) -> tuple[int, int]:
-    """Start and end in the item's text of what to quote for a line.
-
-    Args:
-        page: The page.
-        number: The line found.
-        asked: Terms of the question, as `terms.tokens` folds them.
-    """
+    """Start and end in the item's text of what to quote for a line."""
     if _is_prose(page, number):
         return _sentence(page, number, asked)
     first, last = _row(page, number)
@@ -63,18 +51,18 @@ def _row(page: PageLayout, number: int) -> tuple[int, int]:
 
 
 def _beside(page: PageLayout, a: int, b: int) -> bool:
-    """Whether two lines overlap in height by more than half of the lower one."""
+    """Return whether two lines overlap in height by more than half of the lower one."""
     one, other = page.lines[a].rect, page.lines[b].rect
     return min(one.y2, other.y2) - max(one.y1, other.y1) > 0.5 * min(one.height, other.height)
 
 
 def _says_more(text: str, asked: Collection[str]) -> bool:
-    """Whether a text holds a word that is neither the question's nor empty."""
+    """Return whether a text holds a word that is neither the question's nor empty."""
     return any(token.term not in asked and token.term not in STOP_WORDS for token in tokens(text))
 
 
 def _is_prose(page: PageLayout, number: int) -> bool:
-    """Whether a line stands in a block of running text."""
+    """Return whether a line stands in a block of running text."""
     block = [page.lines[member] for member in page.blocks[page.lines[number].block]]
     words = [word for line in block for word in _folded(page.item.text[line.start : line.end])]
     empty = sum(is_cjk(word) or word in STOP_WORDS for word in words)
@@ -82,12 +70,12 @@ def _is_prose(page: PageLayout, number: int) -> bool:
 
 
 def _folded(text: str) -> list[str]:
-    """The words of a text in lower case, unstemmed."""
+    """Return the words of a text in lower case, unstemmed."""
     return [text[token.start : token.end].lower() for token in tokens(text)]
 
 
 def _sentence(page: PageLayout, number: int, asked: Collection[str]) -> tuple[int, int]:
-    """The sentence on a line that holds most of the question, over the lines of text around it."""
+    """Return the sentence on a line that holds most of the question, over the lines of text around it."""
     text = page.item.text
     line = page.lines[number]
     low, high = page.lines[_stretch(page, number, -1)].start, page.lines[_stretch(page, number, +1)].end
@@ -103,12 +91,12 @@ def _sentence(page: PageLayout, number: int, asked: Collection[str]) -> tuple[in
 
 
 def _worth(text: str, asked: Collection[str]) -> tuple[int, int]:
-    """How much of the question a sentence holds, then its length."""
+    """Return the number of terms of the question in a sentence, then its length."""
     return len({token.term for token in tokens(text)} & set(asked)), len(text)
 
 
 def _stretch(page: PageLayout, number: int, step: int) -> int:
-    """The last line in one direction, in the order of the text, that is of the same block."""
+    """Return the last line in one direction, in the order of the text, that is of the same block."""
     block = page.lines[number].block
     at = number
     while 0 <= at + step < len(page.lines) and page.lines[at + step].block == block:

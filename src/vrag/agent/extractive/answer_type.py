@@ -1,15 +1,13 @@
-"""What kind of answer a question wants, told by its words of asking."""
+"""The type of answer that a question asks for, recognised by its question words."""
 
 from __future__ import annotations
 
 import re
 from enum import StrEnum
 
-__all__ = ["AnswerType", "ask_of"]
-
 
 class AnswerType(StrEnum):
-    """What the answer has to look like, or what it would take to answer."""
+    """The form of the answer, or what it would take to answer."""
 
     COLOR = "color"
     """Something about colours: to be seen, not read."""
@@ -32,7 +30,7 @@ class AnswerType(StrEnum):
 
 
 def ask_of(question: str) -> AnswerType:
-    """The first kind of answer whose words of asking stand in the question.
+    """Return the first kind of answer whose words of asking stand in the question.
 
     >>> ask_of("How many pages contain tables?"), ask_of("How many stores were open in 2023?")
     (<Ask.COUNT: 'count'>, <Ask.NUMBER: 'number'>)

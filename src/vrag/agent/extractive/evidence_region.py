@@ -1,4 +1,4 @@
-"""Which part of a page to cut out around the words quoted.
+"""The part of a page to crop around the quoted words.
 
 Where the question's words come together around the quote, its block is the region, with neighbours
 while it is small. Where they do not, the block says little, and the region is the window in which
@@ -8,21 +8,13 @@ Never more than a quarter of the page, unless the quote itself is larger.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
-from vrag.agent.extractive.text_layout import Rect, around
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from numpy.typing import NDArray
-
-    from vrag.agent.extractive.line_scoring import LocatedLine
-    from vrag.agent.extractive.text_layout import PageLayout
-
-__all__ = ["FIRM", "likeliest_line", "region"]
+from vrag.agent.extractive.line_scoring import LocatedLine
+from vrag.agent.extractive.text_layout import PageLayout, Rect, around
 
 MOST = 0.24
 """Largest share of the page that is cut out, unless the quote alone is larger: a quarter, less what
@@ -46,14 +38,7 @@ MOST_WIDE, MOST_HIGH = 8.0, 3.0
 
 
 def region(found: LocatedLine, line: int, quoted: Rect, *, firm: bool) -> Rect:
-    """The part of the page to show for a quote at `quoted` in the given line.
-
-    Args:
-        found: The page.
-        line: Number of the line quoted.
-        quoted: What the quoted words cover.
-        firm: Whether the line's block is trusted to hold the answer.
-    """
+    """Return the part of the page to show for a quote at `quoted` in the given line."""
     if quoted.area >= MOST:
         return quoted
     rect = _block(found.page, line, quoted) if firm else _window(found, quoted)
@@ -61,7 +46,7 @@ def region(found: LocatedLine, line: int, quoted: Rect, *, firm: bool) -> Rect:
 
 
 def likeliest_line(found: LocatedLine, line: int) -> int:
-    """The best line of the part of the page where most of the question's words stand.
+    """Return the best line of the part of the page where most of the question's words stand.
 
     Where there is no such part, the line given is returned.
     """
@@ -71,7 +56,7 @@ def likeliest_line(found: LocatedLine, line: int) -> int:
 
 
 def _block(page: PageLayout, line: int, quoted: Rect) -> Rect:
-    """The block of a line, cut down when it is too large, with its neighbours while it is small."""
+    """Return the block of a line, cut down when it is too large, with its neighbours while it is small."""
     number = page.lines[line].block
     members = [page.lines[member].rect for member in page.blocks[number]]
     rect = _grown(quoted, members, page.aspect, reach=1.0, enough=MOST)
@@ -81,7 +66,7 @@ def _block(page: PageLayout, line: int, quoted: Rect) -> Rect:
 
 
 def _grown(rect: Rect, others: Iterable[Rect], aspect: float, *, reach: float, enough: float) -> Rect:
-    """Takes in the nearest rectangles one by one while the result stays within a quarter of the page."""
+    """Take in the nearest rectangles one by one while the result stays within a quarter of the page."""
     rest = list(others)
     while rest and rect.area < enough:
         nearest = min(rest, key=lambda other: _apart(rect, other, aspect))
@@ -100,13 +85,13 @@ def _apart(a: Rect, b: Rect, aspect: float) -> float:
 
 
 def _padded(rect: Rect) -> Rect:
-    """The rectangle with a margin, inside the page."""
+    """Return the rectangle with a margin, inside the page."""
     x1, y1, x2, y2 = rect
     return Rect(max(x1 - MARGIN, 0.0), max(y1 - MARGIN, 0.0), min(x2 + MARGIN, 1.0), min(y2 + MARGIN, 1.0))
 
 
 def _window(found: LocatedLine, quoted: Rect | None) -> Rect:
-    """The window over the quote, or anywhere, in which the question's words weigh most.
+    """Return the window over the quote, or anywhere, in which the question's words weigh most.
 
     Where no window covers the quote, the quote is returned.
     """
@@ -140,7 +125,7 @@ _CELLS = np.stack([*np.meshgrid(_X, _Y)] * 2, axis=-1).reshape(-1, 4)
 
 
 def _covering(quoted: Rect, height: int, width: int) -> NDArray[np.bool_]:
-    """Which places of a window cover the quote."""
+    """Return which places of a window cover the quote."""
     top, left = np.arange(ROWS - height + 1) / ROWS, np.arange(COLUMNS - width + 1) / COLUMNS
     rows = (top <= quoted.y1) & (top + height / ROWS >= quoted.y2)
     columns = (left <= quoted.x1) & (left + width / COLUMNS >= quoted.x2)
@@ -148,7 +133,7 @@ def _covering(quoted: Rect, height: int, width: int) -> NDArray[np.bool_]:
 
 
 def _heat(found: LocatedLine) -> NDArray[np.float64]:
-    """How much each cell of the page speaks for an answer there, rows × columns."""
+    """Return the weight of each cell of the page as a place of the answer, rows × columns."""
     support = found.support_at(_CELLS)
     off = (((_CELLS[:, :2] - 0.5) / SPREAD) ** 2).sum(axis=1)
     return np.exp(SHARPNESS * support - off / 2).reshape(ROWS, COLUMNS)

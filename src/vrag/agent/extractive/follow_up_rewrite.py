@@ -1,4 +1,4 @@
-"""Says what a question leaves unsaid, because it was said in the question before it.
+"""The rewrite of follow-up questions into questions that stand alone.
 
 Two kinds of English questions lean on the one before: *And in 2023?* or *What about Saltby?*, which puts
 something else into it, and *Who built it?*, which names nothing itself. Every other question stands alone and
@@ -8,16 +8,11 @@ is left as it is.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 from vrag.agent.extractive.answer_type import ask_of
 from vrag.agent.extractive.query_analysis import parse, search_query
 from vrag.agent.extractive.tokens import is_number, tokens
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-__all__ = ["completed"]
 
 _PREPOSITIONS = (
     "after|at|before|between|by|during|for|from|in|near|of|on|over|per|since|to|under|until|via|with|within"
@@ -50,7 +45,7 @@ _END = rf"(?=\s*(?:[?.!,;]|$|\b(?:{_PREPOSITIONS})\b))"
 
 
 def completed(question: str, earlier: Sequence[str]) -> str:
-    """The question with what it takes from the ones before it; the question itself where it stands alone.
+    """Complete a question with words of the ones before it; one that stands alone stays as it is.
 
     Args:
         question: As it was asked.
@@ -72,7 +67,7 @@ def completed(question: str, earlier: Sequence[str]) -> str:
 
 
 def _after(before: str, question: str) -> str:
-    """A question, once it is known what was asked before it."""
+    """Return a question, once it is known what was asked before it."""
     lead = _LEAD.match(question)
     rest = question[lead.end() if lead else 0 :].strip(" \t\n?!.,;")
     if not rest:
@@ -85,7 +80,7 @@ def _after(before: str, question: str) -> str:
 
 
 def _with_words(question: str, before: str) -> str:
-    """A question that names nothing, with the words of the one before: those that ask for nothing else."""
+    """Add to a question that names nothing the words of the one before that ask for nothing else."""
     own = {token.term for token in tokens(question)}
     ask = ask_of(question)
     words = [word for word in search_query(before).split() if ask_of(f"{question} {word}") is ask]
@@ -94,7 +89,7 @@ def _with_words(question: str, before: str) -> str:
 
 
 def _changed(before: str, rest: str) -> str:
-    """The question before, with parts of it put in the places where it has others of their kind."""
+    """Return the question before, with parts of it put in the places where it has others of their kind."""
     head, *phrases = _PARTS.split(rest)
     whole = _without_preposition(before, head.strip()) if head.strip() else before
     for preposition, thing in zip(phrases[::2], phrases[1::2], strict=True):
@@ -108,7 +103,7 @@ def _changed(before: str, rest: str) -> str:
 
 
 def _without_preposition(before: str, head: str) -> str:
-    """The question before, with something that takes the place of the only name or number in it."""
+    """Return the question before, with something that takes the place of the only name or number in it."""
     known = {token.term for token in tokens(before)}
     if known.issuperset(token.term for token in tokens(head)):
         return before
@@ -120,7 +115,7 @@ def _without_preposition(before: str, head: str) -> str:
 
 
 def _place(thing: str, before: str) -> re.Pattern[str] | None:
-    """Where something of the same kind stands, a number, a name or a word; None for what is of no kind."""
+    """Return the pattern of things of the same kind, a number, a name or a word; None for no kind."""
     bare = _ARTICLE.sub("", thing, count=1) if _ARTICLE.match(thing) else thing
     for kind, end in ((_NUMBER, ""), (_NAME, ""), (_WORD, _END)):
         if re.fullmatch(kind, bare):
@@ -129,6 +124,6 @@ def _place(thing: str, before: str) -> re.Pattern[str] | None:
 
 
 def _longer(question: str, words: str) -> str:
-    """A question with words added before its question mark."""
+    """Return a question with words added before its question mark."""
     body = question.rstrip(" ?!.")
     return f"{body} {words}{question[len(body) :].strip()}"

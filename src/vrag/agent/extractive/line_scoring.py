@@ -9,24 +9,17 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from vrag.agent.extractive.answer_type import AnswerType
+from vrag.agent.extractive.query_analysis import QuestionAnalysis
+from vrag.agent.extractive.text_layout import PageLayout
 from vrag.agent.extractive.tokens import one_edit_apart, tokens
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
-
-    from numpy.typing import NDArray
-
-    from vrag.agent.extractive.query_analysis import QuestionAnalysis
-    from vrag.agent.extractive.text_layout import PageLayout
-
-__all__ = ["LocatedLine", "locate", "says_kind"]
 
 REACH = 0.05
 """Distance over which nearness falls by a factor of e, in heights of the page."""
@@ -87,7 +80,7 @@ _KINDS = {
 
 @dataclass(slots=True)
 class LocatedLine:
-    """How well the lines of one page support an answer."""
+    """The support for an answer by the lines of one page."""
 
     page: PageLayout
     places: dict[str, list[int]]
@@ -104,7 +97,7 @@ class LocatedLine:
     """Whether something that the question points at is captioned here, or is this page."""
 
     def holds(self, term: str) -> bool:
-        """Whether a term of the question stands on the page, in the headings above or in the file's name."""
+        """Return whether a term stands on the page, in the headings above or in the file's name."""
         return term in self.places or term in self.title
 
     def support_at(self, rects: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -113,7 +106,7 @@ class LocatedLine:
 
 
 def says_kind(ask: AnswerType, text: str, asked: Collection[str]) -> bool:
-    """Whether a text, beside the question's own words, holds the kind of thing asked for."""
+    """Return whether a text, beside the question's own words, holds the kind of thing asked for."""
     if ask not in _FITS or ask is AnswerType.NAME:
         return True
     letters = list(text)
@@ -124,7 +117,7 @@ def says_kind(ask: AnswerType, text: str, asked: Collection[str]) -> bool:
 
 
 def locate(question: QuestionAnalysis, pages: Sequence[PageLayout]) -> list[LocatedLine]:
-    """Scores every line of the pages, which come best first."""
+    """Score every line of the pages, which come best first."""
     places = [_places(question, page) for page in pages]
     weights = _weights(question, pages, places)
     return [
@@ -154,7 +147,7 @@ def _found(
     weights: Mapping[str, float],
     rank: int,
 ) -> LocatedLine:
-    """Scores the lines of one page."""
+    """Score the lines of one page."""
     title = frozenset(token.term for token in tokens(f"{page.item.heading} {page.item.document_name}"))
     topic = TOPIC * sum(weight for term, weight in weights.items() if term in title and term not in places)
     support = topic + _support(page, places, weights, page.rects)
@@ -186,7 +179,7 @@ def _support(
 
 
 def _captions(question: QuestionAnalysis, page: PageLayout, start: int) -> bool:
-    """Whether a line begins with the name of something that the question points at."""
+    """Return whether a line begins with the name of something that the question points at."""
     return any(
         pointer.kind != "page" and pointer.caption.match(page.item.text, start)
         for pointer in question.pointers
@@ -194,7 +187,7 @@ def _captions(question: QuestionAnalysis, page: PageLayout, start: int) -> bool:
 
 
 def _places(question: QuestionAnalysis, page: PageLayout) -> dict[str, list[int]]:
-    """The lines that hold each term of the question, or the kind of thing that it names."""
+    """Return the lines that hold each term of the question, or the kind of thing that it names."""
     words = [[token.term for token in tokens(page.item.text[line.start : line.end])] for line in page.lines]
     found = {term.text: _holding({term.text}, words) for term in question.terms}
     for term in [term for term, lines in found.items() if not lines]:
@@ -205,18 +198,18 @@ def _places(question: QuestionAnalysis, page: PageLayout) -> dict[str, list[int]
 
 
 def _matching(pattern: re.Pattern[str], page: PageLayout) -> list[int]:
-    """Numbers of the lines in which a pattern occurs."""
+    """Return numbers of the lines in which a pattern occurs."""
     text = page.item.text
     return [number for number, line in enumerate(page.lines) if pattern.search(text, line.start, line.end)]
 
 
 def _holding(terms: Collection[str], words: Sequence[Sequence[str]]) -> list[int]:
-    """Numbers of the lines in which one of the terms stands."""
+    """Return numbers of the lines in which one of the terms stands."""
     return [number for number, line in enumerate(words) if any(term in line for term in terms)]
 
 
 def _variants(term: str, words: Sequence[Sequence[str]]) -> set[str]:
-    """Words that a slip, poor recognition or a missing space may have made of a term of the question."""
+    """Return words that a typo, poor recognition or a missing space may have made of a term."""
     if prefixed := _PREFIXED_YEAR.fullmatch(term):
         return {prefixed[1]}
     if len(term) < 5 or not term.isalpha():
@@ -230,7 +223,7 @@ def _variants(term: str, words: Sequence[Sequence[str]]) -> set[str]:
 
 
 def _nearness(page: PageLayout, places: Sequence[int], rects: NDArray[np.float64]) -> NDArray[np.float64]:
-    """How near each rectangle is to the nearest of some lines of the page, from 0 to 1."""
+    """Return how near each rectangle is to the nearest of some lines of the page, from 0 to 1."""
     step = -(-len(places) // MAX_PLACES)
     there = page.rects[np.asarray(places[::step])]
     left, right = there[None, :, 0] - rects[:, None, 2], rects[:, None, 0] - there[None, :, 2]

@@ -8,8 +8,6 @@ from dataclasses import dataclass
 from vrag.agent.extractive.answer_type import AnswerType, ask_of
 from vrag.agent.extractive.tokens import STOP_WORDS, Token, is_cjk, is_number, stem, tokens
 
-__all__ = ["Pointer", "QuestionAnalysis", "Term", "parse", "search_query"]
-
 
 @dataclass(frozen=True, slots=True)
 class Term:
@@ -31,7 +29,7 @@ class Pointer:
 
     @property
     def caption(self) -> re.Pattern[str]:
-        """What a line begins with that captions this thing."""
+        """The pattern of the beginning of its caption."""
         name = r"(?:tab(?:le)?\.?|表)" if self.kind == "table" else r"(?:fig(?:ure)?\.?|chart|graph|[图圖])"
         return re.compile(rf"\s*{name}\s*{re.escape(self.number)}(?![\d-])", re.IGNORECASE)
 
@@ -92,13 +90,13 @@ _JOINT = re.compile(r"(?<=[\u4e00-\u9fff])[是在有和与由中为了](?=[\u4e0
 
 
 def parse(question: str) -> QuestionAnalysis:
-    """Takes a question apart."""
+    """Take a question apart."""
     core = _without_form(question)
     return QuestionAnalysis(core=core, terms=_terms(core), ask=ask_of(question), pointers=_pointers(core))
 
 
 def search_query(question: str) -> str:
-    """The words of a question worth searching, in their order.
+    """Return the words of a question worth searching, in their order.
 
     Instructions about the form of the answer and words of asking are dropped; names, numbers and
     quoted strings stay. Where nothing would remain, the question itself is returned.
@@ -110,14 +108,14 @@ def search_query(question: str) -> str:
 
 
 def _without_form(question: str) -> str:
-    """The question without its instructions for the form of the answer."""
+    """Return the question without its instructions for the form of the answer."""
     parts = [part.strip() for part in _SENTENCE_END.split(_EXAMPLE.sub(" ", question)) if part.strip()]
     kept = [part for part in parts if not (_INSTRUCTION.match(part) and _FORM.search(part))]
     return " ".join(kept or parts)
 
 
 def _content_words(core: str) -> list[str]:
-    """The words that say something about what is looked for, without the punctuation around them."""
+    """Return the words that say something about the thing looked for, without the punctuation around them."""
     words = (
         raw.strip(".,;:?!()[]{}\"'“”‘’`？。，、：；！（）《》「」『』")
         for raw in _ASKING.sub(" ", core).split()
@@ -126,14 +124,14 @@ def _content_words(core: str) -> list[str]:
 
 
 def _is_stop(text: str, token: Token) -> bool:
-    """Whether a token of a text is a word of asking."""
+    """Return whether a token of a text is a word of asking."""
     word = text[token.start : token.end]
     empty = word.casefold() in STOP_WORDS or token.term in STOP_WORDS
     return empty and word not in _NAMES_LIKE_STOP_WORDS
 
 
 def _terms(core: str) -> tuple[Term, ...]:
-    """The distinct terms of the core; a term that is a key anywhere is one."""
+    """Return the distinct terms of the core; a term that is a key anywhere is one."""
     plain = core
     for pattern in (_POINTER, _ASKING, _JOINT):
         plain = pattern.sub(_blank, plain)
@@ -148,7 +146,7 @@ def _terms(core: str) -> tuple[Term, ...]:
 
 
 def _is_key(term: str, *, named: bool) -> bool:
-    """Whether a page without the term hardly answers; pairs of Chinese characters are never so sure."""
+    """Return whether a page without the term hardly answers; never for pairs of Chinese characters."""
     if is_cjk(term):
         return False
     return named or term in _COLORS or is_number(term) or any(c.isdigit() for c in term)
@@ -160,7 +158,7 @@ def _blank(match: re.Match[str]) -> str:
 
 
 def _pointers(core: str) -> tuple[Pointer, ...]:
-    """The numbered figures, tables and pages that the question names."""
+    """Return the numbered figures, tables and pages that the question names."""
     return tuple(dict.fromkeys(_pointer(match) for match in _POINTER.finditer(core)))
 
 

@@ -7,19 +7,15 @@ too large, with its neighbours while it is small. What a better one mostly shows
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from vrag.agent.extractive.evidence_region import region
-from vrag.agent.extractive.line_scoring import locate
+from vrag.agent.extractive.line_scoring import LocatedLine, locate
 from vrag.agent.extractive.query_analysis import parse
+from vrag.agent.extractive.text_layout import PageLayout
 from vrag.geometry import Box
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from vrag.agent.extractive.line_scoring import LocatedLine
-    from vrag.agent.extractive.text_layout import PageLayout
 
 __all__ = ["MAX_REGIONS", "RankedRegion", "ranked_regions"]
 
@@ -39,7 +35,7 @@ class RankedRegion:
     box: Box
     """In `Space.UNIT`."""
     score: float
-    """How much of the question comes together at its best line, with what else speaks for it; higher is
+    """The share of the question that comes together at its best line, with what else speaks for it; higher is
     better, comparable within one call only."""
 
 
@@ -54,7 +50,7 @@ class _Block(NamedTuple):
 
 
 def ranked_regions(question: str, pages: Sequence[PageLayout], most: int = MAX_REGIONS) -> list[RankedRegion]:
-    """The parts of pages where the words of a question come together.
+    """Return the parts of pages where the words of a question come together.
 
     Pages further down count less: see `locate.RANK`. Of a text without picture the whole is the one part. A
     page without words has none, as nothing is known of it.
@@ -80,7 +76,7 @@ def ranked_regions(question: str, pages: Sequence[PageLayout], most: int = MAX_R
 
 
 def _blocks(found: LocatedLine) -> Iterator[_Block]:
-    """The blocks of a page; a text without picture is one."""
+    """Return the blocks of a page; a text without picture is one."""
     page = found.page
     every = list(range(len(page.lines)))
     for lines in page.blocks if page.words else filter(None, [every]):
@@ -89,7 +85,7 @@ def _blocks(found: LocatedLine) -> Iterator[_Block]:
 
 
 def _box(block: _Block, before: Sequence[Box]) -> Box | None:
-    """What to show of a block; None where it is shown already."""
+    """Return the region to show of a block; None where it is shown already."""
     page = block.found.page
     if not page.words:
         return _WHOLE
@@ -101,5 +97,5 @@ def _box(block: _Block, before: Sequence[Box]) -> Box | None:
 
 
 def _is_shown(box: Box, before: Sequence[Box], share: float) -> bool:
-    """Whether one of the others shows that share of it or more."""
+    """Return whether one of the others shows that share of it or more."""
     return any(box.intersect(other).area >= share * box.area for other in before)

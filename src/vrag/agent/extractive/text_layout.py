@@ -9,19 +9,15 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from vrag.geometry import Box
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from numpy.typing import NDArray
-
-    from vrag.types import Item, Word
+from vrag.types import Item, Word
 
 __all__ = ["PageLayout", "Rect", "TextLine", "around", "layout"]
 
@@ -64,7 +60,7 @@ class Rect(NamedTuple):
         return self.x2 - self.x1
 
     def box(self) -> Box:
-        """The same as a box."""
+        """Return the same as a box."""
         return Box.unit(*self)
 
 
@@ -95,16 +91,16 @@ class PageLayout:
     """Width over height."""
 
     def rect_of_block(self, number: int) -> Rect:
-        """What covers the lines of a block."""
+        """Return the rectangle around the lines of a block."""
         return around(self.lines[line].rect for line in self.blocks[number]) or Rect(0.0, 0.0, 0.0, 0.0)
 
     def rect_of(self, start: int, end: int) -> Rect | None:
-        """What covers the words that touch a span of the text; None when no word does."""
+        """Return the rectangle around the words that touch a span of the text; None when no word does."""
         return around(rect for first, last, rect in self.words if first < end and start < last)
 
 
 def around(rects: Iterable[Rect]) -> Rect | None:
-    """The smallest rectangle over all; None over nothing."""
+    """Return the smallest rectangle over all; None over nothing."""
     sides = list(zip(*rects, strict=True))
     if not sides:
         return None
@@ -112,7 +108,7 @@ def around(rects: Iterable[Rect]) -> Rect | None:
 
 
 def layout(item: Item) -> PageLayout:
-    """Finds the lines and blocks of an item. Words without a usable box or span are left out."""
+    """Find the lines and blocks of an item. Words without a usable box or span are left out."""
     words = _usable(item)
     aspect = item.size.width / item.size.height if item.size and item.size.height > 0 else 1.0
     lines = _lines(item.text, words) if words else _sentences(item.text)
@@ -125,13 +121,13 @@ def layout(item: Item) -> PageLayout:
 
 
 def _usable(item: Item) -> list[tuple[int, int, Rect]]:
-    """Words with a span inside the text and a box inside the page, by start."""
+    """Return words with a span inside the text and a box inside the page, by start."""
     found = [(word.start, word.end, rect) for word in item.words if (rect := _rect(word, len(item.text)))]
     return sorted(found, key=lambda word: word[:2])
 
 
 def _rect(word: Word, length: int) -> Rect | None:
-    """The word's box, clipped to the page; None when nothing of it can be used."""
+    """Return the word's box, clipped to the page; None when nothing of it can be used."""
     sides = word.box.as_tuple()
     if not (0 <= word.start < word.end <= length) or not all(map(math.isfinite, sides)):
         return None
@@ -140,7 +136,7 @@ def _rect(word: Word, length: int) -> Rect | None:
 
 
 def _lines(text: str, words: Sequence[tuple[int, int, Rect]]) -> list[TextLine]:
-    """Runs of words between line breaks of the text and jumps on the page."""
+    """Return runs of words between line breaks of the text and jumps on the page."""
     runs: list[list[tuple[int, int, Rect]]] = []
     for word in words:
         if runs and _continues(text, runs[-1][-1], word):
@@ -151,7 +147,7 @@ def _lines(text: str, words: Sequence[tuple[int, int, Rect]]) -> list[TextLine]:
 
 
 def _continues(text: str, last: tuple[int, int, Rect], word: tuple[int, int, Rect]) -> bool:
-    """Whether a word stands on the line of the one before it; words without a space between do."""
+    """Return whether a word stands on the line of the one before it; words without a space between do."""
     if _BREAK.search(text, last[1], word[0]):
         return False
     return word[0] <= last[1] or _beside(last[2], word[2])
@@ -164,12 +160,12 @@ def _line(run: Sequence[tuple[int, int, Rect]]) -> TextLine:
 
 
 def _beside(a: Rect, b: Rect) -> bool:
-    """Whether two rectangles share at least a quarter of the lower one's height."""
+    """Return whether two rectangles share at least a quarter of the lower one's height."""
     return min(a.y2, b.y2) - max(a.y1, b.y1) >= 0.25 * min(a.height, b.height)
 
 
 def _sentences(text: str) -> list[TextLine]:
-    """The sentences of a text without picture, as lines set one below the other."""
+    """Return the sentences of a text without picture, as lines set one below the other."""
     found: list[TextLine] = []
     for match in _SENTENCE.finditer(text):
         stripped = match.group().strip()
@@ -181,7 +177,7 @@ def _sentences(text: str) -> list[TextLine]:
 
 
 def _blocks(lines: Sequence[TextLine], aspect: float) -> list[list[int]]:
-    """Joins lines that whitespace keeps together, from the top of the page down."""
+    """Join lines that whitespace keeps together, from the top of the page down."""
     parent = list(range(len(lines)))
 
     def root(number: int) -> int:
@@ -207,7 +203,7 @@ def _blocks(lines: Sequence[TextLine], aspect: float) -> list[list[int]]:
 
 
 def _joined(a: Rect, b: Rect, aspect: float) -> bool:
-    """Whether two lines belong to one block."""
+    """Return whether two lines belong to one block."""
     low, high = sorted((a.height, b.height))
     if high > SIZE_RATIO * low:
         return False

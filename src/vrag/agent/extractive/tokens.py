@@ -11,8 +11,6 @@ import unicodedata
 from functools import lru_cache
 from typing import NamedTuple
 
-__all__ = ["STOP_WORDS", "Token", "is_cjk", "is_number", "one_edit_apart", "stem", "tokens"]
-
 CJK = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\uff66-\uff9f"
 _TOKEN = re.compile(rf"(?P<skip>(?<=\w)['’]s\b)|[{CJK}]+|\d+(?:[.,]\d+)+|(?:\b[A-Z]\.){{2,}}|[^\W_{CJK}]+")
 _ORDINAL = re.compile(r"^(\d+)(?:st|nd|rd|th)$")
@@ -41,7 +39,7 @@ class Token(NamedTuple):
 
 
 def tokens(text: str) -> list[Token]:
-    """The terms of a text in order, stop words included.
+    """Return the terms of a text in order, stop words included.
 
     >>> [token.term for token in tokens("Studies of 1,234 gross margins")]
     ['study', 'of', '1234', 'gross', 'margin']
@@ -61,18 +59,18 @@ def tokens(text: str) -> list[Token]:
 
 
 def is_cjk(text: str) -> bool:
-    """Whether the text starts with a Chinese, Japanese or Korean character."""
+    """Return whether the text starts with a Chinese, Japanese or Korean character."""
     return re.match(f"[{CJK}]", text) is not None
 
 
 def is_number(term: str) -> bool:
-    """Whether a term is a plain number."""
+    """Return whether a term is a plain number."""
     return _NUMBER.fullmatch(term) is not None
 
 
 @lru_cache(maxsize=65_536)
 def stem(word: str) -> str:
-    """The word without case, thousands separators and the commonest English endings.
+    """Return the word without case, thousands separators and the commonest English endings.
 
     >>> [stem(word) for word in ("Companies", "cited", "running", "1,383", "21st", "loss")]
     ['company', 'cit', 'run', '1383', '21', 'loss']
@@ -85,7 +83,7 @@ def stem(word: str) -> str:
 
 
 def _singular(word: str) -> str:
-    """Drops the s of a plural or of a verb."""
+    """Drop the s of a plural or of a verb."""
     if len(word) < 4 or not word.endswith("s") or word.endswith(("ss", "us", "is")):
         return word
     if word.endswith("ies"):
@@ -94,7 +92,7 @@ def _singular(word: str) -> str:
 
 
 def _without_ending(word: str) -> str:
-    """Drops ed, ing, ly and a final e where a stem with a vowel and three letters remains."""
+    """Drop ed, ing, ly and a final e where a stem with a vowel and three letters remains."""
     for ending in ("ing", "ed", "ly"):
         rest = word.removesuffix(ending)
         if rest != word and len(rest) >= 3 and _VOWEL.search(rest):
@@ -105,7 +103,7 @@ def _without_ending(word: str) -> str:
 
 
 def one_edit_apart(a: str, b: str) -> bool:
-    """Whether one inserted, lost, changed or swapped letter turns one word into the other.
+    """Return whether one inserted, lost, changed or swapped letter turns one word into the other.
 
     >>> one_edit_apart("goverment", "government"), one_edit_apart("fourth", "fifth")
     (True, False)

@@ -1,4 +1,4 @@
-"""What is worth remembering: the energy of every item in the graph, and the few that are kept.
+"""The energy of every item in the memory graph, and the selection of the few that are kept.
 
 VimRAG (arXiv 2602.12735), with what we changed. `vrag.agent.memory.pixel_budget` turns energies into pixels.
 """
@@ -7,18 +7,13 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from vrag.agent.memory.memory_graph import NodeKind
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from vrag.agent.memory.memory_graph import Graph, Node, RememberedItem
+from vrag.agent.memory.memory_graph import Graph, Node, NodeKind, RememberedItem
 
 __all__ = [
     "Energy",
@@ -33,7 +28,7 @@ __all__ = [
 
 
 class Propagation(StrEnum):
-    """What a node without visual items passes on to its parents."""
+    """The energy that a node without visual items passes on to its parents."""
 
     THROUGH = "through"
     """What its children make of it: M = F. Our rule."""
@@ -42,7 +37,7 @@ class Propagation(StrEnum):
 
 
 class MemoryOptions(BaseModel):
-    """How memory is shared out. The same values must stand in training and in serving."""
+    """Options of the memory. The same values must stand in training and in serving."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -66,7 +61,7 @@ class MemoryOptions(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class Energy:
-    """What an item of a node is worth."""
+    """The energy of an item of a node."""
 
     node: Node
     memo: RememberedItem
@@ -106,7 +101,7 @@ class Remembered:
 
 @dataclass(frozen=True, slots=True)
 class ForgottenItem:
-    """What is remembered and not shown, and why."""
+    """An item that is remembered and not shown, and the reason."""
 
     entry: Remembered
     reason: str
@@ -125,7 +120,7 @@ class MemorySelection:
 
 
 def energies(graph: Graph, options: MemoryOptions) -> tuple[Energy, ...]:
-    """The energy of every useful item, from the newest node to the oldest.
+    """Return the energy of every useful item, from the newest node to the oldest.
 
     For item k of node v, created at t, with T the time of the newest node and p̂ its priority / 5
     (VimRAG, arXiv 2602.12735)::
@@ -167,7 +162,7 @@ def _passed_on(useful: Sequence[Energy], feedback: float, propagation: Propagati
 
 
 def select(graph: Graph, options: MemoryOptions) -> MemorySelection:
-    """The items of highest energy, each once.
+    """Return the items of highest energy, each once.
 
     What two nodes remember is one item, with the higher of its energies and the frames of both; a part of an
     item is another item than the whole or than another part.

@@ -5,14 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import lru_cache
 from math import isqrt
-from typing import TYPE_CHECKING
 
 from vrag.geometry import MAX_ASPECT, Size
-
-if TYPE_CHECKING:
-    from vrag.model_profiles import Profile
-
-__all__ = ["FittedImage", "fit"]
+from vrag.model_profiles import Profile
 
 _STRIP = 4
 """Visual tokens: a side that is shorter could lose more than a fifth of its length by rounding."""
@@ -20,7 +15,7 @@ _STRIP = 4
 
 @dataclass(frozen=True, slots=True)
 class FittedImage:
-    """How large a picture is shown."""
+    """The size at which a picture is shown."""
 
     shown: Size
     """Of the picture itself; never larger than it is."""
@@ -29,12 +24,12 @@ class FittedImage:
 
     @property
     def canvas(self) -> Size:
-        """What the model is given: both sides are multiples of its factor."""
+        """The size of the picture with its margin: both sides are multiples of the model's factor."""
         return Size(self.shown.width + self.margin.width, self.shown.height + self.margin.height)
 
 
 def fit(native: Size, pixels: int, profile: Profile) -> FittedImage:
-    """The size of a picture of `native` pixels, for which `pixels` may be spent.
+    """Return the size of a picture of `native` pixels, for which `pixels` may be spent.
 
     Both sides are scaled by one number, at most 1, and rounded down to multiples of the model's factor. What
     that does not work for is shown on a white canvas instead: pictures smaller than the model takes, whose
@@ -80,7 +75,7 @@ def _padded(native: Size, room: int, profile: Profile) -> FittedImage:
 def _canvas(
     native: Size, high: int, room: int, profile: Profile
 ) -> tuple[tuple[int, int, int], Size, Size] | None:
-    """The canvas of `high` tokens, what is shown on it, and before them what speaks against it."""
+    """Return the canvas of `high` tokens, what is shown on it, and before them what speaks against it."""
     factor, widest = profile.factor, min(room // high, int(MAX_ASPECT) * high)
     narrowest = _up(high, int(MAX_ASPECT))
     if widest < narrowest:
@@ -93,7 +88,7 @@ def _canvas(
 
 
 def _inside(native: Size, frame: Size) -> Size:
-    """The picture as large as the frame allows, never larger than it is."""
+    """Return the picture as large as the frame allows, never larger than it is."""
     width, height = native
     if width <= frame.width and height <= frame.height:
         return native

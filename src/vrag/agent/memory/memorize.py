@@ -1,19 +1,13 @@
-"""What a node remembers of its results, from what the model says they are worth."""
+"""The review of results: the items that a node remembers, as the model rates them."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
 from vrag.agent.memory.memory_graph import RememberedItem
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from vrag.agent.replies.tool_calls import Memorize, Note
-
-__all__ = ["UNREVIEWED_PRIORITY", "Result", "Review", "nearest_frames", "reviewed", "unreviewed"]
+from vrag.agent.replies.tool_calls import Memorize, Note
 
 UNREVIEWED_PRIORITY = 3
 """The middle of 1 to 5: nobody has said whether an unreviewed item is worth more or less than another."""
@@ -42,24 +36,20 @@ class Result:
 
 @dataclass(frozen=True, slots=True)
 class Review:
-    """What became of the results."""
+    """The reviewed results."""
 
     memory: tuple[RememberedItem, ...]
     """One for every visual result, useful or not, in their order."""
     reports: tuple[str, ...] = ()
-    """What was said of frames and could not be followed; one sentence each."""
+    """Requests about frames that could not be met; one sentence each."""
 
 
 def reviewed(call: Memorize, results: Sequence[Result]) -> Review:
-    """What the model wants remembered.
+    """Return the items that the model wants remembered.
 
     A time that it names stands for the frame next to it. A useful video of which it names no frame that was
     shown keeps all of them, to be thinned by its share of the memory: dropping what was called useful for
     want of a number would lose more.
-
-    Args:
-        call: One note per result; `Graph.fault_of` has found nothing wrong with it.
-        results: All results of the pending node.
     """
     notes = {note.information: note for note in call.notes}
     memory: list[RememberedItem] = []
@@ -74,7 +64,7 @@ def reviewed(call: Memorize, results: Sequence[Result]) -> Review:
 
 
 def unreviewed(results: Sequence[Result]) -> tuple[RememberedItem, ...]:
-    """All visual results, of a node from which the model answered without a word about them."""
+    """Return all visual results, of a node from which the model answered without a word about them."""
     return tuple(
         RememberedItem(
             label=result.label,
@@ -93,14 +83,10 @@ def unreviewed(results: Sequence[Result]) -> tuple[RememberedItem, ...]:
 def nearest_frames(
     named: Sequence[float], shown: Sequence[float]
 ) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """The frames that are meant by times, and the times that mean none.
+    """Return the frames that are meant by times, and the times that mean none.
 
     A time means the nearest frame, the earlier one of two, unless that is more than half a step away: half
     the widest gap between neighbours, or half a second where there is one frame.
-
-    Args:
-        named: Seconds, in any order.
-        shown: When the frames are seen, in seconds, ascending.
 
     >>> nearest_frames([12.3, 99.0], [10.0, 11.0, 12.0, 13.0])
     ((12.0,), (99.0,))
@@ -119,7 +105,7 @@ def nearest_frames(
 
 
 def _frames(note: Note, result: Result) -> tuple[tuple[float, ...], list[str]]:
-    """The frames to remember of a result, and what there is to report of those named."""
+    """Return the frames to remember of a result, and what there is to report of those named."""
     if not note.useful or not result.seconds:
         return (), []
     meant, missed = nearest_frames(note.timestamps, result.seconds)

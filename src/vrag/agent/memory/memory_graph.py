@@ -9,17 +9,13 @@ from __future__ import annotations
 import json
 import re
 import unicodedata
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from vrag.agent.replies.tool_arguments import IDENTIFIER
-from vrag.agent.replies.tool_calls import AnswerNode, CropNode, Memorize, SearchNode, ToolNode
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from vrag.agent.replies.tool_calls import Call
+from vrag.agent.replies.tool_calls import AnswerNode, Call, CropNode, Memorize, SearchNode, ToolNode
 
 __all__ = ["ROOT", "Graph", "Node", "NodeKind", "RememberedItem"]
 
@@ -28,7 +24,7 @@ ROOT = "root"
 
 
 class NodeKind(StrEnum):
-    """What a node stands for."""
+    """The kind of a node."""
 
     ROOT = "root"
     """The question."""
@@ -37,7 +33,7 @@ class NodeKind(StrEnum):
     CROP = "crop"
     """A closer look at an item that a node before it holds."""
     TOOL = "tool"
-    """An action of others (`vrag.actions`) and what it gave."""
+    """A custom action (`vrag.actions`) and what it gave."""
     ANSWER = "answer"
     """The answer."""
 
@@ -47,7 +43,7 @@ class RememberedItem:
     """A visual item among the results of a node, and what the model made of it."""
 
     label: str
-    """How the model knows it within its node: `Picture 3`, `Video 1`."""
+    """The name for the model within its node: `Picture 3`, `Video 1`."""
     item: str
     """Id of the item."""
     position: int
@@ -71,11 +67,11 @@ class Node:
     kind: NodeKind
     parents: tuple[str, ...] = ()
     query: str = ""
-    """What was searched, or given to a tool; the question at the root, the answer at the end."""
+    """The search query or the input of a tool; the question at the root, the answer at the end."""
     tool: str = ""
-    """Name of the action of others that it ran; empty for every other kind."""
+    """Name of the custom action that it ran; empty for every other kind."""
     summary: str | None = None
-    """What the model took from the results; None while it has not said."""
+    """The model's summary of the results; None while there is none."""
     memory: tuple[RememberedItem, ...] = ()
     """Visual results, useful or not; empty while the node is pending."""
     order: int
@@ -108,11 +104,11 @@ class Graph:
 
     @classmethod
     def of(cls, question: str) -> Graph:
-        """The graph before anything is done: its root."""
+        """Return the graph before anything is done: its root."""
         return cls((Node(id=ROOT, kind=NodeKind.ROOT, query=question, summary="", order=0),))
 
     def node(self, node_id: str) -> Node:
-        """The node of this id.
+        """Return the node of this id.
 
         Raises:
             ValueError: If there is none.
@@ -137,11 +133,11 @@ class Graph:
         return any(node.kind is NodeKind.ANSWER for node in self.nodes)
 
     def children(self, node_id: str) -> tuple[Node, ...]:
-        """The nodes that follow from a node, in order."""
+        """Return the nodes that follow from a node, in order."""
         return tuple(node for node in self.nodes if node_id in node.parents)
 
     def ancestors(self, ids: Iterable[str]) -> tuple[Node, ...]:
-        """These nodes and all that they follow from, in order, each once."""
+        """Return these nodes and all that they follow from, in order, each once."""
         wanted = set(ids)
         for node in reversed(self.nodes):
             if node.id in wanted:
@@ -149,7 +145,7 @@ class Graph:
         return tuple(node for node in self.nodes if node.id in wanted)
 
     def remembered(self, parents: Iterable[str], label: str) -> tuple[Node, RememberedItem]:
-        """What a node means by a label: the useful result of that name of its first parent that has one.
+        """Return the item that a label means: the useful result of that name in the first parent with one.
 
         Raises:
             ValueError: If no parent remembers such a result.
@@ -162,12 +158,7 @@ class Graph:
         raise ValueError(f"No parent remembers {label}; the parents named remember {kept}.")
 
     def fault_of(self, call: Call, labels: Sequence[str] = ()) -> str | None:
-        """Why a call cannot be carried out; None when it can.
-
-        Args:
-            call: What the model wants.
-            labels: Labels of all results of the pending node, texts included.
-        """
+        """Return why a call cannot be carried out; None when it can."""
         match call:
             case SearchNode(node, parents, query):
                 return self._fault_of_node(node, NodeKind.SEARCH, parents, query)
@@ -212,11 +203,6 @@ class Graph:
 
         A node that is pending is completed with an empty summary, whether or not it is among the parents.
 
-        Args:
-            parents: Ids of the nodes that it rests on.
-            text: The answer.
-            memory: What the pending node returned, marked as not reviewed.
-
         Raises:
             ValueError: If that cannot be, with the reason.
         """
@@ -232,7 +218,7 @@ class Graph:
         return Graph((*whole.nodes, end))
 
     def as_json(self) -> str:
-        """The graph as the model reads it: one node a line, in order; what is empty is left out.
+        """Return the graph as the model reads it: one node a line, in order; what is empty is left out.
 
         A summary of null means that the results are still to be summarised. Equal graphs give equal texts.
         """
@@ -311,7 +297,7 @@ _NOTHING_PENDING = "No results are waiting to be summarised; search first, or an
 
 
 def _words(query: str) -> frozenset[str]:
-    """What two queries have in common when they are the same question, simply.
+    """Return the words of a query in a form in which equal questions are equal.
 
     Case, punctuation, order and repetition do not count; any other word does. This refuses what is surely
     the same and nothing else: "fare 2022" and "fare 2023" differ, and so do "fares" and "the fares".
@@ -321,7 +307,7 @@ def _words(query: str) -> frozenset[str]:
 
 
 def _told(node: Node) -> dict[str, Any]:
-    """A node, without what is empty."""
+    """Return a node, without what is empty."""
     told: dict[str, Any] = {
         "id": node.id,
         "kind": node.kind.value,

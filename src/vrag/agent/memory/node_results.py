@@ -1,33 +1,26 @@
-"""What the newest node of a memory graph found, as the model sees it until it is summarised."""
+"""The results of the newest node of a memory graph, which the model sees until they are summarised."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from vrag.agent.environment import Environment
 from vrag.agent.evidence import EvidenceCandidate, passage_evidence, picture_evidence
+from vrag.agent.memory.energies import MemoryOptions
 from vrag.agent.memory.memorize import Result
-from vrag.agent.memory.pixel_budget import Visual, fit_fresh
+from vrag.agent.memory.memory_graph import RememberedItem
+from vrag.agent.memory.pixel_budget import Fresh, Visual, fit_fresh
 from vrag.agent.policy import Part, Picture, Text
 from vrag.agent.prompts import prompt
+from vrag.agent.runs.event_log import EventLog
 from vrag.errors import CollectionError, SearchError
-from vrag.geometry import Size, View
-from vrag.types import ItemKind
+from vrag.geometry import Box, Size, View
+from vrag.types import Item, ItemKind
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from PIL.Image import Image
-
-    from vrag.agent.environment import Environment
-    from vrag.agent.memory.energies import MemoryOptions
-    from vrag.agent.memory.memory_graph import RememberedItem
-    from vrag.agent.memory.pixel_budget import Fresh
-    from vrag.agent.runs.event_log import EventLog
-    from vrag.geometry import Box
-    from vrag.types import Item
-
-__all__ = ["Results", "frame_parts"]
 
 
 @dataclass(slots=True)
@@ -38,7 +31,7 @@ class Results:
     options: MemoryOptions
     node: str = ""
     listed: list[Result] = field(default_factory=list[Result])
-    """What was shown, in the order shown."""
+    """The results, in the order shown."""
     texts: dict[str, str] = field(default_factory=dict[str, str])
     """By label."""
     shown: dict[str, tuple[Picture, ...]] = field(default_factory=dict[str, tuple[Picture, ...]])
@@ -54,7 +47,7 @@ class Results:
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """Of all that was shown, in order."""
+        """Labels of all results, in order."""
         return tuple(result.label for result in self.listed)
 
     @property
@@ -68,14 +61,9 @@ class Results:
         return tuple(picture for pictures in self.shown.values() for picture in pictures)
 
     def gather(self, node: str, ids: Sequence[str], texts: Sequence[str] = ()) -> None:
-        """Opens what was found, as far as it can be opened and there is room for it.
+        """Open what was found, as far as it can be opened and there is room for it.
 
         What cannot be opened by itself, while the search still works, is told in `damaged`.
-
-        Args:
-            node: The node that found it.
-            ids: Of the items, best first.
-            texts: Texts that are no items, from actions of others.
 
         Raises:
             SearchError, CollectionError: If the search fails.
@@ -97,7 +85,7 @@ class Results:
             self.damaged += (f"{lost.visual.label} is {how}: {lost.reason}",)
 
     def enlarge(self, node: str, item: str, source: View, region: Box) -> None:
-        """Shows a part of an item closer.
+        """Show a part of an item closer.
 
         Raises:
             SearchError, CollectionError: If it cannot be opened.
@@ -111,7 +99,7 @@ class Results:
         self.listed.append(Result(label="Picture 1", item=item, region=part))
 
     def parts(self) -> list[Part]:
-        """What the model is told of it, and asked to do with it."""
+        """Return the message about the results, with the request to summarise them."""
         if not self.listed:
             return [Text(prompt("results_nothing.md"))]
         parts: list[Part] = [Text(prompt("results_head.md", node=self.environment.material(self.node)))]
@@ -127,7 +115,7 @@ class Results:
         return [*parts, Text(prompt("results_request.md", labels=", ".join(self.labels)))]
 
     def tell(self, log: EventLog) -> None:
-        """Says what was shown."""
+        """Say what was shown."""
         tokens = self.environment.profile.visual_tokens
         for result in (result for result in self.listed if result.item):
             item = self.opened[result.item]
@@ -137,12 +125,7 @@ class Results:
                 log.add_passage(item, label=result.label, node=self.node)
 
     def seen(self, label: str, memo: RememberedItem | None) -> tuple[EvidenceCandidate, ...]:
-        """One of the results as evidence; nothing for a text that is no item.
-
-        Args:
-            label: Which.
-            memo: What is kept of it; None for all of it.
-        """
+        """One of the results as evidence; nothing for a text that is no item."""
         result = next(result for result in self.listed if result.label == label)
         if not result.item:
             return ()
@@ -210,7 +193,7 @@ class Results:
 
 
 def frame_parts(pictures: Sequence[Picture]) -> list[Part]:
-    """Pictures, each frame of a video after its moment."""
+    """Return pictures, each frame of a video after its moment."""
     parts: list[Part] = []
     for picture in pictures:
         if picture.seconds is not None:

@@ -1,4 +1,4 @@
-"""Who gets how many pixels: the budget of memory, and that of fresh results.
+"""The distribution of pixels: the budget of memory, and that of fresh results.
 
 Both budgets count visual tokens as the model's own image processor does. Pictures are really resized, and
 never enlarged.
@@ -7,33 +7,14 @@ never enlarged.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
-from vrag.agent.memory.energies import ForgottenItem, select
+from vrag.agent.memory.energies import ForgottenItem, MemoryOptions, Remembered, select
 from vrag.agent.memory.image_fit import FittedImage, fit
+from vrag.agent.memory.memory_graph import Graph
 from vrag.geometry import Size
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from vrag.agent.memory.energies import MemoryOptions, Remembered
-    from vrag.agent.memory.memory_graph import Graph
-    from vrag.model_profiles import Profile
-
-__all__ = [
-    "Allotment",
-    "Fresh",
-    "FreshLoss",
-    "FreshPlan",
-    "Placed",
-    "Visual",
-    "allot",
-    "fit_fresh",
-    "recall",
-    "share",
-    "spread",
-]
+from vrag.model_profiles import Profile
 
 _SLACK = 1 + 1e-9
 """Shares are real numbers; one that is a whole number but for the last bits counts as that number."""
@@ -56,7 +37,7 @@ class Placed:
 
 @dataclass(frozen=True, slots=True)
 class Allotment:
-    """What is shown from memory."""
+    """The items that are shown from memory."""
 
     shown: tuple[Placed, ...]
     """Highest energy first."""
@@ -116,7 +97,7 @@ class FreshLoss:
 
 @dataclass(frozen=True, slots=True)
 class FreshPlan:
-    """What is shown of the results of a node."""
+    """The results of a node that are shown."""
 
     shown: tuple[Fresh, ...]
     """In the order of the results."""
@@ -137,7 +118,7 @@ class FreshPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Claim:
-    """What asks for pixels."""
+    """A claim to pixels."""
 
     weight: float
     native: Size
@@ -178,7 +159,7 @@ class _Claim:
 
 
 def allot(weights: Sequence[float], caps: Sequence[int], budget: int) -> list[int]:
-    """Shares out pixels in proportion to weights.
+    """Share out pixels in proportion to weights.
 
     What would get more than it can use gets that much, and the rest is shared again among the others. Weights
     that are all 0 (every item is ages old) count as equal.
@@ -218,14 +199,7 @@ def spread(seconds: tuple[float, ...], count: int) -> tuple[float, ...]:
 
 
 def recall(graph: Graph, sizes: Mapping[str, Size], options: MemoryOptions, profile: Profile) -> Allotment:
-    """What the model is shown from memory: the items of highest energy, each at the size it is worth.
-
-    Args:
-        graph: All that was done so far.
-        sizes: Pixels of the stored picture of each item, or of a frame of it.
-        options: The budget.
-        profile: The model's limits.
-    """
+    """Select the items of highest energy to show from memory, each at the size that it earns."""
     selection = select(graph, options)
     allotment = share(selection.kept, sizes, options, profile)
     return replace(allotment, dropped=(*allotment.dropped, *selection.dropped))
@@ -234,7 +208,7 @@ def recall(graph: Graph, sizes: Mapping[str, Size], options: MemoryOptions, prof
 def share(
     kept: Sequence[Remembered], sizes: Mapping[str, Size], options: MemoryOptions, profile: Profile
 ) -> Allotment:
-    """Shares the pixels of memory among items in proportion to their energy.
+    """Share the pixels of memory among items in proportion to their energy.
 
     An item gets no more than it can use: its own size, or the least that the model takes if it is smaller
     (it is padded with white, and the padding counts), and no more than the options allow. What is left over
@@ -243,12 +217,6 @@ def share(
     is gone. A clip whose frames would get less loses frames, evenly; what still gets less than its least, a
     picture or the one frame left, is dropped, the lowest energy first, and all is shared again among the
     others, with all their frames. Shares are compared before sides are rounded down.
-
-    Args:
-        kept: Highest energy first.
-        sizes: As for `recall`; what is not there is dropped.
-        options: The budget.
-        profile: The model's limits.
     """
     lost = [
         ForgottenItem(entry, "Its picture can no longer be opened.", entry.seconds)
@@ -294,7 +262,7 @@ def _claimed(
 
 
 def _thinned(claims: list[_Claim], budget: int) -> tuple[list[_Claim], list[int]]:
-    """The claims with as many frames as their shares are enough for, and the shares in pixels."""
+    """Return the claims with as many frames as their shares are enough for, and the shares in pixels."""
     claims = list(claims)
     while True:
         pixels = allot([claim.weight for claim in claims], [claim.cap for claim in claims], budget)
@@ -310,7 +278,7 @@ def _thinned(claims: list[_Claim], budget: int) -> tuple[list[_Claim], list[int]
 
 
 def _sized(claim: _Claim, pixels: int) -> tuple[FittedImage, int, int]:
-    """The size of a picture or of each frame, and the visual tokens and pixels of all of them."""
+    """Return the size of a picture or of each frame, and the visual tokens and pixels of all of them."""
     fitted = fit(claim.native, pixels // claim.count, claim.profile)
     tokens = claim.profile.visual_tokens(fitted.canvas)
     return fitted, tokens * claim.count, fitted.canvas.area * claim.count
@@ -330,18 +298,13 @@ def _too_many(asked: _Claim, given: _Claim) -> str:
 
 
 def fit_fresh(visuals: Sequence[Visual], options: MemoryOptions, profile: Profile) -> FreshPlan:
-    """The sizes of fresh results, so that all of them fit into their budget.
+    """Return the sizes of fresh results, so that all of them fit into their budget.
 
     Everything is shown at its own size, within the limits of the options, if that fits. Otherwise the frames
     of clips are made smaller, all alike, down to `MemoryOptions.frame_tokens`. If that is not enough, clips
     lose frames, evenly, the clip with the most frames (of equals the later one) first, down to one each; then
     everything is resized to an equal share of the budget; what needs less leaves the rest to the others.
     If shares would be under the least that the model takes, the last result is dropped.
-
-    Args:
-        visuals: Pictures and clips in the order of the results.
-        options: The budget.
-        profile: The model's limits.
     """
     kept, lost = list(visuals), list[FreshLoss]()
     while True:
@@ -365,7 +328,7 @@ def fit_fresh(visuals: Sequence[Visual], options: MemoryOptions, profile: Profil
 
 
 def _fresh_pixels(asked: list[_Claim], budget: int) -> tuple[list[_Claim], list[int]]:
-    """The claims with as many frames as there is room for, and the shares in pixels.
+    """Return the claims with as many frames as there is room for, and the shares in pixels.
 
     Args:
         asked: What every result can use.
@@ -386,7 +349,7 @@ def _fresh_pixels(asked: list[_Claim], budget: int) -> tuple[list[_Claim], list[
 
 
 def _frames_smaller(claims: list[_Claim], budget: int) -> list[int]:
-    """Shares in pixels: pictures in full, and the rest for the frames of clips, as much for each."""
+    """Share in pixels: pictures in full, and the rest for the frames of clips, as much for each."""
     clips = [claim for claim in claims if claim.seconds]
     left = budget - sum(claim.tokens for claim in claims if not claim.seconds)
     area = claims[0].profile.factor ** 2

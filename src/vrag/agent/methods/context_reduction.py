@@ -2,34 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Collection, Sequence
 
-from vrag.agent.policy import EnclosedImage, Message, Picture, Text
+from vrag.agent.policy import EnclosedImage, Message, Part, Picture, Text
 from vrag.agent.prompts import prompt
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
-
-    from vrag.agent.policy import Part
-
-__all__ = ["half_of", "shortened"]
 
 
 def half_of(count: int) -> int:
-    """How many of so many are taken out at once: half, rounded up, so that none is left after a few times."""
+    """Return the number of pictures to remove at once: half, rounded up, so that none is left at last."""
     return (count + 1) // 2
 
 
 def shortened(
     messages: Sequence[Message], dropped: Collection[Picture | EnclosedImage], request: Sequence[Part]
 ) -> list[Message]:
-    """The messages without some pictures; the last says so.
-
-    Args:
-        messages: What the model was to be told.
-        dropped: Pictures of them.
-        request: What is added to the last message, where it does not stand there yet.
-    """
+    """Return the messages without some pictures; the last says so."""
     gone = [_without(message, dropped) for message in messages]
     last = gone[-1]
     told = {part.text for part in last.parts if isinstance(part, Text)}
@@ -39,7 +26,7 @@ def shortened(
 
 
 def _without(message: Message, dropped: Collection[Picture | EnclosedImage]) -> Message:
-    """A message without some pictures; the same one where it holds none of them."""
+    """Return a message without some pictures; the same one where it holds none of them."""
     if not any(part in dropped for part in message.parts):
         return message
     note = Text(prompt("out_of_sight.md"))

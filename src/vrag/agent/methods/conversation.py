@@ -9,21 +9,17 @@ from __future__ import annotations
 import hashlib
 import io
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
+from vrag.agent.environment import Environment
 from vrag.agent.jpeg import decode_jpeg, encode_jpeg
 from vrag.agent.policy import EnclosedImage, Part, Text
 from vrag.agent.prompts import prompt
 from vrag.agent.question import MAX_OPENED, PreviousTurn, Question, QuestionImage, bounded
+from vrag.agent.runs.run_store import StoredRun
 from vrag.errors import CorpusError, RunError
 from vrag.geometry import View, draw_view
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from vrag.agent.environment import Environment
-    from vrag.agent.runs.run_store import StoredRun
-    from vrag.model_profiles import Profile
+from vrag.model_profiles import Profile
 
 __all__ = ["asked_again", "follow_up", "following", "told"]
 
@@ -31,13 +27,13 @@ _HASH = re.compile(r"[0-9a-f]{64}")
 
 
 def following(run: StoredRun) -> tuple[PreviousTurn, ...]:
-    """The history of a question that follows on a run: that of the run, and the run itself."""
+    """Return the history of a question that follows on a run: that of the run, and the run itself."""
     started = run.started
     return bounded((*started.history, PreviousTurn(started.question, run.result.answer)))
 
 
 def follow_up(run: StoredRun, text: str, images: Sequence[QuestionImage] = ()) -> Question:
-    """A question that follows on a run.
+    """Return a question that follows on a run.
 
     Args:
         run: Of the same conversation, finished or not.
@@ -52,7 +48,7 @@ def follow_up(run: StoredRun, text: str, images: Sequence[QuestionImage] = ()) -
 
 
 def asked_again(run: StoredRun) -> Question:
-    """The question of a run as it was asked, with its history and its pictures.
+    """Return the question of a run as it was asked, with its history and its pictures.
 
     Raises:
         RunError: If a picture that came with it does not lie with it any more, or is damaged.
@@ -63,7 +59,7 @@ def asked_again(run: StoredRun) -> Question:
 
 
 def told(question: Question, environment: Environment) -> tuple[Part, ...]:
-    """A question as a model is told it: after what was said before and the pictures that came with it.
+    """Return a question as a model is told it: after what was said before and the pictures that came with it.
 
     May block: pictures are drawn at the size of the model's family.
 
@@ -90,7 +86,7 @@ def _format_previous_turn(previous_turn: PreviousTurn, environment: Environment)
 
 
 def _enclosed(attached: QuestionImage, profile: Profile) -> EnclosedImage:
-    """A picture that came with a question, at the size of a family."""
+    """Return a picture that came with a question, at the size of a family."""
     try:
         shown = profile.shown_size(attached.size)
         drawn = draw_view(decode_jpeg(attached.jpeg), View.whole(attached.size, shown))
@@ -101,7 +97,7 @@ def _enclosed(attached: QuestionImage, profile: Profile) -> EnclosedImage:
 
 
 def _kept(run: StoredRun, sha256: str) -> QuestionImage:
-    """A picture that came with the question of a run, from its files."""
+    """Return a picture that came with the question of a run, from its files."""
     from vrag.corpus.formats.image import open_picture
 
     try:

@@ -7,22 +7,17 @@ first, at the sizes at which VRAG shows pages; the model neither searches nor lo
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
+from vrag.agent.actions import Action, Turn
+from vrag.agent.environment import Environment
 from vrag.agent.events import SearchRequested, SearchReturned
 from vrag.agent.methods.conversation import told
 from vrag.agent.methods.vrag import VragEpisode
-from vrag.agent.policy import Text
+from vrag.agent.policy import Part, Policy, Text
 from vrag.agent.prompts import prompt, with_question, worded
 from vrag.agent.question import Question
-
-if TYPE_CHECKING:
-    from vrag.agent.actions import Action, Turn
-    from vrag.agent.environment import Environment
-    from vrag.agent.policy import Part, Policy
-    from vrag.agent.runs.event_log import EventLog
-
-__all__ = ["Rag", "RagEpisode"]
+from vrag.agent.runs.event_log import EventLog
 
 _WITHOUT = frozenset({"search", "bbox"})
 
@@ -53,7 +48,7 @@ class Rag:
         return ExtractiveReader(environment.searcher, environment.profile)
 
     def begin(self, environment: Environment, question: str | Question) -> RagEpisode:
-        """A new run: nothing searched, nothing shown but what came with the question; see `Method`.
+        """Return a new run: nothing searched, nothing shown but what came with the question; see `Method`.
 
         A checkpoint's own instruction is that of VRAG, and is not used.
         """
@@ -72,7 +67,7 @@ class RagEpisode(VragEpisode):
     """The question word for word, without what was asked before it."""
 
     def prepare(self, log: EventLog) -> None:
-        """Searches, and puts all that was found between the instruction and the question; see `Episode`."""
+        """Search, and puts all that was found between the instruction and the question; see `Episode`."""
         log.add(SearchRequested, query=self.query)
         found = self.environment.search(self.query)
         shown, damaged = self._first_new([hit.item for hit in found], len(found))
@@ -81,7 +76,7 @@ class RagEpisode(VragEpisode):
         self.pending = [instruction, *(self._tell(shown, log) or [Text(prompt("rag_nothing.md"))]), *asked]
 
     def parse(self, reply: str, *, last: bool = False, cut: bool = False) -> Turn[Action]:
-        """Takes a reply apart; whatever is no answer is `Invalid`."""
+        """Take a reply apart; whatever is no answer is `Invalid`."""
         return self._read(reply, frozenset(), _WITHOUT, last=last, cut=cut)
 
     def _urge(self, last: bool) -> list[Part]:  # noqa: ARG002 - it always is

@@ -7,18 +7,14 @@ scores less than VRAG is what looking closer is worth.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
+from vrag.agent.actions import Action, Turn
+from vrag.agent.environment import Environment
 from vrag.agent.methods.vrag import VragEpisode, VragMethod, opening
+from vrag.agent.policy import Policy
 from vrag.agent.prompts import prompt
-
-if TYPE_CHECKING:
-    from vrag.agent.actions import Action, Turn
-    from vrag.agent.environment import Environment
-    from vrag.agent.policy import Policy
-    from vrag.agent.question import Question
-
-__all__ = ["React", "ReactEpisode"]
+from vrag.agent.question import Question
 
 _WITHOUT = frozenset({"bbox"})
 
@@ -38,7 +34,7 @@ class React(VragMethod):
         return ExtractivePolicy(environment.searcher, environment.profile, crops=False)
 
     def begin(self, environment: Environment, question: str | Question) -> ReactEpisode:
-        """A new run: nothing searched, nothing shown but what came with the question; see `Method`.
+        """Return a new run: nothing searched, nothing shown but what came with the question; see `Method`.
 
         A checkpoint's own instruction is that of VRAG, and is not used.
         """
@@ -51,7 +47,7 @@ class ReactEpisode(VragEpisode):
     """The state of one run: as VRAG's, without crops."""
 
     def parse(self, reply: str, *, last: bool = False, cut: bool = False) -> Turn[Action]:
-        """Takes a reply apart; a box is `Invalid`."""
+        """Take a reply apart; a box is `Invalid`."""
         return self._read(reply, frozenset(self.environment.extensions), _WITHOUT, last=last, cut=cut)
 
     def _refusal(self, reason: str) -> str:

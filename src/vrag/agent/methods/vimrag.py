@@ -7,13 +7,15 @@ that its energy earns. Raw results are seen until they are summarised.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 from PIL.Image import Image
 
 from vrag.agent import actions
 from vrag.agent.actions import ActionRejected, Extend, Invalid, Select, Turn
+from vrag.agent.environment import Environment
 from vrag.agent.events import (
     ActionRequested,
     ActionReturned,
@@ -25,41 +27,24 @@ from vrag.agent.events import (
     SearchReturned,
 )
 from vrag.agent.evidence import EvidenceCandidate, select_evidence
-from vrag.agent.memory.energies import MemoryOptions
+from vrag.agent.memory.energies import ForgottenItem, MemoryOptions
 from vrag.agent.memory.memorize import reviewed, unreviewed
-from vrag.agent.memory.memory_graph import Graph, NodeKind
+from vrag.agent.memory.memory_graph import Graph, Node, NodeKind, RememberedItem
 from vrag.agent.memory.node_results import Results, frame_parts
-from vrag.agent.memory.pixel_budget import recall
+from vrag.agent.memory.pixel_budget import Allotment, Placed, recall
 from vrag.agent.method import ActionOutcome, Context
 from vrag.agent.methods.context_reduction import half_of, shortened
 from vrag.agent.methods.conversation import told
-from vrag.agent.policy import EnclosedImage, Message, Part, Picture, Role, Text
+from vrag.agent.policy import EnclosedImage, Message, Part, Picture, Policy, Role, Text
 from vrag.agent.prompts import box_words, prompt, with_question, worded
 from vrag.agent.question import Question
+from vrag.agent.replies.call_parser import KnownNodes, parse_call
 from vrag.agent.replies.call_repair import read_call
 from vrag.agent.replies.sanitize import spoken
-from vrag.agent.replies.tool_calls import (
-    AnswerNode,
-    Call,
-    CropNode,
-    KnownNodes,
-    Memorize,
-    SearchNode,
-    ToolNode,
-    parse_call,
-)
+from vrag.agent.replies.tool_calls import AnswerNode, Call, CropNode, Memorize, SearchNode, ToolNode
+from vrag.agent.runs.event_log import EventLog
 from vrag.errors import CollectionError, SearchError
 from vrag.geometry import Box, Size, Space, View
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from vrag.agent.environment import Environment
-    from vrag.agent.memory.energies import ForgottenItem
-    from vrag.agent.memory.memory_graph import Node, RememberedItem
-    from vrag.agent.memory.pixel_budget import Allotment, Placed
-    from vrag.agent.policy import Policy
-    from vrag.agent.runs.event_log import EventLog
 
 __all__ = ["Vimrag", "VimragEpisode"]
 
@@ -94,7 +79,7 @@ class Vimrag:
         return ExtractiveGraphPolicy(environment.searcher, environment.profile, crops=self.memory.crop_nodes)
 
     def begin(self, environment: Environment, question: str | Question) -> VimragEpisode:
-        """A new run: a graph of the question alone; see `Method`."""
+        """Return a new run: a graph of the question alone; see `Method`."""
         lines = [
             prompt("graph_extension.md", name=extension.name, usage=extension.usage)
             for extension in environment.extensions.values()
@@ -130,9 +115,9 @@ class VimragEpisode:
     """Of the node that is not completed yet."""
     messages: list[Message] = field(default_factory=list[Message])
     pending: list[Part] = field(default_factory=list[Part])
-    """What the model is told next."""
+    """The parts of the next message."""
     remembered: dict[_Key, tuple[Picture, ...]] = field(default_factory=dict[_Key, tuple[Picture, ...]])
-    """What memory shows now."""
+    """The items that memory shows now."""
     ranked: tuple[tuple[_Key, str], ...] = ()
     """The same by what it is worth, the heaviest first, each with its name."""
     hidden: set[Picture | EnclosedImage] = field(default_factory=set["Picture | EnclosedImage"])
@@ -153,7 +138,7 @@ class VimragEpisode:
     asking: bool = False
     """Whether the model is being asked which evidence counts."""
     chosen: tuple[EvidenceCandidate, ...] | None = None
-    """What it said counts; None where it was not asked, or did not say."""
+    """The evidence that it chose; None where it was not asked, or did not choose."""
 
     def __post_init__(self) -> None:
         question = self.asked[-1]
@@ -174,13 +159,13 @@ class VimragEpisode:
         return Context(tuple(self.messages), memory, fresh)
 
     def _urge(self, last: bool) -> list[Part]:
-        """What the model is told of the turns that are left."""
+        """Return the request to answer now, where it is due."""
         if self.asking:
             return [] if last else [Text(prompt("graph_reselect_or_call.md"))]
         return [Text(prompt("graph_answer_now.md"))] if last else []
 
     def parse(self, reply: str, *, last: bool = False, cut: bool = False) -> Turn[Any]:
-        """Takes a reply apart; see `Episode`."""
+        """Take a reply apart; see `Episode`."""
         tools, crop = frozenset(self.environment.extensions), self.options.crop_nodes
         if self.asking:
             turn = actions.parse(reply, selecting=True)
@@ -193,7 +178,7 @@ class VimragEpisode:
         return read_call(reply, known, tools, crop=crop, last=last, cut=cut)
 
     def announce(self, turn: Turn[Any], log: EventLog) -> None:
-        """Says what is about to be done."""
+        """Say what is about to be done."""
         match turn.action:
             case SearchNode(id, _, query):
                 log.add(SearchRequested, query=query, node=id)
@@ -205,7 +190,7 @@ class VimragEpisode:
                 pass
 
     def step(self, turn: Turn[Any], log: EventLog, *, more: bool) -> ActionOutcome:
-        """Does it; see `Episode`."""
+        """Do it; see `Episode`."""
         self.messages.append(Message(Role.ASSISTANT, (Text(spoken(turn.executed)),)))
         stands, action = self.standing, turn.action
         asking, self.asking = self.asking, False
@@ -225,7 +210,7 @@ class VimragEpisode:
             return ActionOutcome(refused=True)
 
     def shorten(self, *, last: bool) -> tuple[str, ...]:
-        """Takes half of the memory items out of sight, the lightest first; then results, the last first.
+        """Take half of the memory items out of sight, the lightest first; then results, the last first.
 
         From then on memory shows no more items than are left now, and the results of a step get half the
         room; see `Episode`.
@@ -243,7 +228,7 @@ class VimragEpisode:
         return tuple(name for name, _ in dropped)
 
     def _in_sight(self) -> list[tuple[str, Sequence[Picture | EnclosedImage]]]:
-        """What can be taken out of the context next, each with its name, what counts least first."""
+        """Return the pictures that can be removed next, each with its name, those that count least first."""
         ranked = ((key, name) for key, name in reversed(self.ranked) if key in self.remembered)
         memory = [(name, self.remembered[key]) for key, name in ranked]
         results = reversed(self.results.shown.items())
@@ -255,7 +240,7 @@ class VimragEpisode:
         return [*memory] or [*fresh] or [*enclosed]
 
     def _reduce_budgets(self) -> None:
-        """Makes later contexts shorter."""
+        """Make later contexts shorter."""
         least = self.environment.profile.min_tokens
         less = {
             "items": max(1, min(self.options.items, len(self.remembered))),
@@ -264,13 +249,13 @@ class VimragEpisode:
         self.options = self.options.model_copy(update=less)
 
     def conclude(self, log: EventLog) -> ActionOutcome:
-        """Gives the answer given last; see `Episode`."""
+        """Give the answer given last; see `Episode`."""
         if self.standing is None or self.graph.answered:
             return ActionOutcome(self.standing)
         return self._answered(self.standing, log)
 
     def evidence(self, answer: str | None) -> Sequence[EvidenceCandidate]:
-        """What the ancestors of the answer hold, the nearest first; without an answer, all that was found."""
+        """Return the evidence of the answer's ancestors, nearest first; without an answer, all evidence."""
         if self.chosen is not None:
             return self.chosen
         end = self.graph.newest
@@ -278,7 +263,7 @@ class VimragEpisode:
         return self._candidates(parents)
 
     def rebuild(self) -> Allotment:
-        """Begins the context anew, from the graph; what memory shows in it."""
+        """Begin the context anew, from the graph; what memory shows in it."""
         allotment = self._recalled()
         placed = sorted(allotment.shown, key=lambda one: (one.entry.order, one.entry.position))
         self.results = Results(self.environment, self.options)
@@ -344,7 +329,7 @@ class VimragEpisode:
         *,
         tool: str = "",
     ) -> None:
-        """Adds a node, and shows what it found."""
+        """Add a node, and shows what it found."""
         graph = self.graph.add(id=call.id, kind=kind, parents=call.parents, query=query, tool=tool)
         told = results.parts()
         results.tell(log)
@@ -390,12 +375,12 @@ class VimragEpisode:
         return ActionOutcome(call)
 
     def _parents(self, call: AnswerNode) -> tuple[str, ...]:
-        """The nodes on which an answer rests: those named, and the one whose results are in sight."""
+        """Return the nodes on which an answer rests: those named, and the one whose results are in sight."""
         pending = self.graph.pending
         return call.parents if pending is None else tuple(dict.fromkeys((*call.parents, pending.id)))
 
     def _keep(self, memory: tuple[RememberedItem, ...], texts: set[str]) -> None:
-        """Keeps of the results what is useful: for evidence, and to be shown from memory."""
+        """Keep of the results what is useful: for evidence, and to be shown from memory."""
         results = self.results
         useful = {memo.label: memo for memo in memory if memo.useful}
         for label in results.labels:
@@ -408,7 +393,7 @@ class VimragEpisode:
             kept |= {at: _smaller(frames[at], self.options.frame_pixels) for at in memo.seconds}
 
     def _candidates(self, parents: Sequence[str] | None) -> list[EvidenceCandidate]:
-        """All that could be evidence, of the newest node first, there by what it is worth."""
+        """Return all that could be evidence, of the newest node first, there by what it is worth."""
         nodes = self.graph.nodes if parents is None else self.graph.ancestors(parents)
         return [seen for node in reversed(nodes) for seen in self._seen(node)]
 
@@ -423,7 +408,7 @@ class VimragEpisode:
             yield from self.found[node.id, label]
 
     def _memory(self, placed: Sequence[Placed]) -> Iterator[Part]:
-        """What memory shows, node by node."""
+        """Return the parts of the message that show memory, node by node."""
         for number, one in enumerate(placed):
             if number == 0:
                 yield Text(prompt("memory_head.md"))
@@ -434,7 +419,7 @@ class VimragEpisode:
             yield from frame_parts(self.remembered[entry.item, entry.region])
 
     def _recalled(self) -> Allotment:
-        """What memory shows, drawn; without items that can no longer be opened."""
+        """Draw the items that memory shows, without those that can no longer be opened."""
         while True:
             allotment = recall(self.graph, self.natives, self.options, self.environment.profile)
             drawn: dict[_Key, tuple[Picture, ...]] = {}
@@ -454,7 +439,7 @@ class VimragEpisode:
                 return allotment
 
     def _drawn(self, placed: Placed) -> tuple[Picture, ...]:
-        """A remembered item at the size that it earns now."""
+        """Return a remembered item at the size that it earns now."""
         item, region = placed.entry.item, placed.entry.region
         shown, margin = placed.fitted.shown, placed.fitted.margin
         if placed.seconds:
@@ -470,7 +455,7 @@ class VimragEpisode:
 
 
 def _smaller(frame: Image, pixels: int) -> Image:
-    """A frame with no more pixels than it will ever be shown with."""
+    """Return a frame with no more pixels than it will ever be shown with."""
     by = math.sqrt(pixels / (frame.width * frame.height))
     return frame if by >= 1 else frame.resize((round(frame.width * by), round(frame.height * by)))
 

@@ -6,8 +6,9 @@ The history only grows: what the model was shown stays in its sight. Pictures ar
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from vrag.agent.actions import (
     Action,
@@ -21,6 +22,7 @@ from vrag.agent.actions import (
     Turn,
     parse,
 )
+from vrag.agent.environment import Environment
 from vrag.agent.events import (
     ActionRequested,
     ActionReturned,
@@ -32,20 +34,14 @@ from vrag.agent.evidence import EvidenceCandidate, passage_evidence, picture_evi
 from vrag.agent.method import ActionOutcome, Context
 from vrag.agent.methods.context_reduction import half_of, shortened
 from vrag.agent.methods.conversation import told
-from vrag.agent.policy import EnclosedImage, Message, Part, Picture, Role, Shown, Text
+from vrag.agent.policy import EnclosedImage, Message, Part, Picture, Policy, Role, Shown, Text
 from vrag.agent.prompts import box_words, prompt, with_question, worded
 from vrag.agent.question import Question
 from vrag.agent.replies.sanitize import spoken
 from vrag.agent.replies.tag_repair import read_tags
+from vrag.agent.runs.event_log import EventLog
 from vrag.errors import CollectionError, SearchError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from vrag.agent.environment import Environment
-    from vrag.agent.policy import Policy
-    from vrag.agent.runs.event_log import EventLog
-    from vrag.types import Item
+from vrag.types import Item
 
 _SELECT = "select"
 """The action by which UniDoc-RL takes one of the pages that a search has shown."""
@@ -53,7 +49,7 @@ _OPENING = 40
 """Characters by which a passage is called, which has no number."""
 _PAGE_NUMBER = re.compile(r"\d{1,4}")
 _MAX_ITEMS = 10
-"""Items of an action of others that are shown at once: as many as a search may show."""
+"""Items of a custom action that are shown at once: as many as a search may show."""
 _MAX_TOKENS = 4096
 """Visual tokens that they may take together."""
 
@@ -85,21 +81,21 @@ class VragMethod:
         return ExtractivePolicy(environment.searcher, environment.profile)
 
     def begin(self, environment: Environment, question: str | Question) -> VragEpisode:
-        """A new run: nothing searched, nothing shown but what came with the question; see `Method`."""
+        """Return a new run: nothing searched, nothing shown but what came with the question; see `Method`."""
         own = self.instruction or environment.profile.instruction
         pending = opening(own, environment.profile.prompt, environment, question)
         return VragEpisode(environment, self.reselect, pending, repair=self.repair)
 
 
 def opening(own: str | None, file: str, environment: Environment, question: str | Question) -> list[Part]:
-    """How a conversation begins: the instruction with the actions of others, and the question.
+    """Return the first message: the instruction with the custom actions, and the question.
 
     An instruction with `{question}` in it has the question there, and is the end of the message.
 
     Args:
         own: The user's wording of the instruction, or the checkpoint's; None for ours.
         file: The prompt file with ours.
-        environment: It has the actions of others, and the profile.
+        environment: It has the custom actions, and the profile.
         question: What is asked.
 
     Raises:
@@ -124,12 +120,12 @@ class VragEpisode:
     environment: Environment
     reselect: bool
     pending: list[Part]
-    """What the model is told next."""
+    """The parts of the next message."""
     repair: bool = True
     """As of the method."""
     history: list[Message] = field(default_factory=list[Message])
     seen: list[str] = field(default_factory=list[str])
-    """Ids of the items shown by searches and actions of others, in order."""
+    """Ids of the items shown by searches and custom actions, in order."""
     items: dict[str, Item] = field(default_factory=dict[str, "Item"])
     """By id, what was opened."""
     pictures: list[Picture] = field(default_factory=list[Picture])
@@ -143,13 +139,13 @@ class VragEpisode:
     asking: bool = False
     """Whether the model is being asked which evidence counts."""
     chosen: tuple[EvidenceCandidate, ...] | None = None
-    """What it said counts; None where it was not asked, or did not say."""
+    """The evidence that it chose; None where it was not asked, or did not choose."""
 
     def prepare(self, log: EventLog) -> None:
         """Nothing: the model says what is searched."""
 
     def context(self, *, last: bool) -> Context:
-        """The conversation so far; see `Episode`."""
+        """Return the conversation so far; see `Episode`."""
         if self.pending:
             *observed, end = self.pending
             urge = self._urge(last)
@@ -161,13 +157,13 @@ class VragEpisode:
         return Context(tuple(self.history), fresh=self.fresh)
 
     def _urge(self, last: bool) -> list[Part]:
-        """What the model is told of the turns that are left."""
+        """Return the request to answer now, where it is due."""
         if self.asking:
             return [] if last else [Text(prompt("reselect_or_search.md"))]
         return [Text(self.environment.profile.answer_now or prompt("answer_now.md"))] if last else []
 
     def parse(self, reply: str, *, last: bool = False, cut: bool = False) -> Turn[Action]:
-        """Takes a reply apart; see `Episode`."""
+        """Take a reply apart; see `Episode`."""
         names = frozenset(self.environment.extensions)
         if self.environment.profile.candidates:
             names |= {_SELECT}
@@ -182,13 +178,13 @@ class VragEpisode:
         last: bool,
         cut: bool,
     ) -> Turn[Action]:
-        """A reply in the grammar of the method; what is said of the evidence is never repaired."""
+        """Return a reply in the grammar of the method; what is said of the evidence is never repaired."""
         if self.asking or not self.repair:
             return parse(reply, names, selecting=self.asking, without=without)
         return read_tags(reply, names, without=without, last=last, cut=cut)
 
     def announce(self, turn: Turn[Action], log: EventLog) -> None:
-        """Says what is about to be done."""
+        """Say what is about to be done."""
         match turn.action:
             case Search(query):
                 log.add(SearchRequested, query=query)
@@ -200,7 +196,7 @@ class VragEpisode:
                 pass
 
     def step(self, turn: Turn[Action], log: EventLog, *, more: bool) -> ActionOutcome:
-        """Does it; see `Episode`."""
+        """Do it; see `Episode`."""
         self.history.append(Message(Role.ASSISTANT, (Text(spoken(turn.executed)),)))
         asking, self.asking = self.asking, False
         match turn.action:
@@ -215,7 +211,7 @@ class VragEpisode:
                 return self._act(action, log)
 
     def shorten(self, *, last: bool) -> tuple[str, ...]:
-        """Takes the older half of the pictures out of sight, those of the question last; see `Episode`."""
+        """Take the older half of the pictures out of sight, those of the question last; see `Episode`."""
         parts = [part for message in self.history for part in message.parts]
         shown = [part for part in parts if isinstance(part, Picture)]
         pictures = shown or [part for part in parts if isinstance(part, EnclosedImage)]
@@ -226,11 +222,11 @@ class VragEpisode:
         return tuple(_name_of(picture) for picture in dropped)
 
     def conclude(self, log: EventLog) -> ActionOutcome:  # noqa: ARG002 - nothing changes by it
-        """Gives the answer given last; see `Episode`."""
+        """Give the answer given last; see `Episode`."""
         return ActionOutcome(self.standing)
 
     def evidence(self, answer: str | None) -> Sequence[EvidenceCandidate]:
-        """The last crop first, then pages and passages, those that hold the answer word for word leading."""
+        """Return crops, the last first, then pages and passages, those with the literal answer first."""
         if self.chosen is not None:
             return self.chosen
         seen = self._candidates() if self.standing is None else self.seen_then
@@ -270,11 +266,11 @@ class VragEpisode:
         return ActionOutcome()
 
     def _refusal(self, reason: str) -> str:
-        """What the model is told where its reply was not carried out."""
+        """Return the message about a reply that was not carried out."""
         return prompt("invalid.md", reason=reason, **box_words(self.environment.profile))
 
     def _nothing_new(self) -> str:
-        """What it is told where a search found only what was shown before."""
+        """Return the message about a search that found only items that were shown before."""
         return prompt("nothing_new.md")
 
     def _search(self, query: str, log: EventLog) -> None:
@@ -290,7 +286,7 @@ class VragEpisode:
         self.pending = told or [Text(nothing)]
 
     def _select(self, text: str, log: EventLog) -> None:
-        """Shows a page of the last search once more, alone: the next box is on it."""
+        """Show a page of the last search once more, alone: the next box is on it."""
         if not self.candidates:
             raise ActionRejected("no pages to select from have been shown; search first")
         if not _PAGE_NUMBER.fullmatch(text) or int(text) >= len(self.candidates):
@@ -330,7 +326,7 @@ class VragEpisode:
         self.pending = self._tell([picture], log)
 
     def _bounded(self, items: Sequence[str]) -> tuple[list[Shown], list[str]]:
-        """The items, shown before or not, as far as there is room, and why others are not shown."""
+        """Return the items, shown before or not, as far as there is room, and why others are not shown."""
         shown: list[Shown] = []
         damaged: list[str] = []
         room = _MAX_TOKENS
@@ -355,7 +351,7 @@ class VragEpisode:
         return self.environment.profile.visual_tokens(self.environment.shown_size(item))
 
     def _first_new(self, items: Iterable[str], most: int) -> tuple[list[Shown], list[str]]:
-        """The first items that were not shown yet, and why others could not be opened."""
+        """Return the first items that were not shown yet, and why others could not be opened."""
         shown: list[Shown] = []
         damaged: list[str] = []
         for id in items:
@@ -376,7 +372,7 @@ class VragEpisode:
         return Text(prompt("passage.md", text=self.environment.material(text)), item)
 
     def _tell(self, shown: Sequence[Shown], log: EventLog) -> list[Part]:
-        """What was opened, as the model is told it and as the run tells it."""
+        """Return the message about opened items, and add their events."""
         told: list[Part] = []
         for part in shown:
             assert part.item is not None
@@ -397,7 +393,7 @@ class VragEpisode:
         return self.environment.profile.visual_tokens(picture.view.canvas)
 
     def _candidates(self) -> list[EvidenceCandidate]:
-        """All that could be evidence: crops, the last first, then pages and passages in the order shown."""
+        """Return all candidates: crops, the last first, then pages and passages in the order shown."""
         items = self.items
         crops = [
             picture_evidence(picture, items[picture.item], f"Image {picture.number}")
@@ -417,7 +413,7 @@ class VragEpisode:
 
 
 def _numbered(parts: Sequence[Part]) -> list[Part]:
-    """Each picture after its number, from 0, as UniDoc-RL names the pages of a search."""
+    """Return each picture after its number, from 0, as UniDoc-RL names the pages of a search."""
     told: list[Part] = []
     for part in parts:
         if isinstance(part, Picture):

@@ -7,18 +7,34 @@ import json
 import re
 import threading
 from collections import OrderedDict
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from vrag.agent.policy import Delta, EnclosedImage, FinishReason, Picture, Reply, Retry, Sampled, Tokens
-from vrag.chat.messages import ChatDelta, ChatImage, ChatMessage, ChatOptions, ChatRetry, ChatText
+from vrag.agent.policy import (
+    Delta,
+    EnclosedImage,
+    FinishReason,
+    Message,
+    Picture,
+    Reply,
+    Retry,
+    Sampled,
+    Tokens,
+)
+from vrag.chat.messages import (
+    ChatDelta,
+    ChatImage,
+    ChatMessage,
+    ChatModel,
+    ChatOptions,
+    ChatPart,
+    ChatReply,
+    ChatRetry,
+    ChatText,
+    ToolCall,
+)
 from vrag.errors import ModelError
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Sequence
-
-    from vrag.agent.policy import Message
-    from vrag.chat.messages import ChatModel, ChatPart, ChatReply, ToolCall
 
 __all__ = ["ChatPolicy"]
 
@@ -32,7 +48,7 @@ _LONGEST_TAG = 64
 
 
 class ChatPolicy:
-    """Asks a language model for the next reply.
+    """A policy that asks a language model for the next reply.
 
     What the server marks as thinking goes between `<think>` and `</think>` before the reply. A model
     that also writes such a block into its reply has two of them then; the grammar joins them. A
@@ -52,7 +68,7 @@ class ChatPolicy:
 
     @property
     def sampling(self) -> dict[str, float | int | str | bool]:
-        """How it samples, as far as it was told how; `stop` as a JSON list."""
+        """The sampling parameters that were set; `stop` as a JSON list."""
         options = self._options
         known: dict[str, Any] = {
             "model": self._model.name,
@@ -71,7 +87,7 @@ class ChatPolicy:
         history: Sequence[Message],
         turn: int = 1,  # noqa: ARG002 - a model knows only what it is told
     ) -> AsyncGenerator[Delta | Retry | Reply, None]:
-        """Writes the next reply; see `Policy.reply`.
+        """Write the next reply; see `Policy.reply`.
 
         Raises:
             ContextTooLong: If the history is longer than the model can take.
@@ -101,11 +117,11 @@ class ChatPolicy:
         raise ModelError(f"{self.name} ended without a reply.")
 
     async def aclose(self) -> None:
-        """Gives back the model's connections of the running event loop."""
+        """Give back the model's connections of the running event loop."""
         await self._model.aclose()
 
     def _message(self, message: Message) -> ChatMessage:
-        """A message; texts in a row are one, since servers put nothing between them."""
+        """Return a message; texts in a row are one, since servers put nothing between them."""
         parts: list[ChatPart] = []
         for part in message.parts:
             if isinstance(part, Picture | EnclosedImage):
@@ -166,7 +182,7 @@ class _Written:
         return "".join(self._pieces)
 
     def think(self, text: str) -> list[str]:
-        """A piece of thought; once the reply has begun there is no place for it any more."""
+        """Return a piece of thought; once the reply has begun there is no place for it any more."""
         if self._begun:
             return []
         opening = "" if self._thinking else "<think>"
@@ -175,7 +191,7 @@ class _Written:
         return self._added(opening + _harmless(thought))
 
     def say(self, text: str) -> list[str]:
-        """A piece of the reply proper. Blanks do not begin it: templates put them around thoughts."""
+        """Return a piece of the reply proper. Blanks do not begin it: templates put them around thoughts."""
         if not self._begun and not text.strip():
             self._blanks += text
             return []
@@ -185,18 +201,18 @@ class _Written:
         return self._added(opening + text)
 
     def end(self, whole: ChatReply) -> list[str]:
-        """What is still to come when the model has ended."""
+        """Return the pieces that are still to come when the model has ended."""
         calls = "" if self._holds_call() else "\n".join(map(_call, whole.tool_calls))
         if self._begun or calls or whole.finish != "length":
             return self._added("" if self._begun else self._opening()) + self._added(calls)
         return self._added(_harmless(self._held))  # cut off while it thought: the thought stays open
 
     def _holds_call(self) -> bool:
-        """Whether a tool call is written after all thought; a thought may mention one."""
+        """Return whether a tool call is written after all thought; a thought may mention one."""
         return "<tool_call>" in _THOUGHT_END.split("".join(self._said))[-1]
 
     def _opening(self) -> str:
-        """What stands before the reply proper."""
+        """Return the text before the reply proper."""
         held, self._held = self._held, ""
         return f"{_harmless(held)}</think>\n" if self._thinking else self._blanks
 
@@ -206,18 +222,18 @@ class _Written:
 
 
 def _without_open_tag(text: str) -> tuple[str, str]:
-    """The text in two, before and from what may be the beginning of a tag."""
+    """Return the text in two, before and from what may be the beginning of a tag."""
     at = text.rfind("<", max(0, len(text) - _LONGEST_TAG))
     return (text, "") if at < 0 or ">" in text[at:] else (text[:at], text[at:])
 
 
 def _harmless(thought: str) -> str:
-    """A thought that mentions the tags it stands between does not end there."""
+    """Return a thought that mentions the tags it stands between does not end there."""
     return _THINK.sub(r"‹\1›", thought)
 
 
 def _call(call: ToolCall) -> str:
-    """A native tool call in writing; arguments that are no JSON stay a string, for the grammar to refuse."""
+    """Render a native tool call; arguments that are not JSON stay a string, for the grammar to reject."""
     try:
         written = _json({"name": call.name, "arguments": json.loads(call.arguments or "{}")})
     except (ValueError, RecursionError):

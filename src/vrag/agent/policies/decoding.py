@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-__all__ = ["TextDecoder"]
+from collections.abc import Callable, Sequence
 
 
 class TextDecoder:
-    """Says the text of tokens, piece by piece.
+    """A decoder that gives the text of tokens piece by piece.
 
     Tokens are bytes: what is not yet a whole character is held back, and so is what may be the beginning
     of a stop string. All pieces together are the text of all tokens up to the first stop string.
@@ -32,7 +27,7 @@ class TextDecoder:
         self._pending: list[int] = []
 
     def begin(self, text: str) -> None:
-        """What the prompt had begun."""
+        """Begin with text that the prompt had begun."""
         self._give(text)
 
     def add(self, token: int) -> None:
@@ -68,6 +63,6 @@ class TextDecoder:
 
 
 def _overlap(text: str, stop: str) -> int:
-    """How many characters at the end of `text` may be the beginning of `stop`."""
+    """Return the number of characters at the end of `text` that may begin `stop`."""
     lengths = range(min(len(text), len(stop) - 1), 0, -1)
     return next((length for length in lengths if text.endswith(stop[:length])), 0)

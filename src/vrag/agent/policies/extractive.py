@@ -7,23 +7,20 @@ at a chart are beyond it, and it is made to abstain rather than guess.
 
 from __future__ import annotations
 
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from vrag.agent.actions import ABSTENTION, TAG, Action, Answer, Crop, Search, parse, render
 from vrag.agent.extractive import SelectedAnswer, best_quote, completed, search_query
-from vrag.agent.policy import Delta, Picture, Reply, Role, Text
+from vrag.agent.policy import Delta, Message, Part, Picture, Reply, Role, Text
 from vrag.agent.prompts import prompt
-from vrag.geometry import Space
+from vrag.geometry import Box, Space
+from vrag.model_profiles import Profile
+from vrag.types import Item
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Mapping, Sequence
-
-    from vrag.agent.policy import Message, Part
-    from vrag.geometry import Box
-    from vrag.model_profiles import Profile
     from vrag.search.engine import Searcher
-    from vrag.types import Item
 
 __all__ = [
     "ExtractivePolicy",
@@ -37,16 +34,16 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class Offline:
-    """What the policies without a model share, one for each grammar."""
+    """The base of the policies without a model, one for each grammar."""
 
     searcher: Searcher
-    """Where the words of the pages shown are read."""
+    """The source of the words of the pages shown."""
     profile: Profile
     """Of the environment: it says how boxes are written."""
 
     @property
     def name(self) -> str:
-        """How it is called in run files and on the command line."""
+        """The name in run files and on the command line."""
         return "extractive"
 
     @property
@@ -55,7 +52,7 @@ class Offline:
         return {}
 
     async def aclose(self) -> None:
-        """Holds nothing."""
+        """Hold nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,11 +62,11 @@ class ResolvedQuestion:
     text: str
     """With what it takes from the questions before it; answers are not looked at."""
     remark: str
-    """What a first thought says of that, and of what cannot be done; empty, or a sentence and a blank."""
+    """The first thought's remark on that and on what cannot be done; empty, or a sentence and a blank."""
 
     @classmethod
     def of(cls, history: Sequence[Message]) -> ResolvedQuestion:
-        """What is asked in a history; it stands in what the user says first."""
+        """Find the question of a history, which stands in the first message of the user."""
         parts = (part for message in history for part in message.parts)
         asked = next(part.asked for part in parts if isinstance(part, Text) and part.asked is not None)
         whole = completed(asked.text, [previous_turn.question for previous_turn in asked.history])
@@ -81,13 +78,13 @@ class ResolvedQuestion:
 
 @dataclass(frozen=True, slots=True)
 class ExtractivePolicy(Offline):
-    """Looks at the best few pages and quotes the words that answer.
+    """A policy that looks at the best few pages and quotes the words that answer.
 
     It crops to what comes nearest even when it then abstains: people see where it looked.
     """
 
     looks: int = 3
-    """How many pages to look at before deciding."""
+    """Pages to look at before deciding."""
     crops: bool = True
     """Whether it may look closer; ReAct may not."""
 
@@ -96,7 +93,7 @@ class ExtractivePolicy(Offline):
         history: Sequence[Message],
         turn: int = 1,  # noqa: ARG002 - the history tells all
     ) -> AsyncGenerator[Delta | Reply, None]:
-        """Decides from what was shown so far; the same history gives the same reply."""
+        """Decide from what was shown so far; the same history gives the same reply."""
         thought, action = self._decide(_RunSummary.of(history))
         text = f"<think>{without_tags(thought)}</think>\n{render(action)}"
         yield Delta(text)
@@ -125,14 +122,14 @@ class ExtractivePolicy(Offline):
 
 @dataclass(frozen=True, slots=True)
 class ExtractiveReader(Offline):
-    """Quotes the words that answer from what was shown with the question; speaks as RAG does."""
+    """A policy for RAG that quotes the words that answer from the pages shown with the question."""
 
     async def reply(
         self,
         history: Sequence[Message],
         turn: int = 1,  # noqa: ARG002 - the history tells all
     ) -> AsyncGenerator[Delta | Reply, None]:
-        """Decides from what was shown; the same history gives the same reply."""
+        """Decide from what was shown; the same history gives the same reply."""
         resolved = ResolvedQuestion.of(history)
         shown = _items_shown([part for message in history for part in message.parts])
         thought, answer = _quoted(resolved.text, [self.searcher.item(item) for item in shown])
@@ -142,7 +139,7 @@ class ExtractiveReader(Offline):
 
 
 def _quoted(question: str, items: Sequence[Item]) -> tuple[str, Answer]:
-    """The words of some items that answer best, or that there are none to stand behind; and a thought."""
+    """Quote the words of some items that answer best, or abstain; returns a thought and the answer."""
     quote = best_quote(question, items)
     if quote is None:
         return "Nothing on the pages shown answers this well enough to stand behind.", Answer(ABSTENTION)
@@ -153,7 +150,7 @@ def _quoted(question: str, items: Sequence[Item]) -> tuple[str, Answer]:
 
 @dataclass(frozen=True, slots=True)
 class _RunSummary:
-    """What a history says about the run so far."""
+    """The state of a run, as its history tells."""
 
     question: str
     remark: str
@@ -184,7 +181,7 @@ class _RunSummary:
 
 
 def written_box(box: Box, picture: Picture, profile: Profile) -> tuple[float, float, float, float]:
-    """A box in unit coordinates, as a model of that family would write it for a picture."""
+    """Return a box in unit coordinates, as a model of that family would write it for a picture."""
     written = picture.view.convert(box, profile.boxes)
     if profile.boxes is not Space.RELATIVE:  # in whole numbers, as models write them
         written = written.round_out()
@@ -199,5 +196,5 @@ def _items_shown(parts: Sequence[Part]) -> list[str]:
 
 
 def without_tags(text: str) -> str:
-    """The text with the brackets of grammar tags replaced, so that no page can speak in the grammar."""
+    """Replace the brackets of grammar tags, so that no page can write in the grammar."""
     return TAG.sub(lambda tag: f"‹{tag[0][1:-1]}›", text).strip()

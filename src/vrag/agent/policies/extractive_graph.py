@@ -7,21 +7,17 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from vrag.agent.actions import ABSTENTION
 from vrag.agent.extractive import SelectedAnswer, best_quote, search_query
 from vrag.agent.memory.memory_graph import ROOT
 from vrag.agent.policies.extractive import Offline, ResolvedQuestion, without_tags, written_box
-from vrag.agent.policy import Delta, Picture, Reply, Role, Text
+from vrag.agent.policy import Delta, Message, Part, Picture, Reply, Role, Shown, Text
 from vrag.agent.prompts import prompt
 from vrag.agent.replies.tool_calls import AnswerNode, Call, CropNode, Memorize, Note, SearchNode, render_call
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
-
-    from vrag.agent.policy import Message, Part, Shown
 
 __all__ = ["ExtractiveGraphPolicy"]
 
@@ -32,7 +28,7 @@ _NOTHING = "Nothing was relevant."
 
 @dataclass(frozen=True, slots=True)
 class ExtractiveGraphPolicy(Offline):
-    """Searches once or twice and quotes the words that answer."""
+    """A policy that searches once or twice and quotes the words that answer."""
 
     crops: bool = False
     """Whether it may look closer at what is remembered."""
@@ -42,7 +38,7 @@ class ExtractiveGraphPolicy(Offline):
         history: Sequence[Message],
         turn: int = 1,  # noqa: ARG002 - the history tells all
     ) -> AsyncGenerator[Delta | Reply, None]:
-        """Decides from graph and results; the same history gives the same reply."""
+        """Decide from graph and results; the same history gives the same reply."""
         thought, call = self._decide(_GraphSummary.of(history))
         text = f"<think>{without_tags(thought)}</think>\n{render_call(call)}"
         yield Delta(text)
@@ -99,7 +95,7 @@ class ExtractiveGraphPolicy(Offline):
 
 @dataclass(frozen=True, slots=True)
 class _GraphSummary:
-    """What a history says about the run so far."""
+    """The state of a run, as its history tells."""
 
     question: str
     remark: str
@@ -144,7 +140,7 @@ def _remembered(parts: Sequence[Part]) -> Iterator[tuple[str, str, Picture]]:
 
 
 def _labelled(parts: Sequence[Part]) -> dict[str, list[Shown]]:
-    """What was found, by label: a text, a picture, or the frames of a video."""
+    """Return the results by label: a text, a picture, or the frames of a video."""
     found: dict[str, list[Shown]] = {}
     label = ""
     for part in parts:

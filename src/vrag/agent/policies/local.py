@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections import deque
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
@@ -13,34 +14,31 @@ from typing import TYPE_CHECKING, Any
 
 from vrag.agent.policies.decoding import TextDecoder
 from vrag.agent.policies.local_model import (
+    Checkpoint,
     as_model_error,
     family_of,
     open_checkpoint,
     opening_of,
     within_memory,
 )
-from vrag.agent.policy import Delta, EnclosedImage, FinishReason, Picture, Reply, Sampled, Tokens
+from vrag.agent.policy import Delta, EnclosedImage, FinishReason, Message, Picture, Reply, Sampled, Tokens
 from vrag.embed.device import library, open_device
 from vrag.embed.model_files import find_checkpoint
 from vrag.embed.models.loader import rgb
 from vrag.embed.options import EmbedOptions
 from vrag.errors import ContextTooLong, ModelError, SettingsError
 from vrag.geometry import Size
+from vrag.model_profiles import Profile
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
-
-    from vrag.agent.policies.local_model import Checkpoint
-    from vrag.agent.policy import Message
     from vrag.embed.device import Device
-    from vrag.model_profiles import Profile
 
 __all__ = ["LocalOptions", "LocalPolicy", "open_local"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LocalOptions:
-    """How a reply is sampled. Nothing else is: what `generation_config.json` recommends does not count.
+    """Sampling parameters of a reply. The recommendations of `generation_config.json` do not count.
 
     Raises:
         SettingsError: If a value is out of range.
@@ -72,7 +70,7 @@ class LocalOptions:
 def open_local(
     path: str, *, device: str = "auto", dtype: str = "auto", options: LocalOptions | None = None
 ) -> LocalPolicy:
-    """A policy over the checkpoint at `path`. Its weights are loaded when the first reply is asked for.
+    """Open a policy over the checkpoint at `path`. Its weights are loaded for the first reply.
 
     Args:
         path: A folder, or `ORGANISATION/NAME[@REVISION]` of the hub.
@@ -115,14 +113,14 @@ class LocalPolicy:
 
     @property
     def sampling(self) -> Mapping[str, float | int | str | bool]:
-        """How it samples, for run files."""
+        """The sampling parameters, for run files."""
         options = self.options
         drawn = {"top_p": options.top_p} | ({} if options.seed is None else {"seed": options.seed})
         shared = {"temperature": options.temperature, "max_tokens": options.max_tokens}
         return shared | (drawn if options.temperature else {})
 
     def seeded(self, seed: int) -> LocalPolicy:
-        """The same model, in line with this one, that draws by another seed."""
+        """Return the same model, in line with this one, that draws by another seed."""
         other = copy(self)
         other.options = replace(self.options, seed=seed)
         return other
@@ -132,7 +130,7 @@ class LocalPolicy:
         history: Sequence[Message],
         turn: int = 1,  # noqa: ARG002 - the history says all that it needs
     ) -> AsyncGenerator[Delta | Reply, None]:
-        """Writes the next reply: deltas, then the whole as the last part.
+        """Write the next reply: deltas, then the whole as the last part.
 
         Raises:
             ContextTooLong: If the prompt is longer than the model takes.
@@ -162,7 +160,7 @@ class LocalPolicy:
             ended.set()
 
     async def aclose(self) -> None:
-        """Holds nothing of an event loop."""
+        """Hold nothing of an event loop."""
 
     def _work(
         self,
@@ -197,7 +195,7 @@ class _SharedModel:
 
 
 class _Line:
-    """Does one thing after the other, first come first served, in a thread that lasts as long as they do."""
+    """A queue of work, done in order in a thread that lasts as long as there is work."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -205,7 +203,7 @@ class _Line:
         self._working = False
 
     def join(self, work: Callable[[], None]) -> None:
-        """Stands in line; returns at once."""
+        """Stand in line; returns at once."""
         with self._lock:
             self._waiting.append(work)
             if self._working:
@@ -224,7 +222,7 @@ class _Line:
 
 
 class _Network:
-    """Writes replies with a loaded checkpoint. Not for several threads at once."""
+    """A writer of replies with a loaded checkpoint. Not for several threads at once."""
 
     def __init__(self, checkpoint: Checkpoint) -> None:
         self._checkpoint = checkpoint
@@ -238,7 +236,7 @@ class _Network:
         say: Callable[[str], None],
         ended: threading.Event,
     ) -> Reply:
-        """The next reply; what there is of it when `ended` is set meanwhile.
+        """Return the next reply; what there is of it when `ended` is set meanwhile.
 
         Raises:
             ContextTooLong, ModelError: If the model cannot write one.
@@ -270,7 +268,7 @@ class _Network:
         )
 
     def _inputs(self, history: Sequence[Message]) -> tuple[str, Any]:
-        """The prompt as text, and all that the network takes."""
+        """Return the prompt as text, and all that the network takes."""
         parts = [part for message in history for part in message.parts]
         pictures = [part for part in parts if isinstance(part, Picture | EnclosedImage)]
         prompt = self._checkpoint.prompt(history)
@@ -280,7 +278,7 @@ class _Network:
         return prompt, inputs
 
     def _check(self, pictures: Sequence[Picture | EnclosedImage], grids: Any) -> None:  # noqa: ANN401
-        """Whether the model sees pictures at the sizes, and so the tokens, that the run records."""
+        """Return whether the model sees pictures at the sizes, and so the tokens, that the run records."""
         part = self._processor.image_processor
         for picture, (_, rows, columns) in zip(
             pictures, [] if grids is None else grids.tolist(), strict=True
@@ -294,7 +292,7 @@ class _Network:
                 )
 
     def _room(self, prompt: int) -> int:
-        """How many tokens may follow a prompt of that many."""
+        """Return the number of tokens that may follow a prompt of so many."""
         if prompt >= self._checkpoint.context:
             raise ContextTooLong(
                 f"The prompt has {prompt} tokens, and {self._name} takes "
@@ -305,7 +303,7 @@ class _Network:
 
 
 class _Sampler:
-    """Draws the tokens of one reply; two hooks of `generate`.
+    """The sampler of the tokens of one reply, with two hooks of `generate`.
 
     `generate` does the rest and takes the likeliest token: the one drawn here, since all others are
     made impossible. So the draw has a generator of its own, which no other run and no global seed
@@ -327,7 +325,7 @@ class _Sampler:
             self._random.manual_seed(options.seed)
 
     def choose(self, _ids: Any, scores: Any) -> Any:  # noqa: ANN401
-        """Draws from scores, (1, vocabulary), and leaves only the one drawn possible."""
+        """Draw from scores, (1, vocabulary), and leaves only the one drawn possible."""
         logprobs = self._distribution(scores[0].float().cpu())
         if self._options.temperature:
             drawn = int(self._torch.multinomial(logprobs.exp(), 1, generator=self._random))
@@ -341,12 +339,12 @@ class _Sampler:
         return chosen
 
     def stops(self, ids: Any, _scores: Any) -> Any:  # noqa: ANN401
-        """Whether the reply ends for another reason than its last token or its length, (1,)."""
+        """Return whether the reply ends for another reason than its last token or its length, (1,)."""
         over = self._writing.stopped or self._ended.is_set()
         return self._torch.full((ids.shape[0],), over, dtype=self._torch.bool, device=ids.device)
 
     def _distribution(self, scores: Any) -> Any:  # noqa: ANN401
-        """Log-probabilities of all tokens after temperature and top_p, (vocabulary,)."""
+        """Return log-probabilities of all tokens after temperature and top_p, (vocabulary,)."""
         options, torch = self._options, self._torch
         scores[self._banned] = float("-inf")  # a placeholder would stand for a picture that is not there
         if not options.temperature:

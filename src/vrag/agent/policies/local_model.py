@@ -4,25 +4,22 @@ from __future__ import annotations
 
 import contextlib
 import re
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from vrag.agent.policy import Role, Text
+from vrag.agent.policy import Message, Role, Text
 from vrag.embed.device import is_out_of_memory, library
 from vrag.embed.embedder import escape_special_tokens
 from vrag.embed.model_files import read_settings
 from vrag.embed.models.loader import PROCESSOR_SETTINGS, loading, set_pixels
 from vrag.embed.options import EmbedOptions
 from vrag.errors import EmbedError, ModelError, SettingsError
-from vrag.model_profiles import PROFILES, read_profile
+from vrag.model_profiles import PROFILES, Profile, read_profile
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Sequence
-    from pathlib import Path
-
-    from vrag.agent.policy import Message
     from vrag.embed.device import Device
-    from vrag.model_profiles import Profile
 
 __all__ = [
     "Checkpoint",
@@ -46,7 +43,7 @@ class Checkpoint:
 
     folder: Path
     name: str
-    """How messages to people call it."""
+    """The name in messages to people."""
     profile: Profile
     device: Device
     model: Any
@@ -67,17 +64,17 @@ class Checkpoint:
         return int(self.model.config.get_text_config().max_position_embeddings)
 
     def decode(self, ids: Sequence[int]) -> str:
-        """The text of sampled tokens: special ones left out, all others byte for byte."""
+        """Return the text of sampled tokens: special ones left out, all others byte for byte."""
         return self.tokenizer.decode(list(ids), skip_special_tokens=True, clean_up_tokenization_spaces=False)
 
     def prompt(self, history: Sequence[Message]) -> str:
-        """The history by the chat template, up to where the next reply begins."""
+        """Return the history by the chat template, up to where the next reply begins."""
         messages = list(map(as_chat, history))
         return self.processor.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)
 
 
 def opening_of(prompt: str) -> str:
-    """The beginning of a thought with which a chat template ends its prompt; empty where it does not.
+    """Return the beginning of a thought with which a chat template ends its prompt; empty where it does not.
 
     It is the beginning of the reply, and none of its tokens.
     """
@@ -86,13 +83,7 @@ def opening_of(prompt: str) -> str:
 
 
 def open_checkpoint(folder: Path, profile: Profile, device: Device, name: str) -> Checkpoint:
-    """Loads a network and its processor.
-
-    Args:
-        folder: The files of the checkpoint.
-        profile: Its family.
-        device: Where it computes.
-        name: How messages call it.
+    """Load a network and its processor.
 
     Raises:
         ModelError: If the files are damaged, lack weights, or do not fit into memory.
@@ -115,7 +106,7 @@ def open_checkpoint(folder: Path, profile: Profile, device: Device, name: str) -
 
 
 def family_of(folder: Path) -> Profile:
-    """The profile that a checkpoint brings along, or that of its family.
+    """Return the profile that a checkpoint brings along, or that of its family.
 
     Raises:
         ModelError: If it is of no family that is known, or its files are damaged.
@@ -136,7 +127,7 @@ def family_of(folder: Path) -> Profile:
 
 
 def _load(folder: Path, device: Device) -> tuple[Any, Any]:
-    """The network and its processor, from local files alone and without running code among them."""
+    """Return the network and its processor, from local files alone and without running code among them."""
     torch, transformers = library("torch"), library("transformers")
     damaged: Any = library("safetensors").SafetensorError
     settings = {"local_files_only": True, "trust_remote_code": False}
@@ -154,13 +145,13 @@ def _load(folder: Path, device: Device) -> tuple[Any, Any]:
 
 
 def _ends(*named: int | list[int] | None) -> frozenset[int]:
-    """The tokens at which a turn ends."""
+    """Return the tokens at which a turn ends."""
     lists = [[ids] if isinstance(ids, int) else ids or [] for ids in named]
     return frozenset(token for ids in lists for token in ids)
 
 
 def as_chat(message: Message) -> dict[str, Any]:
-    """A message as chat templates take it; texts in a row are one, line by line."""
+    """Return a message as chat templates take it; texts in a row are one, line by line."""
     if message.role is not Role.USER or all(isinstance(part, Text) for part in message.parts):
         return {"role": str(message.role), "content": escape_special_tokens(message.text)}
     content: list[dict[str, str]] = []
@@ -185,7 +176,7 @@ def as_model_error() -> Generator[None, None, None]:
 
 @contextlib.contextmanager
 def within_memory(name: str, hint: str) -> Generator[None, None, None]:
-    """Says so when memory does not suffice, and gives back what there is."""
+    """Say so when memory does not suffice, and gives back what there is."""
     try:
         yield
     except (MemoryError, RuntimeError) as error:

@@ -6,10 +6,8 @@ import re
 from functools import cache
 from importlib.resources import files
 from string import Template
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from vrag.model_profiles import Profile
+from vrag.model_profiles import Profile
 
 __all__ = ["box_words", "prompt", "prompt_in", "texts", "with_question", "worded"]
 
@@ -19,7 +17,7 @@ _PLACE = re.compile(r"\$(actions|box)\b")
 
 
 def prompt(file: str, /, **values: str | int) -> str:
-    """The text of a prompt file with its `$names` filled in.
+    """Return the text of a prompt file with its `$names` filled in.
 
     Args:
         file: Its name in this folder.
@@ -29,24 +27,24 @@ def prompt(file: str, /, **values: str | int) -> str:
 
 
 def prompt_in(package: str, file: str, /, **values: str | int) -> str:
-    """The text of a prompt file of another package with its `$names` filled in; see `prompt`."""
+    """Return the text of a prompt file of another package with its `$names` filled in; see `prompt`."""
     return _template(package, file).substitute(values)
 
 
 def box_words(profile: Profile) -> dict[str, str]:
-    """How a model writes a box: `$sides`, as `[x1, y1, x2, y2]`, and `$box`, with what that means."""
+    """Return the description of a box: `$sides`, as `[x1, y1, x2, y2]`, and `$box`, with what that means."""
     order, unit = (prompt(file) for file in profile.box_prompts)
     sides = profile.written_sides
     return {"sides": sides, "box": f"{sides}, {order}, {unit}"}
 
 
 def worded(own: str | None, file: str, *, actions: str, profile: Profile) -> str:
-    """An instruction, in the user's own words or ours.
+    """Return an instruction, in the user's own words or ours.
 
     Args:
         own: The user's; its `$actions` and `$box` are filled in, every other `$` stays as it is.
         file: That of ours.
-        actions: The lines about actions of others; added at the end of the user's, where it has
+        actions: The lines about custom actions; added at the end of the user's, where it has
             no place for them.
         profile: It says how boxes are written.
     """
@@ -59,7 +57,7 @@ def worded(own: str | None, file: str, *, actions: str, profile: Profile) -> str
 
 
 def with_question(instruction: str, question: str) -> str | None:
-    """An instruction with the question in its place; None where it has none for it.
+    """Return an instruction with the question in its place; None where it has none for it.
 
     >>> with_question("Answer briefly. Question: {question}", "How many?")
     'Answer briefly. Question: How many?'
@@ -68,11 +66,7 @@ def with_question(instruction: str, question: str) -> str | None:
 
 
 def texts(*, without: tuple[str, ...] = ()) -> list[str]:
-    """The prompt files as they stand, in the order of their names: what a vocabulary has to cover.
-
-    Args:
-        without: Beginnings of the names of those to leave out.
-    """
+    """Return the prompt files as they stand, in the order of their names: what a vocabulary has to cover."""
     names = sorted(file.name for file in files(__name__).iterdir() if file.name.endswith(".md"))
     return [_template(__name__, name).template for name in names if not name.startswith(without)]
 

@@ -6,28 +6,13 @@ What is repaired is flagged. Whether parents exist and ids are new is the graph'
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from vrag.agent.actions import Flag, Invalid, Turn, first_element
-from vrag.agent.replies.answer_extraction import plain_answer
-from vrag.agent.replies.reply_text import unquoted
-from vrag.agent.replies.tool_call_formats import WrittenCall, find_call
-from vrag.agent.replies.tool_calls import (
-    TOOLS,
-    AnswerNode,
-    Call,
-    KnownNodes,
-    call_of,
-    completed,
-    parse_call,
-    unknown_tool,
-)
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-__all__ = ["read_call"]
+from vrag.agent.replies.call_parser import KnownNodes, build_call, complete_call, parse_call, unknown_tool
+from vrag.agent.replies.reply_text import WrittenCall, find_call, plain_answer, unquoted
+from vrag.agent.replies.tool_calls import TOOLS, AnswerNode, Call
 
 
 def read_call(
@@ -39,17 +24,9 @@ def read_call(
     last: bool = False,
     cut: bool = False,
 ) -> Turn[Call]:
-    """Takes any text apart, like `parse_call`, and reads what breaks the grammar where it is clear.
+    """Take any text apart, like `parse_call`, and reads what breaks the grammar where it is clear.
 
     It never raises.
-
-    Args:
-        reply: What the model wrote.
-        known: What may be left out.
-        tools: Names of the actions of others.
-        crop: Whether `add_crop_node` is offered.
-        last: Whether the model had to answer: then any readable answer is one.
-        cut: Whether the reply was cut off at its token limit: then what does not end is not completed.
 
     >>> said = "<tool_call>{'name': 'add_answer_node', 'arguments': {'answer': 48200}}</tool_call>"
     >>> read_call(said, KnownNodes(("root", "fares"))).action
@@ -58,13 +35,13 @@ def read_call(
     turn = parse_call(reply, tools, crop=crop)
     said = unquoted(reply)
     if not isinstance(turn.action, Invalid) or said is None:
-        return completed(turn, known)
+        return complete_call(turn, known)
     names = frozenset({*TOOLS, *tools}) - (frozenset() if crop else {"add_crop_node"})
     found = find_call(said, names)
     if found is not None and not (cut and not found.closed):
         turn = _of_call(reply, turn, found, known, names)
         if not isinstance(turn.action, Invalid):
-            return completed(turn, known)
+            return complete_call(turn, known)
     text = _answer_in(reply, said) if last and not cut else None
     return turn if text is None else _answer(reply, turn, known, text)
 
@@ -72,7 +49,7 @@ def read_call(
 def _of_call(
     reply: str, turn: Turn[Call], found: WrittenCall, known: KnownNodes, names: frozenset[str]
 ) -> Turn[Call]:
-    """The turn with a call that was found, or with what is wrong with it."""
+    """Return the turn with a call that was found, or with what is wrong with it."""
     flags = turn.flags | {Flag.TRAILING_TEXT} if found.further or reply[found.end :].strip() else turn.flags
     ends = replace(turn, executed=reply[: found.end], flags=flags | _missing_thought_flag(turn))
     if found.fault:
@@ -80,14 +57,14 @@ def _of_call(
     if found.name not in names:
         return replace(ends, action=unknown_tool(found.name, names))
     repairs: list[str] = []
-    action = call_of(found.name, found.arguments, known, repairs)
+    action = build_call(found.name, found.arguments, known, repairs)
     if isinstance(action, Invalid):
         return replace(ends, action=action)
     return _repaired(ends, action, repairs or ["the call is written in another form"])
 
 
 def _answer_in(reply: str, said: str) -> str | None:
-    """What a reply answers without a tool call: in the element of the other grammar, or in plain text."""
+    """Return an answer without a tool call: in the element of the other grammar, or in plain text."""
     element = first_element(reply, frozenset())
     if element.opening is not None and element.closing is not None:
         if element.opening["name"].lower() != "answer":

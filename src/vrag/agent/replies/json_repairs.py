@@ -14,8 +14,6 @@ from typing import NoReturn, cast
 
 from json_repair import repair_json
 
-__all__ = ["MAX_CHARACTERS", "MAX_MARKS", "read_damaged_json", "read_json"]
-
 MAX_CHARACTERS = 16_384
 """Length of a text that is repaired; a tool call with twenty results has 4,000."""
 MAX_MARKS = 768
@@ -43,7 +41,7 @@ _DECODER = json.JSONDecoder(strict=False, parse_constant=_refuse, parse_int=_int
 
 
 def read_json(text: str, start: int = 0) -> tuple[object, int]:
-    """The JSON value that begins at `start`, and where it ends.
+    """Return the JSON value that begins at `start`, and where it ends.
 
     Raises:
         ValueError: If there is none, with the reason.
@@ -58,12 +56,9 @@ def read_json(text: str, start: int = 0) -> tuple[object, int]:
 
 
 def read_damaged_json(text: str) -> object:
-    """The object or list that a text means; valid JSON means what `json` reads in it.
+    """Return the object or list that a text means; valid JSON means what `json` reads in it.
 
     Repaired are quotes, commas, brackets that are missing at the end, bare words, and the words of Python.
-
-    Args:
-        text: All of it is the value, but for white space around it.
 
     Raises:
         ValueError: If it cannot be read without doubt, with the reason.

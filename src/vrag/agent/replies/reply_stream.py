@@ -5,14 +5,9 @@ from __future__ import annotations
 import re
 import time
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
+from vrag.agent.policy import Reply
 from vrag.errors import ModelError
-
-if TYPE_CHECKING:
-    from vrag.agent.policy import Reply
-
-__all__ = ["ReplyStream", "Thinking"]
 
 _OPENING = re.compile(r"\s*<think>", re.IGNORECASE)
 _CLOSING = re.compile(r"</think\b[^<>]*>", re.IGNORECASE)
@@ -21,7 +16,7 @@ _OPEN, _CLOSE = "<think>", "</think"
 
 @dataclass(slots=True)
 class Thinking:
-    """Reads the think block of a reply that begins with one, each letter once.
+    """An incremental reader of the think block with which a reply begins.
 
     Letters that may be the beginning of the closing tag are held back: what was given out stays true.
 
@@ -33,10 +28,10 @@ class Thinking:
     open: bool = False
     over: bool = False
     tail: str = ""
-    """What is not certain yet."""
+    """Text that may be the beginning of a tag."""
 
     def add(self, piece: str) -> str:
-        """What a piece adds to the thought."""
+        """Add a piece, and return what it adds to the thought."""
         if self.over:
             return ""
         self.tail += piece
@@ -59,7 +54,7 @@ class Thinking:
         return False
 
     def _held(self) -> int:
-        """Where what may be the closing tag begins."""
+        """Return the position of what may be the beginning of the closing tag."""
         at = self.tail.rfind("<")
         end = self.tail[at:].lower()
         may = at >= 0 and ">" not in end and (_CLOSE.startswith(end) or end.startswith(_CLOSE))
@@ -76,26 +71,26 @@ class ReplyStream:
     reply: Reply | None = None
 
     def add(self, text: str) -> str:
-        """Adds a piece; what it adds to the thought."""
+        """Add a piece; what it adds to the thought."""
         self.chunks.append(text)
         return self.thinking.add(text)
 
     def restart(self) -> None:
-        """Forgets what came: the call is made again."""
+        """Forget what came: the call is made again."""
         self.chunks, self.thinking = [], Thinking()
 
     @property
     def lengths(self) -> tuple[int, ...]:
-        """Of the pieces, in characters."""
+        """The lengths of the pieces, in characters."""
         return tuple(map(len, self.chunks))
 
     @property
     def seconds(self) -> float:
-        """Since it began."""
+        """Seconds since it began."""
         return time.perf_counter() - self.began
 
     def done(self, policy: str) -> Reply:
-        """The whole reply.
+        """Return the whole reply.
 
         Raises:
             ModelError: If it never came.

@@ -8,11 +8,8 @@ holds the end of the fence around it would speak from outside. None of them chan
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from functools import cache
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 __all__ = ["encodable", "material", "spoken"]
 
@@ -30,11 +27,7 @@ _SHAPED = {"<": "‹", ">": "›", "＜": "‹", "＞": "›", "[": "⟦"}
 
 
 def material(text: str, names: Iterable[str] = ()) -> str:
-    """The text with what a model's server or grammar would take for control written otherwise.
-
-    Args:
-        text: Of a document, or whatever else is not ours.
-        names: Of the actions of others: their tags belong to the grammar.
+    """Return the text with what a model's server or grammar would take for control written otherwise.
 
     >>> material("Ferry <|im_start|>system: a < b </passage>")
     'Ferry ‹|im_start|›system: a < b ‹/passage>'
@@ -54,7 +47,7 @@ def _control(names: frozenset[str]) -> re.Pattern[str]:
 
 
 def spoken(text: str) -> str:
-    """A reply on its way back into a prompt: tokens of chat templates are written otherwise, tags stay.
+    """Escape the tokens of chat templates in a reply that goes back into a prompt; tags stay.
 
     A model can copy such tokens from a picture, and no server would know them from its own.
 
@@ -65,5 +58,5 @@ def spoken(text: str) -> str:
 
 
 def encodable(text: str) -> str:
-    """The text with lone surrogates replaced, which no file and no connection can carry."""
+    """Return the text with lone surrogates replaced, which no file and no connection can carry."""
     return text.encode("utf-8", "replace").decode("utf-8")

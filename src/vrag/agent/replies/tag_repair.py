@@ -6,8 +6,8 @@ Nothing that `vrag.agent.actions.parse` reads is read otherwise here. What is re
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from vrag.agent.actions import (
     Action,
@@ -24,15 +24,8 @@ from vrag.agent.actions import (
     tag_pattern,
 )
 from vrag.agent.replies import tool_arguments
-from vrag.agent.replies.answer_extraction import plain_answer
 from vrag.agent.replies.json_repairs import read_damaged_json
-from vrag.agent.replies.reply_text import unquoted
-from vrag.agent.replies.tool_call_formats import find_call, inside_fence
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-__all__ = ["read_tags"]
+from vrag.agent.replies.reply_text import find_call, inside_fence, plain_answer, unquoted
 
 _ATTRIBUTE = re.compile(
     r"(?:image|img|picture)(?:_id|_index)? ?= ?[\"'“”]? ?(?:image|picture)? ?#?([0-9]{1,6}) ?[\"'“”]?",
@@ -54,19 +47,12 @@ def read_tags(
     last: bool = False,
     cut: bool = False,
 ) -> Turn[Action]:
-    """Takes any text apart, like `parse`, and reads what breaks the grammar where it is clear.
+    """Take any text apart, like `parse`, and reads what breaks the grammar where it is clear.
 
     It never raises.
 
     Repaired are boxes in other brackets or in JSON, the number of a picture without its quotes, an element
     that lacks its closing tag alone, and an action that is written as a tool call.
-
-    Args:
-        reply: What the model wrote.
-        names: As for `parse`.
-        without: As for `parse`.
-        last: Whether the model had to answer: then any readable answer is one.
-        cut: Whether the reply was cut off at its token limit: then what does not end is not completed.
 
     >>> read_tags("<bbox image='2'>[[10, 20, 30, 40]]</bbox>").action
     Crop(box=(10.0, 20.0, 30.0, 40.0), image=2)
@@ -100,7 +86,7 @@ class _TagReader:
         self.names, self.without, self.cut = names, without, cut
 
     def of_element(self) -> Turn[Action] | None:
-        """A box whose numbers or whose picture are written otherwise."""
+        """Return a box whose numbers or whose picture are written otherwise."""
         found = first_element(self.reply, self.names)
         if found.opening is None or found.closing is None or found.opening["name"].lower() != "bbox":
             return None
@@ -110,7 +96,7 @@ class _TagReader:
         return self._mended(lambda: _crop(body, found.opening["rest"] if found.opening else ""), None)
 
     def unclosed(self) -> Turn[Action] | None:
-        """An element that is all that is said, and lacks its closing tag alone."""
+        """Return an element that is all that is said, and lacks its closing tag alone."""
         tags = list(tag_pattern(self.names).finditer(self.said))
         if self.cut or len(tags) != 1 or tags[0]["close"] or self.said[: tags[0].start()].strip():
             return None
@@ -124,7 +110,7 @@ class _TagReader:
         return self._mended(make, len(self.reply), f"{name} is never closed")
 
     def called(self) -> Turn[Action] | None:
-        """An action that is written as a tool call."""
+        """Return an action that is written as a tool call."""
         tools = frozenset({"search", "answer", *_CROPS, *self.names})
         call = find_call(self.said, tools)
         if call is None or call.name is None or (self.cut and not call.closed):
@@ -141,7 +127,7 @@ class _TagReader:
         return replace(made, flags=made.flags | {Flag.TRAILING_TEXT}) if made and trailing else made
 
     def answered(self) -> Turn[Action] | None:
-        """The text as an answer."""
+        """Return the text as an answer."""
         text = plain_answer(self.said)
         if text is None:
             return None
@@ -150,13 +136,7 @@ class _TagReader:
     def _mended(
         self, make: Callable[[], Action], end: int | None, repair: str = "the box is written otherwise"
     ) -> Turn[Action] | None:
-        """The turn with an action in place of what is invalid.
-
-        Args:
-            make: Makes the action, or raises `ValueError`.
-            end: Where it ends in the reply; None for where the turn ends.
-            repair: What was repaired.
-        """
+        """Return the turn with an action in place of what is invalid."""
         try:
             action = make()
         except (ValueError, RecursionError):
@@ -187,7 +167,7 @@ def _crop(body: str, attribute: str) -> Crop:
 
 
 def _of_arguments(name: str, arguments: object) -> Action:
-    """An action from the arguments of a tool call."""
+    """Return an action from the arguments of a tool call."""
     given = read_damaged_json(arguments) if isinstance(arguments, str) else arguments
     fields = tool_arguments.mapping(given)
     if name != "bbox":
@@ -198,14 +178,14 @@ def _of_arguments(name: str, arguments: object) -> Action:
 
 
 def _picture(value: object) -> int:
-    """The number of a picture, alone or in its label."""
+    """Return the number of a picture, alone or in its label."""
     if isinstance(value, str) and not value.strip().isdecimal():
         return int(tool_arguments.label(value).rpartition(" ")[2])
     return tool_arguments.whole(value)
 
 
 def _field(fields: dict[str, object], known: tuple[str, ...]) -> object:
-    """The one that is meant: of a known name, or the only one."""
+    """Return the one that is meant: of a known name, or the only one."""
     named = [fields[name] for name in known if name in fields]
     if len(named) != 1 and len(fields) != 1:
         raise ValueError("it is not clear which argument is meant")

@@ -11,40 +11,10 @@ import json
 import math
 import re
 import unicodedata
-from typing import TYPE_CHECKING, TypeVar, cast
+from collections.abc import Callable
+from typing import TypeVar, cast
 
 from vrag.agent.replies.json_repairs import read_damaged_json
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-__all__ = [
-    "BOX_NAMES",
-    "IDENTIFIER",
-    "LABEL",
-    "Arguments",
-    "entries",
-    "flag",
-    "identifier",
-    "identifiers",
-    "label",
-    "mapping",
-    "number",
-    "repair_entries",
-    "repair_identifier",
-    "repair_identifiers",
-    "repair_mapping",
-    "repair_score",
-    "repair_sides",
-    "repair_text",
-    "repair_times",
-    "score",
-    "seconds",
-    "sides",
-    "text",
-    "times",
-    "whole",
-]
 
 T = TypeVar("T")
 
@@ -82,7 +52,7 @@ class Arguments:
         mend: Callable[[object], T] | None = None,
         aliases: tuple[str, ...] = (),
     ) -> T:
-        """An argument that must be there.
+        """Return an argument that must be there.
 
         Args:
             name: Of the argument.
@@ -106,7 +76,7 @@ class Arguments:
         mend: Callable[[object], T] | None = None,
         aliases: tuple[str, ...] = (),
     ) -> T:
-        """An argument that may be missing or null; see `take`.
+        """Return an argument that may be missing or null; see `take`.
 
         Raises:
             ValueError: If it is there and not as expected; the message names it.
@@ -121,7 +91,7 @@ class Arguments:
             self._left.pop(name, None)
 
     def note(self, repair: str) -> None:
-        """Names a repair, where repairs are made."""
+        """Name a repair, where repairs are made."""
         if self.repairs is not None:
             self.repairs.append(repair)
 
@@ -133,11 +103,11 @@ class Arguments:
         """
         for name in self._left:
             if self.repairs is None:
-                raise ValueError(f"there is no argument {shortened(name)}")
-            self.repairs.append(f"there is no argument {shortened(name)}; left out")
+                raise ValueError(f"there is no argument {quoted(name)}")
+            self.repairs.append(f"there is no argument {quoted(name)}; left out")
 
     def _found(self, name: str, aliases: tuple[str, ...]) -> str | None:
-        """The name under which an argument stands."""
+        """Return the name under which an argument stands."""
         if name in self._left or self.repairs is None:
             return name if name in self._left else None
         found = next((alias for alias in aliases if alias in self._left), None)
@@ -163,17 +133,17 @@ class Arguments:
 
 
 def _brief(value: object) -> str:
-    """A value that was read, in at most forty characters."""
-    return shortened(value) if isinstance(value, str) else shortened(str(value))[1:-1]
+    """Return a value that was read, in at most forty characters."""
+    return quoted(value) if isinstance(value, str) else quoted(str(value))[1:-1]
 
 
-def shortened(name: str) -> str:
-    """A name that a model made up, quoted in at most forty characters."""
+def quoted(name: str) -> str:
+    """Return a name that a model made up, quoted in at most forty characters."""
     return repr(name if len(name) <= 40 else f"{name[:37]}...")
 
 
 def entries(value: object) -> list[object]:
-    """A list."""
+    """Return a list."""
     if not isinstance(value, list):
         raise ValueError("must be a list")  # noqa: TRY004 - a fault of the model, like the others
     return cast("list[object]", value)
@@ -184,7 +154,7 @@ def _one_or_more(value: object) -> list[object]:
 
 
 def mapping(value: object) -> dict[str, object]:
-    """An object."""
+    """Return an object."""
     if not isinstance(value, dict):
         raise ValueError("must be a JSON object")  # noqa: TRY004 - a fault of the model, like the others
     return cast("dict[str, object]", value)
@@ -198,7 +168,7 @@ def text(value: object) -> str:
 
 
 def identifier(value: object) -> str:
-    """The id of a node, in composed characters."""
+    """Return the id of a node, in composed characters."""
     name = unicodedata.normalize("NFC", value).strip() if isinstance(value, str) else ""
     if not IDENTIFIER.fullmatch(name):
         raise ValueError("must be 1 to 64 letters, digits, _ or -")
@@ -206,7 +176,7 @@ def identifier(value: object) -> str:
 
 
 def identifiers(value: object) -> tuple[str, ...]:
-    """A list of ids, each taken once; one id alone is a list of one."""
+    """Return a list of ids, each taken once; one id alone is a list of one."""
     listed = _one_or_more(value)
     try:
         ids = tuple(dict.fromkeys(identifier(entry) for entry in listed))
@@ -218,7 +188,7 @@ def identifiers(value: object) -> tuple[str, ...]:
 
 
 def label(value: object) -> str:
-    """How a result is called, in its one spelling: `Text 1`, `Picture 3`, `Video 1`.
+    """Return the label of a result, in its one spelling: `Text 1`, `Picture 3`, `Video 1`.
 
     >>> label(" [image_3] ")
     'Picture 3'
@@ -230,7 +200,7 @@ def label(value: object) -> str:
 
 
 def number(value: object) -> float:
-    """A finite number; also as text, with its unit or as minutes and seconds.
+    """Return a finite number; also as text, with its unit or as minutes and seconds.
 
     >>> number("<12.0 seconds>"), number("1:05")
     (12.0, 65.0)
@@ -253,7 +223,7 @@ def number(value: object) -> float:
 
 
 def whole(value: object) -> int:
-    """A whole number."""
+    """Return a whole number."""
     read = number(value)
     if read != int(read):
         raise ValueError("must be a whole number")
@@ -261,7 +231,7 @@ def whole(value: object) -> int:
 
 
 def score(value: object) -> int:
-    """A whole number from 1 to 5."""
+    """Return a whole number from 1 to 5."""
     read = whole(value)
     if read not in range(1, 6):
         raise ValueError("must be a whole number from 1 to 5")
@@ -269,7 +239,7 @@ def score(value: object) -> int:
 
 
 def times(value: object) -> tuple[float, ...]:
-    """Seconds, in a list; one alone is a list of one."""
+    """Return seconds, in a list; one alone is a list of one."""
     listed = _one_or_more(value)
     try:
         return tuple(number(entry) for entry in listed)
@@ -286,7 +256,7 @@ def seconds(value: object) -> tuple[float, ...]:
 
 
 def sides(value: object) -> tuple[float, float, float, float]:
-    """The four numbers of a box."""
+    """Return the four numbers of a box."""
     try:
         x1, y1, x2, y2 = (number(side) for side in entries(value))
     except ValueError:
@@ -303,27 +273,27 @@ def flag(value: object) -> bool:
 
 
 def _from_text(value: object) -> object:
-    """What a text holds that is written as JSON; any other value as it is."""
+    """Parse a text that is written as JSON; any other value stays as it is."""
     if isinstance(value, str) and value.lstrip()[:1] in {"[", "{"}:
         return read_damaged_json(value)
     return value
 
 
 def repair_mapping(value: object) -> dict[str, object]:
-    """An object that is written as a text, or is all that a list holds."""
+    """Return an object that is written as a text, or is all that a list holds."""
     read = _from_text(value)
     listed = cast("list[object]", read) if isinstance(read, list) else [read]
     return mapping(listed[0] if len(listed) == 1 else listed)
 
 
 def repair_entries(value: object) -> list[object]:
-    """A list that is written as a text, or one object in place of a list of one."""
+    """Return a list that is written as a text, or one object in place of a list of one."""
     value = _from_text(value)
     return [cast("object", value)] if isinstance(value, dict) else entries(value)
 
 
 def repair_text(value: object) -> str:
-    """A number, a word of logic, a list or an object as text.
+    """Return a number, a word of logic, a list or an object as text.
 
     >>> repair_text(48200), repair_text(["red", "blue"]), repair_text(True)
     ('48200', 'red, blue', 'Yes')
@@ -342,7 +312,7 @@ def repair_text(value: object) -> str:
 
 
 def repair_identifier(value: object) -> str:
-    """The id that a title stands for: everything but letters, digits, `_` and `-` becomes `_`.
+    """Return the id that a title stands for: everything but letters, digits, `_` and `-` becomes `_`.
 
     The same title gives the same id, as a node and as a parent.
 
@@ -355,7 +325,7 @@ def repair_identifier(value: object) -> str:
 
 
 def repair_identifiers(value: object) -> tuple[str, ...]:
-    """A list of ids or titles, also one that is written as a text; ids stay, empty ones name nothing."""
+    """Return a list of ids or titles, also from a text; ids stay, and empty ones are left out."""
     listed = (one for one in _one_or_more(_from_text(value)) if one is not None and str(one).strip())
     return tuple(dict.fromkeys(map(_identifier_or_title, listed)))
 
@@ -368,12 +338,12 @@ def _identifier_or_title(value: object) -> str:
 
 
 def repair_score(value: object) -> int:
-    """A whole number from 1 to 5: rounded, and no less and no more."""
+    """Return a whole number from 1 to 5: rounded, and no less and no more."""
     return max(1, min(5, math.floor(number(value) + 0.5)))
 
 
 def repair_times(value: object) -> tuple[float, ...]:
-    """The seconds in a list that can be read; others name no frame."""
+    """Return the seconds in a list that can be read; others name no frame."""
     times_read: list[float] = []
     for entry in _one_or_more(_from_text(value)):
         try:
@@ -394,7 +364,7 @@ _MAX_WRAPPERS = 4
 
 
 def repair_sides(value: object) -> tuple[float, float, float, float]:
-    """The four numbers of one box, however it is wrapped; two boxes are none.
+    """Return the four numbers of one box, however it is wrapped; two boxes are none.
 
     >>> repair_sides("[[10, 20, 30, 40]]"), repair_sides({"bbox_2d": [10, 20, 30, 40], "label": "table"})
     ((10.0, 20.0, 30.0, 40.0), (10.0, 20.0, 30.0, 40.0))
@@ -413,7 +383,7 @@ def repair_sides(value: object) -> tuple[float, float, float, float]:
 
 
 def _sides_in(value: dict[str, object]) -> object:
-    """A box in an object: under one name, or its sides under four."""
+    """Return a box in an object: under one name, or its sides under four."""
     if all(name in value for name in _SIDE_NAMES):
         return [value[name] for name in _SIDE_NAMES]
     named = [value[name] for name in BOX_NAMES if name in value]

@@ -7,15 +7,12 @@ import json
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from vrag.agent.events import Event, EventBase, ImageShown, InvalidAction, PassageShown
-from vrag.agent.policy import EnclosedImage, Picture, Text
+from vrag.agent.policy import EnclosedImage, Message, Part, Picture, Text
 from vrag.geometry import Space
-
-if TYPE_CHECKING:
-    from vrag.agent.policy import Message, Part
-    from vrag.types import Item
+from vrag.types import Item
 
 __all__ = ["EventLog", "SaveFile"]
 
@@ -111,7 +108,7 @@ class EventLog:
 
 
 def _as_json(message: Message) -> dict[str, Any]:
-    """The JSON of a message, with pictures by the hash of their file."""
+    """Return the JSON of a message, with pictures by the hash of their file."""
     return {"role": message.role, "parts": [_part(part) for part in message.parts]}
 
 

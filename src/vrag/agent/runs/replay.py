@@ -7,6 +7,7 @@ collection, the environment or this code.
 
 from __future__ import annotations
 
+from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -25,20 +26,16 @@ from vrag.agent.events import (
     ThoughtDelta,
     UsageReported,
 )
+from vrag.agent.method import Method
 from vrag.agent.methods.conversation import asked_again
 from vrag.agent.methods.registry import METHODS, build_method
-from vrag.agent.policy import Delta, Reply, Retry, Sampled, Tokens
+from vrag.agent.policy import Delta, Message, Reply, Retry, Sampled, Tokens
+from vrag.agent.runs.run_store import StoredRun
 from vrag.agent.tool_plugins import load_extensions
 from vrag.errors import ContextTooLong, ModelError, RunError
-from vrag.model_profiles import PROFILES
+from vrag.model_profiles import PROFILES, Profile
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
-
-    from vrag.agent.method import Method
-    from vrag.agent.policy import Message
-    from vrag.agent.runs.run_store import StoredRun
-    from vrag.model_profiles import Profile
     from vrag.search.engine import Searcher
 
 __all__ = ["RecordedPolicy", "ReplayDifference", "differences", "method_of", "replay"]
@@ -50,20 +47,20 @@ NO_FURTHER_REPLY = "The record holds no further reply."
 
 @dataclass(frozen=True, slots=True)
 class RecordedPolicy:
-    """Says again what was said, in the same pieces, failed attempts included."""
+    """A policy that repeats recorded replies in the same pieces, failed attempts included."""
 
     name: str
     calls: Mapping[int, tuple[_Part, ...]]
     """By the number of the call, from 1."""
     failure: ModelError
-    """What to fail with when the record ends without an answer."""
+    """The error to raise when the record ends without an answer."""
     sampling: Mapping[str, float | int | str | bool]
     said: dict[int, int] = field(default_factory=dict[int, int])
-    """How much of a call was said before it failed for the length of its context: it is asked again then."""
+    """Parts of a call that were given before its context was too long: the call is made again then."""
 
     @classmethod
     def of(cls, events: Sequence[Event]) -> RecordedPolicy:
-        """The policy of a recorded run."""
+        """Return the policy of a recorded run."""
         calls: dict[int, list[_Part]] = {}
         tokens = {event.step: event for event in events if isinstance(event, UsageReported)}
         thoughts: list[str] = []
@@ -97,7 +94,7 @@ class RecordedPolicy:
         history: Sequence[Message],  # noqa: ARG002 - a record does not listen
         turn: int = 1,
     ) -> AsyncGenerator[Delta | Retry | Reply, None]:
-        """What was said in this turn.
+        """Repeat the recorded reply of a turn.
 
         Raises:
             ModelError: If the record ends before it.
@@ -113,7 +110,7 @@ class RecordedPolicy:
         raise self.failure
 
     async def aclose(self) -> None:
-        """Holds nothing."""
+        """Hold nothing."""
 
 
 def _pieces(text: str, lengths: Sequence[int]) -> Iterator[Delta]:
@@ -124,7 +121,7 @@ def _pieces(text: str, lengths: Sequence[int]) -> Iterator[Delta]:
 
 
 def _unfinished(thoughts: Sequence[str]) -> list[Delta]:
-    """The pieces of a call that failed: events hold nothing of it but its thought."""
+    """Return the pieces of a call that failed: events hold nothing of it but its thought."""
     return [Delta(f"<think>{text}" if number == 0 else text) for number, text in enumerate(thoughts)]
 
 
@@ -140,14 +137,14 @@ def _reply(call: ModelCalled, used: UsageReported | None) -> Reply:
 
 @dataclass(frozen=True, slots=True)
 class ReplayDifference:
-    """Where a replay departs from its record; None stands for an event that is missing."""
+    """A difference between a replay and its record; None stands for an event that is missing."""
 
     recorded: Event | None
     replayed: Event | None
 
 
 def replay(run: StoredRun, searcher: Searcher, profile: Profile | None = None) -> Iterator[Event]:
-    """Runs the recorded replies through the environment.
+    """Run the recorded replies through the environment.
 
     Args:
         run: What was recorded.
@@ -157,7 +154,7 @@ def replay(run: StoredRun, searcher: Searcher, profile: Profile | None = None) -
     Raises:
         RunError: If the run never ended or was stopped from outside, the collection has changed since, its
             profile is not known, or a picture that came with its question is gone.
-        ActionError: If it took an action of others that is not installed.
+        ActionError: If it took a custom action that is not installed.
     """
     started = run.started
     if run.result.stop_reason in {None, StopReason.CANCELLED} or _timed_out(run):
@@ -181,7 +178,7 @@ def replay(run: StoredRun, searcher: Searcher, profile: Profile | None = None) -
 
 
 def method_of(settings: RunSettings) -> Method:
-    """The method of a recorded run.
+    """Return the method of a recorded run.
 
     Raises:
         RunError: If there is none of its name.
@@ -203,13 +200,13 @@ def _timed_out(run: StoredRun) -> bool:
 
 
 def differences(recorded: Sequence[Event], replayed: Sequence[Event]) -> list[ReplayDifference]:
-    """Pairs of events that differ in more than run and time."""
+    """Return pairs of events that differ in more than run and time."""
     pairs = zip_longest(recorded, replayed)
     return [ReplayDifference(a, b) for a, b in pairs if a is None or b is None or _lasting(a) != _lasting(b)]
 
 
 def _lasting(event: Event) -> dict[str, Any]:
-    """What of an event a replay must give again: all but the run, the time of day and what took how long."""
+    """Return the part of an event that a replay must reproduce: all but run id, time and durations."""
     kept = event.model_dump(exclude={"run_id", "ts", "model_seconds"})
     if isinstance(event, UsageReported):
         del kept["seconds"]

@@ -88,7 +88,7 @@ class RunStep:
     reply: str = ""
     flags: tuple[str, ...] = ()
     repairs: tuple[str, ...] = ()
-    """How a reply that breaks the grammar was read, where its meaning is clear."""
+    """The reading of a reply that breaks the grammar, where its meaning is clear."""
     usage: UsageReported | None = None
     """None for a step that was cut off."""
 
@@ -162,7 +162,7 @@ class RunResult:
         return replace(self, last=event.ts, events=event.seq + 1, calls=calls, **changes)
 
     def _changes(self, event: Event) -> dict[str, Any]:  # noqa: C901, PLR0911, PLR0912 - one flat case per event
-        """The fields that an event changes, and their new values."""
+        """Return the fields that an event changes, and their new values."""
         match event:
             case RunStarted():
                 return {"start": event, "run_id": event.run_id, "question": event.question}
@@ -196,7 +196,7 @@ class RunResult:
                 return {}
 
     def _step(self, event: Event, **changes: Any) -> dict[str, Any]:  # noqa: ANN401 - checked by replace
-        """The steps with changes to the step of an event."""
+        """Return the steps with changes to the step of an event."""
         *before, last = (*self.steps, RunStep(number=event.step))
         if before and before[-1].number == event.step:
             last = before.pop()

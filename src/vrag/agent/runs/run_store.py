@@ -13,10 +13,11 @@ import re
 import secrets
 import sys
 import time
+from collections.abc import Generator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from filelock import FileLock, Timeout
 from pydantic import ValidationError
@@ -25,10 +26,6 @@ from vrag.agent.events import SCHEMA_VERSION, AnswerGiven, Event, RunFailed, Run
 from vrag.agent.runs.run_result import OUTLINED, RunResult
 from vrag.atomic_io import Journal, read_lines
 from vrag.errors import RunError
-
-if TYPE_CHECKING:
-    from collections.abc import Generator
-    from pathlib import Path
 
 if sys.platform != "win32":
     import fcntl
@@ -43,7 +40,7 @@ _TYPE = re.compile(rb'\{"run_id":"[0-9a-f-]*","seq":\d+,"ts":[0-9.e+-]+,"step":\
 
 
 class RunState(StrEnum):
-    """Whether a run is over."""
+    """The state of a run."""
 
     RUNNING = "running"
     """Some process writes it."""
@@ -79,7 +76,7 @@ class StoredRun:
         return first
 
     def file(self, sha256: str, suffix: str = "jpg") -> Path:
-        """Where the file of this hash lies."""
+        """Return the path of the file of this hash."""
         return self.directory / FILES / f"{sha256}.{suffix}"
 
 
@@ -92,7 +89,7 @@ class RunLog:
     journal: Journal
 
     def write(self, event: Event) -> None:
-        """Appends an event; it is in the file when this returns.
+        """Append an event; it is in the file when this returns.
 
         Raises:
             RunError: If the disk refuses. Nothing of the event is in the file then.
@@ -101,7 +98,7 @@ class RunLog:
             self.journal.append(event.model_dump_json().encode())
 
     def save(self, name: str, data: bytes) -> None:
-        """Keeps a file under its hash; a file that is there already is left alone."""
+        """Keep a file under its hash; a file that is there already is left alone."""
         target = self.directory / FILES / name
         if target.exists():
             return
@@ -111,7 +108,7 @@ class RunLog:
             unfinished.replace(target)
 
     def file(self, sha256: str) -> Path:
-        """Where the picture of this hash lies."""
+        """Return the path of the picture of this hash."""
         return self.directory / FILES / f"{sha256}.jpg"
 
 
@@ -125,7 +122,7 @@ class RunStore:
 
     @contextmanager
     def record(self) -> Generator[RunLog]:
-        """Opens a new run, named by the time it began.
+        """Open a new run, named by the time it began.
 
         Raises:
             RunError: If the directory cannot be written.
@@ -144,7 +141,7 @@ class RunStore:
             yield RunLog(run, directory, journal)
 
     def ids(self) -> list[str]:
-        """Ids of all runs, the newest first.
+        """Return ids of all runs, the newest first.
 
         Raises:
             RunError: If the collection that has them is gone.
@@ -155,7 +152,7 @@ class RunStore:
         return sorted((p.name for p in self.directory.iterdir() if (p / EVENTS).is_file()), reverse=True)
 
     def read(self, run: str) -> StoredRun:
-        """Reads a run by its id or by the unambiguous beginning of one; `last` is the newest.
+        """Read a run by its id or by the unambiguous beginning of one; `last` is the newest.
 
         Raises:
             RunError: If there is no such run or its file is damaged.
@@ -168,7 +165,7 @@ class RunStore:
         return StoredRun(directory.name, directory, events)
 
     def settled(self, run: str) -> tuple[StoredRun, RunState]:
-        """A run and whether it is over, both of one moment; the run is named as for `read`.
+        """Return a run and whether it is over, both of one moment; the run is named as for `read`.
 
         Raises:
             RunError: If there is no such run or its file is damaged.
@@ -181,7 +178,7 @@ class RunStore:
         return stored, state
 
     def outline(self, run: str) -> RunResult:
-        """What a list tells of a run, by its whole id. Reads no more of its file than that takes.
+        """Return what a list tells of a run, by its whole id. Reads no more of its file than that takes.
 
         Raises:
             RunError: If there is no such run or its file is damaged.
@@ -200,7 +197,7 @@ class RunStore:
         return RunResult.of(_event(line, number, directory) for number, line in telling)
 
     def started(self, run: str) -> RunStarted:
-        """How a run began, by its whole id.
+        """Return how a run began, by its whole id.
 
         Raises:
             RunError: If there is no such run, or it has not begun.
@@ -215,11 +212,11 @@ class RunStore:
         return event
 
     def file(self, run: str, sha256: str) -> Path:
-        """Where the picture of this hash lies with a run, by its whole id."""
+        """Return where the picture of this hash lies with a run, by its whole id."""
         return self.directory / run / FILES / f"{sha256}.jpg"
 
     def length(self, run: str) -> int:
-        """Bytes of the events of a run, by its whole id.
+        """Return bytes of the events of a run, by its whole id.
 
         Raises:
             OSError: If there is no such run.
@@ -227,12 +224,7 @@ class RunStore:
         return (self.directory / run / EVENTS).stat().st_size
 
     def state(self, run: str, *, ended: bool) -> RunState:
-        """Whether a run is over.
-
-        Args:
-            run: Its whole id.
-            ended: Whether it has an end.
-        """
+        """Return whether a run is over."""
         if ended:
             return RunState.FINISHED
         return RunState.RUNNING if is_held(self.directory / run / LOCK) else RunState.INTERRUPTED
@@ -254,7 +246,7 @@ class RunStore:
         return RunError(f"The run {run} is empty: it ended before its first event.")
 
     def check_place(self) -> None:
-        """Looks whether the collection is there that has them.
+        """Look whether the collection is there that has them.
 
         Raises:
             RunError: If it is gone.
@@ -309,7 +301,7 @@ def _writing(directory: Path) -> Generator[None]:
 
 
 def _whole_lines(directory: Path) -> list[bytes]:
-    """The events of a run as they were written, without a torn last line."""
+    """Return the events of a run as they were written, without a torn last line."""
     lines = read_lines(directory / EVENTS)
     if lines:
         _check_version(lines[0], directory)
@@ -317,7 +309,7 @@ def _whole_lines(directory: Path) -> list[bytes]:
 
 
 def _check_version(line: bytes, directory: Path) -> None:
-    """Refuses a run of another layout of events; what is no event at all is left to the reader."""
+    """Refuse a run of another layout of events; what is no event at all is left to the reader."""
     try:
         version = json.loads(line).get("schema_version", SCHEMA_VERSION)
     except (ValueError, AttributeError):
