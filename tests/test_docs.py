@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
@@ -16,6 +17,7 @@ from typing import Any, ClassVar
 import httpx
 import numpy as np
 import pytest
+from click.testing import Result
 from corpus.video_files import Film, film_bytes
 from old_indexes import draw, embed, write_faiss, write_node
 from typer.main import get_command
@@ -50,7 +52,7 @@ def desk(tmp_path_factory: pytest.TempPathFactory) -> Path:
     shutil.copy(questions_path(), desk / "questions.json")
     lay_out_reference(desk)
     done = run(desk, "vrag index add ./my-documents")
-    assert done.returncode == 0, done.stderr
+    assert done.exit_code == 0, done.output
     return desk
 
 
@@ -69,19 +71,20 @@ def lay_out_reference(desk: Path) -> None:
     write_faiss(corpus / "image_index", entries, np.stack(embed(single, *pictures)))
 
 
-def run(desk: Path, command: str) -> subprocess.CompletedProcess[str]:
+def run(desk: Path, command: str) -> Result:
+    """Run a command in this process: starting one for each would take most of the time of these tests."""
     program, *arguments = shlex.split(command)
     assert program == "vrag"
-    environment = {**os.environ, "VRAG_COLLECTION": str(desk / "collection"), "HOME": str(desk)}
-    line = [sys.executable, "-m", "vrag", *arguments]
-    return subprocess.run(line, cwd=desk, env=environment, capture_output=True, text=True, check=False)
+    environment = {"VRAG_COLLECTION": str(desk / "collection"), "HOME": str(desk)}
+    with contextlib.chdir(desk):
+        return CliRunner().invoke(app, arguments, env=environment)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_every_command_shown_works(desk: Path, page: Path) -> None:
     for command in commands(page):
         done = run(desk, command)
-        assert done.returncode == 0, f"{command}\n{done.stdout}\n{done.stderr}"
+        assert done.exit_code == 0, f"{command}\n{done.output}\n{done.exception!r}"
         assert done.stdout.strip()
 
 
@@ -114,6 +117,19 @@ def test_the_python_shown_works(desk: Path) -> None:
     )
     assert done.returncode == 0, done.stderr
     assert "4.20" in done.stdout
+
+
+def test_the_files_that_one_question_passes_through_define_what_the_page_names() -> None:
+    page = (ROOT / "docs" / "one-question.md").read_text(encoding="utf-8")
+    entries = re.findall(r"^`(src/\S+\.py)`: (.+)$", page, re.MULTILINE)
+    assert len(entries) >= 20
+    for file, names in entries:
+        code = (ROOT / file).read_text(encoding="utf-8")
+        for name in re.findall(r"`(\w+)`", names):
+            assert re.search(rf"^(class|def|async def) {name}\b|^{name}\b.*=", code, re.MULTILINE), (
+                file,
+                name,
+            )
 
 
 def test_every_setting_stands_in_its_page() -> None:
