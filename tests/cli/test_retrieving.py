@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 from vrag.cli.eval.commands import app
 from vrag.cli.eval.retrieval import By
 from vrag.errors import CaseError, CorpusError, EmbedError
-from vrag.evaluation.statistics.groups import GROUPS
+from vrag.evaluation.statistics.summary import GROUPS
 
 if TYPE_CHECKING:
     from typer.testing import Result

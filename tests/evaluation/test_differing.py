@@ -25,7 +25,7 @@ def test_runs_of_before_have_neither_identity_nor_extractor() -> None:
 @pytest.mark.parametrize(
     ("a", "b", "said"),
     [
-        ({"cases": "1"}, {}, "other preparations"),
+        ({"cases": "1"}, {}, "prepared apart"),
         ({"samples": 2}, {"samples": 3}, "asked 2 and 3 times"),
         ({}, {"stopped": True}, "stopped before"),
         ({}, {"measures": 1}, "versions that measure differently"),

@@ -9,7 +9,7 @@ from evaluated import mcnemar
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from vrag.evaluation.statistics.significance import FEWEST, Significance, detectable, holm, sign_flip
+from vrag.evaluation.statistics.significance import MIN_UNITS, Significance, detectable, holm, sign_flip
 
 WHOLE = st.lists(st.integers(-3, 3).map(float), max_size=9)
 GRADED = st.lists(st.floats(-1, 1, allow_subnormal=False), max_size=9)
@@ -161,12 +161,12 @@ def test_documents_keep_their_signs_together() -> None:
 
 
 def test_few_units_cannot_be_significant() -> None:
-    for units in range(1, FEWEST):
+    for units in range(1, MIN_UNITS):
         found = sign_flip([1.0] * units)
         assert found.too_few
         assert found.p > 0.05
-    assert not sign_flip([1.0] * FEWEST).too_few
-    assert sign_flip([1.0] * FEWEST).p < 0.05
+    assert not sign_flip([1.0] * MIN_UNITS).too_few
+    assert sign_flip([1.0] * MIN_UNITS).p < 0.05
 
 
 # False alarms, and what is found

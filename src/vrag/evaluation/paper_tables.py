@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 from vrag.errors import CaseError
 from vrag.evaluation.measures.cost import COUNTS
 from vrag.evaluation.report.labels import value_text
-from vrag.evaluation.statistics.groups import GROUPS, grouped
 from vrag.evaluation.statistics.pairs import ACCURACY, value
+from vrag.evaluation.statistics.summary import GROUPS, grouped
 from vrag.render.markdown import inline, table
 
 if TYPE_CHECKING:

@@ -12,10 +12,9 @@ from vrag.evaluation.measures.ranking import DOCUMENT_RECALL, RANKING, ranking_m
 from vrag.evaluation.measures.regions import REGIONS, region_measures
 from vrag.evaluation.record import subject_of
 from vrag.evaluation.relevance import Gold
-from vrag.evaluation.statistics.groups import GROUPS, grouped
 from vrag.evaluation.statistics.intervals import mean_interval
 from vrag.evaluation.statistics.pairs import document_of
-from vrag.evaluation.statistics.summary import Estimate
+from vrag.evaluation.statistics.summary import GROUPS, Estimate, grouped
 from vrag.types import ItemKind, Query
 
 if TYPE_CHECKING:
@@ -78,14 +77,14 @@ class RetrievalReport:
 
     @property
     def groups(self) -> dict[str, dict[str, dict[str, float]]]:
-        """Means and `questions` by kind of group and label (`vrag.evaluation.statistics.groups`)."""
+        """Means and `questions` by kind of group and label (`vrag.evaluation.statistics.summary`)."""
         return {
             kind: {label: {"questions": len(held), **_means(held)} for label, held in those.items()}
             for kind, those in self._grouped().items()
         }
 
     def estimates_by(self, kind: str) -> dict[str, dict[str, Estimate]]:
-        """`estimates` of each group of a kind (`vrag.evaluation.statistics.groups.GROUPS`)."""
+        """`estimates` of each group of a kind (`vrag.evaluation.statistics.summary.GROUPS`)."""
         return {label: _estimates(held) for label, held in self._grouped().get(kind, {}).items()}
 
     def as_dict(self) -> dict[str, object]:

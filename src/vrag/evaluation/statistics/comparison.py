@@ -1,29 +1,133 @@
-"""Two runs of one benchmark, compared question by question."""
+"""Comparison of two runs of one benchmark, question by question."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from vrag.errors import CaseError
-from vrag.evaluation.statistics.groups import GROUPS, grouped
-from vrag.evaluation.statistics.intervals import RESAMPLES
-from vrag.evaluation.statistics.metric_comparison import MetricComparison, ScoredPair, contrast, scored
-from vrag.evaluation.statistics.pairs import ACCURACY, Key, Pair, Pairing, pair, value
-from vrag.evaluation.statistics.significance import holm
+from vrag.evaluation.measures.cost import COUNTS
+from vrag.evaluation.statistics.intervals import DIFFERENCE, FEW, RESAMPLES, Interval, mean_interval
+from vrag.evaluation.statistics.pairs import ACCURACY, Key, Pair, Pairing, document_of, pair, value
+from vrag.evaluation.statistics.significance import Significance, detectable, holm, sign_flip
+from vrag.evaluation.statistics.summary import GROUPS, grouped
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from vrag.evaluation.record import CaseRecord, Subject
 
-__all__ = ["Bracket", "Cells", "ComparedGroup", "Comparison", "compare"]
+    Make = Callable[[Sequence[Pair], str], "MetricComparison | None"]
+
+
+@dataclass(frozen=True, slots=True)
+class ScoredPair:
+    """A question with its values in both runs."""
+
+    pair: Pair
+    a: float
+    b: float
+
+    @property
+    def difference(self) -> float:
+        """B less A; 0 if it is rounding."""
+        return 0.0 if math.isclose(self.a, self.b, rel_tol=1e-9, abs_tol=1e-12) else self.b - self.a
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MetricComparison:
+    """Two runs in one measure, over the questions that have it in both."""
+
+    measure: str
+    questions: int
+    """Number of pairs; a question with several samples is several."""
+    documents: int
+    a: float
+    """Mean of the first run."""
+    b: float
+    """Mean of the second."""
+    difference: float
+    """B less A: above 0, the second is higher."""
+    interval: Interval | None
+    """Interval of the difference, over documents; over questions where there is one document. None where a
+    measure without a greatest value differs nowhere."""
+    by_question: Significance
+    """Test whether the two are the same setting: each question flips on its own, its samples together."""
+    by_document: Significance | None
+    """Test whether they are equally good on other documents: documents flip. None with fewer than 6 documents,
+    and where each question has its own."""
+    wins: int
+    """Pairs in which B is higher, also for costs."""
+    ties: int
+    losses: int
+    left_out: int
+    """Pairs of which at least one run does not have the measure."""
+    detectable: float | None
+    """The difference that would have been found in 80 % of cases (`significance.detectable`)."""
+    adjusted: float | None = None
+    """`p`, corrected for all that were tested with it; None for the headline, which needs no correction."""
+
+    @property
+    def decisive(self) -> Significance:
+        """The test by document where there are enough, else by question."""
+        return self.by_document or self.by_question
+
+    @property
+    def p(self) -> float:
+        """The p that decides, uncorrected."""
+        return self.decisive.p
+
+    @property
+    def final_p(self) -> float:
+        """The p that decides, corrected where it has to be."""
+        return self.p if self.adjusted is None else self.adjusted
+
+    @property
+    def significant(self) -> bool:
+        """Whether the difference is significant at .05."""
+        return self.final_p < 0.05
+
+    @property
+    def remark(self) -> str:
+        """Caution for readers of p; empty without one."""
+        if not self.wins and not self.losses:
+            return "identical on every question"
+        if self.decisive.too_few:
+            return "too few differ to tell"
+        if self.documents == 1:
+            return "one document: says nothing about others"
+        return "few documents: says little about others" if self.documents < FEW else ""
+
+    def as_dict(self) -> dict[str, Any]:
+        """For JSON; `low` and `high` are the interval's sides, `p` is the one that decides."""
+        return {
+            "n": self.questions,
+            "documents": self.documents,
+            "a": self.a,
+            "b": self.b,
+            "difference": self.difference,
+            "low": self.interval.low if self.interval else None,
+            "high": self.interval.high if self.interval else None,
+            "interval": self.interval.as_dict() if self.interval else None,
+            "p": self.p,
+            "adjusted": self.adjusted,
+            "by": "document" if self.by_document else "question",
+            "by_question": self.by_question.as_dict(),
+            "by_document": self.by_document.as_dict() if self.by_document else None,
+            "wins": self.wins,
+            "ties": self.ties,
+            "losses": self.losses,
+            "left_out": self.left_out,
+            "detectable": self.detectable,
+            "remark": self.remark,
+        }
 
 
 @dataclass(frozen=True, slots=True)
 class Cells:
-    """Who answers what rightly, of the questions on which both have a verdict."""
+    """Questions by the outcome in both runs, where both have a verdict."""
 
     both: tuple[Key, ...]
     only_a: tuple[Key, ...]
@@ -32,17 +136,12 @@ class Cells:
 
     def as_dict(self) -> dict[str, list[list[str | int]]]:
         """For JSON: keys as lists."""
-        return {
-            "both": _listed(self.both),
-            "only_a": _listed(self.only_a),
-            "only_b": _listed(self.only_b),
-            "neither": _listed(self.neither),
-        }
+        return {name: _listed(getattr(self, name)) for name in ("both", "only_a", "only_b", "neither")}
 
 
 @dataclass(frozen=True, slots=True)
 class Bracket:
-    """Between what the missing verdicts could move the comparison of accuracies."""
+    """The range of the comparison of accuracies, whatever the missing verdicts are."""
 
     worst_for_a: MetricComparison
     """Accuracies, had every missing verdict on A been wrong, on B right."""
@@ -58,7 +157,7 @@ class ComparedGroup:
     """The questions that share a label."""
 
     kind: str
-    """What is told apart: `benchmark`, `source_type`, `query_type`, `document_type`."""
+    """`benchmark`, `source_type`, `query_type` or `document_type`."""
     label: str
     contrasts: tuple[MetricComparison, ...]
     """p is corrected for the labels of this kind in the same measure."""
@@ -66,10 +165,10 @@ class ComparedGroup:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
-    """What two runs have in common, and in what they differ."""
+    """The common questions of two runs, and their differences."""
 
     a: str
-    """What the first run is called."""
+    """Name of the first run."""
     b: str
     pairing: Pairing
     contrasts: tuple[MetricComparison, ...]
@@ -83,13 +182,13 @@ class Comparison:
 
     @property
     def headline(self) -> MetricComparison:
-        """What the comparison is about, named before anybody looked: its p needs no correction."""
+        """The measure that was chosen before the comparison: its p needs no correction."""
         return self.contrasts[0]
 
     @property
     def identical(self) -> bool:
         """Whether no measure differs on any question."""
-        return not any(one.wins or one.losses for one in self.contrasts)
+        return not any(contrast.wins or contrast.losses for contrast in self.contrasts)
 
     def as_dict(self) -> dict[str, Any]:
         """For JSON; keys of questions are `[benchmark, uid, sample]`."""
@@ -114,6 +213,14 @@ class Comparison:
         }
 
 
+def _by_name(contrasts: Iterable[MetricComparison]) -> dict[str, dict[str, Any]]:
+    return {contrast.measure: contrast.as_dict() for contrast in contrasts}
+
+
+def _listed(keys: Iterable[Key]) -> list[list[str | int]]:
+    return [list(key) for key in keys]
+
+
 def compare(
     a: Iterable[CaseRecord],
     b: Iterable[CaseRecord],
@@ -125,7 +232,7 @@ def compare(
     resamples: int = RESAMPLES,
     seed: int = 0,
 ) -> Comparison:
-    """Compares two runs over the questions that both have; what only one has is told.
+    """Compare two runs over the questions that both have; the questions of only one are listed.
 
     A run that broke off counts as wrong. A question without a verdict in either run is left out of accuracy,
     counted, and bracketed. The verdict is p, not whether two intervals overlap.
@@ -133,21 +240,23 @@ def compare(
     Args:
         a: The first run, in any order.
         b: The second.
-        names: What they are called.
-        judges: Identities of who judged each; see `pairing.pair`.
+        names: Their names.
+        judges: Identities of their judges; see `pairs.pair`.
         measures: Those to compare, the headline first; those that no question has in both runs are left out.
-            None: accuracy, and all others in the order of the alphabet.
-        by_group: Measures that are told by group too.
-        resamples: How many draws an interval is made of.
-        seed: Of the draws.
+            None: accuracy, and all others in alphabetical order.
+        by_group: Measures that are compared by group too.
+        resamples: Number of draws for an interval.
+        seed: Seed of the draws.
 
     Raises:
-        CaseError: If the runs cannot be paired (see `pairing.pair`), or have no measure in common.
+        CaseError: If the runs cannot be paired (see `pairs.pair`), or have no measure in common.
     """
     pairing = pair(a, b, judges=judges)
-    make = partial(_contrasted, resamples=resamples, seed=seed)
-    wanted = dict.fromkeys(measures if measures is not None else (ACCURACY, *_measured(pairing.pairs)))
-    contrasts = [one for one in (make(pairing.pairs, measure) for measure in wanted) if one]
+    pairs = pairing.pairs
+    make = partial(_compare_measure, resamples=resamples, seed=seed)
+    measured = sorted({name for both in pairs for name in both.a.measures.keys() | both.b.measures.keys()})
+    wanted = dict.fromkeys(measures if measures is not None else (ACCURACY, *measured))
+    contrasts = [contrast for contrast in (make(pairs, measure) for measure in wanted) if contrast]
     if not contrasts:
         raise CaseError(
             "The two runs have no measure in common.",
@@ -157,108 +266,136 @@ def compare(
         a=names[0],
         b=names[1],
         pairing=pairing,
-        contrasts=(contrasts[0], *_adjusted(contrasts[1:])),
-        cells=_cells(pairing.pairs),
-        groups=_groups(pairing.pairs, by_group, make),
+        contrasts=(contrasts[0], *_adjust(contrasts[1:])),
+        cells=_cells(pairs),
+        groups=_groups(pairs, by_group, make),
         bracket=_bracket(pairing, resamples=resamples, seed=seed),
         resamples=resamples,
         seed=seed,
     )
 
 
-def _measured(pairs: Sequence[Pair]) -> list[str]:
-    """Names of the measures that a run has of some question."""
-    return sorted({name for both in pairs for name in both.a.measures.keys() | both.b.measures.keys()})
-
-
-def _contrasted(pairs: Sequence[Pair], measure: str, *, resamples: int, seed: int) -> MetricComparison | None:
-    given = scored(pairs, measure)
-    if not given:
+def _compare_measure(
+    pairs: Sequence[Pair], measure: str, *, resamples: int, seed: int
+) -> MetricComparison | None:
+    """Compare the pairs that have the measure in both runs; None without any."""
+    values = ((both, value(both.a, measure), value(both.b, measure)) for both in pairs)
+    scored = [ScoredPair(both, a, b) for both, a, b in values if a is not None and b is not None]
+    if not scored:
         return None
-    return contrast(measure, given, left_out=len(pairs) - len(given), resamples=resamples, seed=seed)
+    return contrast(measure, scored, left_out=len(pairs) - len(scored), resamples=resamples, seed=seed)
 
 
-def _adjusted(contrasts: Sequence[MetricComparison]) -> tuple[MetricComparison, ...]:
-    """With p corrected for all of them in which anything differs.
+def contrast(
+    measure: str,
+    scored: Sequence[ScoredPair],
+    *,
+    left_out: int = 0,
+    resamples: int = RESAMPLES,
+    seed: int = 0,
+) -> MetricComparison:
+    """Compare two runs in one measure. In the other order the result is the same with the signs turned.
+
+    Args:
+        measure: Its name; what `measures.cost` counts has no limits, all else is between 0 and 1 unless its
+            differences say otherwise.
+        scored: The values of each question, at least one.
+        left_out: Number of questions without a value.
+        resamples: Number of draws for the interval.
+        seed: Seed of the draws, and of signs where they are drawn.
+    """
+    differences = [pair.difference for pair in scored]
+    documents = [document_of(pair.pair.subject) for pair in scored]
+    questions = [pair.pair.question for pair in scored]
+    count = len(set(documents))
+    by_document = FEW <= count < len(set(questions))
+    bounded = measure not in COUNTS and max(map(abs, differences)) <= 1
+    draw = partial(
+        mean_interval,
+        documents=documents if count > 1 else questions,
+        questions=len(set(questions)),
+        limits=DIFFERENCE if bounded else None,
+        resamples=resamples,
+        seed=seed,
+    )
+    interval = draw(differences)
+    opposite = draw([-difference for difference in differences])
+    if interval is not None and opposite is not None:  # halfway, so that the order of the runs has no effect
+        low, high = (interval.low - opposite.high) / 2, (interval.high - opposite.low) / 2
+        interval = replace(interval, low=low, high=high, documents=count)
+    return MetricComparison(
+        measure=measure,
+        questions=len(scored),
+        documents=count,
+        a=math.fsum(pair.a for pair in scored) / len(scored),
+        b=math.fsum(pair.b for pair in scored) / len(scored),
+        difference=math.fsum(differences) / len(scored),
+        interval=interval,
+        by_question=sign_flip(differences, questions, seed=seed),
+        by_document=sign_flip(differences, documents, seed=seed) if by_document else None,
+        wins=sum(difference > 0 for difference in differences),
+        ties=sum(difference == 0 for difference in differences),
+        losses=sum(difference < 0 for difference in differences),
+        left_out=left_out,
+        detectable=detectable(differences, documents if by_document else questions),
+    )
+
+
+def _adjust(contrasts: Sequence[MetricComparison]) -> tuple[MetricComparison, ...]:
+    """Correct p for the number of contrasts in which anything differs.
 
     What is equal on every question could not have been significant, and is no test: leaving it out loses
     nothing (Tarone 1990, "A modified Bonferroni method for discrete data", Biometrics 46:515). Such are all
     measures of the search where two agents are given the same one.
     """
-    corrected = holm({str(at): one.p for at, one in enumerate(contrasts) if one.wins or one.losses})
-    return tuple(replace(one, adjusted=corrected.get(str(at), 1.0)) for at, one in enumerate(contrasts))
+    tested = {
+        str(at): contrast.p for at, contrast in enumerate(contrasts) if contrast.wins or contrast.losses
+    }
+    corrected = holm(tested)
+    return tuple(
+        replace(contrast, adjusted=corrected.get(str(at), 1.0)) for at, contrast in enumerate(contrasts)
+    )
 
 
 def _cells(pairs: Sequence[Pair]) -> Cells:
     cells: dict[tuple[float | None, float | None], list[Key]] = {}
     for both in pairs:
         cells.setdefault((value(both.a, ACCURACY), value(both.b, ACCURACY)), []).append(both.key)
-    both, only_a, only_b, neither = (
-        tuple(cells.get(cell, ())) for cell in ((1.0, 1.0), (1.0, 0.0), (0.0, 1.0), (0.0, 0.0))
-    )
-    return Cells(both, only_a, only_b, neither)
+    outcomes = ((1.0, 1.0), (1.0, 0.0), (0.0, 1.0), (0.0, 0.0))
+    return Cells(*(tuple(cells.get(outcome, ())) for outcome in outcomes))
 
 
-def _groups(
-    pairs: Sequence[Pair],
-    measures: Sequence[str],
-    make: Callable[[Sequence[Pair], str], MetricComparison | None],
-) -> tuple[ComparedGroup, ...]:
-    """By each kind of label that tells questions apart; a kind with one label for all does not."""
+def _groups(pairs: Sequence[Pair], measures: Sequence[str], make: Make) -> tuple[ComparedGroup, ...]:
+    """Compare the groups of each kind of label, except kinds with one label for all; p corrected by kind."""
     found: list[ComparedGroup] = []
-    for kind, labelled in grouped(pairs, _LABELS).items():
-        if any(len(held) < len(pairs) for held in labelled.values()):
-            found += _corrected(kind, labelled, measures, make)
+    kinds = {kind: _of_pair(labels) for kind, labels in GROUPS.items()}
+    for kind, groups in grouped(pairs, kinds).items():
+        if all(len(group) == len(pairs) for group in groups.values()):
+            continue
+        contrasts: dict[str, list[MetricComparison]] = {label: [] for label in groups}
+        for measure in measures:
+            made = {label: make(group, measure) for label, group in groups.items()}
+            known = {label: contrast for label, contrast in made.items() if contrast}
+            for label, contrast in zip(known, _adjust(list(known.values())), strict=True):
+                contrasts[label].append(contrast)
+        found += [ComparedGroup(kind, label, tuple(each)) for label, each in contrasts.items() if each]
     return tuple(found)
 
 
-def _corrected(
-    kind: str,
-    labelled: Mapping[str, Sequence[Pair]],
-    measures: Sequence[str],
-    make: Callable[[Sequence[Pair], str], MetricComparison | None],
-) -> list[ComparedGroup]:
-    """One group for each label, p corrected over the labels."""
-    contrasts: dict[str, list[MetricComparison]] = {label: [] for label in labelled}
-    for measure in measures:
-        made = {label: make(held, measure) for label, held in labelled.items()}
-        told = {label: one for label, one in made.items() if one}
-        for label, one in zip(told, _adjusted(list(told.values())), strict=True):
-            contrasts[label].append(one)
-    return [ComparedGroup(kind, label, tuple(ones)) for label, ones in contrasts.items() if ones]
-
-
-def _of_subject(labels: Callable[[Subject], Iterable[str]]) -> Callable[[Pair], Iterable[str]]:
+def _of_pair(labels: Callable[[Subject], Iterable[str]]) -> Callable[[Pair], Iterable[str]]:
     return lambda both: labels(both.subject)
 
 
-_LABELS = {kind: _of_subject(labels) for kind, labels in GROUPS.items()}
-
-
 def _bracket(pairing: Pairing, *, resamples: int, seed: int) -> Bracket | None:
+    """Compare accuracies with all missing verdicts against A, and with all against B."""
     if not pairing.unjudged:
         return None
-    for_a, for_b = (
-        contrast(ACCURACY, _filled(pairing.pairs, a=a, b=1 - a), resamples=resamples, seed=seed)
-        for a in (0.0, 1.0)
-    )
-    return Bracket(for_a, for_b)
 
+    def compare_filled(missing_a: float) -> MetricComparison:
+        filled: list[ScoredPair] = []
+        for both in pairing.pairs:
+            a, b = value(both.a, ACCURACY), value(both.b, ACCURACY)
+            filled.append(ScoredPair(both, missing_a if a is None else a, 1 - missing_a if b is None else b))
+        return contrast(ACCURACY, filled, resamples=resamples, seed=seed)
 
-def _filled(pairs: Sequence[Pair], *, a: float, b: float) -> list[ScoredPair]:
-    """Accuracies with missing verdicts of A and of B as given."""
-    return [
-        ScoredPair(both, _or(value(both.a, ACCURACY), a), _or(value(both.b, ACCURACY), b)) for both in pairs
-    ]
-
-
-def _or(given: float | None, missing: float) -> float:
-    return missing if given is None else given
-
-
-def _by_name(contrasts: Iterable[MetricComparison]) -> dict[str, dict[str, Any]]:
-    return {one.measure: one.as_dict() for one in contrasts}
-
-
-def _listed(keys: Iterable[Key]) -> list[list[str | int]]:
-    return [list(key) for key in keys]
+    return Bracket(compare_filled(0.0), compare_filled(1.0))

@@ -1,4 +1,4 @@
-"""Two runs of one benchmark, question by question."""
+"""Pairs of records: two runs of one benchmark, question by question."""
 
 from __future__ import annotations
 
@@ -14,18 +14,16 @@ if TYPE_CHECKING:
 
     from vrag.evaluation.record import CaseRecord, Subject
 
-__all__ = ["ACCURACY", "Key", "Pair", "Pairing", "document_of", "pair", "value"]
-
 Key = tuple[str, str, int]
 """Benchmark, uid, sample."""
 
 ACCURACY = "accuracy"
-"""The measure that outcomes make: 1 for right, else 0, and none without a verdict."""
+"""The measure of outcomes: 1 for right, else 0, and none without a verdict."""
 
-_ENDLESS = 1e15
-"""What no measure comes to; NaN does not come below it either."""
+_MAX_VALUE = 1e15
+"""Bound that no measure reaches; NaN is not below it either."""
 _SAME = ("question", "references", "answerable", "document", "gold")
-"""What scores depend on, and two revisions of a data set may differ in."""
+"""Fields that scores depend on, and in which two revisions of a data set may differ."""
 _RULES = frozenset({"", "rules"})
 
 
@@ -59,7 +57,7 @@ class Pair:
 
 @dataclass(frozen=True, slots=True)
 class Pairing:
-    """What two runs have in common, and what not."""
+    """The questions that two runs have in common, and the others."""
 
     pairs: tuple[Pair, ...]
     """In the order of their keys."""
@@ -74,13 +72,13 @@ class Pairing:
 
 
 def pair(a: Iterable[CaseRecord], b: Iterable[CaseRecord], *, judges: tuple[str, str] = ("", "")) -> Pairing:
-    """Pairs two runs by benchmark, uid and sample.
+    """Pair two runs by benchmark, uid and sample.
 
     Args:
         a: The first run.
         b: The second.
-        judges: Identities of who judged the answers (`Conditions.judge_identity`); empty where that was not
-            kept, and then the names that records have of them are all that is compared.
+        judges: Identities of the judges (`Conditions.judge_identity`); where empty, only their names in the
+            records are compared.
 
     Raises:
         CaseError: If a run has a key twice; a key means another question, answer or gold page in one run
@@ -105,20 +103,19 @@ def pair(a: Iterable[CaseRecord], b: Iterable[CaseRecord], *, judges: tuple[str,
 
 
 def value(record: CaseRecord, measure: str) -> float | None:
-    """What a question counts in a measure.
+    """Return the value of a question in a measure; None if it was not measured, or is not a number.
 
-    `accuracy` is that of its outcome: 1 for right, none if unjudged, else 0. In what rules measure of
-    answers, a run that broke off has a 0 in its record; in what was seen, what it had seen by then. None
-    where nothing can be counted: it was not measured, or what was written down is no number.
+    `accuracy` is that of its outcome: 1 for right, none if unjudged, else 0. A run that broke off has 0 in the
+    measures of rules, and in the measures of pages those that it had seen by then.
     """
     if measure == ACCURACY:
         return None if record.outcome is CaseOutcome.UNJUDGED else float(record.outcome is CaseOutcome.RIGHT)
     found = record.measures.get(measure)
-    return found if found is not None and abs(found) < _ENDLESS else None
+    return found if found is not None and abs(found) < _MAX_VALUE else None
 
 
 def document_of(subject: Subject) -> tuple[str, str, str]:
-    """What the question is drawn together with: its document; itself where it names none."""
+    """Return the unit that a question is drawn with: its document; itself where it names none."""
     return subject.benchmark, subject.document, "" if subject.document else subject.uid
 
 
@@ -127,7 +124,7 @@ def _by_key(records: Iterable[CaseRecord], which: str) -> Mapping[Key, CaseRecor
     for record in records:
         if record.key in found:
             raise CaseError(
-                f"The {which} run has {_spelled(record.key)} twice.",
+                f"The {which} run has {_key_text(record.key)} twice.",
                 "Are two runs in one file? Compare files that each hold one run.",
             )
         found[record.key] = record
@@ -135,17 +132,16 @@ def _by_key(records: Iterable[CaseRecord], which: str) -> Mapping[Key, CaseRecor
 
 
 def _check_question(both: Pair) -> None:
-    one, other = both.a.subject, both.b.subject
-    differing = [name for name in _SAME if getattr(one, name) != getattr(other, name)]
+    differing = [name for name in _SAME if getattr(both.a.subject, name) != getattr(both.b.subject, name)]
     if differing:
         raise CaseError(
-            f"{_spelled(both.key)} is not the same in both runs: {', '.join(differing)} differ.",
-            "The data set has changed in between, or one of another name was meant; run one of both again.",
+            f"{_key_text(both.key)} is not the same in both runs: {', '.join(differing)} differ.",
+            "The data set has changed in between, or another one was meant; run one of both again.",
         )
 
 
 def _check_judges(pairs: Iterable[Pair]) -> None:
-    """Of answers that both runs have a verdict on; what rules decide, such as abstentions, tells nothing."""
+    """Check the judges of answers that both runs have a verdict on; rules decide on abstentions."""
     models: defaultdict[str, tuple[set[str], set[str]]] = defaultdict(lambda: (set(), set()))
     for both in pairs:
         if _answer_judged(both.a) and _answer_judged(both.b):
@@ -161,15 +157,15 @@ def _check_judges(pairs: Iterable[Pair]) -> None:
 
 
 def _check_identities(pairs: Iterable[Pair], first: str, second: str) -> None:
-    """Judges of one name, told apart by how they judge; rules decide alike what is no answer."""
+    """Check that judges of one name have the same prompt, sampling and rules."""
     if not first or not second or first == second:
         return
-    judged = ((one.judge and _answer_judged(one) for one in (both.a, both.b)) for both in pairs)
+    judged = ((record.judge and _answer_judged(record) for record in (both.a, both.b)) for both in pairs)
     if any(map(all, judged)):
         raise CaseError(
             f"Answers were judged by {first} in the first run and by {second} in the second: under the same"
             " name, but with another prompt, other sampling or other rules.",
-            "Judge the answers of one of them again: vrag eval run with its folder takes the judge of today.",
+            "Judge the answers of one of them again: vrag eval run with its folder uses the current judge.",
         )
 
 
@@ -181,6 +177,6 @@ def _listed(models: Iterable[str]) -> str:
     return ", ".join(sorted(models)) or "rules"
 
 
-def _spelled(key: Key) -> str:
+def _key_text(key: Key) -> str:
     benchmark, uid, sample = key
     return f"{uid!r}" + (f" of {benchmark}" if benchmark else "") + (f", sample {sample}" if sample else "")

@@ -1,49 +1,61 @@
-"""The results of an evaluation: means over its records, of all and of groups, with intervals."""
+"""Summary of an evaluation: means over its records, of all and of groups, with intervals."""
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
+from vrag.evaluation.measures.cost import COUNTS
 from vrag.evaluation.record import CaseOutcome
-from vrag.evaluation.statistics.columns import Columns
-from vrag.evaluation.statistics.groups import ANSWERABLE, GROUPS, grouped
-from vrag.evaluation.statistics.intervals import LEVEL, RESAMPLES, intervals
+from vrag.evaluation.statistics.intervals import (
+    LEVEL,
+    RESAMPLES,
+    SHARE,
+    ClusteredSample,
+    intervals,
+    sample_of,
+)
+from vrag.evaluation.statistics.pairs import ACCURACY, document_of, value
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
     from vrag.evaluation.record import CaseRecord, Subject
-    from vrag.evaluation.statistics.intervals import ClusteredSample, Interval
+    from vrag.types import Case
 
-__all__ = [
-    "PERCENTILES",
-    "Estimate",
-    "MeasureValues",
-    "Resampling",
-    "Summary",
-    "percentiles",
-    "summarise",
-]
+T = TypeVar("T")
 
+GROUPS: Mapping[str, Callable[[Case | Subject], Iterable[str]]] = {
+    "benchmark": lambda question: [question.benchmark],
+    "source_type": lambda question: question.source_type,
+    "query_type": lambda question: [question.query_type],
+    "document_type": lambda question: [question.document_type],
+}
+"""Labels of a question by kind. A question with several (`source_type`) is in the group of each."""
+ANSWERABLE = {True: "answerable", False: "not answerable"}
+"""Names of the groups that records have beside these."""
 PERCENTILES = (50, 90, 95, 99)
-"""Of the seconds that questions took, in per cent."""
+"""Percentiles of the seconds of a question."""
+MMLONGBENCH_F1 = "mmlongbench/f1"
+"""A ratio of sums over questions, not a mean over them."""
+_MAX_VALUE = 1e15
+"""Bound that no measure reaches."""
 
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """A mean, or a ratio, and how far it may be off."""
+    """A mean, or a ratio, with its interval of 95 % over documents."""
 
     mean: float
     n: int
-    """Records that it was measured on."""
+    """Records that have the measure."""
     low: float | None = None
-    """Lower end of the interval of 95 % over documents; None where there is none."""
+    """Lower end; None without an interval."""
     high: float | None = None
     few: bool = False
     """Whether the documents were too few for the interval to say much about others."""
@@ -55,38 +67,31 @@ class MeasureValues:
 
     records: int
     questions: int
-    """Different ones: each may have been asked several times."""
+    """Different questions: each may have been asked several times."""
     documents: int
-    """Different ones that were asked about; a question that names none counts as one."""
+    """Different documents that were asked about; a question that names none counts as one."""
     outcomes: Mapping[CaseOutcome, int]
-    """How many records went how, for every outcome."""
+    """Number of records with each outcome."""
     measures: Mapping[str, Estimate]
-    """By name; what could not be measured on any record is not in it. See `summarise`."""
+    """Estimates by name, of measures that some record has; see `summarise`."""
     seconds: Mapping[str, float]
-    """Percentiles, by `p50` …; empty where none took any."""
+    """Percentiles, by `p50` …; empty without seconds."""
 
     def as_dict(self) -> dict[str, Any]:
         """For JSON."""
-        return {
-            "records": self.records,
-            "questions": self.questions,
-            "documents": self.documents,
-            "outcomes": {outcome.value: count for outcome, count in self.outcomes.items()},
-            "measures": {name: asdict(estimate) for name, estimate in self.measures.items()},
-            "seconds": dict(self.seconds),
-        }
+        outcomes = {outcome.value: count for outcome, count in self.outcomes.items()}
+        return asdict(self) | {"outcomes": outcomes}
 
 
 @dataclass(frozen=True, slots=True)
 class Resampling:
-    """How the intervals were made, so that others can make them again."""
+    """The settings of the intervals, to make them again."""
 
     level: float
-    """How sure they are: 0.95."""
+    """Confidence: 0.95."""
     resamples: int
     """Draws of documents."""
     seed: int
-    """Of the draws."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,14 +109,14 @@ class Summary:
             **self.overall.as_dict(),
             "intervals": asdict(self.intervals),
             "groups": {
-                kind: {label: figures.as_dict() for label, figures in those.items()}
-                for kind, those in self.groups.items()
+                kind: {label: values.as_dict() for label, values in labels.items()}
+                for kind, labels in self.groups.items()
             },
         }
 
 
 def summarise(records: Iterable[CaseRecord], *, resamples: int = RESAMPLES, seed: int = 0) -> Summary:
-    """The results of all records and of each group.
+    """Summarise all records and each group.
 
     Beside the means of what the records have measured, under the same names:
 
@@ -119,7 +124,7 @@ def summarise(records: Iterable[CaseRecord], *, resamples: int = RESAMPLES, seed
       answered is wrong.
     - `abstention_precision`: of those that abstained, the share without an answer to be found.
       `abstention_recall`: of those without an answer, the share that abstained. `false_abstention`: of those
-      with an answer, the share that abstained all the same. A share of nothing is not there, rather than 0.
+      with an answer, the share that abstained all the same. A share of nothing is missing, rather than 0.
     - `mmlongbench/f1`: the F1 of MMLongBench-Doc (Ma et al. 2024, arXiv 2407.01523; `eval_acc_and_f1` of its
       scorer). With A the sum of the scores of answerable questions: recall is A over their number, precision
       A over the number of answers other than an abstention, to whatever question; their harmonic mean is 2 A
@@ -129,30 +134,60 @@ def summarise(records: Iterable[CaseRecord], *, resamples: int = RESAMPLES, seed
 
     Args:
         records: In any order; samples of one question count each.
-        resamples: How many draws an interval is made of.
-        seed: Of the draws.
+        resamples: Number of draws for an interval.
+        seed: Seed of the draws.
     """
-    given = list(records)
-    kinds: dict[str, Callable[[int], Iterable[str]]] = {
-        **{kind: _of_subject(given, labels) for kind, labels in GROUPS.items()},
-        "answerable": lambda at: [ANSWERABLE[given[at].subject.answerable]],
+    rows = list(records)
+    kinds: dict[str, Callable[[CaseRecord], Iterable[str]]] = {
+        **{kind: _of_record(labels) for kind, labels in GROUPS.items()},
+        "answerable": lambda record: [ANSWERABLE[record.subject.answerable]],
     }
-    places = {
-        kind: {label: tuple(held) for label, held in those.items()}
-        for kind, those in grouped(range(len(given)), kinds).items()
+    indices = grouped(range(len(rows)), {kind: _at(rows, labels) for kind, labels in kinds.items()})
+    everything = tuple(range(len(rows)))
+    groups = {
+        kind: {label: tuple(found) for label, found in labels.items()} for kind, labels in indices.items()
     }
-    everything = tuple(range(len(given)))
-    different = dict.fromkeys((everything, *(held for those in places.values() for held in those.values())))
-    figures = dict(zip(different, _figures(given, list(different), resamples, seed), strict=True))
+    distinct = list(
+        dict.fromkeys((everything, *(group for labels in groups.values() for group in labels.values())))
+    )
+    values = dict(zip(distinct, _measure(rows, distinct, resamples, seed), strict=True))
     return Summary(
-        figures[everything],
-        {kind: {label: figures[held] for label, held in those.items()} for kind, those in places.items()},
+        values[everything],
+        {kind: {label: values[group] for label, group in labels.items()} for kind, labels in groups.items()},
         Resampling(LEVEL, resamples, seed),
     )
 
 
+def _of_record(labels: Callable[[Subject], Iterable[str]]) -> Callable[[CaseRecord], Iterable[str]]:
+    return lambda record: labels(record.subject)
+
+
+def _at(
+    records: Sequence[CaseRecord], labels: Callable[[CaseRecord], Iterable[str]]
+) -> Callable[[int], Iterable[str]]:
+    return lambda at: labels(records[at])
+
+
+def grouped(
+    things: Iterable[T], labels: Mapping[str, Callable[[T], Iterable[str]]]
+) -> dict[str, dict[str, list[T]]]:
+    """Group things by the kind of label and the label, in alphabetical order.
+
+    Things without a label of a kind are in no group of that kind; kinds without any label are left out. The
+    groups of a kind can overlap.
+    """
+    found: dict[str, defaultdict[str, list[T]]] = {kind: defaultdict(list) for kind in labels}
+    for thing in things:
+        for kind, labels_of in labels.items():
+            for label in dict.fromkeys(filter(None, labels_of(thing))):
+                found[kind][label].append(thing)
+    return {
+        kind: {label: groups[label] for label in sorted(groups)} for kind, groups in found.items() if groups
+    }
+
+
 def percentiles(values: Sequence[float]) -> dict[str, float]:
-    """The `PERCENTILES` of some values, by `p50` …, with linear interpolation; empty without values.
+    """Return the `PERCENTILES` of values, by `p50` …, with linear interpolation; empty without values.
 
     >>> percentiles([1.0, 3.0])["p50"]
     2.0
@@ -163,44 +198,118 @@ def percentiles(values: Sequence[float]) -> dict[str, float]:
     return {f"p{rank}": float(value) for rank, value in zip(PERCENTILES, found, strict=True)}
 
 
-def _figures(
+def _measure(
     records: Sequence[CaseRecord], groups: Sequence[Sequence[int]], resamples: int, seed: int
 ) -> list[MeasureValues]:
-    """Of each group, which is told by the places of its records. The intervals of all are drawn together."""
-    columns = Columns.of(records)
+    """Measure each group, given by the indices of its records. The intervals of all are drawn together."""
+    columns = _Columns.of(records)
     rows = [np.asarray(group, np.intp) for group in groups]
-    measured = [columns.samples(those) for those in rows]
-    samples = [sample for those in measured for _, sample in those.values()]
-    found = iter(intervals(samples, resamples=resamples, seed=seed))
-    estimates = [
-        {name: _estimate(n, sample, next(found)) for name, (n, sample) in those.items()} for those in measured
-    ]
-    return [_figured(records, columns, *one) for one in zip(rows, estimates, strict=True)]
-
-
-def _figured(
-    records: Sequence[CaseRecord],
-    columns: Columns,
-    rows: NDArray[np.intp],
-    measures: Mapping[str, Estimate],
-) -> MeasureValues:
-    outcomes = Counter(records[at].outcome for at in map(int, rows))
-    return MeasureValues(
-        records=len(rows),
-        questions=len(np.unique(columns.questions[rows])),
-        documents=len(np.unique(columns.documents[rows])),
-        outcomes={outcome: outcomes[outcome] for outcome in CaseOutcome},
-        measures=measures,
-        seconds=percentiles(columns.known("seconds", rows).tolist()),
+    samples = [columns.samples(group) for group in rows]
+    drawn = iter(
+        intervals(
+            [sample for group in samples for _, sample in group.values()], resamples=resamples, seed=seed
+        )
     )
+    values: list[MeasureValues] = []
+    for group, measures in zip(rows, samples, strict=True):
+        estimates: dict[str, Estimate] = {}
+        for name, (n, sample) in measures.items():
+            found = next(drawn)
+            ends = (None, None, False) if found is None else (found.low, found.high, found.few)
+            estimates[name] = Estimate(sample.estimate, n, *ends)
+        outcomes = Counter(records[int(at)].outcome for at in group)
+        values.append(
+            MeasureValues(
+                records=len(group),
+                questions=len(np.unique(columns.questions[group])),
+                documents=len(np.unique(columns.documents[group])),
+                outcomes={outcome: outcomes[outcome] for outcome in CaseOutcome},
+                measures=estimates,
+                seconds=percentiles(columns.known("seconds", group).tolist()),
+            )
+        )
+    return values
 
 
-def _estimate(n: int, sample: ClusteredSample, found: Interval | None) -> Estimate:
-    ends = (None, None, False) if found is None else (found.low, found.high, found.few)
-    return Estimate(sample.estimate, n, *ends)
+@dataclass(frozen=True, slots=True, eq=False)
+class _Columns:
+    """Records as columns: a number for each record and measure, so that many groups are measured quickly."""
+
+    documents: NDArray[np.intp]
+    """Number of the document of each record's question."""
+    questions: NDArray[np.intp]
+    """Number of each record's question: samples of a question have the same."""
+    values: Mapping[str, NDArray[np.float64]]
+    """Values by measure and record; NaN where one is missing or not a number. Those of the outcomes first."""
+    f1: NDArray[np.float64]
+    """Numerator and denominator of MMLongBench-Doc's F1, shape (records, 2); NaN where it is missing."""
+
+    @classmethod
+    def of(cls, records: Sequence[CaseRecord]) -> _Columns:
+        names = sorted({name for record in records for name in record.measures})
+        columns: dict[str, list[float | None]] = {
+            "accuracy": [value(record, ACCURACY) for record in records],
+            "abstention_precision": [
+                float(not record.subject.answerable) if record.declined else None for record in records
+            ],
+            "abstention_recall": [
+                None if record.subject.answerable else float(record.declined) for record in records
+            ],
+            "false_abstention": [
+                float(record.declined) if record.subject.answerable else None for record in records
+            ],
+            **{name: [record.measures.get(name) for record in records] for name in names},
+        }
+        arrays = {name: np.array(column, np.float64) for name, column in columns.items()}
+        return cls(
+            documents=_numbered(document_of(record.subject) for record in records),
+            questions=_numbered((record.subject.benchmark, record.subject.uid) for record in records),
+            values={
+                name: np.where(np.abs(column) < _MAX_VALUE, column, np.nan) for name, column in arrays.items()
+            },
+            f1=np.array([_f1_part(record) for record in records], np.float64).reshape(-1, 2),
+        )
+
+    def samples(self, rows: NDArray[np.intp]) -> dict[str, tuple[int, ClusteredSample]]:
+        """Return by measure the number of these records that have it, and the sample of its interval."""
+        found = {name: self._mean(name, rows) for name in self.values} | {MMLONGBENCH_F1: self._f1(rows)}
+        return {name: sample for name, sample in found.items() if sample[0]}
+
+    def known(self, name: str, rows: NDArray[np.intp]) -> NDArray[np.float64]:
+        """Return the values of a measure, of the records that have it."""
+        found = self.values[name][rows] if name in self.values else np.empty(0)
+        return found[~np.isnan(found)]
+
+    def _mean(self, name: str, rows: NDArray[np.intp]) -> tuple[int, ClusteredSample]:
+        measured = rows[~np.isnan(self.values[name][rows])]
+        values = self.values[name][measured]
+        is_share = name not in COUNTS and bool(np.all((values >= SHARE[0]) & (values <= SHARE[1])))
+        return len(measured), sample_of(
+            values,
+            self.documents[measured],
+            questions=len(np.unique(self.questions[measured])),
+            limits=SHARE if is_share else None,
+        )
+
+    def _f1(self, rows: NDArray[np.intp]) -> tuple[int, ClusteredSample]:
+        """Return the sample of the F1; as it is not a share of questions, one document has no interval."""
+        measured = rows[~np.isnan(self.f1[rows, 0])]
+        measured = measured[
+            np.lexsort(self.f1[measured].T)
+        ]  # rounding must not depend on the order of records
+        _, places = np.unique(self.documents[measured], return_inverse=True)
+        parts = np.zeros((len(np.unique(places)), 2))
+        np.add.at(parts, places, self.f1[measured])
+        return len(measured), ClusteredSample(parts, len(parts), SHARE if len(parts) > 1 else None)
 
 
-def _of_subject(
-    records: Sequence[CaseRecord], labels: Callable[[Subject], Iterable[str]]
-) -> Callable[[int], Iterable[str]]:
-    return lambda at: labels(records[at].subject)
+def _numbered(names: Iterable[Hashable]) -> NDArray[np.intp]:
+    """Number names; equal ones have the same number."""
+    known: dict[Hashable, int] = {}
+    return np.fromiter((known.setdefault(name, len(known)) for name in names), np.intp)
+
+
+def _f1_part(record: CaseRecord) -> tuple[float, float]:
+    """Return twice the score of an answerable question; and one for such a question plus one for an attempt."""
+    score, answerable = record.measures.get("mmlongbench", float("nan")), record.subject.answerable
+    return 2 * score * answerable, answerable + (not record.declined) + 0 * score
