@@ -40,7 +40,7 @@ def written(place: Path, told: Sequence[CaseRecord]) -> str:
     """The address of a report of these, with the steps of a run for the first."""
     store, run = store_with_run(place / "runs")
     first, *others = told
-    summary = summarise(told, resamples=50).as_dict()
+    summary = summarise(told, resamples=50)
     page = report_page(
         "Ferries",
         [first.model_copy(update={"run": run}), *others],
@@ -165,7 +165,7 @@ def test_cells_of_a_comparison_are_filters(tmp_path: Path, visit: Opener) -> Non
         record("c2", CaseOutcome.WRONG, answer="no"),
         record("c3", CaseOutcome.WRONG, answer="none"),
     ]
-    made = compare(a, b, names=(UGLY, "two"), resamples=50).as_dict()
+    made = compare(a, b, names=(UGLY, "two"), resamples=50)
     html = comparison_page(made, a, b, page_image=page_image).html
     page = visit(_at(tmp_path, html), viewport=NARROW).page
     page.locator("#result").get_by_role("link", name="Only A").click()

@@ -8,7 +8,7 @@ from itertools import product
 from typing import Any
 
 import pytest
-from reported import page_image, record
+from reported import page_image, record, subject
 from test_report_page import HOSTILE, Elements
 
 from vrag.evaluation.record import CaseOutcome, CaseRecord
@@ -39,7 +39,7 @@ def compared(
     **given: Any,  # noqa: ANN401 - as of `comparison_page`
 ) -> ComparisonPage:
     made = compare(a, b, names=("one", "two"), resamples=50)
-    return comparison_page(made.as_dict(), a, b, made=0.0, **given)
+    return comparison_page(made, a, b, made=0.0, **given)
 
 
 @pytest.mark.parametrize(("outcomes", "cell"), CELLS.items())
@@ -82,8 +82,8 @@ def test_questions_that_only_one_has_are_counted_and_left_out() -> None:
 def test_the_difference_stands_with_its_interval_and_p_on_the_page_and_in_markdown() -> None:
     a = [record(f"c{n}", CaseOutcome.WRONG if n % 3 else CaseOutcome.RIGHT) for n in range(30)]
     page = compared(a, [record(f"c{n}") for n in range(30)])
-    first = page.differences["accuracy"]
-    assert (first.a, first.b, first.n) == (pytest.approx(1 / 3), 1.0, 30)
+    first = page.comparison.headline
+    assert (first.a, first.b, first.questions) == (pytest.approx(1 / 3), 1.0, 30)
     for text in (Elements(page.html).words, page.markdown):
         assert "+0.667" in text
         assert "B − A" in text
@@ -110,14 +110,17 @@ def test_its_json_has_every_pair() -> None:
     ]
 
 
-def test_hostile_names_and_remarks_stay_text() -> None:
-    odd: dict[str, Any] = {
-        "a": HOSTILE,
-        "b": HOSTILE,
-        "measures": {HOSTILE: {"a": 0.1, "b": 0.2, "remark": HOSTILE}},
-        "groups": {HOSTILE: {HOSTILE: {HOSTILE: {"a": 0.1, "b": 0.2}}}},
-    }
-    page = comparison_page(odd, *both(), facts=({HOSTILE: HOSTILE}, {}), notes=(HOSTILE,))
+def test_hostile_names_stay_text() -> None:
+    text = HOSTILE.encode("utf-8", "replace").decode()
+    a, b = (
+        [
+            record(f"c{n}", measures={text: value}, subject=subject(f"c{n}", query_type=f"{text}{n % 2}"))
+            for n in range(4)
+        ]
+        for value in (0.1, 0.2)
+    )
+    made = compare(a, b, names=(text, text), by_group=(text,), resamples=50)
+    page = comparison_page(made, a, b, facts=({text: text}, {}), notes=(text,))
     assert len(Elements(page.html).scripts) == 2
     assert "<script>document" not in page.html
     assert not re.search(r"(?<!\\)<", page.markdown)

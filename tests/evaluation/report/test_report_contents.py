@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 def report(told: Sequence[CaseRecord], **given: Any) -> ReportPage:  # noqa: ANN401 - as of `report_page`
-    return report_page("Ferries", told, summarise(told, resamples=50).as_dict(), made=0.0, **given)
+    return report_page("Ferries", told, summarise(told, resamples=50), made=0.0, **given)
 
 
 # Frames and pages

@@ -8,9 +8,11 @@ import re
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from reported import record
 
 from vrag.evaluation.report.charts import difference_drawing, histogram, interval_drawing, scatter, shares_bar
-from vrag.evaluation.statistics.estimates import ReportEstimate
+from vrag.evaluation.statistics.comparison import compare
+from vrag.evaluation.statistics.summary import Estimate
 
 NUMBERS = st.floats(allow_nan=True, allow_infinity=True)
 
@@ -57,11 +59,12 @@ def test_shares_of_the_bar_are_those_of_the_counts() -> None:
     ("mean", "place"), [(0.0, "5"), (0.5, "58"), (1.0, "111"), (7.0, "111"), (-1.0, "5")]
 )
 def test_a_mean_stands_where_it_belongs_and_never_outside(mean: float, place: str) -> None:
-    assert f'd="M{place} 9h0" class="spot"' in interval_drawing(ReportEstimate(mean), "x").html
+    assert f'd="M{place} 9h0" class="spot"' in interval_drawing(Estimate(mean, 1), "x").html
 
 
 def test_no_difference_stands_in_the_middle() -> None:
-    assert 'd="M58 9h0" class="spot"' in difference_drawing(-0.1, 0.0, 0.1, 0.2, "x").html
+    same = compare([record("c1")], [record("c1")], resamples=50).headline
+    assert 'd="M58 9h0" class="spot"' in difference_drawing(same, 0.2, "x").html
 
 
 def test_points_say_who_has_more() -> None:

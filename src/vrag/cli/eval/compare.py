@@ -125,7 +125,7 @@ def _write_comparison(
     except OSError as error:
         raise RunError(f"{out} cannot be written: {error.strerror}.", "Name another folder.") from error
     page = comparison_page(
-        made.as_dict(),
+        made,
         both[0].records,
         both[1].records,
         title=f"{title_of(both[0].conditions.benchmarks)}: {made.a} and {made.b}",

@@ -84,7 +84,7 @@ def write_report(
     from vrag.evaluation.report.run_facts import facts_of, title_of, unfinished_of
     from vrag.evaluation.statistics.summary import summarise
 
-    summary = summarise(done.records).as_dict()
+    summary = summarise(done.records)
     parts, unfinished = done.conditions.benchmarks, unfinished_of(done.conditions, len(done.records))
     page = report_page(
         title_of(parts),
@@ -99,7 +99,7 @@ def write_report(
         unfinished=unfinished,
     )
     files = write_page(page, folder, "report")
-    return WrittenReport(files, summary, page.thumbnails.left, unfinished)
+    return WrittenReport(files, summary.as_dict(), page.thumbnails.left, unfinished)
 
 
 def tell_report_of(written: WrittenReport, *, again: str = "") -> None:

@@ -1,4 +1,4 @@
-"""The small drawings of a report: intervals, shares, histograms, and points of A against B.
+"""Small SVG charts of a report: intervals, shares, histograms, and points of A against B.
 
 Drawn as shapes with the classes of the page, so that they are sharp, light or dark, and need no script.
 """
@@ -17,58 +17,42 @@ from vrag.render.text_format import text_width, wrapped
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from vrag.evaluation.statistics.estimates import ReportEstimate
+    from vrag.evaluation.statistics.comparison import MetricComparison
+    from vrag.evaluation.statistics.summary import Estimate
     from vrag.render.axes import Axis
 
-__all__ = ["difference_drawing", "histogram", "interval_drawing", "scatter", "shares_bar"]
-
 _WIDE, _HIGH = 116.0, 18.0
-"""Of a drawing within a row of a table, in pixels."""
+"""Size of a drawing within a row of a table, in pixels."""
 _PLOT_WIDE, _PLOT_HIGH, _LEFT, _FOOT, _TOP = 340.0, 220.0, 46.0, 38.0, 54.0
 _ACROSS = _PLOT_WIDE - _LEFT - 24
 """Width of the field of a plot."""
 _BINS = 24
-_POINTS = 3000
+_MAX_POINTS = 3000
 """Points of a scatter; more are thinned out evenly."""
 
 
-def interval_drawing(estimate: ReportEstimate, told: str) -> Markup:
-    """A mean between 0 and 1 as a dot, its interval as a line.
-
-    Args:
-        estimate: The mean and its interval.
-        told: The same in words.
-    """
+def interval_drawing(estimate: Estimate, text: str) -> Markup:
+    """Draw a mean between 0 and 1 as a dot, its interval as a line; `text` is the same in words."""
     low = estimate.mean if estimate.low is None else estimate.low
     high = estimate.mean if estimate.high is None else estimate.high
-    return _strip(told, _place(low), _place(estimate.mean), _place(high), 0.0)
+    return _strip(text, _place(low), _place(estimate.mean), _place(high), 0.0)
 
 
-def difference_drawing(
-    low: float | None, middle: float, high: float | None, reach: float, told: str
-) -> Markup:
-    """A difference as a dot left or right of none, its interval as a line.
+def difference_drawing(row: MetricComparison, reach: float, text: str) -> Markup:
+    """Draw a difference as a dot left or right of none, its interval as a line.
 
     Args:
-        low: Lower end of the interval.
-        middle: The difference.
-        high: Upper end.
+        row: The difference.
         reach: The value at either end of the drawing, above 0.
-        told: The same in words.
+        text: The same in words.
     """
-    left, right = (middle if value is None else value for value in (low, high))
-    places = [_place(0.5 + 0.5 * value / reach) for value in (left, middle, right)]
-    return _strip(told, places[0], places[1], places[2], 0.5)
+    ends = (row.interval.low, row.interval.high) if row.interval else (row.difference, row.difference)
+    low, middle, high = (_place(0.5 + 0.5 * value / reach) for value in (ends[0], row.difference, ends[1]))
+    return _strip(text, low, middle, high, 0.5)
 
 
-def shares_bar(counts: Mapping[str, int], kinds: Mapping[str, str], told: str) -> Markup:
-    """Parts of a whole beside each other.
-
-    Args:
-        counts: By name, in order.
-        kinds: The class of each.
-        told: The same in words.
-    """
+def shares_bar(counts: Mapping[str, int], kinds: Mapping[str, str], text: str) -> Markup:
+    """Draw parts of a whole side by side, with their classes in `kinds`; `text` is the same in words."""
     whole = max(sum(counts.values()), 1)
     x, parts = 0.0, list[Markup]()
     for name, found in counts.items():
@@ -88,7 +72,7 @@ def shares_bar(counts: Mapping[str, int], kinds: Mapping[str, str], told: str) -
         x += wide
     return element(
         "svg",
-        element("title", told),
+        element("title", text),
         parts,
         viewBox="0 0 1000 10",
         preserveAspectRatio="none",
@@ -98,10 +82,10 @@ def shares_bar(counts: Mapping[str, int], kinds: Mapping[str, str], told: str) -
 
 
 def histogram(name: str, values: Sequence[float]) -> Markup | None:
-    """How often a measure had which values; None without any.
+    """Draw how often a measure had which values; None without any.
 
-    What lies above the 99th part of a hundred is counted with the last bar, so that one straggler does not
-    press all others flat.
+    Values above the 99th percentile are counted with the last bar, so that one outlier does not press all
+    others flat.
     """
     found = sorted(value for value in values if math.isfinite(value))
     if not found:
@@ -127,30 +111,30 @@ def histogram(name: str, values: Sequence[float]) -> Markup | None:
     )
     x = _LEFT + min(max(axis.place(middle), 0), 1) * _ACROSS
     line = element("path", d=f"M{number(x)} {number(_TOP)}V{number(_down(up, 0))}", class_="median")
-    told = f"median {value_text(name, middle)}{beyond}"
+    text = f"median {value_text(name, middle)}{beyond}"
     return _plot(
-        label_of(name), told, (bars, line), axis, up, f"{label_of(name)} of {len(found)} questions, {told}"
+        label_of(name), text, (bars, line), axis, up, f"{label_of(name)} of {len(found)} questions, {text}"
     )
 
 
 def scatter(name: str, points: Sequence[tuple[float, float]]) -> Markup | None:
-    """A measure of the same questions in A, along, and B, upwards; None without any."""
+    """Draw a measure of the same questions in A, to the right, and B, upwards; None without any."""
     found = [point for point in points if all(map(math.isfinite, point))]
     if not found:
         return None
-    found = found[:: max(1, len(found) // _POINTS)]
+    found = found[:: max(1, len(found) // _MAX_POINTS)]
     least, most = min(map(min, found)), max(map(max, found))
     axis = axis_of(min(0.0, least), most, most=4)
     places = (f"M{number(_LEFT + axis.place(a) * _ACROSS)} {number(_down(axis, b))}h0" for a, b in found)
     corner = f"M{number(_LEFT)} {number(_down(axis, axis.low))}L{number(_LEFT + _ACROSS)} {number(_TOP)}"
     drawn = (element("path", d=corner, class_="alike"), element("path", d="".join(places), class_="points"))
     above, below = sum(b > a for a, b in found), sum(b < a for a, b in found)
-    told = f"B more in {above:,}, A more in {below:,}"
-    return _plot(label_of(name), told, drawn, axis, axis, f"{label_of(name)} in A and B, {told}", ("A", "B"))
+    text = f"B more in {above:,}, A more in {below:,}"
+    return _plot(label_of(name), text, drawn, axis, axis, f"{label_of(name)} in A and B, {text}", ("A", "B"))
 
 
 def _bins(found: Sequence[float], low: float, high: float) -> tuple[Axis, list[int]]:
-    """Counts of equal stretches of an axis; whole numbers in a small range get one each, in its middle."""
+    """Count values in equal stretches of an axis; whole numbers in a small range get one each."""
     if high - low <= _BINS and all(value == int(value) for value in found):
         axis = axis_of(low, high, most=5, whole=True)
         axis = replace(axis, low=axis.low - 0.5, high=axis.high + 0.5)
@@ -164,15 +148,15 @@ def _bins(found: Sequence[float], low: float, high: float) -> tuple[Axis, list[i
 
 
 def _place(value: float) -> float:
-    """Along a strip, in pixels."""
+    """Return a place along a strip, in pixels."""
     return 5 + min(max(value, 0.0), 1.0) * (_WIDE - 10)
 
 
-def _strip(told: str, low: float, middle: float, high: float, none: float) -> Markup:
+def _strip(text: str, low: float, middle: float, high: float, none: float) -> Markup:
     half = _HIGH / 2
     return element(
         "svg",
-        element("title", told),
+        element("title", text),
         element("path", d=f"M5 {number(half)}H{number(_WIDE - 5)}", class_="rail"),
         element("path", d=f"M{number(_place(none))} 2v{number(_HIGH - 4)}", class_="none"),
         element("path", d=f"M{number(low)} {number(half)}H{number(high)}", class_="whisker"),
@@ -191,7 +175,7 @@ def _down(axis: Axis, value: float) -> float:
 
 def _plot(
     title: str,
-    told: str,
+    text: str,
     drawn: Child,
     across: Axis,
     up: Axis,
@@ -202,7 +186,7 @@ def _plot(
         "svg",
         element("title", description),
         element("text", next(iter(wrapped(title, 22, 1)), ""), x=14, y=20, class_="name"),
-        element("text", told, x=14, y=35, class_="told"),
+        element("text", text, x=14, y=35, class_="told"),
         _grid(across, up),
         drawn,
         _axis_names(names),

@@ -1,4 +1,4 @@
-"""The report of an evaluation: HTML to browse, Markdown to paste, JSON to go on with."""
+"""The report of an evaluation: HTML to browse, Markdown to paste, JSON for other programs."""
 
 from __future__ import annotations
 
@@ -9,59 +9,205 @@ from typing import TYPE_CHECKING, Any
 
 from vrag import __version__
 from vrag.evaluation.report.case_list import ThumbnailSource, entries_of
-from vrag.evaluation.report.evaluation_markdown import markdown_of
-from vrag.evaluation.report.evaluation_page import html_of
+from vrag.evaluation.report.charts import histogram
+from vrag.evaluation.report.labels import (
+    FURTHER,
+    SECONDS_TITLE,
+    families,
+    grouping_name,
+    interval_text,
+    is_share,
+    label_of,
+    value_text,
+)
+from vrag.evaluation.report.rendering import render_html
 from vrag.evaluation.report.thumbnails import Thumbnails
-from vrag.evaluation.statistics.estimates import Overview, drawing_of, overview_of
+from vrag.render.markdown import bullets, inline, table
+from vrag.render.text_format import count, when
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from PIL.Image import Image
 
     from vrag.agent.runs.run_store import RunStore
     from vrag.evaluation.record import CaseRecord
     from vrag.evaluation.report.case_list import CaseEntry
+    from vrag.evaluation.statistics.summary import Estimate, MeasureValues, Resampling, Summary
+    from vrag.render.html import Markup
 
-__all__ = ["ReportPage", "report_page"]
+_PLOTTED = ("ndcg@10", "turns", "seconds", "completion_tokens", "prompt_tokens", "visual_tokens", "iou")
+"""Measures whose values are drawn, in order."""
+_MAX_PLOTS = 6
 
 
 @dataclass(frozen=True)
 class ReportPage:
-    """All that the report of an evaluation tells."""
+    """The content of the report of an evaluation."""
 
     title: str
-    overview: Overview
-    summary: Mapping[str, Any]
-    """The JSON of the same numbers, as it was given."""
+    summary: Summary
     entries: tuple[CaseEntry, ...]
-    """In the order of the records."""
+    """The cases, in the order of the records."""
     facts: Mapping[str, str] = field(default_factory=dict[str, str])
-    """What was run, by name: model, judge, settings, seeds, revision of the data."""
+    """Settings of the run by name: model, judge, seeds, revision of the data."""
     notes: tuple[str, ...] = ()
-    """What was dropped or mended, in sentences."""
+    """Sentences about what was dropped or corrected."""
     thumbnails: Thumbnails = field(default_factory=Thumbnails)
     reported: Mapping[str, Sequence[str]] = field(default_factory=dict[str, "Sequence[str]"])
     """By benchmark, the measures that its authors report, their main one first."""
     runs: str = ""
-    """Where the files of runs lie, relative to the page, for links; empty where they are not linked."""
+    """Folder of the files of runs, relative to the page; empty where they are not linked."""
     unfinished: str = ""
-    """How far it came, in a sentence, where it was stopped."""
+    """Progress in a sentence, where the run was stopped."""
     made: float = 0.0
-    """When, in seconds since 1970, UTC."""
+    """Time of writing, in seconds since 1970, UTC."""
+
+    @property
+    def size(self) -> str:
+        """Number of questions, documents and runs, in words."""
+        overall = self.summary.overall
+        text = count(overall.questions, "question")
+        if overall.documents:
+            text += f" about {count(overall.documents, 'document')}"
+        return text if overall.records == overall.questions else f"{text}, {count(overall.records, 'run')}"
+
+    @property
+    def benchmarks(self) -> Mapping[str, MeasureValues]:
+        """Results of benchmarks that were asked together; none where there is one benchmark."""
+        found = self.summary.groups.get("benchmark", {})
+        return found if len(found) > 1 else {}
+
+    @property
+    def groups(self) -> dict[str, Mapping[str, MeasureValues]]:
+        """Groups by kind, of the kinds that distinguish questions; without benchmarks."""
+        return {
+            kind: groups
+            for kind, groups in self.summary.groups.items()
+            if kind != "benchmark"
+            and any(group.records < self.summary.overall.records for group in groups.values())
+        }
+
+    @property
+    def headline(self) -> list[str]:
+        """The first measure of each family, then those of cost."""
+        measures = self.summary.overall.measures
+        return [*self._first_shares(), *(name for name in ("turns", "seconds", "cost") if name in measures)][
+            :8
+        ]
+
+    def _first_shares(self) -> list[str]:
+        named = families(self.summary.overall.measures).items()
+        return [names[0] for family, names in named if is_share(names[0]) and family not in FURTHER]
+
+    def reported_measures(self, benchmark: str) -> dict[str, Estimate]:
+        """Return the measures that the authors of a benchmark report, of those that were measured."""
+        measures = self.summary.groups["benchmark"][benchmark].measures
+        names = (name for name in self.reported.get(benchmark, ()) if name != "accuracy")
+        return {name: measures[name] for name in names if name in measures}
 
     @cached_property
     def html(self) -> str:
         """One page that needs no other file."""
-        return html_of(self)
+        plots = list(self._plots())[:_MAX_PLOTS]
+        outcomes = {outcome.value: n for outcome, n in self.summary.overall.outcomes.items()}
+        sections = {
+            "Result": True,
+            "Measures": self.summary.overall.measures,
+            "Benchmarks": self.benchmarks,
+            "Groups": self.groups,
+            "Spread": plots,
+            "Settings": True,
+            "Cases": True,
+        }
+        return render_html(
+            "evaluation.html",
+            self.entries,
+            self.thumbnails,
+            names=("",),
+            runs=(self.runs,),
+            page=self,
+            size=self.size,
+            sections=[name for name, content in sections.items() if content],
+            overall=self.summary.overall,
+            outcomes=outcomes,
+            outcome_text=", ".join(f"{n:,} {name}" for name, n in outcomes.items()),
+            headline=self.headline,
+            benchmarks=self.benchmarks,
+            groups=self.groups,
+            plots=plots,
+        )
+
+    def _plots(self) -> Iterator[Markup]:
+        measures = [entry.sides[0].record.measures for entry in self.entries]
+        known = {name for values in measures for name in values}
+        for name in _PLOTTED if "ndcg@10" in known else ("ndcg@5", *_PLOTTED):
+            drawing = histogram(name, [values[name] for values in measures if name in values])
+            if drawing is not None:
+                yield drawing
 
     @cached_property
     def markdown(self) -> str:
         """The numbers, without the cases."""
-        return markdown_of(self)
+        outcomes = self.summary.overall.outcomes.items()
+        blocks = [
+            f"# {inline(self.title)}",
+            f"{self.size} · {when(self.made)}",
+            f"**{inline(self.unfinished)}**" if self.unfinished else "",
+            " · ".join(f"**{n:,}** {outcome.value}" for outcome, n in outcomes),
+            *self._markdown_tables(),
+            *facts_markdown(self.facts, self.notes),
+            f"Written by vrag {__version__}.",
+        ]
+        return "\n\n".join(filter(None, blocks)) + "\n"
+
+    def _markdown_tables(self) -> Iterator[str]:
+        overall = self.summary.overall
+        for family, names in families(overall.measures).items():
+            estimates = ((name, overall.measures[name]) for name in names)
+            rows = (
+                (
+                    inline(label_of(name)),
+                    value_text(name, estimate.mean),
+                    interval_text(name, estimate) or "–",
+                    f"{estimate.n:,}",
+                )
+                for name, estimate in estimates
+            )
+            yield f"## {family}\n\n{table(('Measure', 'Mean', '95 %', 'n'), rows)}"
+        if overall.seconds:
+            seconds = (
+                (label_of(name), value_text("seconds", value)) for name, value in overall.seconds.items()
+            )
+            yield f"## {SECONDS_TITLE}\n\n{table(('', ''), seconds)}"
+        if self.benchmarks:
+            heads = ("Benchmark", "n", "Accuracy", "What its authors report")
+            yield f"## Benchmarks\n\n{table(heads, map(self._benchmark_row, self.benchmarks))}"
+        names = self._first_shares()[:4]
+        for kind, groups in self.groups.items():
+            heads = (inline(grouping_name(kind)), "n", *(inline(label_of(name)) for name in names))
+            rows = (
+                (
+                    inline(label),
+                    f"{group.records:,}",
+                    *(_mean_text(name, group.measures.get(name)) for name in names),
+                    *(f"{n:,}" for outcome, n in group.outcomes.items() if outcome in {"unjudged", "failed"}),
+                )
+                for label, group in groups.items()
+            )
+            title = f"## By {inline(grouping_name(kind).lower())}"
+            yield f"{title}\n\n{table((*heads, 'unjudged', 'failed'), rows)}"
+
+    def _benchmark_row(self, name: str) -> tuple[str, ...]:
+        group, own = self.benchmarks[name], self.reported_measures(name)
+        reported = (
+            f"{inline(label_of(each))} {_mean_text(each, estimate)}" for each, estimate in own.items()
+        )
+        accuracy = _mean_text("accuracy", group.measures.get("accuracy"))
+        return inline(name), f"{group.records:,}", accuracy, ", ".join(reported) or "–"
 
     def as_dict(self) -> dict[str, Any]:
-        """What is written as JSON: what was run, the summary as it was given, and all records."""
+        """Return the JSON: settings, the summary, and all records."""
         return {
             "title": self.title,
             "made": self.made,
@@ -69,15 +215,40 @@ class ReportPage:
             "unfinished": self.unfinished,
             "settings": dict(self.facts),
             "notes": list(self.notes),
-            "summary": dict(self.summary),
+            "summary": self.summary.as_dict(),
             "records": [entry.sides[0].record.model_dump(mode="json") for entry in self.entries],
         }
+
+
+def _mean_text(name: str, estimate: Estimate | None) -> str:
+    if estimate is None:
+        return "–"
+    interval = interval_text(name, estimate)
+    return f"{value_text(name, estimate.mean)} ({interval})" if interval else value_text(name, estimate.mean)
+
+
+def facts_markdown(facts: Mapping[str, str], notes: Sequence[str]) -> Iterator[str]:
+    """Yield the settings of a run and the notes on it, as blocks of Markdown."""
+    if facts:
+        rows = ((inline(name), inline(value) or "–") for name, value in facts.items())
+        yield f"## How it was run\n\n{table(('', ''), rows)}"
+    if notes:
+        yield bullets(map(inline, notes))
+
+
+def intervals_text(level: float, resamples: int, seed: int) -> str:
+    """Return the settings of intervals in words.
+
+    >>> intervals_text(0.95, 2000, 0)
+    '95 %, by 2,000 draws of documents, seed 0'
+    """
+    return f"{100 * level:g} %, by {resamples:,} draws of documents, seed {seed}"
 
 
 def report_page(  # noqa: PLR0913 - all but the first three may be left out
     title: str,
     records: Sequence[CaseRecord],
-    summary: Mapping[str, Any],
+    summary: Summary,
     *,
     facts: Mapping[str, str] | None = None,
     notes: Sequence[str] = (),
@@ -89,32 +260,33 @@ def report_page(  # noqa: PLR0913 - all but the first three may be left out
     unfinished: str = "",
     made: float | None = None,
 ) -> ReportPage:
-    """Gathers the report of an evaluation.
+    """Gather the report of an evaluation.
 
     Args:
-        title: What was evaluated.
-        records: How each question went.
-        summary: What the summary of these records writes as JSON.
-        facts: What was run, by name.
-        notes: What was dropped or mended.
+        title: Name of the evaluation.
+        records: The result of each question.
+        summary: The summary of these records.
+        facts: Settings of the run by name.
+        notes: Sentences about what was dropped or corrected.
         reported: By benchmark, the measures that its authors report.
-        store: Where the runs lie, for steps and pictures of pages; a run that cannot be read is left out.
-        page_image: Gives the picture of a page by file name and number from 1, or None: for pages that no run
+        store: The runs, for steps and images of pages; a run that cannot be read is left out.
+        page_image: Returns the image of a page by file name and number from 1, or None: for pages that no run
             was shown.
-        thumbnails: How large pictures are, and how many bytes they may take.
-        runs: Where the runs lie, relative to the page; empty for no links.
-        unfinished: How far it came, in a sentence, where it was stopped.
-        made: When, in seconds since 1970; now when None.
+        thumbnails: Size of images, and how many bytes they may take.
+        runs: Folder of the runs, relative to the page; empty for no links.
+        unfinished: Progress in a sentence, where the run was stopped.
+        made: Time of writing in seconds since 1970; now if None.
     """
     gathered = thumbnails or Thumbnails()
-    thumbnail_source = ThumbnailSource(gathered, page_image)
-    drawn = drawing_of(summary.get("intervals"))
+    intervals: Resampling = summary.intervals
     return ReportPage(
         title=" ".join(title.split()) or "Evaluation",
-        overview=overview_of(summary),
         summary=summary,
-        entries=entries_of(records, thumbnail_source, store),
-        facts={**(facts or {}), **({"intervals": drawn} if drawn else {})},
+        entries=entries_of(records, ThumbnailSource(gathered, page_image), store),
+        facts={
+            **(facts or {}),
+            "intervals": intervals_text(intervals.level, intervals.resamples, intervals.seed),
+        },
         notes=tuple(notes),
         reported=dict(reported or {}),
         thumbnails=gathered,

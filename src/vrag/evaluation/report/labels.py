@@ -1,4 +1,4 @@
-"""How measures, groups and outcomes are called in a report, and how their values are written."""
+"""Labels of measures, groups and outcomes in a report, and the text of their values."""
 
 from __future__ import annotations
 
@@ -14,28 +14,7 @@ from vrag.render.text_format import amount, money, seconds
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from vrag.evaluation.statistics.estimates import ReportEstimate
-
-__all__ = [
-    "CELLS",
-    "FAMILIES",
-    "FILTERS",
-    "FURTHER",
-    "MOODS",
-    "OF_ANSWERS",
-    "described",
-    "families",
-    "grouping_name",
-    "interval_text",
-    "is_share",
-    "label_of",
-    "more_name",
-    "more_text",
-    "note_of",
-    "p_text",
-    "signed_text",
-    "value_text",
-]
+    from vrag.evaluation.statistics.summary import Estimate
 
 MOODS = {
     CaseOutcome.RIGHT: "good",
@@ -44,15 +23,15 @@ MOODS = {
     CaseOutcome.UNJUDGED: "fair",
     CaseOutcome.FAILED: "lost",
 }
-"""How good an outcome is: a class of the style sheet."""
+"""Class of an outcome in the style sheet."""
 CELLS = {"both": "Both right", "a": "Only A right", "b": "Only B right", "neither": "Neither right"}
-"""What two runs made of a question; those that one of them has no verdict on are in none."""
+"""Outcomes of a question in two runs that both have a verdict on it."""
 OF_ANSWERS = (
     *("accuracy", "em", "f1", "anls", "mmlongbench", "mmlongbench/f1"),
     *("hotpotqa/f1", "hotpotqa/precision", "hotpotqa/recall", "slidevqa/em", "slidevqa/f1"),
     *("m3docvqa/em", "m3docvqa/f1", "lvbench", "lvbench/official", "webqa/acc"),
 )
-"""Measures of answers, in the order in which they are told."""
+"""Measures of answers, in the order of the report."""
 FAMILIES = {
     "Answers": OF_ANSWERS,
     "Search: pages": ("ndcg@5", "ndcg@10", "recall@1", "recall@3", "recall@5", "recall@10", "mrr"),
@@ -74,7 +53,7 @@ FAMILIES = {
         *("seconds", "model_seconds", "cost"),
     ),
 }
-"""Measures that are told together; those of no family are told with the answers."""
+"""Measures by section of the report; all others belong to the answers."""
 FURTHER = frozenset({"Search: documents", "Search: regions", "Conduct"})
 """Families that the headline leaves to the tables."""
 _NOTES = {
@@ -89,7 +68,7 @@ _NOTES = {
 }
 FILTERS = frozenset({"benchmark", "source_type", "query_type", "document_type"})
 """Properties that the list of cases can be narrowed by."""
-_TOLD = {
+_DEFINITIONS = {
     **CITING,
     **CONDUCT,
     **GROUNDING,
@@ -138,8 +117,11 @@ _LABELS = {
 }
 
 
+SECONDS_TITLE = "Seconds, by rank"
+
+
 def label_of(name: str) -> str:
-    """What a measure is called.
+    """Return the label of a measure.
 
     >>> label_of("ndcg@5"), label_of("prompt_tokens"), label_of("document_recall@10")
     ('nDCG@5', 'Prompt tokens', 'Document recall@10')
@@ -151,7 +133,7 @@ def label_of(name: str) -> str:
 
 
 def grouping_name(name: str) -> str:
-    """What a property is called that questions are grouped by.
+    """Return the label of a property by which questions are grouped.
 
     >>> grouping_name("source_type")
     'Source type'
@@ -161,32 +143,32 @@ def grouping_name(name: str) -> str:
 
 
 def is_share(name: str) -> bool:
-    """Whether a measure lies between 0 and 1."""
+    """Return whether a measure lies between 0 and 1."""
     return name not in COUNTS
 
 
 def described(name: str) -> str:
-    """What a measure is, in a few words; empty where its name says it."""
-    told = _TOLD.get(name, "")
-    return told[:1].upper() + told[1:]
+    """Return the definition of a measure in a few words; empty where its name is enough."""
+    text = _DEFINITIONS.get(name, "")
+    return text[:1].upper() + text[1:]
 
 
 def families(names: Iterable[str]) -> dict[str, list[str]]:
-    """Measures by family, as they are told; a family without one is left out."""
+    """Group measures by family, in the order of the report; a family without one is left out."""
     given = list(names)
     known = {name for family in FAMILIES.values() for name in family}
-    sorted_in = {family: [name for name in told if name in given] for family, told in FAMILIES.items()}
-    sorted_in["Answers"] += [name for name in given if name not in known]
-    return {family: told for family, told in sorted_in.items() if told}
+    found = {family: [name for name in members if name in given] for family, members in FAMILIES.items()}
+    found["Answers"] += [name for name in given if name not in known]
+    return {family: members for family, members in found.items() if members}
 
 
 def note_of(family: str) -> str:
-    """What is to be known of a family of measures; empty where its names say it."""
+    """Return an explanation of a family of measures; empty where its names are enough."""
     return _NOTES.get(family, "")
 
 
 def value_text(name: str, value: float | None) -> str:
-    """A value of a measure.
+    """Return the text of a value of a measure.
 
     >>> value_text("ndcg@5", 0.61234), value_text("pixels", 1e6), value_text("f1", None)
     ('0.612', '1,000,000', '–')
@@ -202,11 +184,11 @@ def value_text(name: str, value: float | None) -> str:
     return f"{value:.3f}"
 
 
-def interval_text(name: str, estimate: ReportEstimate) -> str:
-    """The interval of an estimate, with a star where documents were few; empty where there is none.
+def interval_text(name: str, estimate: Estimate) -> str:
+    """Return the interval of an estimate, with a star where documents were few; empty without one.
 
-    >>> from vrag.evaluation.statistics.estimates import Estimate
-    >>> interval_text("em", Estimate(0.5, 0.41, 0.6, 90))
+    >>> from vrag.evaluation.statistics.summary import Estimate
+    >>> interval_text("em", Estimate(0.5, 90, 0.41, 0.6))
     '0.410–0.600'
     """
     if estimate.low is None or estimate.high is None:
@@ -215,28 +197,18 @@ def interval_text(name: str, estimate: ReportEstimate) -> str:
 
 
 def signed_text(name: str, value: float) -> str:
-    """A difference of a measure.
+    """Return the text of a difference of a measure.
 
     >>> signed_text("f1", 0.0831), signed_text("seconds", -3), signed_text("em", -0.0001)
     ('+0.083', '−3.0 s', '0.000')
     """
-    told = value_text(name, abs(value))
+    text = value_text(name, abs(value))
     sign = "+" if value > 0 else "−"
-    return f"{sign}{told}" if any(digit in told for digit in "123456789") else told
-
-
-def more_name(name: str) -> str:
-    """What other numbers stand under."""
-    return "Seconds, by rank" if name == "seconds" else grouping_name(name)
-
-
-def more_text(name: str, value: float | None) -> str:
-    """One of the other numbers; a dash where it is undefined."""
-    return value_text("seconds" if name == "seconds" else "", value)
+    return f"{sign}{text}" if any(digit in text for digit in "123456789") else text
 
 
 def p_text(p: float | None) -> str:
-    """A p value; never 0.
+    """Return the text of a p value; never 0.
 
     >>> p_text(0.04231), p_text(0.00001), p_text(None)
     ('0.042', '< 0.001', '–')

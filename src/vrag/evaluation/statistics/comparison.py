@@ -56,8 +56,8 @@ class MetricComparison:
     by_question: Significance
     """Test whether the two are the same setting: each question flips on its own, its samples together."""
     by_document: Significance | None
-    """Test whether they are equally good on other documents: documents flip. None with fewer than 6 documents,
-    and where each question has its own."""
+    """Test whether they are equally good on other documents: documents flip. None with fewer than 6
+    documents, and where each question has its own."""
     wins: int
     """Pairs in which B is higher, also for costs."""
     ties: int

@@ -1,8 +1,8 @@
 """95 % intervals: how far a measure may be off, had other documents been asked about.
 
 Questions about one document are not independent, so documents are drawn, each with all its questions, and
-the measure is taken again of every draw (the cluster bootstrap). Drawing questions instead covers the truth in
-some 80 % of cases where documents differ in how hard they are.
+the measure is taken again of every draw (the cluster bootstrap). Drawing questions instead covers the truth
+in some 80 % of cases where documents differ in how hard they are.
 """
 
 from __future__ import annotations
@@ -219,8 +219,8 @@ def mean_interval(
     teachers should know about the bootstrap", The American Statistician 69:371), which is not too narrow
     when the G documents are few. It stays within the range of what was measured.
 
-    Where drawing is no use, questions take the place of documents: of one document, Wilson's interval; of values
-    that are all the same, see `_undrawn`.
+    Where drawing is no use, questions take the place of documents: of one document, Wilson's interval; of
+    values that are all the same, see `_undrawn`.
 
     Args:
         values: One for each question, shape (n,).

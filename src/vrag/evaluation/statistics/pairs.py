@@ -105,8 +105,8 @@ def pair(a: Iterable[CaseRecord], b: Iterable[CaseRecord], *, judges: tuple[str,
 def value(record: CaseRecord, measure: str) -> float | None:
     """Return the value of a question in a measure; None if it was not measured, or is not a number.
 
-    `accuracy` is that of its outcome: 1 for right, none if unjudged, else 0. A run that broke off has 0 in the
-    measures of rules, and in the measures of pages those that it had seen by then.
+    `accuracy` is that of its outcome: 1 for right, none if unjudged, else 0. A run that broke off has 0 in
+    the measures of rules, and in the measures of pages those that it had seen by then.
     """
     if measure == ACCURACY:
         return None if record.outcome is CaseOutcome.UNJUDGED else float(record.outcome is CaseOutcome.RIGHT)

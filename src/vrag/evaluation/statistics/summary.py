@@ -294,9 +294,7 @@ class _Columns:
     def _f1(self, rows: NDArray[np.intp]) -> tuple[int, ClusteredSample]:
         """Return the sample of the F1; as it is not a share of questions, one document has no interval."""
         measured = rows[~np.isnan(self.f1[rows, 0])]
-        measured = measured[
-            np.lexsort(self.f1[measured].T)
-        ]  # rounding must not depend on the order of records
+        measured = measured[np.lexsort(self.f1[measured].T)]  # rounding must not depend on their order
         _, places = np.unique(self.documents[measured], return_inverse=True)
         parts = np.zeros((len(np.unique(places)), 2))
         np.add.at(parts, places, self.f1[measured])
@@ -310,6 +308,6 @@ def _numbered(names: Iterable[Hashable]) -> NDArray[np.intp]:
 
 
 def _f1_part(record: CaseRecord) -> tuple[float, float]:
-    """Return twice the score of an answerable question; and one for such a question plus one for an attempt."""
+    """Return twice the score of an answerable question; and the number of such questions and attempts."""
     score, answerable = record.measures.get("mmlongbench", float("nan")), record.subject.answerable
     return 2 * score * answerable, answerable + (not record.declined) + 0 * score
