@@ -37,13 +37,12 @@ DISTINCT = 100
 OURS = """
 begun = time.perf_counter()
 import numpy as np
-from vrag.index.tables.catalog import Catalog
 from vrag.index.collection import Collection
 from vrag.index.vectors.tiers import VectorOptions
 from vrag.index.vectors.vector_index import open_vectors
 
 collection = Collection.open(sys.argv[1])
-catalog = Catalog.load(collection)
+catalog = collection.catalog()
 index = open_vectors(collection, catalog.ids, catalog.key, VectorOptions())
 query = np.load(sys.argv[2])
 (found,) = index.search([query], 10, [np.ones(len(catalog.ids), np.bool_)])

@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 
     from vrag.corpus.formats.video import VideoFrame
     from vrag.geometry import Size
-    from vrag.search.engine import Searcher
+    from vrag.search.searcher import Searcher
     from vrag.types import Case, Item, Query
 
 DATASET = Path(__file__).parents[2] / "shared" / "data" / "mmlongbench-dev" / "rag_dataset.json"

@@ -38,14 +38,13 @@ QUERIES = 30
 
 SEARCH = """
 import numpy as np
-from vrag.index.tables.catalog import Catalog
 from vrag.index.collection import Collection
 from vrag.index.vectors.tiers import VectorOptions
 from vrag.index.vectors.vector_index import open_vectors
 
 collection = Collection.open(sys.argv[1])
 queries = list(np.load(sys.argv[2]))
-catalog = Catalog.load(collection)
+catalog = collection.catalog()
 everything = np.ones(len(catalog.ids), np.bool_)
 begun, used = time.perf_counter(), cpu()
 index = open_vectors(collection, catalog.ids, catalog.key, VectorOptions(sys.argv[3]))

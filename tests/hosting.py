@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from vrag.agent.policy import Message
-    from vrag.search.engine import Searcher
+    from vrag.search.searcher import Searcher
     from vrag.server.collections.registry import OpenCollection
     from vrag.server.runs.agent_provider import AgentSelection
 

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from vrag.agent.events import Event
-    from vrag.search.engine import Searcher
+    from vrag.search.searcher import Searcher
 
 
 def collection(place: Path, *texts: str, embedder: HashEmbedder | None = None) -> Collection:

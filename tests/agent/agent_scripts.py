@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from vrag.agent.method import Method
     from vrag.agent.policy import Delta, Message, Reply
     from vrag.model_profiles import Profile
-    from vrag.search.engine import Searcher
+    from vrag.search.searcher import Searcher
 
 PROFILE = PROFILES["qwen2.5-vl"]
 QUESTION = "How many passengers?"

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 
     from vrag.agent.environment import Environment
-    from vrag.search.engine import Searcher
+    from vrag.search.searcher import Searcher
     from vrag.types import Item, Word
 
 ORDERS = re.compile(

@@ -541,7 +541,7 @@ def test_the_same_is_said_of_a_search_server_and_by_the_doctor(plain: str) -> No
         plain.removesuffix("/v1"), token=None, timeout=5, retries=3, backoff=0.01, transport=None
     )
     with pytest.raises(ServerError) as told:
-        connection.ask("GET", "/search", 100)
+        connection.request("GET", "/search", 100)
     assert f"write {plain.removesuffix('/v1').replace('https:', 'http:')}" in told.value.hint
     check = check_address(plain, 5)
     assert check.status is CheckStatus.FAILED

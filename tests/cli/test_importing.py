@@ -97,7 +97,7 @@ def test_until_then_nothing_is_added_and_vectors_are_not_searched(
     record(old_index(tmp_path))
     for arguments in (["index", "add", str(tmp_path / "files")], ["search", "words", "--ranking", "vector"]):
         refused = CliRunner().invoke(app, arguments)
-        assert "no one has said which Alibaba-NLP/GVE-3B made them" in str(refused.exception)
+        assert "it is not known which Alibaba-NLP/GVE-3B made them" in str(refused.exception)
     assert CliRunner().invoke(app, ["search", "words"]).exit_code == 0
     assert settings == [], "no model is loaded in vain"
 

@@ -17,7 +17,7 @@ from vrag.embed.embedder import EmbedContent, Modality
 from vrag.errors import EmbedderGone, EmbedError
 from vrag.geometry import Size
 from vrag.index import embed_items
-from vrag.index.embed_items import BATCH, Embedded, content_of, embed_all
+from vrag.index.embed_items import MIN_BATCH, Embedded, content_of, embed_all
 from vrag.testing import HashEmbedder, passage
 from vrag.types import Clip, Item, ItemKind, TextSource, item_id
 
@@ -90,13 +90,13 @@ def test_a_batch_is_embedded_as_soon_as_it_is_full() -> None:
     taken: list[int] = []
 
     def conversions() -> Generator[Conversion, None, None]:
-        for number in range(1, 2 * BATCH + 1):
+        for number in range(1, 2 * MIN_BATCH + 1):
             taken.append(number)
             yield Converted(owner, text_item(owner, number, f"text {number}"))
 
     out = embed_all(conversions(), HashEmbedder(), Path("/none"))
     next(out)
-    assert len(taken) == BATCH
+    assert len(taken) == MIN_BATCH
 
 
 class Recorded(HashEmbedder):
@@ -134,7 +134,7 @@ def test_pictures_wait_together_only_up_to_so_many_pixels(
         made.append(Converted(owner, replace(item, image=f"{width}.png") if width else item))
     Recorded.seen.clear()
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(embed_items, "_PIXELS", 20)
+        patched.setattr(embed_items, "_MAX_PIXELS", 20)
         out = list(embed_all(stream(*made), Recorded(), folder))
     assert [one.item.ordinal for one in out if isinstance(one, Embedded)] == list(range(1, len(widths) + 1))
     assert all(pixels <= 20 or count == 1 for count, pixels in Recorded.seen)
@@ -155,12 +155,12 @@ class Gone(HashEmbedder):
 
 def test_an_embedder_that_is_gone_costs_no_item() -> None:
     owner = source("a")
-    texts = ["fine"] * BATCH + ["bad"] + ["fine"] * BATCH
+    texts = ["fine"] * MIN_BATCH + ["bad"] + ["fine"] * MIN_BATCH
     items = [Converted(owner, text_item(owner, number, text)) for number, text in enumerate(texts, 1)]
     out: list[object] = []
     with pytest.raises(EmbedderGone):
         out.extend(embed_all(stream(*items), Gone(), Path("/none")))
-    assert len(out) == BATCH
+    assert len(out) == MIN_BATCH
     assert all(isinstance(one, Embedded) for one in out)
 
 
@@ -220,7 +220,7 @@ class TestContent:
         )
         assert content_of(clip, tmp_path, {IMAGE, VIDEO}).video == tmp_path / "1.mp4"
         assert content_of(clip, tmp_path, {IMAGE}).modalities == {IMAGE}
-        with pytest.raises(EmbedError, match=r"nothing.*\(text\)"):
+        with pytest.raises(EmbedError, match=r"no content.*\(text\)"):
             content_of(clip, tmp_path, {TEXT})
 
     def test_a_picture_that_is_gone_is_told(self, tmp_path: Path, page: Item) -> None:

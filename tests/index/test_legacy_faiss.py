@@ -58,7 +58,7 @@ class TestFaiss:
         with pytest.raises(CollectionError) as taken:
             Collection.create(old, OPTIONS)
 
-        hint = f"It holds an index of the reference: vrag index import {old} --collection PLACE"
+        hint = f"It holds an index of the reference: vrag index import {old} --collection DIR"
         assert missing.value.hint == taken.value.hint == hint
 
     def test_pictures_that_are_here_are_converted_as_any(self, tmp_path: Path, target: Path) -> None:

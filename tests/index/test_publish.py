@@ -100,7 +100,7 @@ class TestReading:
         assert everything(remote) == everything(filled)
         assert (report.number, report.fresh, report.files > 5, report.bytes > 1000) == (1, True, True, True)
         assert status(remote).items == 6
-        assert status(remote).bytes == remote.place.size() > 1000
+        assert status(remote).bytes == remote.location.size() > 1000
         assert remote.address == URL
 
     @pytest.mark.parametrize("kind", list(VectorKind))

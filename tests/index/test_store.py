@@ -85,9 +85,9 @@ class TestOpening:
 
     def test_where_no_directory_can_be(self, tmp_path: Path) -> None:
         (tmp_path / "file").write_text("x")
-        with pytest.raises(CollectionError, match="cannot be made"):
+        with pytest.raises(CollectionError, match="cannot be created"):
             Collection.create(tmp_path / "file" / "c")
-        with pytest.raises(CollectionError, match="cannot live"):
+        with pytest.raises(CollectionError, match="cannot be stored"):
             Collection.create(tmp_path / os.fsdecode(b"\xff"))
 
     @pytest.mark.parametrize("left", [[], ["lock"], ["lock", "writer.json", "collection.json.new"]])
@@ -291,5 +291,5 @@ class TestDisk:
             check=True,
         )
         assert "could not be written" in done.stdout
-        assert "Make room" in done.stdout
+        assert "Free some" in done.stdout
         assert collection.scan(["document"]).data["document"].to_pylist() == ["a" * 64] * 3

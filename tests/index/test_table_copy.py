@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from vrag.errors import CollectionError
-from vrag.index.tables.arrow import ArrowSchema, ArrowTable, arrow
+from vrag.index.tables.schema import ArrowSchema, ArrowTable, arrow
 from vrag.index.tables.table import Directory, Table
 from vrag.index.tables.table_copy import MAX_BYTES, TableCopies, newest_manifest
 

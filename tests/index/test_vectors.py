@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from vrag.index.tables.arrow import ArrowTable
+    from vrag.index.tables.schema import ArrowTable
     from vrag.index.vectors.vector_index import VectorIndex
 
 SINGLE, MULTI = VectorKind.SINGLE, VectorKind.MULTI

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from PIL.Image import Image
 
     from vrag.corpus.formats.video import VideoFrame
-    from vrag.search.engine import Searcher
+    from vrag.search.searcher import Searcher
     from vrag.types import Hit, Item
 
 

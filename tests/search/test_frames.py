@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from vrag.embed.embedder import EmbedContent, Modality
-    from vrag.search.engine import Searcher
+    from vrag.search.searcher import Searcher
 
 pytest.importorskip("av", reason="PyAV is not installed")
 
@@ -224,7 +224,7 @@ def test_a_clip_that_lies_elsewhere_is_copied_for_the_time_being(
     def stream(_: str) -> io.BytesIO:
         return io.BytesIO(content)
 
-    monkeypatch.setattr(collection.place, "open", stream)
+    monkeypatch.setattr(collection.location, "open", stream)
     found = Engine(collection).frames(one.id, fps=2, most=9)
     assert [frame.image.tobytes() for frame in found] == expected
     assert list(tmp_path.iterdir()) == []

@@ -328,7 +328,7 @@ class TestDamage:
 
     def test_a_directory_that_is_none_is_said_so(self, root: Path) -> None:
         for place in (root / "none", root / "img" / "report_12.jpg"):
-            with pytest.raises(SettingsError, match="no directory"):
+            with pytest.raises(SettingsError, match="not a directory"):
                 client_of(newer(), place)
 
 

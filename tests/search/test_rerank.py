@@ -133,7 +133,7 @@ class TestReranked:
             def score(self, query: str, contents: Sequence[EmbedContent]) -> list[float]:
                 return scores
 
-        with pytest.raises(SearchError, match="gave no score"):
+        with pytest.raises(SearchError, match="returned no score"):
             Reranked(searcher, Bad({})).search(QUERY, 5)
 
     def test_is_a_searcher_in_every_other_respect(self, searcher: MemorySearcher) -> None:
@@ -237,7 +237,7 @@ class TestACrossEncoderOfText:
     def test_looks_at_text_alone(self, of_text: Path) -> None:
         reranker = open_reranker(str(of_text))
         assert reranker.modalities == {Modality.TEXT}
-        with pytest.raises(EmbedError, match="was given image"):
+        with pytest.raises(EmbedError, match="cannot compare image"):
             reranker.score("red", [EmbedContent(image=Image.new("RGB", (64, 64)))])
         with pytest.raises(EmbedError, match="was given nothing"):
             reranker.score("red", [EmbedContent()])

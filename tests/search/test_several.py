@@ -15,7 +15,7 @@ from vrag.index.tables.catalog import Catalog, Column
 from vrag.index.tables.schema import file_rows, item_rows
 from vrag.search.engine import Engine, Ranking, Snapshot
 from vrag.search.fusion import reciprocal_rank_fusion
-from vrag.search.multi import NUMBER_STRIDE, MultiSearcher, named
+from vrag.search.multi import NUMBER_STRIDE, MultiSearcher, unique_names
 from vrag.testing import HashEmbedder
 from vrag.types import Document, DocumentStatus, Item, ItemKind, Query, item_id
 
@@ -389,11 +389,11 @@ def test_nothing_to_search_is_refused(shelf: dict[str, Collection]) -> None:
 
 class TestNames:
     def test_are_the_ends_of_the_addresses(self) -> None:
-        assert named(["/x/a", "s3://bucket/b/"]) == {"a": "/x/a", "b": "s3://bucket/b/"}
+        assert unique_names(["/x/a", "s3://bucket/b/"]) == {"a": "/x/a", "b": "s3://bucket/b/"}
 
     def test_are_longer_where_ends_are_equal(self) -> None:
         addresses = ["/x/index", "/y/index", "/y/z/x/index", "/one"]
-        names = named(addresses)
+        names = unique_names(addresses)
         assert set(names.values()) == set(addresses)
         assert names["one"] == "/one"
         assert names["y/index"] == "/y/index"
@@ -401,7 +401,7 @@ class TestNames:
 
     def test_are_those_that_a_collection_alone_has(self, shelf: dict[str, Collection]) -> None:
         engine = Engine(shelf["a"], WordEmbedder())
-        assert list(named([engine.collection.address])) == [engine.name]
+        assert list(unique_names([engine.collection.address])) == [engine.name]
 
     def test_one_address_is_one_collection(self) -> None:
-        assert named(["/x/a", "/x/a"]) == {"a": "/x/a"}
+        assert unique_names(["/x/a", "/x/a"]) == {"a": "/x/a"}

@@ -4,8 +4,8 @@ import pytest
 from pydantic import ValidationError
 
 from vrag.geometry import Box, Size
-from vrag.search.engine import MAX_TOP_K as ENGINE_TOP_K
 from vrag.search.schema import MAX_HITS, MAX_TOP_K, ItemInfo, SearchRequest, SearchResponse
+from vrag.search.searcher import MAX_TOP_K as ENGINE_TOP_K
 from vrag.testing import tiny_corpus
 from vrag.types import Clip, Item, ItemKind, Query, TextSource, Word, item_id
 

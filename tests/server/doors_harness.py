@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Generator, Sequence
     from pathlib import Path
 
-    from vrag.search.engine import Searcher
+    from vrag.search.searcher import Searcher
     from vrag.server.options import ServerOptions
 
 

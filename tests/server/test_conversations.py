@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from vrag.agent.events import RunStarted
-    from vrag.search.engine import Searcher
+    from vrag.search.searcher import Searcher
     from vrag.server.runs.run_manager import RunManager
     from vrag.server.runs.schema import RunSummary
 

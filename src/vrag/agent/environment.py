@@ -28,7 +28,7 @@ from vrag.types import Hit, Item, Query
 if TYPE_CHECKING:
     from PIL.Image import Image
 
-    from vrag.search.engine import Searcher
+    from vrag.search.searcher import Searcher
 
 __all__ = ["Environment", "EnvironmentOptions", "fault_of", "picture_of"]
 

@@ -21,7 +21,7 @@ from vrag.agent.replies.tool_calls import TOOLS
 from vrag.errors import ActionError
 
 if TYPE_CHECKING:
-    from vrag.search.engine import Searcher
+    from vrag.search.searcher import Searcher
 
 __all__ = ["GROUP", "ToolContext", "ToolPlugin", "ToolResult", "installed_extensions", "load_extensions"]
 

@@ -29,8 +29,9 @@ from vrag.index.embed_items import embed_all
 from vrag.index.reference.entry_list import FileFinder, ListEntry, list_entries, read_list
 from vrag.index.reference.index_files import OLD_FILES
 from vrag.index.reference.index_import import add_listing, import_indexes
-from vrag.search.engine import MAX_TOP_K, Engine, Ranking
-from vrag.search.multi import MultiSearcher, named
+from vrag.search.engine import Engine, Ranking
+from vrag.search.multi import MultiSearcher, unique_names
+from vrag.search.searcher import MAX_TOP_K
 from vrag.server.hit_json import EntryFinder as Results
 from vrag.server.hit_json import newer
 from vrag.server.item_files import CollectionFiles, linked, plain_name
@@ -192,7 +193,7 @@ class SearchEngine:
         collections = {**(kept or {}), **found}
         engines = {
             name: Engine(collections[address], self._embedder, rankings=[Ranking.VECTOR])
-            for name, address in named(collections).items()
+            for name, address in unique_names(collections).items()
         }
         files_of = CollectionFiles(list(collections.values()))
         self._results = Results(MultiSearcher(engines), files_of, linked(_cache() / "links"))

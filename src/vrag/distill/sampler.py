@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from vrag.distill.expert import Expert, Experts
     from vrag.distill.sample_store import SampleWriter
     from vrag.model_profiles import Profile
-    from vrag.search.engine import Searcher
+    from vrag.search.searcher import Searcher
     from vrag.types import Case
 
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from vrag.agent.extractive.text_layout import PageLayout
     from vrag.embed.embedder import MatchMap
     from vrag.embed.similarity_map import SimilarityMatcher
-    from vrag.search.engine import Searcher
+    from vrag.search.searcher import Searcher
     from vrag.types import Hit
 
     Offer = tuple[Hit, Box]

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 
     from vrag.evaluation.region_search import Locate
-    from vrag.search.engine import Searcher
+    from vrag.search.searcher import Searcher
     from vrag.types import Case, Document, Hit
 
 __all__ = ["DEPTH", "MEASURES", "QuestionScore", "RetrievalReport", "evaluate_retrieval"]

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from vrag.agent.policy import Policy
     from vrag.factory.instructions import Instruction
     from vrag.model_profiles import Profile
-    from vrag.search.engine import Searcher
+    from vrag.search.searcher import Searcher
     from vrag.settings import Settings
 
 

@@ -24,7 +24,7 @@ from vrag.factory.search import SearchParts, open_client
 from vrag.index.collection import Collection
 from vrag.index.embed_items import local
 from vrag.index.location import LocalLocation
-from vrag.search.multi import named
+from vrag.search.multi import unique_names
 from vrag.server.collections.registry import NAME_PATTERN, OpenCollection
 from vrag.server.item_files import CollectionFiles, ItemDetails, SearcherFiles
 
@@ -41,7 +41,8 @@ if TYPE_CHECKING:
     from vrag.embed.embedder import Embedder
     from vrag.geometry import Size
     from vrag.index.embed_items import Made, Producer
-    from vrag.search.engine import Engine, Searcher
+    from vrag.search.engine import Engine
+    from vrag.search.searcher import Searcher
     from vrag.settings import Settings
     from vrag.types import Hit, Item, Query
 
@@ -95,7 +96,7 @@ class CollectionRegistry:
         if settings.search_url:
             return cls(settings, None, None, open_client(settings))
         opened = {collection.address: collection for collection in map(Collection.open, settings.places)}
-        pinned = {name: opened[address] for name, address in named(opened).items()}
+        pinned = {name: opened[address] for name, address in unique_names(opened).items()}
         made = {} if settings.qdrant else _made(pinned)
         parts = SearchParts.open(settings, pinned | made, embedder)
         registry = cls(settings, parts, None, None)
@@ -248,7 +249,7 @@ class CollectionRegistry:
     def _fixed(self, collection: Collection) -> str:
         """Return the reason that a collection cannot be written to; empty if it can."""
         mark = collection.header.embedder
-        if not isinstance(collection.place, LocalLocation):
+        if not isinstance(collection.location, LocalLocation):
             return "It is published: add documents to the original collection and publish that again."
         if self.settings.qdrant:
             return "Its vectors are searched in Qdrant: add and upload documents with vrag index."

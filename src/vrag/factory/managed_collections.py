@@ -88,7 +88,7 @@ def find_managed(first: Collection, known: Iterable[Collection]) -> dict[str, Co
         first: The first collection of the server.
         known: The collections that are open already.
     """
-    if not isinstance(first.place, LocalLocation):
+    if not isinstance(first.location, LocalLocation):
         return {}
     open_already = {collection.address for collection in known}
     made: dict[str, Collection] = {}

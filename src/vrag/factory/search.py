@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from vrag.embed.embedder import Embedder
     from vrag.index.collection import Collection
     from vrag.search.client import SearchClient
-    from vrag.search.engine import Searcher
     from vrag.search.rerank import Reranker
+    from vrag.search.searcher import Searcher
     from vrag.settings import Settings
 
 

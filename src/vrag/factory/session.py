@@ -17,7 +17,7 @@ from vrag.errors import SettingsError
 from vrag.factory.indexing import index_documents
 from vrag.factory.search import open_client, open_searcher
 from vrag.index.collection import Collection
-from vrag.search.multi import named
+from vrag.search.multi import unique_names
 from vrag.settings import SettingsReport
 from vrag.types import Query
 
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from vrag.embed.embedder import Embedder
     from vrag.index.build import AddReport
     from vrag.index.progress import IndexProgress
-    from vrag.search.engine import Searcher
+    from vrag.search.searcher import Searcher
     from vrag.settings import Settings
     from vrag.types import Document, Hit
 
@@ -225,7 +225,7 @@ def open_session(
     if settings.search_url:
         return Session(settings, {}, open_client(settings), scope)
     opened = {collection.address: collection for collection in map(Collection.open, settings.places)}
-    collections = {name: opened[address] for name, address in named(opened).items()}
+    collections = {name: opened[address] for name, address in unique_names(opened).items()}
     return Session(settings, collections, open_searcher(settings, collections, embedder), scope)
 
 

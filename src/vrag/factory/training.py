@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from vrag.agent.agent import Agent
     from vrag.chat.messages import ChatModel
     from vrag.reward.reward import IdentifiedJudge
-    from vrag.search.engine import Searcher
+    from vrag.search.searcher import Searcher
     from vrag.settings import Settings
 
 __all__ = ["made_with", "open_extractor", "open_judge", "open_scorer"]

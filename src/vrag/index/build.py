@@ -1,4 +1,4 @@
-"""Files go into a collection: new ones, changed ones, and those left over when it was stopped.
+"""Adding files to a collection: new ones, changed ones, and those left over when it was stopped.
 
 The process may be killed at any write, and running it again gives what a clean build gives:
 
@@ -33,12 +33,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from vrag.corpus.converter import Converted, Failed, ItemCount, SourceFile
 from vrag.corpus.discover import Skipped, read_source
 from vrag.errors import CollectionError, EmbedderGone
-from vrag.index.document_progress import OpenDocument
 from vrag.index.embed_items import Embedded, local
 from vrag.index.maintenance import compact, is_settled, prune, remove, settle, status, sweep
 from vrag.index.plan import IndexPlan, Known, is_unchanged, make_plan, plan_sources, read_manifest
-from vrag.index.progress import IndexProgress, ProgressMeter
-from vrag.index.tables.arrow import arrow
+from vrag.index.progress import IndexProgress, OpenDocument, ProgressMeter
+from vrag.index.tables.schema import arrow
 from vrag.index.verify import verify
 from vrag.index.writer import Writer
 from vrag.types import ABSENT, Document, DocumentStatus
@@ -67,22 +66,22 @@ __all__ = [
     "verify",
 ]
 
-_TOGETHER = 64
+_BEGIN_SIZE = 64
 """Files that are marked as begun in one commit."""
-_TOGETHER_SECONDS = 1.0
-"""How long their number may take to come together."""
+_BEGIN_SECONDS = 1.0
+"""Longest wait for such a batch to fill."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AddReport:
-    """What an `add` did. Nothing that was found is left unmentioned."""
+    """The result of an `add`. Every path that was found is counted."""
 
     added: int
     """Files that were not in the collection before and now are, in whole or in part."""
     changed: int
-    """Files whose row was there and was made anew, in whole or in part."""
+    """Files whose row existed and was rebuilt, in whole or in part."""
     failed: int
-    """Files of this run of which nothing could be made; `problems` says why."""
+    """Files of this run of which nothing could be made; `problems` has the reasons."""
     unchanged: int
     """Files of the same size and modification time as before: they were not read."""
     items: int
@@ -104,26 +103,26 @@ def add(
     progress: Callable[[IndexProgress], None] | None = None,
     retry_failed: bool = False,
 ) -> AddReport:
-    """Brings files and folders into a collection, and finishes what an earlier run left.
+    """Add files and folders to a collection, and finish what an earlier run left.
 
-    Files that have not changed since are not read; if all are such, nothing is written, and another
-    process may be writing or the collection be write-protected. A file that fails is recorded with its reason
-    and tried again when it changes. Stopped by Ctrl-C, it keeps what is done.
+    Files that have not changed are not read; if none has, nothing is written, and another process may be
+    writing or the collection be write-protected. A file that fails is recorded with its reason and tried
+    again when it changes. Stopped by Ctrl-C, it keeps what is done.
 
     Args:
-        collection: Where to.
+        collection: The collection.
         paths: Files and folders, searched at any depth.
         options: How files become items; None for those the collection was built with.
         embedder: The one the collection was built with; None if none.
-        producer: What makes the items, with vectors of that embedder; None to make them on this machine.
-        progress: Is told how far it has come, at most ten times per second.
+        producer: Makes the items, with vectors of that embedder; None to make them on this machine.
+        progress: Receives the progress, at most ten times per second.
         retry_failed: Try files again that failed, wholly or in part, though they have not changed.
 
     Raises:
         FingerprintMismatch: If options or embedder differ from those of the collection.
         CollectionBusy: If another process is writing, and any of the files is new or has changed.
         CollectionError: If the collection cannot be written: what was committed stays.
-        EmbedderGone: If the embedder's server or device fails: what is done is kept, and the rest pending.
+        EmbedderGone: If the embedder's server or device fails: what is done is kept, the rest pending.
     """
     collection.header.check_options(options or collection.header.options)
     collection.header.check_embedder(embedder)
@@ -132,7 +131,7 @@ def add(
         return make_plan(paths, known, collection.directory, retry_failed=retry_failed)
 
     work = _BuildWork(producer or local(embedder), options or collection.header.options, retry_failed)
-    return _carry_out(collection, plan, work, progress)
+    return _run(collection, plan, work, progress)
 
 
 def add_sources(
@@ -143,15 +142,11 @@ def add_sources(
     progress: Callable[[IndexProgress], None] | None = None,
     retry_failed: bool = False,
 ) -> AddReport:
-    """Brings in what the caller names, in that order; otherwise like `add`.
+    """Add the named sources, in that order; otherwise like `add`.
 
-    Args:
-        collection: Where to.
-        sources: Absolute paths of files, and `SourceFile`s of contents that have no file here: their
-            modification time is `ABSENT`, and their path one that no other row of the manifest has.
-        producer: What makes their items, with vectors as the collection has them.
-        progress: Is told how far it has come.
-        retry_failed: Try again what failed, wholly or in part.
+    They are absolute paths of files, and `SourceFile`s of contents that have no file here: their
+    modification time is `ABSENT`, and their path one that no other row of the manifest has. The producer
+    makes vectors as the collection has them.
 
     Raises:
         CollectionBusy: If another process is writing, and anything is new.
@@ -162,30 +157,30 @@ def add_sources(
         return plan_sources(sources, known, retry_failed=retry_failed)
 
     work = _BuildWork(producer, collection.header.options, retry_failed)
-    return _carry_out(collection, plan, work, progress)
+    return _run(collection, plan, work, progress)
 
 
 class _BuildWork(NamedTuple):
-    """How what is new is made."""
+    """The way new items are made."""
 
     producer: Producer
     options: CorpusOptions
     retry_failed: bool
 
 
-def _carry_out(
+def _run(
     collection: Collection,
     make: Callable[[Mapping[str, Known]], IndexPlan],
     work: _BuildWork,
     progress: Callable[[IndexProgress], None] | None,
 ) -> AddReport:
-    """Plans, takes the lock if there is anything to do, and does it."""
+    """Plan, take the lock if there is anything to do, and do it."""
     started = time.monotonic()
-    with ExitStack() as held:
+    with ExitStack() as stack:
         known = read_manifest(collection)
         plan = make(known)
-        writing = _take_turn(collection, plan, held)
-        if writing:  # somebody may have written since
+        writing = _lock_if_needed(collection, plan, stack)
+        if writing:  # another process may have written since
             known = read_manifest(collection)
             plan = make(known)
         meter = ProgressMeter(progress, len(plan.todo) if writing else 0)
@@ -207,19 +202,19 @@ def _carry_out(
     )
 
 
-def _take_turn(collection: Collection, plan: IndexPlan, held: ExitStack) -> bool:
-    """Takes the lock if there is anything to do; says whether it is held.
+def _lock_if_needed(collection: Collection, plan: IndexPlan, stack: ExitStack) -> bool:
+    """Take the lock if there is anything to do; return whether it is held.
 
-    What others began and left is done on the way if the lock can be had, and waits otherwise: a
-    process that is at it just now holds the lock, and a collection may be one that cannot be written.
+    What others began and left is done as well if the lock is free, and waits otherwise: a process that is
+    doing it right now holds the lock, and a collection may be read-only.
     """
-    asked = plan.unchanged < len(plan.found)
-    if not asked and not plan.todo and is_settled(collection):
+    has_changes = plan.unchanged < len(plan.found)
+    if not has_changes and not plan.todo and is_settled(collection):
         return False
     try:
-        held.enter_context(collection.lock())
+        stack.enter_context(collection.lock())
     except CollectionError:
-        if asked:
+        if has_changes:
             raise
         return False
     return True
@@ -254,7 +249,7 @@ class _Addition:
         self._again: list[SourceFile] = []
 
     def run(self, todo: Sequence[Path | SourceFile]) -> None:
-        """Makes everything of the files, and commits it."""
+        """Make all items of the files, and commit them."""
         self._present = _present(self._collection, self._complete)
         try:
             self._convert(self._read(todo))
@@ -266,63 +261,55 @@ class _Addition:
             raise
         except EmbedderGone as error:
             self._writer.flush()
-            way = "What is done is kept: add the same again to go on."
-            raise EmbedderGone(error.message, f"{error.hint} {way}".strip()) from error
+            advice = "What is done is kept: add the same files again to continue."
+            raise EmbedderGone(error.message, f"{error.hint} {advice}".strip()) from error
         self._writer.close()
 
     def problems(self, found: Iterable[str]) -> tuple[Document, ...]:
-        """Those of the files that failed, wholly or in part."""
+        """Return those of the files that failed, wholly or in part."""
         documents = (self._manifest[path] for path in found if path in self._manifest)
         return tuple(document for document in documents if document.reason)
 
     def _convert(self, sources: Iterator[SourceFile]) -> None:
         work, folder = self._work, self._collection.items_dir
         with closing(work.producer(sources, folder, work.options, self._have)) as made:
-            for one in made:
-                self._take(one)
+            for result in made:
+                self._take(result)
 
     def _read(self, todo: Iterable[Path | SourceFile]) -> Iterator[SourceFile]:
-        """Hashes files; yields those whose content has to be made, once they are marked as begun."""
+        """Hash files; yield those whose content has to be made, once they are marked as begun."""
         batch: list[SourceFile] = []
         since = time.monotonic()
-        for one in todo:
-            source = one if isinstance(one, SourceFile) else self._source(one)
+        for entry in todo:
+            source = entry if isinstance(entry, SourceFile) else self._source(entry)
             if source is not None and self._is_new(source):
                 batch.append(source)
-            if len(batch) >= _TOGETHER or time.monotonic() - since >= _TOGETHER_SECONDS:
+            if len(batch) >= _BEGIN_SIZE or time.monotonic() - since >= _BEGIN_SECONDS:
                 yield from self._begin(batch)
                 batch, since = [], time.monotonic()
         yield from self._begin(batch)
 
     def _source(self, path: Path) -> SourceFile | None:
-        """Hashes a file; records it as failed when it cannot be read."""
+        """Hash a file; record it as failed when it cannot be read."""
         try:
             return read_source(path)
         except OSError as error:
             reason = f"It cannot be read: {error.strerror or error}."
             name = os.fsencode(path.name).decode("utf-8", "replace")
             self._meter.failed(name)
-            failed = DocumentStatus.FAILED
-            self._record(
-                Document(
-                    path=os.fspath(path), id="", name=name, size=0, mtime_ns=0, status=failed, reason=reason
-                ),
-                0,
-            )
+            self._record(_row(SourceFile(path, "", name, 0, 0), DocumentStatus.FAILED, reason=reason), 0)
             return None
 
     def _is_new(self, source: SourceFile) -> bool:
-        """Whether the content has to be made; if not, the file is settled here or with its twin."""
+        """Whether the content has to be made; if not, the file is recorded here or with its duplicate."""
         content = source.document
         if self._contents.setdefault(content[:16], content) != content:
             reason = "Its hash begins like that of another file."
             self._record(_row(source, DocumentStatus.FAILED, reason=reason), 0)
         elif content in self._complete:
-            duplicate = self._complete[content]
-            self._record(
-                _row(source, duplicate.document.status, duplicate.document.items, duplicate.document.reason),
-                duplicate.rows,
-            )
+            twin = self._complete[content].document
+            row = _row(source, twin.status, twin.items, twin.reason)
+            self._record(row, self._complete[content].rows)
         elif content in self._open:
             self._open[content].duplicates.append(source)
         else:
@@ -332,7 +319,7 @@ class _Addition:
         return False
 
     def _begin(self, sources: Iterable[SourceFile]) -> Iterator[SourceFile]:
-        """Marks files as begun, unless an older content of theirs is being served meanwhile."""
+        """Mark files as begun, unless an older content of theirs is being served meanwhile."""
         batch = list(sources)
         known = (self._manifest.get(os.fspath(source.path)) for source in batch)
         fresh = [s for s, row in zip(batch, known, strict=True) if row is None or not row.status.served]
@@ -347,9 +334,9 @@ class _Addition:
         document = self._open[source.document]
         match made:
             case ItemCount(items=items):
-                had = len(self._have(source))
-                document.count(items, had)
-                self._meter.counted(source.name, items, had)
+                present = len(self._have(source))
+                document.count(items, present)
+                self._meter.counted(source.name, items, present)
             case Converted(item=item):
                 self._take_item(document, item, None)
             case Embedded(item=item, vector=vector):
@@ -367,9 +354,9 @@ class _Addition:
         self._meter.made(document.source.name)
 
     def _finish(self, document: OpenDocument) -> None:
-        """Records a document of which nothing more comes, for each file that has this content."""
+        """Record a document that is complete, for each file that has this content."""
         del self._open[document.source.document]
-        spoiled = not _still_is(document.source)
+        spoiled = not _is_same(document.source)
         if spoiled:
             self._writer.discard(document.source.document)
             document.spoil("It changed while it was being read. Add it again.")
@@ -380,10 +367,10 @@ class _Addition:
                 self._again.append(source)
             else:
                 self._record(_row(source, status, document.items, reason), document.rows)
-        self._tell_elsewhere(document.source.document, status)
+        self._update_partial(document.source.document, status)
 
-    def _tell_elsewhere(self, content: str, status: DocumentStatus) -> None:
-        """Brings files up to date whose partial content was tried again on account of another path."""
+    def _update_partial(self, content: str, status: DocumentStatus) -> None:
+        """Update files whose partial content was tried again because of another path."""
         for path in self._partial.pop(content, ()):
             before = self._manifest[path]
             if before.id == content and status.served:
@@ -393,7 +380,7 @@ class _Addition:
                 self._writer.document(after, now.rows)
 
     def _record(self, document: Document, rows: int) -> None:
-        """A file is done."""
+        """Record and count a file that is done."""
         before = self._manifest.get(document.path)
         if not document.status.served:
             self.failed += 1
@@ -408,8 +395,8 @@ class _Addition:
         self._meter.finished()
 
 
-def _still_is(source: SourceFile) -> bool:
-    """Whether a file is still as it was when it was hashed."""
+def _is_same(source: SourceFile) -> bool:
+    """Whether a file is the same as when it was hashed."""
     row = _row(source, DocumentStatus.PENDING)
     return source.mtime_ns == ABSENT or is_unchanged(source.path, row)
 

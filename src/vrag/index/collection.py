@@ -1,4 +1,4 @@
-"""A collection: one directory that holds items, their pictures and what finds them.
+"""A collection: one directory that holds items, their pictures and the structures to search them.
 
 ::
 
@@ -24,7 +24,7 @@ from vrag.corpus.media import clip_frames, on_disk, rgb
 from vrag.corpus.options import CorpusOptions
 from vrag.errors import CollectionError, CorpusError, SearchError
 from vrag.index.collection_json import CollectionHeader
-from vrag.index.location import LEFTOVERS, LocalLocation
+from vrag.index.location import LocalLocation, is_leftover
 from vrag.index.remote.object_storage import is_url
 from vrag.index.tables.catalog import Catalog
 from vrag.index.tables.schema import (
@@ -50,48 +50,45 @@ if TYPE_CHECKING:
     from vrag.index.location import CollectionLocation
     from vrag.types import Document, Item
 
-__all__ = ["Collection"]
-
-LATELY = 64
-"""Items that are kept as they were asked for last: looking one up takes milliseconds, and an agent asks for
-the same few again and again."""
+ITEM_CACHE_SIZE = 64
+"""Items that are kept in memory: a lookup takes milliseconds, and an agent requests the same few again."""
 
 
 class Collection:
-    """Documents and items on disk or published. Made by `open`, `create` or `open_or_create`.
+    """Documents and items on disk or published. Opened by `open`, `create` or `open_or_create`.
 
     May be shared by threads, and its directory by processes.
     """
 
-    def __init__(self, place: CollectionLocation, header: CollectionHeader) -> None:
-        self.place = place
+    def __init__(self, location: CollectionLocation, header: CollectionHeader) -> None:
+        self.location = location
         self.header = header
-        items, files = (TableCopies(place.cache_dir, name) for name in ("items", "files"))
-        self.item_table = Table(place.store, "items", lambda: item_schema(header.embedder), items)
-        self.file_table = Table(place.store, "files", file_schema, files)
+        items, files = (TableCopies(location.cache_dir, name) for name in ("items", "files"))
+        self.item_table = Table(location.store, "items", lambda: item_schema(header.embedder), items)
+        self.file_table = Table(location.store, "files", file_schema, files)
         self._content: tuple[tuple[int, int], str] | None = None
-        """`content_version`, and the versions of the tables that it is of."""
-        self._lately = lru_cache(maxsize=LATELY)(self._item)
+        """Versions of the tables, and their `content_version`."""
+        self._cached_item = lru_cache(maxsize=ITEM_CACHE_SIZE)(self._item)
 
     @classmethod
     def open(cls, directory: str | Path) -> Collection:
-        """Opens a collection that exists, and writes nothing.
+        """Open a collection that exists, and write nothing.
 
         Args:
-            directory: Where it is: a directory, or the URL under which it was published.
+            directory: A directory, or the URL under which it was published.
 
         Raises:
-            CollectionError: If there is none, or another version of vrag made it.
+            CollectionError: If there is none, or another version of vrag created it.
         """
         if is_url(directory):
             from vrag.index.remote.remote_collection import RemoteCollection
 
-            place = RemoteCollection.at(str(directory))
-            return cls(place, place.header())
-        path = _usable(directory)
+            location = RemoteCollection.at(str(directory))
+            return cls(location, location.header())
+        path = _local_path(directory)
         header = CollectionHeader.read(path)
         if header is None:
-            raise CollectionError(f"There is no collection in {path}.", _how_to_make(path))
+            raise CollectionError(f"There is no collection in {path}.", _creation_hint(path))
         return cls(LocalLocation(path), header)
 
     @classmethod
@@ -102,27 +99,27 @@ class Collection:
         *,
         embedder: EmbedderInfo | None = None,
     ) -> Collection:
-        """Makes an empty collection.
+        """Create an empty collection.
 
         Args:
-            directory: Is made when it does not exist; must be empty otherwise.
-            options: How files become items, for good; None for the defaults.
-            embedder: Whose vectors it will hold, for good; None for lexical search only.
+            directory: Created when it does not exist; must be empty otherwise.
+            options: How files become items, permanently; None for the defaults.
+            embedder: The embedder of its vectors, permanently; None for lexical search only.
 
         Raises:
             CollectionError: If the directory holds anything or cannot be written to.
         """
-        path = _usable(directory)
+        path = _local_path(directory)
         header = CollectionHeader.of(options or CorpusOptions(), embedder)
         try:
             path.mkdir(parents=True, exist_ok=True)
-            _refuse_foreign(path)  # before anything of ours lies there
+            _check_empty(path)  # before anything of ours lies there
             with LocalLocation(path).lock():
-                _refuse_foreign(path)
+                _check_empty(path)
                 header.write(path)
         except OSError as error:
             raise CollectionError(
-                f"The collection {path} cannot be made: {error.strerror or error}.",
+                f"The collection {path} cannot be created: {error.strerror or error}.",
                 "Choose a directory that you may write to: --collection, VRAG_COLLECTION.",
             ) from error
         return cls(LocalLocation(path), header)
@@ -135,10 +132,10 @@ class Collection:
         *,
         embedder: EmbedderInfo | None = None,
     ) -> Collection:
-        """Opens the collection, or makes it when there is none.
+        """Open the collection, or create it when there is none.
 
         Args:
-            directory: Where it is.
+            directory: The directory of the collection.
             options: Compared with those it was built with; None to accept any.
             embedder: For a new collection. `add` compares it.
 
@@ -146,7 +143,7 @@ class Collection:
             FingerprintMismatch: If it was built with other settings.
             CollectionError: As `open` and `create` do.
         """
-        path = _usable(directory)
+        path = _local_path(directory)
         if CollectionHeader.read(path) is None:
             return cls.create(path, options, embedder=embedder)
         collection = cls.open(path)
@@ -157,41 +154,41 @@ class Collection:
     @property
     def address(self) -> str:
         """Directory or URL, for people."""
-        return self.place.address
+        return self.location.address
 
     @property
     def directory(self) -> Path:
         """Its directory on this machine; of a published collection, where its runs are kept."""
-        return self.place.directory
+        return self.location.directory
 
     @property
     def home(self) -> Path | None:
         """The directory that has all of it; None for a published collection."""
-        return self.directory if isinstance(self.place, LocalLocation) else None
+        return self.directory if isinstance(self.location, LocalLocation) else None
 
     def check_present(self) -> None:
-        """Looks whether it still lies where it was opened.
+        """Check that it is still where it was opened.
 
         Raises:
             CollectionError: If its directory is gone. One that is published elsewhere is not looked for.
         """
         if self.home is not None and not self.home.is_dir():
-            raise CollectionError(f"The collection {self.home} is gone.", "Bring it back to its place.")
+            raise CollectionError(f"The collection {self.home} is gone.", "Move it back.")
 
     @property
     def items_dir(self) -> Path:
-        """Where the pictures are. `stored` opens those of a published collection as well."""
+        """The directory of the pictures. `stored` opens those of a published collection as well."""
         return self.directory / "items"
 
     @property
     def runs_dir(self) -> Path:
-        """Where runs are recorded. Exists when a run has been."""
+        """The directory of recorded runs, which the first run creates."""
         return self.directory / "runs"
 
     @property
     def cache_dir(self) -> Path:
-        """Where search structures are kept. May be deleted at any time."""
-        return self.place.cache_dir
+        """The directory of search structures. May be deleted at any time."""
+        return self.location.cache_dir
 
     @property
     def table_version(self) -> int:
@@ -204,40 +201,44 @@ class Collection:
         version = self.item_table.version, self.file_table.version
         known = self._content
         if known is None or known[0] != version:
-            catalog = Catalog.load(self)
+            catalog = self.catalog()
             known = self._content = catalog.version, catalog.content
         return known[1]
 
+    def catalog(self) -> Catalog:
+        """Load what can be found, without texts, from versions of both tables that belong together."""
+        return Catalog.load(self.item_table, self.file_table, self.header)
+
     def documents(self) -> list[Document]:
-        """The manifest: every file that was added, sorted by path."""
+        """Return the manifest: every file that was added, sorted by path."""
         rows = self.file_table.read(FILE_COLUMNS).data.to_pylist()
         return sorted(map(document_of, rows), key=lambda document: document.path)
 
     def items(self, ids: Sequence[str]) -> dict[str, Item]:
-        """The items with these ids; those that do not exist are absent."""
+        """Return the items with these ids; those that do not exist are absent."""
         rows = self.item_table.find("id", list(dict.fromkeys(ids)), ITEM_COLUMNS)
         return {row["id"]: item_of(row) for row in rows.to_pylist()}
 
     def item(self, id: str) -> Item:
-        """The item with this id.
+        """Return the item with this id.
 
         Raises:
             SearchError: If there is none.
         """
-        return self._lately(self.table_version, id)
+        return self._cached_item(self.table_version, id)
 
-    def _item(self, version: int, id: str) -> Item:  # noqa: ARG002 - asked again when something was written
+    def _item(self, version: int, id: str) -> Item:  # noqa: ARG002 - part of the cache key
         found = self.items([id])
         if id not in found:
             raise SearchError(f"There is no item {id!r}.")
         return found[id]
 
     def scan(self, columns: Sequence[str]) -> Rows:
-        """Some columns of all items, in no particular order, from one version."""
+        """Read columns of all items, in no particular order, from one version."""
         return self.item_table.read(columns)
 
     def image(self, item: Item, *, least: Size | None = None) -> Image:
-        """The picture of an item, RGB: in full, or with `least` as `Searcher.image` says.
+        """Return the picture of an item, RGB: in full, or with `least` as `ItemStore.image` describes.
 
         Raises:
             SearchError: If the item has no picture.
@@ -252,11 +253,11 @@ class Collection:
                 return rgb(image, least)
         except (OSError, UnidentifiedImageError, Image.DecompressionBombError) as error:
             raise CollectionError(
-                f"The picture of {item.name} cannot be opened: {error}.", self.place.mend
+                f"The picture of {item.name} cannot be opened: {error}.", self.location.repair_hint
             ) from error
 
     def frames(self, item: Item, *, fps: float, most: int) -> list[VideoFrame]:
-        """Frames of a clip, RGB, upright, as `Searcher.frames` says.
+        """Return frames of a clip, RGB, upright, as `ItemStore.frames` describes.
 
         Raises:
             SearchError: If the item is no clip.
@@ -270,17 +271,17 @@ class Collection:
                 return clip_frames(path, item.clip.start, fps=fps, most=most)
         except (OSError, CorpusError) as error:
             raise CollectionError(
-                f"The clip of {item.name} cannot be opened: {error}", self.place.mend
+                f"The clip of {item.name} cannot be opened: {error}", self.location.repair_hint
             ) from error
 
     def stored(self, name: str) -> BinaryIO:
-        """A picture or clip, by its path relative to `items/`, opened to read and to seek in.
+        """Open a picture or clip, by its path relative to `items/`, to read and to seek in.
 
         Raises:
             FileNotFoundError: If there is none.
             CollectionError: If the path leads out of `items/`, or the storage cannot be reached.
         """
-        return self.place.open(name)
+        return self.location.open(name)
 
     def save_copies(self) -> None:
         """Keep copies of small tables in the cache, without vectors, so that the next process opens sooner.
@@ -292,52 +293,52 @@ class Collection:
         self.file_table.save_copy(self.file_table.schema.names)
 
     def lock(self) -> AbstractContextManager[None]:
-        """Holds the right to write. Readers need none.
+        """Hold the lock for writing. Readers need none.
 
         Raises:
             CollectionBusy: At once, if another process holds it.
             CollectionError: If nothing can be written there.
         """
-        return self.place.lock()
+        return self.location.lock()
 
 
-def _how_to_make(path: Path) -> str:
+def _creation_hint(path: Path) -> str:
     """What to do where a collection was expected: often somebody names the documents themselves."""
-    from vrag.index.reference.index_files import is_old_index
+    from vrag.index.reference.index_files import is_reference_index
 
-    if is_old_index(path):
-        return _how_to_import(path)
+    if is_reference_index(path):
+        return _import_hint(path)
     if path.is_dir() and any(path.iterdir()):
-        return f"If these are documents, index them elsewhere: vrag index add {path} --collection PLACE"
-    return f"Make one: vrag index add PATH --collection {path}"
+        return f"If these are documents, index them elsewhere: vrag index add {path} --collection DIR"
+    return f"Create one: vrag index add PATH --collection {path}"
 
 
-def _how_to_import(path: Path) -> str:
-    return f"It holds an index of the reference: vrag index import {path} --collection PLACE"
+def _import_hint(path: Path) -> str:
+    return f"It holds an index of the reference: vrag index import {path} --collection DIR"
 
 
-def _refuse_foreign(path: Path) -> None:
-    from vrag.index.reference.index_files import is_old_index
+def _check_empty(path: Path) -> None:
+    from vrag.index.reference.index_files import is_reference_index
 
-    foreign = sorted(entry.name for entry in path.iterdir() if entry.name not in LEFTOVERS)
+    foreign = sorted(entry.name for entry in path.iterdir() if not is_leftover(entry.name))
     if foreign:
         raise CollectionError(
             f"{path} is not empty ({foreign[0]}) and not a collection.",
-            _how_to_import(path) if is_old_index(path) else "Choose another directory for the collection.",
+            _import_hint(path) if is_reference_index(path) else "Choose another directory.",
         )
 
 
-def _usable(directory: str | Path) -> Path:
-    """The absolute path of a directory, if its name is one that the table's library can take."""
+def _local_path(directory: str | Path) -> Path:
+    """The absolute path of a directory, if LanceDB can use its name."""
     if is_url(directory):
         raise CollectionError(
-            f"A collection cannot be made at {directory}.",
-            "Make it in a directory, then: vrag index publish URL",
+            f"A collection cannot be created at {directory}.",
+            "Create it in a directory, then: vrag index publish URL",
         )
     path = Path(os.path.abspath(directory))  # noqa: PTH100 - Path.resolve would follow links
     name = os.fspath(path)
     if any(ord(letter) < 32 or "\ud800" <= letter <= "\udfff" for letter in name):
         raise CollectionError(
-            f"A collection cannot live in {name!r}.", "Choose a directory with a plain name."
+            f"A collection cannot be stored in {name!r}.", "Choose a directory with a plain name."
         )
     return path

@@ -1,4 +1,4 @@
-"""Items on their way from the converters into the tables get their vectors."""
+"""The embedding of items, between their conversion and the tables."""
 
 from __future__ import annotations
 
@@ -24,20 +24,18 @@ if TYPE_CHECKING:
     from vrag.corpus.options import CorpusOptions
     from vrag.types import Item
 
-__all__ = ["BATCH", "Embedded", "Made", "Producer", "content_of", "embed_all", "local"]
+MIN_BATCH = 16
+"""Items that are embedded at once, or as many as the embedder works on at once, if that is more.
 
-BATCH = 16
-"""Items that are handed to the embedder at once, or as many as it works on at once, if that is more.
-
-What is in work when the process is killed is made anew.
+A batch is repeated when the process was killed.
 """
-_PIXELS = 100_000_000
-"""Of decoded pictures that wait for the embedder together: 300 MB. One alone may have more."""
+_MAX_PIXELS = 100_000_000
+"""Pixels of decoded pictures that wait for the embedder together: 300 MB. One alone may have more."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Embedded:
-    """An item was made, and its vector."""
+    """An item that was made, and its vector."""
 
     source: SourceFile
     item: Item
@@ -46,11 +44,11 @@ class Embedded:
 
 
 Made: TypeAlias = Conversion | Embedded
-"""What becomes of sources: in a collection with an embedder, every item comes as `Embedded`."""
+"""A result of a producer: in a collection with an embedder, every item comes as `Embedded`."""
 
 
 class Producer(Protocol):
-    """Makes items of sources: here, on other machines, or from what somebody else made."""
+    """Makes items of sources: here, on other machines, or from an imported index."""
 
     def __call__(
         self,
@@ -60,23 +58,21 @@ class Producer(Protocol):
         have: Callable[[SourceFile], Collection[int]],
         /,
     ) -> Generator[Made, None, None]:
-        """Makes what is missing of each source, in the order that `convert_all` promises.
+        """Make what is missing of each source, in the order that `convert_all` promises.
 
         Args:
-            sources: What to make items of; taken one by one.
-            items_dir: Where pictures and clips are stored before their item is yielded.
-            options: How to convert.
-            have: Ordinals that need not be made, asked once per source.
+            sources: Taken one by one.
+            items_dir: The directory where pictures and clips are stored before their item is yielded.
+            options: The options of conversion.
+            have: Returns the ordinals that are present already, called once per source.
         """
         ...
 
 
-def local(embedder: Embedder | None, batch: int = BATCH) -> Producer:
-    """The producer that works on this machine: converters in processes, the embedder in this one.
+def local(embedder: Embedder | None, batch: int = MIN_BATCH) -> Producer:
+    """Return the producer that works on this machine: converters in processes, the embedder in this one.
 
-    Args:
-        embedder: Makes the vectors; None for a collection without.
-        batch: How many items the embedder works on at once.
+    The embedder, None for a collection without vectors, works on `batch` items at once.
     """
 
     def produce(
@@ -92,74 +88,69 @@ def local(embedder: Embedder | None, batch: int = BATCH) -> Producer:
 
 
 def embed_all(
-    conversions: Generator[Conversion, None, None], embedder: Embedder, items_dir: Path, batch: int = BATCH
+    conversions: Generator[Conversion, None, None],
+    embedder: Embedder,
+    items_dir: Path,
+    batch: int = MIN_BATCH,
 ) -> Generator[Made, None, None]:
-    """Gives every item its vector. An item that cannot be embedded fails by itself, with the reason.
+    """Embed every item. An item that cannot be embedded fails by itself, with the reason.
 
-    `Finished` is held back until all items of its source are out.
-
-    Args:
-        conversions: What becomes of sources. Closed in the end.
-        embedder: Makes the vectors.
-        items_dir: Where pictures and clips are stored.
-        batch: How many items the embedder works on at once.
+    `Finished` is held back until all items of its source are out. The conversions are closed in the end.
 
     Raises:
-        EmbedderGone: If the embedder itself fails: no item is to blame, and none is given up.
-        CollectionError: If the embedder gives vectors of another shape than it promises.
+        EmbedderGone: If the embedder itself fails: no item is the cause, and none is given up.
+        CollectionError: If the embedder returns vectors of another shape than it promises.
     """
     waiting: list[Converted] = []
-    held: list[Finished] = []
+    finished: list[Finished] = []
     with closing(conversions):
         for made in conversions:
             if isinstance(made, Converted):
                 waiting.append(made)
             elif isinstance(made, Finished) and any(item.source is made.source for item in waiting):
-                held.append(made)
+                finished.append(made)
             else:
                 yield made
-            if len(waiting) >= max(BATCH, batch):
-                yield from _embedded(waiting, embedder, items_dir)
-                yield from held
-                waiting, held = [], []
-        yield from _embedded(waiting, embedder, items_dir)
-        yield from held
+            if len(waiting) >= max(MIN_BATCH, batch):
+                yield from _embed(waiting, embedder, items_dir)
+                yield from finished
+                waiting, finished = [], []
+        yield from _embed(waiting, embedder, items_dir)
+        yield from finished
 
 
 def content_of(item: Item, items_dir: Path, modalities: Collection[Modality]) -> EmbedContent:
-    """What an embedder is shown of an item: the richest form that it can look at.
+    """Return the richest form of an item that an embedder supports.
 
     A page is its picture, a clip its video, or one frame of it where video is not understood, a passage
     its text under its headings. For embedders of text alone it is always the text.
 
     Raises:
-        EmbedError: If the item has nothing that the embedder can look at, or it cannot be read.
+        EmbedError: If the item has no form that the embedder supports, or it cannot be read.
     """
     if item.clip is not None and Modality.VIDEO in modalities:
         return EmbedContent(video=items_dir / item.clip.path)
     if item.image is not None and Modality.IMAGE in modalities:
-        return EmbedContent(image=_picture(items_dir / item.image))
+        return EmbedContent(image=_open_picture(items_dir / item.image))
     text = f"{item.heading}\n{item.text}".strip()
     if not text or Modality.TEXT not in modalities:
         known = ", ".join(sorted(modalities))
-        raise EmbedError(f"It holds nothing that the embedder can look at ({known}).")
+        raise EmbedError(f"It has no content that the embedder supports ({known}).")
     return EmbedContent(text=text)
 
 
-def _picture(path: Path) -> Image:
-    from PIL import UnidentifiedImageError
-    from PIL.Image import DecompressionBombError
-    from PIL.Image import open as open_image
+def _open_picture(path: Path) -> Image:
+    from PIL import Image, UnidentifiedImageError
 
     try:
-        with open_image(path) as image:
+        with Image.open(path) as image:
             return image.convert("RGB")
-    except (OSError, UnidentifiedImageError, DecompressionBombError) as error:
+    except (OSError, UnidentifiedImageError, Image.DecompressionBombError) as error:
         raise EmbedError(f"Its picture cannot be opened: {error}.") from error
 
 
-def _embedded(batch: Sequence[Converted], embedder: Embedder, items_dir: Path) -> Iterator[Embedded | Failed]:
-    """Embeds a batch, in parts whose pictures are not too large together."""
+def _embed(batch: Sequence[Converted], embedder: Embedder, items_dir: Path) -> Iterator[Embedded | Failed]:
+    """Embed a batch, in parts whose pictures are not too large together."""
     ready: list[tuple[Converted, EmbedContent]] = []
     pixels = 0
     for made in batch:
@@ -168,50 +159,46 @@ def _embedded(batch: Sequence[Converted], embedder: Embedder, items_dir: Path) -
         except EmbedError as error:
             yield Failed(made.source, made.item.ordinal, str(error))
             continue
-        more = content.image.width * content.image.height if content.image else 0
-        if ready and pixels + more > _PIXELS:
-            yield from _embedded_together(ready, embedder)
+        size = content.image.width * content.image.height if content.image else 0
+        if ready and pixels + size > _MAX_PIXELS:
+            yield from _embed_together(ready, embedder)
             ready, pixels = [], 0
         ready.append((made, content))
-        pixels += more
+        pixels += size
     if ready:
-        yield from _embedded_together(ready, embedder)
+        yield from _embed_together(ready, embedder)
 
 
-def _embedded_together(
+def _embed_together(
     ready: Sequence[tuple[Converted, EmbedContent]], embedder: Embedder
 ) -> Iterator[Embedded | Failed]:
-    """Embeds at once; if that fails, one by one, to know which is to blame."""
+    """Embed at once; if that fails, one by one, to find the one that cannot be embedded."""
     try:
         vectors = embedder.embed_items([content for _, content in ready])
     except EmbedderGone:
         raise
     except EmbedError:
         for made, content in ready:
-            yield _embedded_alone(made, content, embedder)
+            try:
+                yield _check_vector(made, embedder.embed_items([content])[0], embedder)
+            except EmbedderGone:
+                raise
+            except EmbedError as error:
+                yield Failed(made.source, made.item.ordinal, f"It cannot be embedded: {error}")
     else:
         if len(vectors) != len(ready):
-            raise CollectionError(f"The embedder gave {len(vectors)} vectors for {len(ready)} items.")
+            raise CollectionError(f"The embedder returned {len(vectors)} vectors for {len(ready)} items.")
         for (made, _), vector in zip(ready, vectors, strict=True):
-            yield _checked(made, vector, embedder)
+            yield _check_vector(made, vector, embedder)
 
 
-def _embedded_alone(made: Converted, content: EmbedContent, embedder: Embedder) -> Embedded | Failed:
-    try:
-        return _checked(made, embedder.embed_items([content])[0], embedder)
-    except EmbedderGone:
-        raise
-    except EmbedError as error:
-        return Failed(made.source, made.item.ordinal, f"It cannot be embedded: {error}")
-
-
-def _checked(made: Converted, vector: NDArray[np.floating], embedder: Embedder) -> Embedded | Failed:
+def _check_vector(made: Converted, vector: NDArray[np.floating], embedder: Embedder) -> Embedded | Failed:
     vector = np.asarray(vector)
     axes = 1 if embedder.kind is VectorKind.SINGLE else 2
     if vector.ndim != axes or vector.shape[-1] != embedder.dimension or not vector.size:
         raise CollectionError(
-            f"The embedder {embedder.name} gave numbers of shape {vector.shape} for an item, not vectors of "
-            f"{embedder.dimension}.",
+            f"The embedder {embedder.name} returned numbers of shape {vector.shape} for an item, not "
+            f"vectors of {embedder.dimension}.",
             "Nothing of this batch was stored. Check the embedder.",
         )
     if not np.isfinite(vector).all():

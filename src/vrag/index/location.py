@@ -1,4 +1,4 @@
-"""Where a collection lies: a directory of this machine, or object storage (`remote_collection.py`)."""
+"""The place of a collection: a directory of this machine, or object storage (`remote_collection.py`)."""
 
 from __future__ import annotations
 
@@ -19,16 +19,17 @@ if TYPE_CHECKING:
 
     from vrag.index.tables.table import TableStore
 
-__all__ = ["LEFTOVERS", "CollectionLocation", "LocalLocation"]
-
 _LOCK = "lock"
 _WRITER = "writer.json"
-LEFTOVERS = frozenset({_LOCK, _WRITER, f"{FILE_NAME}.new"})
-"""What a killed creation may leave behind: a directory with nothing else is not somebody's own."""
+
+
+def is_leftover(name: str) -> bool:
+    """Check whether a killed creation may have left this file: a directory of such files counts as empty."""
+    return name in {_LOCK, _WRITER, f"{FILE_NAME}.new"} or name.startswith(f".{FILE_NAME}.")
 
 
 class CollectionLocation(Protocol):
-    """Where a collection lies."""
+    """The place of a collection."""
 
     @property
     def address(self) -> str:
@@ -42,34 +43,34 @@ class CollectionLocation(Protocol):
 
     @property
     def cache_dir(self) -> Path:
-        """Where search structures are kept on this machine. May be deleted at any time."""
+        """The directory of search structures on this machine. May be deleted at any time."""
         ...
 
     @property
-    def mend(self) -> str:
+    def repair_hint(self) -> str:
         """What to do about a stored file that is missing or damaged."""
         ...
 
     @property
     def store(self) -> TableStore:
-        """Where its tables are."""
+        """The place of its tables."""
         ...
 
     def open(self, stored: str) -> BinaryIO:
-        """A stored picture or clip, by its path relative to `items/`: to read and to seek in.
+        """Open a stored picture or clip, by its path relative to `items/`, to read and to seek in.
 
         Raises:
             FileNotFoundError: If there is none.
-            CollectionError: If the path leads out of `items/`, or the place cannot be reached.
+            CollectionError: If the path leads out of `items/`, or the storage cannot be reached.
         """
         ...
 
     def size(self) -> int:
-        """Bytes that the collection takes."""
+        """Return the size of the collection in bytes."""
         ...
 
     def lock(self) -> AbstractContextManager[None]:
-        """Holds the right to write.
+        """Hold the lock for writing.
 
         Raises:
             CollectionBusy: At once, if another process holds it.
@@ -81,7 +82,7 @@ class CollectionLocation(Protocol):
 class LocalLocation:
     """A directory."""
 
-    mend = "Run: vrag index verify --repair, then vrag index add"
+    repair_hint = "Run: vrag index verify --repair, then vrag index add"
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
@@ -90,7 +91,7 @@ class LocalLocation:
         self.store: TableStore = Directory(directory / "index")
 
     def path(self, stored: str) -> Path:
-        """Where a stored picture or clip lies, by its path relative to `items/`.
+        """Return the path of a stored picture or clip, given relative to `items/`.
 
         Raises:
             CollectionError: If that is outside of `items/`.
@@ -102,11 +103,11 @@ class LocalLocation:
         return path
 
     def open(self, stored: str) -> BinaryIO:
-        """A stored picture or clip."""
+        """Open a stored picture or clip."""
         return self.path(stored).open("rb")
 
     def size(self) -> int:
-        """Bytes of all files in the directory; those that vanish meanwhile count nothing."""
+        """Return the bytes of all files in the directory; those that vanish meanwhile count nothing."""
         total = 0
         for path in self.directory.rglob("*"):
             try:
@@ -117,16 +118,16 @@ class LocalLocation:
 
     @contextmanager
     def lock(self) -> Generator[None]:
-        """Holds the right to write."""
+        """Hold the lock for writing, and name this process for the error message of others."""
         from filelock import FileLock, Timeout
 
-        lock = FileLock(self.directory / _LOCK, timeout=0)
+        lock, writer = FileLock(self.directory / _LOCK, timeout=0), self.directory / _WRITER
         try:
             lock.acquire()
         except Timeout:
             raise CollectionBusy(
-                f"Another process is writing to {self.directory}{_holder(self.directory)}.",
-                "Wait until it has finished, or stop it. Searching goes on meanwhile.",
+                f"Another process is writing to {self.directory}{self._describe_writer()}.",
+                "Wait until it has finished, or stop it. You can search meanwhile.",
             ) from None
         except OSError as error:
             raise CollectionError(
@@ -134,29 +135,23 @@ class LocalLocation:
                 "Choose a directory that you may write to.",
             ) from error
         try:
-            _sign(self.directory / _WRITER)
+            content: dict[str, Any] = {"pid": os.getpid(), "host": socket.gethostname()}
+            try:
+                writer.write_text(json.dumps(content), encoding="utf-8")
+            except OSError as error:
+                raise CollectionError(
+                    f"{self.directory} cannot be written to: {error.strerror or error}.",
+                    "Free some disk space or fix the permissions.",
+                ) from error
             yield
         finally:
-            (self.directory / _WRITER).unlink(missing_ok=True)
+            writer.unlink(missing_ok=True)
             lock.release()
 
-
-def _sign(path: Path) -> None:
-    """Says who writes, for the message to others. The lock does not depend on it."""
-    content: dict[str, Any] = {"pid": os.getpid(), "host": socket.gethostname()}
-    try:
-        path.write_text(json.dumps(content), encoding="utf-8")
-    except OSError as error:
-        raise CollectionError(
-            f"{path.parent} cannot be written to: {error.strerror or error}.",
-            "Make room on the disk, or give yourself the right to write there.",
-        ) from error
-
-
-def _holder(directory: Path) -> str:
-    """Who holds the lock, as far as it is known."""
-    try:
-        content = json.loads((directory / _WRITER).read_text(encoding="utf-8"))
-        return f" (process {content['pid']} on {content['host']})"
-    except (OSError, ValueError, KeyError, TypeError):
-        return ""
+    def _describe_writer(self) -> str:
+        """The process that holds the lock, as far as it is known."""
+        try:
+            content = json.loads((self.directory / _WRITER).read_text(encoding="utf-8"))
+            return f" (process {content['pid']} on {content['host']})"
+        except (OSError, ValueError, KeyError, TypeError):
+            return ""

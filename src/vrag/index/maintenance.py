@@ -1,4 +1,4 @@
-"""What keeps a collection in order: removing, pruning, compacting, and saying how it stands."""
+"""Maintenance of a collection: removing, pruning, compacting, and its status."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import numpy as np
 
 from vrag.embed.embedder import VectorKind
 from vrag.errors import CollectionError
-from vrag.index.tables.catalog import Catalog, Column
+from vrag.index.tables.catalog import Column
 from vrag.index.tables.schema import file_key, vector_column
 from vrag.index.tables.table import any_of, literal
 from vrag.index.vectors.tiers import VectorOptions
@@ -22,35 +22,21 @@ from vrag.index.writer import KEEP
 from vrag.types import ABSENT, DocumentStatus, ItemKind
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
     from datetime import timedelta
 
     from vrag.corpus.options import CorpusOptions
     from vrag.index.collection import Collection
     from vrag.index.collection_json import EmbedderRecord
-    from vrag.index.tables.arrow import ArrowTable
+    from vrag.index.tables.schema import ArrowTable
     from vrag.index.vectors.tiers import Tier
     from vrag.types import Document
 
-__all__ = [
-    "CollectionStatus",
-    "CompactReport",
-    "PageVectors",
-    "RemoveReport",
-    "compact",
-    "is_settled",
-    "lies_under",
-    "prune",
-    "remove",
-    "settle",
-    "status",
-]
-
 _STORED = ["image", "clip_path"]
 """Columns that name files below `items/`."""
-_MIN_ID = 8
+_MIN_ID_DIGITS = 8
 """Digits of a document's id by which it may be named."""
-_MAX_SAMPLED = 16
+_SAMPLE_SIZE = 16
 """Pages whose vectors are counted."""
 _MAX_LISTED = 10
 """Paths that an error lists at most."""
@@ -58,7 +44,7 @@ _MAX_LISTED = 10
 
 @dataclass(frozen=True, slots=True)
 class RemoveReport:
-    """What was removed."""
+    """The result of a removal."""
 
     documents: tuple[Document, ...]
     """Rows of the manifest."""
@@ -68,7 +54,7 @@ class RemoveReport:
 
 @dataclass(frozen=True, slots=True)
 class CompactReport:
-    """What compacting gained."""
+    """The size before and after compacting."""
 
     bytes_before: int
     bytes_after: int
@@ -76,7 +62,7 @@ class CompactReport:
 
 @dataclass(frozen=True, slots=True)
 class PageVectors:
-    """How many vectors pages have, in a sample of them."""
+    """The number of vectors of pages, in a sample of them."""
 
     pages: int
     """Pages of the sample."""
@@ -86,12 +72,12 @@ class PageVectors:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CollectionStatus:
-    """How a collection stands."""
+    """The status of a collection."""
 
     address: str
     """Directory, or URL."""
     files: dict[DocumentStatus, int]
-    """How many files are in each state; states without any are absent."""
+    """Number of files in each state; states without any are absent."""
     documents: int
     """Distinct contents among the files that are ready or partial."""
     items: int
@@ -106,16 +92,16 @@ class CollectionStatus:
     page_vectors: PageVectors | None
     """None without pages, or with an embedder of one vector."""
     tier: Tier | None
-    """How vectors are searched, as far as it is known before a search; None without vectors."""
+    """The way vectors are searched, as far as it is known before a search; None without vectors."""
     content_version: str
     table_version: int
 
 
 def remove(collection: Collection, targets: Sequence[str | Path]) -> RemoveReport:
-    """Takes files out of a collection. The files themselves stay where they are.
+    """Remove files from a collection. The files themselves stay where they are.
 
     Args:
-        collection: Where from.
+        collection: The collection.
         targets: Each a path of a file, or a folder with all below it; where nothing lies there, the
             file name of one document, or an id or its first eight digits or more.
 
@@ -134,9 +120,9 @@ def remove(collection: Collection, targets: Sequence[str | Path]) -> RemoveRepor
 
 
 def prune(collection: Collection) -> RemoveReport:
-    """Takes those files out of a collection that are gone from the disk.
+    """Remove those files from a collection that are gone from the disk.
 
-    A file that cannot be looked at for another reason than its absence stays, and so does what was
+    A file that cannot be accessed for another reason than its absence stays, and so does what was
     imported without a file.
 
     Raises:
@@ -147,53 +133,44 @@ def prune(collection: Collection) -> RemoveReport:
 
 
 def compact(collection: Collection, keep: timedelta = KEEP) -> CompactReport:
-    """Merges small files, and deletes old versions, orphans and caches. Readers go on meanwhile.
-
-    Args:
-        collection: What to compact.
-        keep: Age up to which old versions of the tables stay.
+    """Merge small files, and delete versions older than `keep`, orphans and caches. Readers continue.
 
     Raises:
         CollectionBusy: If another process is writing.
     """
     with collection.lock():
-        before = collection.place.size()
+        before = collection.location.size()
         settle(collection)
-        for path in stray_pictures(collection):
+        for path in find_stray_pictures(collection):
             path.unlink(missing_ok=True)
         collection.item_table.compact(keep)
         collection.file_table.compact(keep)
-        key = Catalog.load(collection).key
+        key = collection.catalog().key
         for folder in _folders(collection.cache_dir, without=set()):
             if key not in folder.name:
                 shutil.rmtree(folder, ignore_errors=True)  # what is left is not used
-        return CompactReport(before, collection.place.size())
+        return CompactReport(before, collection.location.size())
 
 
 def status(collection: Collection, vectors: VectorOptions | None = None) -> CollectionStatus:
-    """How a collection stands. Takes no lock.
-
-    Args:
-        collection: What to look at.
-        vectors: How its vectors are searched; None for the defaults.
-    """
+    """Return the status of a collection, without its lock; `vectors` are the options of its search."""
     documents = collection.documents()
-    catalog = Catalog.load(collection)
+    catalog = collection.catalog()
     options = vectors or VectorOptions()
-    marked = collection.header.embedder is not None
+    embedder = collection.header.embedder
     states = Counter(document.status for document in documents)
     return CollectionStatus(
         address=collection.address,
         files=dict(states),
         documents=len({document.id for document in documents if document.status.served}),
         items=len(catalog.ids),
-        bytes=collection.place.size(),
+        bytes=collection.location.size(),
         problems=tuple(document for document in documents if document.reason),
         pending=tuple(d for d in documents if d.status is DocumentStatus.PENDING),
         options=collection.header.options,
-        embedder=collection.header.embedder,
+        embedder=embedder,
         page_vectors=_page_vectors(collection),
-        tier=known_tier(collection, len(catalog.ids), catalog.key, options) if marked else None,
+        tier=known_tier(collection, len(catalog.ids), catalog.key, options) if embedder else None,
         content_version=catalog.content,
         table_version=catalog.version[0],
     )
@@ -201,77 +178,73 @@ def status(collection: Collection, vectors: VectorOptions | None = None) -> Coll
 
 def _page_vectors(collection: Collection) -> PageVectors | None:
     """The number of vectors of some pages: 768 vectors take 200 kB to read."""
-    mark = collection.header.embedder
-    if mark is None or mark.kind is VectorKind.SINGLE:
+    embedder = collection.header.embedder
+    if embedder is None or embedder.kind is VectorKind.SINGLE:
         return None
-    column = vector_column(mark.kind)
-    found = collection.item_table.read([column], f"kind = {literal(ItemKind.PAGE)}", _MAX_SAMPLED)
-    lengths = [len(vectors) for vectors in found.data[column] if vectors.is_valid]
+    column = vector_column(embedder.kind)
+    sample = collection.item_table.read([column], f"kind = {literal(ItemKind.PAGE)}", _SAMPLE_SIZE)
+    lengths = [len(vectors) for vectors in sample.data[column] if vectors.is_valid]
     return PageVectors(len(lengths), min(lengths), max(lengths)) if lengths else None
 
 
 def settle(collection: Collection) -> int:
-    """Makes items and pictures agree with the manifest. Does nothing when they do.
+    """Make items and pictures agree with the manifest, and return how many items were deleted.
 
-    Items that no row refers to are deleted, and so are their pictures. Items of a content that
-    stands at several paths bear the name of the first of them, whichever was there first.
-
-    Args:
-        collection: Whose lock the caller holds.
-
-    Returns:
-        How many items were deleted.
+    Items that no row refers to are deleted, and so are their pictures. Items of a content that exists at
+    several paths have the name of the first of them, whichever was added first. The caller holds the lock.
     """
-    disorder = _disorder(collection)
-    for where in any_of("document", sorted(disorder.orphans)):
+    differences = _compare_with_manifest(collection)
+    for where in any_of("document", sorted(differences.orphans)):
         collection.item_table.delete(where)
-    for document, name in disorder.misnamed.items():
+    for document, name in differences.misnamed.items():
         collection.item_table.update(f"document = {literal(document)}", {"document_name": name})
-    for folder in disorder.folders:
+    for folder in differences.folders:
         shutil.rmtree(folder, ignore_errors=True)  # what is left is found by `verify`
-    return sum(disorder.orphans.values())
+    return sum(differences.orphans.values())
 
 
 def is_settled(collection: Collection) -> bool:
-    """Whether `settle` would do nothing. Takes no lock."""
-    return not any(_disorder(collection))
+    """Check whether `settle` would do nothing. Takes no lock."""
+    return not any(_compare_with_manifest(collection))
 
 
-class _Disorder(NamedTuple):
-    """Where items and pictures do not agree with the manifest."""
+class _Differences(NamedTuple):
+    """The items and pictures that do not agree with the manifest."""
 
     orphans: dict[str, int]
-    """How many items there are of each document that no row refers to."""
+    """Number of items of each document that no row refers to."""
     misnamed: dict[str, str]
-    """The name that the items of a document should bear."""
+    """The name that the items of a document should have."""
     folders: list[Path]
-    """Those with pictures of no document."""
+    """Folders with pictures of no document."""
 
 
-def _disorder(collection: Collection) -> _Disorder:
-    names = _names_by_content(collection.documents())
+def _compare_with_manifest(collection: Collection) -> _Differences:
+    names: dict[str, str] = {}
+    """For each content that has or may get items, the file name of the first of its paths."""
+    for document in collection.documents():  # sorted by path
+        if document.status is not DocumentStatus.FAILED:
+            names.setdefault(document.id, document.name)
     items = collection.scan(["document", "document_name"]).data
     documents, titles = Column.of(items["document"]), Column.of(items["document_name"])
     groups = documents.codes.astype(np.int64) * len(titles.values) + titles.codes
     orphans: dict[str, int] = {}
     misnamed: dict[str, str] = {}
     for group, count in zip(*np.unique(groups, return_counts=True), strict=True):
-        place, title = divmod(int(group), len(titles.values))
-        document = documents.values[place]
-        if document not in names:
-            orphans[document] = orphans.get(document, 0) + int(count)
-        elif names[document] != titles.values[title]:
-            misnamed[document] = names[document]
+        content, title = divmod(int(group), len(titles.values))
+        id = documents.values[content]
+        if id not in names:
+            orphans[id] = orphans.get(id, 0) + int(count)
+        elif names[id] != titles.values[title]:
+            misnamed[id] = names[id]
     folders = _folders(collection.items_dir, without={content[:16] for content in names})
-    return _Disorder(orphans, misnamed, folders)
+    return _Differences(orphans, misnamed, folders)
 
 
 def sweep(collection: Collection, document: str) -> None:
-    """Deletes the pictures of a document that no item refers to: parts of a page, pages without a row.
+    """Delete the pictures of a document that no item refers to: parts of a page, pages without a row.
 
-    Args:
-        collection: Whose lock the caller holds.
-        document: Its id. Nothing may be writing pictures of it.
+    The caller holds the lock, and nothing may be writing pictures of the document.
     """
     folder = collection.items_dir / document[:16]
     if folder.exists():
@@ -280,8 +253,8 @@ def sweep(collection: Collection, document: str) -> None:
             path.unlink(missing_ok=True)
 
 
-def stray_pictures(collection: Collection) -> list[Path]:
-    """Files below `items/` that no item refers to, sorted. The caller holds the lock."""
+def find_stray_pictures(collection: Collection) -> list[Path]:
+    """Return the files below `items/` that no item refers to, sorted. The caller holds the lock."""
     return _strays(collection, collection.items_dir, collection.scan(_STORED).data)
 
 
@@ -297,34 +270,25 @@ def _remove(collection: Collection, documents: Sequence[Document]) -> RemoveRepo
     return RemoveReport(tuple(documents), settle(collection))
 
 
-def _names_by_content(documents: Iterable[Document]) -> dict[str, str]:
-    """For each content that has or may get items, the file name of the first of its paths."""
-    names: dict[str, str] = {}
-    for document in documents:  # sorted by path
-        if document.status is not DocumentStatus.FAILED:
-            names.setdefault(document.id, document.name)
-    return names
-
-
 def lies_under(path: str | Path, document: Document) -> bool:
-    """Whether a document is the file at this path or lies below it, or below what the path links to."""
-    return any(_is_below(place, document) for place in _places(path))
+    """Check whether a document is the file at this path or below it, or below its link target."""
+    return any(_is_below(folder, document) for folder in _absolute_paths(path))
 
 
-def _places(path: str | Path) -> Iterator[str]:
+def _absolute_paths(path: str | Path) -> Iterator[str]:
     """A path as it is written, made absolute; then without links."""
     yield os.path.abspath(path)  # noqa: PTH100 - Path.resolve would follow links
     yield os.path.realpath(path)
 
 
-def _is_below(place: str, document: Document) -> bool:
-    return document.path == place or document.path.startswith(place.rstrip(os.sep) + os.sep)
+def _is_below(path: str, document: Document) -> bool:
+    return document.path == path or document.path.startswith(path.rstrip(os.sep) + os.sep)
 
 
 def _documents_named(target: str, documents: Sequence[Document]) -> list[Document]:
-    """Those that a person means: what lies at a path; else one by its file name; else by its id."""
-    for place in _places(target):
-        if found := [document for document in documents if _is_below(place, document)]:
+    """The documents at or below a path; else one by its file name; else by its id."""
+    for path in _absolute_paths(target):
+        if found := [document for document in documents if _is_below(path, document)]:
             return found
     found = [document for document in documents if document.name == target]
     if len(found) > 1:
@@ -332,9 +296,9 @@ def _documents_named(target: str, documents: Sequence[Document]) -> list[Documen
         more = f" and {len(paths) - _MAX_LISTED} more" if len(paths) > _MAX_LISTED else ""
         listed = ", ".join(paths[:_MAX_LISTED]) + more
         raise CollectionError(
-            f"{len(paths)} documents are named {target}: {listed}.", "Give the path of the one that is meant."
+            f"{len(paths)} documents are named {target}: {listed}.", "Give the path of the one you mean."
         )
-    if not found and len(target) >= _MIN_ID:
+    if not found and len(target) >= _MIN_ID_DIGITS:
         found = [document for document in documents if document.id.startswith(target.lower())]
     if not found:
         raise CollectionError(f"{target} is not in the collection.", "See: vrag index status")

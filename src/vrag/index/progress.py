@@ -1,16 +1,18 @@
-"""How far a build has come, how fast it goes and how long it will take."""
+"""The progress of a build: of each document, and of all files with speed and remaining time."""
 
 from __future__ import annotations
 
 import time
 from collections import deque
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
+from vrag.types import DocumentStatus
 
-__all__ = ["IndexProgress", "ProgressMeter"]
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from vrag.corpus.converter import SourceFile
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,21 +32,16 @@ class IndexProgress:
     remaining_seconds: float | None
     """None while too little is known. Files not yet opened count as the mean of those that were."""
     current: str
-    """Name of the file last worked at."""
+    """Name of the last file."""
 
 
 class ProgressMeter:
-    """Counts, and reports at most every tenth of a second.
-
-    Args:
-        report: Receives the reports.
-        files: How many files there are to do.
-        clock: Seconds of a clock that never goes back.
-    """
+    """Counts `files` to do, and reports at most every tenth of a second of a monotonic clock."""
 
     WINDOW = 30.0
     """Seconds over which the rate is taken."""
     INTERVAL = 0.1
+    """Seconds between reports."""
 
     def __init__(
         self,
@@ -61,41 +58,43 @@ class ProgressMeter:
         self._samples: deque[tuple[float, int]] = deque([(clock(), 0)])
         self._last = float("-inf")
 
-    def counted(self, name: str, items: int, had: int) -> None:
-        """A file was opened; `had` of its items are there already."""
+    def counted(self, name: str, items: int, present: int) -> None:
+        """Count a file that was opened; so many of its items are present already."""
         self._current = name
         self._items += items
         self._counted += 1
-        self._items_done += had
+        self._items_done += present
         # What is already there costs no time: it must not count as speed.
-        self._samples = deque((moment, done + had) for moment, done in self._samples)
-        self._tell()
+        self._samples = deque((moment, done + present) for moment, done in self._samples)
+        self._update()
 
     def made(self, name: str) -> None:
-        """An item was made."""
+        """Count an item that was made."""
         self._current = name
         self._items_done += 1
-        self._tell()
+        self._update()
 
     def failed(self, name: str) -> None:
-        """A file or an item could not be made."""
+        """Count a file or an item that could not be made."""
         self._current = name
         self._failed += 1
-        self._tell()
+        self._update()
 
     def finished(self, files: int = 1) -> None:
-        """Files are done."""
+        """Count files that are done."""
         self._files_done += files
-        self._tell()
+        self._update()
 
     def close(self) -> None:
-        """Reports the end."""
-        self._tell(force=True)
+        """Report the end."""
+        self._update(force=True)
 
     @property
     def progress(self) -> IndexProgress:
         """This moment."""
-        rate = self._rate()
+        since, done = self._samples[0]
+        seconds = self._clock() - since
+        rate = (self._items_done - done) / seconds if seconds > 0 else 0.0
         return IndexProgress(
             files_done=self._files_done,
             files=self._files,
@@ -107,7 +106,7 @@ class ProgressMeter:
             current=self._current,
         )
 
-    def _tell(self, *, force: bool = False) -> None:
+    def _update(self, *, force: bool = False) -> None:
         now = self._clock()
         if not force and now - self._last < self.INTERVAL:
             return
@@ -118,11 +117,6 @@ class ProgressMeter:
         if self._report is not None:
             self._report(self.progress)
 
-    def _rate(self) -> float:
-        since, done = self._samples[0]
-        seconds = self._clock() - since
-        return (self._items_done - done) / seconds if seconds > 0 else 0.0
-
     def _remaining(self, rate: float) -> float | None:
         if self._files_done >= self._files:
             return 0.0
@@ -131,3 +125,80 @@ class ProgressMeter:
         unopened = max(self._files - max(self._counted, self._files_done), 0)
         expected = self._items + unopened * self._items / self._counted
         return max(expected - self._items_done, 0.0) / rate
+
+
+@dataclass
+class OpenDocument:
+    """A content that is being converted."""
+
+    source: SourceFile
+    duplicates: list[SourceFile] = field(default_factory=list["SourceFile"])
+    """Other files with the same bytes."""
+    items: int = 0
+    """How many items the content has; 0 until it is opened."""
+    rows: int = 0
+    """How many of them are there, those of earlier runs included."""
+    _opened: bool = False
+    _failure: str = ""
+    """The reason why the whole file failed."""
+    _failures: dict[int, str] = field(default_factory=dict[int, str])
+    """Reasons by ordinal of the item."""
+
+    def count(self, items: int, present: int) -> None:
+        """Set the number of items, now that it is opened, and how many are present already."""
+        self._opened = True
+        self.items = items
+        self.rows += present
+
+    def fail(self, ordinal: int | None, reason: str) -> None:
+        """Record that an item, or with None the whole file, could not be made."""
+        if ordinal is None:
+            self._failure = reason
+        else:
+            self._failures[ordinal] = reason
+
+    def spoil(self, reason: str) -> None:
+        """Discard what was made of it."""
+        self.items = self.rows = 0
+        self._failure = reason
+        self._failures = {}
+
+    def differs(self, other: SourceFile) -> bool:
+        """Check whether another file with these bytes is read as another format, which may work."""
+        return other.path.suffix.lower() != self.source.path.suffix.lower()
+
+    def outcome(self) -> tuple[DocumentStatus, str]:
+        """Return status and reason, now that nothing more comes."""
+        missing = self.items - self.rows - len(self._failures)
+        reason = self._reason(missing)
+        if not reason:
+            return DocumentStatus.READY, ""
+        return (DocumentStatus.PARTIAL if self.rows else DocumentStatus.FAILED), reason
+
+    def _reason(self, missing: int) -> str:
+        if self._failure:
+            return self._failure
+        if not self._opened:
+            return "Nothing came of it."
+        ordinals_by_reason: dict[str, list[int]] = {}
+        for ordinal, reason in sorted(self._failures.items()):
+            ordinals_by_reason.setdefault(reason, []).append(ordinal)
+        parts = [f"{format_ranges(ordinals)}: {reason}" for reason, ordinals in ordinals_by_reason.items()]
+        if missing > 0 and not parts:
+            parts = [f"{missing} of {self.items} are missing without a reason."]
+        return " ".join(parts)
+
+
+def format_ranges(numbers: Sequence[int]) -> str:
+    """Format sorted numbers for people.
+
+    >>> format_ranges([3, 5, 6, 7])
+    'No. 3, 5–7'
+    """
+    runs: list[list[int]] = []
+    for number in numbers:
+        if runs and runs[-1][-1] == number - 1:
+            runs[-1] = [runs[-1][0], number]
+        else:
+            runs.append([number])
+    return "No. " + ", ".join("–".join(map(str, run)) for run in runs)

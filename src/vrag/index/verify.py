@@ -1,4 +1,4 @@
-"""Whether a collection is whole: every row, every picture, every file of the manifest."""
+"""The verification of a collection: every row, every picture, every file of the manifest."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 
 from vrag.embed.embedder import VectorKind
 from vrag.errors import CollectionError
-from vrag.index.maintenance import settle, stray_pictures
+from vrag.index.maintenance import find_stray_pictures, settle
 from vrag.index.plan import read_manifest
 from vrag.index.tables.schema import ITEM_COLUMNS, file_rows, vector_column
 from vrag.index.tables.table import any_of
@@ -22,52 +22,50 @@ if TYPE_CHECKING:
 
     from vrag.index.collection import Collection
     from vrag.index.plan import Known
-    from vrag.index.tables.arrow import ArrowTable
+    from vrag.index.tables.schema import ArrowTable
 
-__all__ = ["VerifyProblem", "VerifyReport", "verify"]
-
-_TOGETHER = 32
+_BATCH_DOCUMENTS = 32
 """Documents whose items are read at once: bounds the memory."""
-_VECTORS = 256
+_BATCH_VECTORS = 256
 """Items whose vectors are read at once."""
 
 
 @dataclass(frozen=True, slots=True)
 class VerifyProblem:
-    """Something that is not as it should be."""
+    """A defect of a collection."""
 
     document: str
     """Id of the document; empty for a file that belongs to none."""
     subject: str
     """Item, file or folder concerned, for people."""
     detail: str
-    """What is wrong."""
+    """The defect, in one sentence."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VerifyReport:
-    """What was looked at, and what was found."""
+    """The result of a verification."""
 
     files: int
     items: int
     pictures: int
     problems: tuple[VerifyProblem, ...]
     repaired: bool
-    """Whether what could be repaired has been: what has to be made again is made by the next `add`."""
+    """Whether the collection was repaired; the next `add` makes missing items again."""
 
     @property
     def ok(self) -> bool:
-        """Whether nothing was found."""
+        """Whether no problem was found."""
         return not self.problems
 
 
 def verify(collection: Collection, *, repair: bool = False) -> VerifyReport:
-    """Looks at every row and at the header of every picture.
+    """Check every row and the header of every picture.
 
     Args:
-        collection: What to look at.
-        repair: Delete what belongs to nothing and rows that are damaged, and mark the files
-            concerned as begun, so that the next `add` makes what is missing.
+        collection: The collection.
+        repair: Delete what belongs to nothing and rows that are damaged, and mark their files as begun, so
+            that the next `add` makes what is missing.
 
     Raises:
         CollectionBusy: If another process is writing: what it has begun is not damage.
@@ -90,7 +88,7 @@ def verify(collection: Collection, *, repair: bool = False) -> VerifyReport:
 
 
 class _Inspection:
-    """One look at everything."""
+    """One pass over everything."""
 
     def __init__(self, collection: Collection, known: dict[str, Known]) -> None:
         self.items = self.pictures = 0
@@ -106,16 +104,16 @@ class _Inspection:
                 self._expected.setdefault(entry.document.id, None)
 
     def run(self) -> None:
-        """Looks at the items of every document, then for what belongs to none."""
+        """Check the items of every document, then find what belongs to none."""
         counts = Counter[str](self._collection.scan(["document"]).data["document"].to_pylist())
         self.items = counts.total()
         for document in sorted(counts.keys() | self._expected.keys()):
             self._count(document, counts[document])
         documents = sorted(counts.keys() & self._expected.keys())
-        for at in range(0, len(documents), _TOGETHER):
-            self._look_at(documents[at : at + _TOGETHER])
-        self._look_at_vectors()
-        for path in stray_pictures(self._collection):
+        for at in range(0, len(documents), _BATCH_DOCUMENTS):
+            self._check_items(documents[at : at + _BATCH_DOCUMENTS])
+        self._check_vectors()
+        for path in find_stray_pictures(self._collection):
             name = path.relative_to(self._collection.items_dir).as_posix()
             self.problems.append(VerifyProblem("", name, "It is the picture of no item."))
 
@@ -129,44 +127,44 @@ class _Inspection:
             self.damaged.setdefault(document, set())
         self.problems.append(VerifyProblem(document, document[:16], detail))
 
-    def _look_at(self, documents: Sequence[str]) -> None:
+    def _check_items(self, documents: Sequence[str]) -> None:
         (where,) = any_of("document", documents)
         rows = self._collection.item_table.read(ITEM_COLUMNS, where).data.to_pylist()
         seen = Counter[str](row["id"] for row in rows)
         for row in rows:
-            details = list(self._faults(row))
+            details = list(self._defects(row))
             if seen[row["id"]] > 1:
                 details.append("It is there more than once.")
             for detail in details:
-                self._blame(row["document"], row["id"], detail)
+                self._report(row["document"], row["id"], detail)
 
-    def _look_at_vectors(self) -> None:
-        mark = self._collection.header.embedder
-        if mark is None:
+    def _check_vectors(self) -> None:
+        embedder = self._collection.header.embedder
+        if embedder is None:
             return
-        column = vector_column(mark.kind)
-        for batch in self._collection.item_table.batches(["id", "document", column], _VECTORS):
-            sound = _sound_vectors(batch[column], mark.kind)
+        column = vector_column(embedder.kind)
+        for batch in self._collection.item_table.batches(["id", "document", column], _BATCH_VECTORS):
+            sound = _check_finite(batch[column], embedder.kind)
             rows = zip(batch["document"].to_pylist(), batch["id"].to_pylist(), sound, strict=True)
             for document, item, fine in rows:
                 if not fine and document in self._expected:
-                    self._blame(document, item, "Its vector is missing or not finite.")
+                    self._report(document, item, "Its vector is missing or not finite.")
 
-    def _blame(self, document: str, item: str, detail: str) -> None:
+    def _report(self, document: str, item: str, detail: str) -> None:
         self.problems.append(VerifyProblem(document, item, detail))
         self.damaged.setdefault(document, set()).add(item)
 
-    def _faults(self, row: dict[str, Any]) -> Iterator[str]:
+    def _defects(self, row: dict[str, Any]) -> Iterator[str]:
         if row["id"] != item_id(row["document"], row["ordinal"]):
             yield "Its id is not that of its document and number."
-        yield from _word_faults(row["text"], row["spans"], row["boxes"])
+        yield from _word_defects(row["text"], row["spans"], row["boxes"])
         if row["image"] is not None:
             self.pictures += 1
-            yield from self._picture_faults(row)
+            yield from self._picture_defects(row)
         if row["clip_path"] is not None:
-            yield from self._clip_faults(row["clip_path"])
+            yield from self._clip_defects(row["clip_path"])
 
-    def _clip_faults(self, clip: str) -> Iterator[str]:
+    def _clip_defects(self, clip: str) -> Iterator[str]:
         try:
             with self._collection.stored(clip) as file:
                 if not file.read(1):
@@ -174,7 +172,7 @@ class _Inspection:
         except (OSError, CollectionError):
             yield "Its clip is missing."
 
-    def _picture_faults(self, row: dict[str, Any]) -> Iterator[str]:
+    def _picture_defects(self, row: dict[str, Any]) -> Iterator[str]:
         from PIL import Image
 
         try:
@@ -187,7 +185,7 @@ class _Inspection:
             yield f"Its picture cannot be opened: {error}."
 
 
-def _word_faults(text: str, spans: Sequence[int], boxes: Sequence[float]) -> Iterator[str]:
+def _word_defects(text: str, spans: Sequence[int], boxes: Sequence[float]) -> Iterator[str]:
     if len(spans) % 2 or len(boxes) != 2 * len(spans):
         yield "Its words and their boxes differ in number."
     starts, ends = spans[::2], spans[1::2]
@@ -197,7 +195,7 @@ def _word_faults(text: str, spans: Sequence[int], boxes: Sequence[float]) -> Ite
         yield "The box of a word is not finite."
 
 
-def _sound_vectors(column: ArrowTable, kind: VectorKind) -> list[bool]:
+def _check_finite(column: ArrowTable, kind: VectorKind) -> list[bool]:
     """For each row of a column of vectors whether it has any, and all their numbers are finite."""
     rows = [row for chunk in column.chunks for row in chunk]
     sound: list[bool] = []
@@ -205,16 +203,15 @@ def _sound_vectors(column: ArrowTable, kind: VectorKind) -> list[bool]:
         values = row.values
         if values is not None and kind is VectorKind.MULTI:
             values = values.flatten()
-        sound.append(values is not None and len(values) > 0 and _finite(values))
+        if values is None or not len(values) or values.null_count:
+            sound.append(False)
+        else:
+            sound.append(bool(np.isfinite(values.to_numpy(zero_copy_only=False)).all()))
     return sound
 
 
-def _finite(values: ArrowTable) -> bool:
-    return not values.null_count and bool(np.isfinite(values.to_numpy(zero_copy_only=False)).all())
-
-
 def _repair(collection: Collection, known: dict[str, Known], inspection: _Inspection) -> None:
-    """First the files are marked as begun, then damaged rows go: killed in between, nothing is lost."""
+    """Mark the files as begun first, then delete damaged rows: killed in between, nothing is lost."""
     entries = [entry for entry in known.values() if entry.document.id in inspection.damaged]
     begun = (replace(e.document, status=DocumentStatus.PENDING, items=0, reason="") for e in entries)
     rows = [(document, 0) for document in begun]
@@ -224,5 +221,5 @@ def _repair(collection: Collection, known: dict[str, Known], inspection: _Inspec
     for where in any_of("id", sorted(damaged)):
         collection.item_table.delete(where)
     settle(collection)
-    for path in stray_pictures(collection):
+    for path in find_stray_pictures(collection):
         path.unlink(missing_ok=True)

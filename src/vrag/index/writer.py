@@ -1,4 +1,4 @@
-"""Items and documents on their way into the tables, in few commits and in the right order."""
+"""The writer of items and documents to the tables, in few commits and in the right order."""
 
 from __future__ import annotations
 
@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from vrag.index.collection import Collection
     from vrag.types import Document, Item
 
-__all__ = ["KEEP", "Writer"]
-
 KEEP = timedelta(minutes=10)
 """Age up to which old versions of the tables are kept: longer than any query takes."""
 
@@ -26,17 +24,17 @@ KEEP = timedelta(minutes=10)
 class Writer:
     """Collects rows and commits them: items first, then the documents that are complete by them.
 
-    Args:
-        collection: Where to; the caller holds its lock.
+    The caller holds the lock of the collection.
     """
 
     ITEMS = 64
+    """Items that wait for a commit at most."""
     DOCUMENTS = 256
-    """Rows that wait for a commit at most."""
+    """Documents that wait for a commit at most."""
     NUMBERS = 16 * 2**20
     """Numbers of vectors that wait for a commit at most: some hundred pages of late interaction."""
     SECONDS = 5.0
-    """How long they wait, as long as more of them come."""
+    """Longest wait for a commit, as long as more rows come."""
     COMPACT = 256
     """Commits after which small files are merged: reading slows with their number."""
 
@@ -49,34 +47,34 @@ class Writer:
         self._commits = 0
 
     def begin(self, documents: Iterable[Document]) -> None:
-        """Commits pending documents at once: before any of their items."""
+        """Commit pending documents at once: before any of their items."""
         rows = [(document, 0) for document in documents]
         if rows:
             self._collection.file_table.upsert(file_rows(rows), "key")
 
     def item(self, item: Item, vector: NDArray[Any] | None = None) -> None:
-        """Takes an item, with its vector if the collection holds vectors."""
-        self._start()
+        """Add an item, with its vector if the collection holds vectors."""
+        self._begin_batch()
         self._items.append((item, vector))
         self._flush_when_due()
 
     def document(self, document: Document, rows: int) -> None:
-        """Takes a document of which nothing more will come, and how many item rows it has."""
-        self._start()
+        """Add a document that is complete, and how many item rows it has."""
+        self._begin_batch()
         self._documents[document.path] = document, rows
         self._flush_when_due()
 
     def discard(self, document: str) -> None:
-        """Deletes the items of a document, committed or not."""
+        """Delete the items of a document, committed or not."""
         self._items = [pair for pair in self._items if pair[0].document != document]
         self._collection.item_table.delete(f"document = {literal(document)}")
 
     def flush(self) -> None:
-        """Commits what waits."""
+        """Commit what waits."""
         if self._items:
             items, vectors = zip(*self._items, strict=True)
-            mark = self._collection.header.embedder
-            self._collection.item_table.append(item_rows(items, vectors if mark else None, mark))
+            embedder = self._collection.header.embedder
+            self._collection.item_table.append(item_rows(items, vectors if embedder else None, embedder))
             self._items = []
             self._commits += 1
         if self._documents:
@@ -87,18 +85,18 @@ class Writer:
             self.compact()
 
     def close(self) -> None:
-        """Commits what waits, and merges small files if there are many."""
+        """Commit what waits, and merge small files if there are many."""
         self.flush()
         if self._commits >= self.COMPACT // 4:
             self.compact()
 
     def compact(self) -> None:
-        """Merges small files of both tables."""
+        """Merge small files of both tables."""
         self._collection.item_table.compact(KEEP)
         self._collection.file_table.compact(KEEP)
         self._commits = 0
 
-    def _start(self) -> None:
+    def _begin_batch(self) -> None:
         if not self._items and not self._documents:
             self._since = time.monotonic()
 

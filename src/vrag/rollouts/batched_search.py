@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from vrag.corpus.formats.video import VideoFrame
     from vrag.geometry import Size
-    from vrag.search.engine import Searcher
+    from vrag.search.searcher import Searcher
     from vrag.types import Hit, Item, Query
 
 T = TypeVar("T")

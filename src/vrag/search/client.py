@@ -1,8 +1,8 @@
 """A `Searcher` over HTTP: the client of `vrag serve`.
 
-What a server sends is checked before it is used: a server may be wrong, old, or somebody else's. Nothing
-is opened by a path that it names, and nothing it sends is larger than a limit. A server of the reference
-names paths and nothing else: what lies there is looked for inside of a directory of ours (`local_items.py`).
+Responses are checked before they are used: a server may be wrong, old, or somebody else's. Nothing is
+opened by a path that it names, and nothing it sends is larger than a limit. A server of the reference names
+paths and nothing else: those files are looked up inside of a local directory (`local_items.py`).
 """
 
 from __future__ import annotations
@@ -17,8 +17,7 @@ from pydantic import ValidationError
 
 from vrag.corpus.media import check_clip, clip_frames, on_disk, rgb
 from vrag.errors import CorpusError, SearchError, ServerError
-from vrag.search.connection import Connection, problem_of
-from vrag.search.engine import check_search
+from vrag.search.connection import Connection, parse_problem
 from vrag.search.local_items import ImageRoot, page_of
 from vrag.search.schema import (
     ID_PATTERN,
@@ -34,12 +33,12 @@ from vrag.search.schema import (
     TextEntry,
     VideoEntry,
 )
+from vrag.search.searcher import check_search
 from vrag.types import Hit, ItemKind
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
-    from types import TracebackType
     from typing import Self
 
     import httpx
@@ -50,8 +49,6 @@ if TYPE_CHECKING:
     from vrag.search.connection import HttpAnswer
     from vrag.search.schema import ImageFileEntry
     from vrag.types import Item, Query
-
-__all__ = ["SearchClient"]
 
 _JSON_BYTES = 64 * 1024 * 1024
 _IMAGE_BYTES = 128 * 1024 * 1024
@@ -64,27 +61,27 @@ _NAMES_ONLY = "For a server that names files and no ids: --image-root DIR, the d
 
 
 class SearchClient:
-    """A searcher behind a server. May be shared by threads; close it, or use it in `with`.
+    """A `Searcher` on a server. May be shared by threads; close it, or use it in `with`.
 
-    Against a server of the systems this one replaces it searches too, by the newer shape of `/search` or,
-    where that is refused, by the older. Its hits bear file names in place of ids, and items and pictures
-    cannot be had, unless `image_root` says where the files are: see `ImageRoot`. What it names and is not
-    there can be found and not shown. Such a server does not say which version it searches; `version` is then
-    a hash of its address and the directory, marked `unversioned-`: a replay cannot tell that it changed.
+    It searches servers of the reference too, by the newer format of `/search` or, where that is refused, by
+    the older. Their hits have file names in place of ids, and items and pictures are not available, unless
+    `image_root` holds the files: see `ImageRoot`. A file that is not there can be found but not shown. Such a
+    server has no version; `version` is then a hash of its address and the directory, marked `unversioned-`: a
+    replay cannot detect that it changed.
 
     Args:
-        url: Of the server, with or without `/search` at its end.
-        token: What the server asks for, if it does.
+        url: The URL of the server, with or without `/search` at its end.
+        token: The token of the server, if it requires one.
         timeout: Seconds to wait for each part of a response, and at most for all of its body.
-        retries: How often a request is repeated when the server cannot be reached or says that it is busy.
-            Other errors are final.
+        retries: How often a request is repeated when the server cannot be reached or is busy. Other errors
+            are final.
         backoff: Seconds before the first repetition; doubles, with jitter.
         transport: Replaces the network, in tests.
         image_root: The directory that holds the files which a server of the reference names.
 
     Raises:
-        ServerError: If the address cannot be one.
-        SettingsError: If `image_root` is no directory.
+        ServerError: If the URL is not valid.
+        SettingsError: If `image_root` is not a directory.
     """
 
     def __init__(
@@ -106,13 +103,11 @@ class SearchClient:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:
-        """Closes the connections."""
+        """Close the connections."""
         self._connection.close()
 
     @property
@@ -120,31 +115,31 @@ class SearchClient:
         """Hash over what can be found; equal versions find the same, but for those marked `unversioned-`.
 
         Raises:
-            ServerError: If the server cannot be reached, or does not tell and there is no `image_root`.
+            ServerError: If the server cannot be reached, or has no version and there is no `image_root`.
         """
-        answer = self._connection.ask("GET", "/version", _INFO_BYTES)
+        answer = self._connection.request("GET", "/version", _INFO_BYTES)
         if answer.status == HTTPStatus.NOT_FOUND and self._root is not None:
             place = f"{self._connection.url}\0{self._root.directory}".encode(errors="surrogateescape")
             return f"unversioned-{hashlib.sha256(place).hexdigest()[:16]}"
-        return self._told(answer).version
+        return self._parse_info(answer).version
 
     @property
     def corpora(self) -> tuple[str, ...]:
-        """The names of the collections that can be searched by themselves.
+        """The names of the collections that can be searched separately.
 
         Raises:
-            ServerError: If the server cannot be reached or does not tell.
+            ServerError: If the server cannot be reached or has no such names.
         """
-        return tuple(self._told(self._connection.ask("GET", "/version", _INFO_BYTES)).corpora)
+        return tuple(self._parse_info(self._connection.request("GET", "/version", _INFO_BYTES)).corpora)
 
     def search(self, queries: Sequence[Query], top_k: int) -> list[list[Hit]]:
-        """For each query the best `top_k` items or fewer, best first.
+        """Find for each query the best `top_k` items or fewer, best first.
 
-        Queries with the same filters travel together.
+        Queries with the same filters share a request.
 
         Raises:
             SearchError: If a query is empty or too long, or `top_k` not within 1 to 1000.
-            ServerError: If the server cannot be reached, or its answer not be used.
+            ServerError: If the server cannot be reached, or its response is invalid.
         """
         check_search(queries, top_k)
         return [
@@ -158,117 +153,112 @@ class SearchClient:
         ]
 
     def results(self, queries: Sequence[Query], top_k: int) -> list[SearchResult]:
-        """The same as `search`, with the entries as the server sent them: paths, addresses, texts.
+        """Search as `search` does, and return the entries as the server sent them: paths, addresses, texts.
 
         Raises:
             SearchError, ServerError: As `search` does.
         """
-        found = [_NO_RESULT] * len(queries)
-        for places in _together(queries, max(1, min(MAX_QUERIES, MAX_HITS // top_k))):
-            results = self._search([queries[place] for place in places], top_k)
-            for place, result in zip(places, results, strict=True):
-                found[place] = result
-        return found
+        results = [_NO_RESULT] * len(queries)
+        for numbers in _batches(queries, max(1, min(MAX_QUERIES, MAX_HITS // top_k))):
+            batch = self._search([queries[number] for number in numbers], top_k)
+            for number, result in zip(numbers, batch, strict=True):
+                results[number] = result
+        return results
 
     def item(self, id: str) -> Item:
-        """The item with this id.
+        """Return an item as `ItemStore.item` describes.
 
         Raises:
-            SearchError: If there is none.
-            ServerError: If the server cannot be reached, or its answer not be used.
+            ServerError: If the server cannot be reached, or its response is invalid.
         """
         if self._root is not None and self._root.holds(id):
             return self._root.item(id)
-        answer = self._about_item(id, "", {"words": "true"}, _JSON_BYTES)
-        info = self._connection.parsed(answer, ItemInfo)
+        answer = self._request_item(id, "", {"words": "true"}, _JSON_BYTES)
+        info = self._connection.parse(answer, ItemInfo)
         if info.id != id:
-            raise self._connection.unusable("it sent another item than was asked for")
+            raise self._connection.invalid("it sent another item than requested")
         try:
             return info.as_item()
         except ValueError as error:
-            raise self._connection.unusable(str(error)) from error
+            raise self._connection.invalid(str(error)) from error
 
     def image(self, id: str, *, least: Size | None = None) -> Image:
-        """The picture of an item, RGB: in full, or with `least` as `Searcher.image` says.
+        """Return a picture as `ItemStore.image` describes.
 
-        It travels in full: made smaller by the server it would be coded a second time.
+        The server sends it in full: a smaller copy would be encoded a second time.
 
         Raises:
-            SearchError: If there is no such item, or it has no picture.
             CollectionError: If its file below `image_root` is missing or damaged.
-            ServerError: If the server cannot be reached, or its answer not be used.
+            ServerError: If the server cannot be reached, or its response is invalid.
         """
         from PIL import Image, UnidentifiedImageError
 
         if self._root is not None and self._root.holds(id):
             return self._root.image(id, least=least)
-        answer = self._about_item(id, "/image", {}, _IMAGE_BYTES)
+        answer = self._request_item(id, "/image", {}, _IMAGE_BYTES)
         try:
             with Image.open(io.BytesIO(answer.content), formats=("JPEG", "PNG")) as image:
                 if image.width * image.height > _IMAGE_PIXELS:
-                    raise self._connection.unusable(f"a picture has {image.width}×{image.height} pixels")
+                    raise self._connection.invalid(f"a picture has {image.width}×{image.height} pixels")
                 return rgb(image, least)
         except (OSError, ValueError, UnidentifiedImageError, Image.DecompressionBombError) as error:
-            raise self._connection.unusable(f"a picture cannot be opened: {error}") from error
+            raise self._connection.invalid(f"a picture cannot be opened: {error}") from error
 
     def frames(self, id: str, *, fps: float, most: int) -> list[VideoFrame]:
-        """Frames of the clip that an item is, as `Searcher.frames` says.
+        """Return frames as `ItemStore.frames` describes.
 
         Raises:
-            SearchError: If there is no such item, or it is no clip.
             CollectionError: If its file below `image_root` is missing or damaged.
-            MissingExtra: If PyAV is not installed.
-            ServerError: If the server cannot be reached, or its answer not be used.
+            ServerError: If the server cannot be reached, or its response is invalid.
         """
         if self._root is not None and self._root.holds(id):
             return self._root.frames(id, fps=fps, most=most)
         item = self.item(id)
         if item.clip is None:
             raise SearchError(f"The item {id!r} has no frames: it is a {item.kind}.")
-        answer = self._about_item(id, "/clip", {}, _CLIP_BYTES)
+        answer = self._request_item(id, "/clip", {}, _CLIP_BYTES)
         try:
             with on_disk(io.BytesIO(answer.content)) as path:
                 check_clip(path)
                 return clip_frames(path, item.clip.start, fps=fps, most=most)
         except CorpusError as error:
-            raise self._connection.unusable(f"a clip cannot be opened: {error}") from error
+            raise self._connection.invalid(f"a clip cannot be opened: {error}") from error
 
-    def _told(self, answer: HttpAnswer) -> ServerInfo:
+    def _parse_info(self, answer: HttpAnswer) -> ServerInfo:
         if answer.status == HTTPStatus.NOT_FOUND:
             raise ServerError(
-                f"The server at {self._connection.url} does not say which version it searches.",
+                f"The server at {self._connection.url} does not report which version it searches.",
                 f"Use vrag serve. {_NAMES_ONLY}",
             )
-        return self._connection.parsed(answer, ServerInfo)
+        return self._connection.parse(answer, ServerInfo)
 
     def _search(self, queries: Sequence[Query], top_k: int) -> list[SearchResult]:
-        """Of queries with the same filters."""
+        """Search for queries with the same filters."""
         first = queries[0]
         if first.corpora is not None and not first.corpora:
             return [_NO_RESULT] * len(queries)
-        asked = _request(queries, top_k)
-        body = asked.model_dump_json(exclude_defaults=True).encode()
-        answer = self._connection.ask("POST", "/search", _JSON_BYTES, content=body)
+        body = _build_request(queries, top_k).model_dump_json(exclude_defaults=True).encode()
+        answer = self._connection.request("POST", "/search", _JSON_BYTES, content=body)
         if answer.status == HTTPStatus.METHOD_NOT_ALLOWED:
             return self._search_older(queries, top_k)
-        response = self._connection.parsed(answer, SearchResponse)
+        response = self._connection.parse(answer, SearchResponse)
         if len(response.results) != len(queries):
-            raise self._connection.unusable(f"{len(queries)} queries, {len(response.results)} results")
+            raise self._connection.invalid(f"{len(queries)} queries, {len(response.results)} results")
         for result in response.results:
             if not len(result.score) == len(result.indice) == len(result.data) <= top_k:
-                raise self._connection.unusable("its lists are too long, or not of one length")
+                raise self._connection.invalid("its lists are too long, or not of one length")
         return response.results
 
     def _search_older(self, queries: Sequence[Query], top_k: int) -> list[SearchResult]:
-        """By the older shape: pictures without scores, ten at most; the score of a hit is 1 / its rank."""
+        """Search by the older format: pictures without scores, ten at most; scores are 1 / rank."""
         first = queries[0]
         if (first.documents, first.kinds, first.corpora) != (None, None, None):
-            raise SearchError(f"The server at {self._connection.url} is too old to search a part only.")
-        asked = {"queries": [query.text for query in queries]}
-        answer = self._connection.ask("GET", "/search", _JSON_BYTES, params=asked)
-        lists = self._connection.parsed(answer, OlderResponse).root
+            raise SearchError(f"The server at {self._connection.url} is too old to search with filters.")
+        params = {"queries": [query.text for query in queries]}
+        answer = self._connection.request("GET", "/search", _JSON_BYTES, params=params)
+        lists = self._connection.parse(answer, OlderResponse).root
         if len(lists) != len(queries):
-            raise self._connection.unusable(f"{len(queries)} queries, {len(lists)} results")
+            raise self._connection.invalid(f"{len(queries)} queries, {len(lists)} results")
         return [_as_result(files[:top_k]) for files in lists]
 
     def _hit(self, entry: ImageEntry | VideoEntry | TextEntry, score: float, row: int, rank: int) -> Hit:
@@ -276,19 +266,19 @@ class SearchClient:
         if entry.id is not None or self._root is None:
             return hit
         if isinstance(entry, TextEntry):
-            own = self._root.remember(entry.file_path, entry.content)
+            id = self._root.remember(entry.file_path, entry.content)
         else:
-            own = self._root.id_of(entry.file_path)
-        return hit if own is None else self._root.hit_of(own, hit)
+            id = self._root.id_of(entry.file_path)
+        return hit if id is None else self._root.hit_of(id, hit)
 
-    def _about_item(self, id: str, part: str, params: dict[str, str], limit: int) -> HttpAnswer:
+    def _request_item(self, id: str, part: str, params: dict[str, str], limit: int) -> HttpAnswer:
         if not _ID.fullmatch(id):
             raise SearchError(
-                f"There is no item {id[:100]!r} at {self._connection.url}: that is not an id.", _NAMES_ONLY
+                f"There is no item {id[:100]!r} at {self._connection.url}: this is not an id.", _NAMES_ONLY
             )
-        answer = self._connection.ask("GET", f"/items/{id}{part}", limit, params=params)
+        answer = self._connection.request("GET", f"/items/{id}{part}", limit, params=params)
         if answer.status == HTTPStatus.NOT_FOUND:
-            problem = problem_of(answer.content)
+            problem = parse_problem(answer.content)
             raise SearchError(problem.detail, problem.hint)
         self._connection.check(answer)
         return answer
@@ -302,7 +292,7 @@ def _as_result(files: Sequence[ImageFileEntry]) -> SearchResult:
     )
 
 
-def _request(queries: Sequence[Query], top_k: int) -> SearchRequest:
+def _build_request(queries: Sequence[Query], top_k: int) -> SearchRequest:
     first = queries[0]
     try:
         return SearchRequest(
@@ -317,14 +307,14 @@ def _request(queries: Sequence[Query], top_k: int) -> SearchRequest:
         raise SearchError(f"The search cannot be sent: {fault['loc'][0]}: {fault['msg']}.") from error
 
 
-def _together(queries: Sequence[Query], most: int) -> Iterator[list[int]]:
-    """Places of queries that can share a request: with the same filters, and `most` of them."""
+def _batches(queries: Sequence[Query], batch_size: int) -> Iterator[list[int]]:
+    """Numbers of queries that can share a request: with the same filters."""
     groups: dict[tuple[object, ...], list[int]] = {}
-    for place, query in enumerate(queries):
-        groups.setdefault((query.documents, query.kinds, query.corpora), []).append(place)
-    for places in groups.values():
-        for start in range(0, len(places), most):
-            yield places[start : start + most]
+    for number, query in enumerate(queries):
+        groups.setdefault((query.documents, query.kinds, query.corpora), []).append(number)
+    for numbers in groups.values():
+        for start in range(0, len(numbers), batch_size):
+            yield numbers[start : start + batch_size]
 
 
 def _hit(entry: ImageEntry | VideoEntry | TextEntry, score: float, row: int, rank: int) -> Hit:

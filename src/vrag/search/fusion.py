@@ -1,4 +1,4 @@
-"""Several rankings of the same things become one."""
+"""Fusion of several rankings into one."""
 
 from __future__ import annotations
 
@@ -10,22 +10,16 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["reciprocal_rank_fusion"]
-
 
 def reciprocal_rank_fusion(rankings: Sequence[Sequence[str]], k: int = 60) -> list[tuple[str, float]]:
-    """Fuses rankings by the reciprocal of the rank: score(d) = Σ 1 / (k + rank of d), ranks from 1.
+    """Fuse rankings by the reciprocal of the rank: score(d) = Σ 1 / (k + rank of d), ranks from 1.
 
     A ranking in which d is absent adds nothing. Cormack, Clarke and Büttcher 2009, "Reciprocal rank
     fusion outperforms Condorcet and individual rank learning methods", with their k = 60.
 
-    Args:
-        rankings: Ids, best first, distinct within each ranking. The order of the rankings is
-            indifferent.
-        k: How little the difference between the first places weighs.
-
-    Returns:
-        Each id once with its score, best first; ties by id.
+    Each ranking has distinct ids, best first; the order of the rankings does not matter. The greater `k`, the
+    less the difference between the first places weighs. Each id is returned once with its score, best first;
+    ties by id.
 
     >>> [item for item, score in reciprocal_rank_fusion([["a", "b"], ["b", "c"]])]
     ['b', 'a', 'c']

@@ -1,7 +1,7 @@
-"""The directory in which the files lie that a server of the reference only names.
+"""Items made from a local directory of files, for servers of the reference, which only name files.
 
 Such a server answers with paths of its own machine and has no ids. A path that it names is never opened: its
-trailing parts are looked for inside of one directory, and what lies outside of that is refused, by links too.
+trailing parts are looked up inside of one directory, and files outside of it are refused, through links too.
 """
 
 from __future__ import annotations
@@ -12,9 +12,10 @@ import re
 import threading
 import warnings
 from collections import OrderedDict
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from vrag.corpus.formats.image import SUFFIXES, flatten, open_picture
 from vrag.corpus.formats.video import SUFFIXES as VIDEO_SUFFIXES
@@ -24,57 +25,53 @@ from vrag.geometry import Size
 from vrag.types import Clip, Item, ItemKind, TextSource
 
 if TYPE_CHECKING:
+    from collections.abc import Generator
+
     from PIL.Image import Image
     from PIL.ImageFile import ImageFile
 
     from vrag.corpus.formats.video import VideoFrame
     from vrag.types import Hit
 
-__all__ = ["ImageRoot", "page_of"]
-
 MAX_PIXELS = 100_000_000
 MAX_PASSAGES = 10_000
-"""Passages that are remembered, the latest."""
+"""Passages that are kept in memory, the latest."""
 _DRIVE = re.compile(r"[A-Za-z]:")
 _ORIENTATION = 0x0112
-_TURNED = frozenset({5, 6, 7, 8})
-"""Orientations of EXIF that swap width and height."""
+_ROTATED = frozenset({5, 6, 7, 8})
+"""EXIF orientations that swap width and height."""
 
 
 class ImageRoot:
-    """Items made of the files below a directory. May be shared by threads.
+    """The `ItemStore` of the files below a directory. May be shared by threads.
 
     A picture is a page without text: `report_12.jpg` is page 12 of `report`, and a name without a number
     page 1 of a document of that name. A video is a clip, and its picture the first frame. Ids depend on the
-    path below the directory and nothing else, so that a new object over it knows them too. Passages are what
-    the server sent; they are remembered for a while and known to this object only.
-
-    Args:
-        directory: Where the files lie, in any folders.
+    path below the directory and nothing else, so that a new object over it knows them too. Passages are
+    those that the server sent; they are kept for a while and known to this object only.
 
     Raises:
-        SettingsError: If it is no directory.
+        SettingsError: If it is not a directory.
     """
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory.resolve()
         if not self.directory.is_dir():
-            raise SettingsError(f"{directory} is no directory.", "Name the one with the server's pictures.")
+            raise SettingsError(
+                f"{directory} is not a directory.", "Give the directory of the server's pictures."
+            )
         self._names: dict[str, str] = {}
         self._passages: OrderedDict[str, Item] = OrderedDict()
         self._listed = False
         self._lock = threading.Lock()
 
-    def id_of(self, named: str) -> str | None:
-        """The id of the item whose file the server names so; None when it is not below the directory.
+    def id_of(self, server_path: str) -> str | None:
+        """Return the id of the item for a path of the server; None when it is not below the directory.
 
-        Its longest end that is there counts: of `/data/corpus/img/a_1.jpg` first `data/corpus/img/a_1.jpg`,
+        Its longest end that exists counts: of `/data/corpus/img/a_1.jpg` first `data/corpus/img/a_1.jpg`,
         then `corpus/img/a_1.jpg` and so on to `a_1.jpg`.
-
-        Args:
-            named: A path of the server's machine.
         """
-        parts = _parts(named)
+        parts = _parts(server_path)
         for start in range(len(parts)):
             name = "/".join(parts[start:])
             if self._inside(name) is not None:
@@ -83,13 +80,13 @@ class ImageRoot:
                 return _id(name)
         return None
 
-    def remember(self, named: str, content: str) -> str:
-        """The id of a passage that the server sent."""
-        base = _parts(named)[-1:] or ["text"]
-        document, own = _digest(named), f"{_digest(f'{named} {content}')[:16]}-1"
+    def remember(self, server_path: str, content: str) -> str:
+        """Keep a passage that the server sent, and return its id."""
+        base = _parts(server_path)[-1:] or ["text"]
+        document, id = _digest(server_path), f"{_digest(f'{server_path} {content}')[:16]}-1"
         with self._lock:
-            self._passages[own] = Item(
-                id=own,
+            self._passages[id] = Item(
+                id=id,
                 document=document,
                 document_name=base[0],
                 kind=ItemKind.PASSAGE,
@@ -99,10 +96,10 @@ class ImageRoot:
             )
             while len(self._passages) > MAX_PASSAGES:
                 self._passages.popitem(last=False)
-        return own
+        return id
 
     def holds(self, id: str) -> bool:
-        """Whether there is an item with this id. Looks through the directory once."""
+        """Check whether there is an item with this id. Lists the directory once."""
         if id in self._passages or id in self._names:
             return True
         with self._lock:
@@ -112,7 +109,7 @@ class ImageRoot:
         return id in self._names
 
     def hit_of(self, id: str, hit: Hit) -> Hit:
-        """A hit as it came from the server, with the id and the document that its item has here."""
+        """Return a hit of the server with the id and the document that its item has here."""
         if (passage := self._passages.get(id)) is not None:
             return replace(hit, item=id, document=passage.document, document_name=passage.document_name)
         name = self._names[id]
@@ -120,29 +117,36 @@ class ImageRoot:
         return replace(hit, item=id, document=_document(name), document_name=stem, ordinal=number)
 
     def item(self, id: str) -> Item:
-        """The item with this id.
+        """Return an item as `ItemStore.item` describes.
 
         Raises:
-            SearchError: If there is none.
             CollectionError: If its file is missing or damaged.
         """
         if (passage := self._passages.get(id)) is not None:
             return passage
         name, path = self._file(id)
         stem, number = page_of(name)
-        known: dict[str, Any] = {
-            "id": id,
-            "document": _document(name),
-            "document_name": stem,
-            "ordinal": number,
-        }
+        clip, size = None, None
         if _is_video(name):
-            clip, size = Clip(name, 0.0, self._seconds(path)), Size(*self._first_frame(name, path).size)
-            return Item(kind=ItemKind.CLIP, clip=clip, size=size, image=name, **known)
-        return Item(kind=ItemKind.PAGE, size=self._size(path), image=name, **known)
+            with _damage_reported(path.name):
+                clip = Clip(name, 0.0, check_clip(path))
+            size = Size(*self._frames(name, path, 1.0, 1)[0].image.size)
+        else:
+            with _damage_reported(path.name), open_picture(path, MAX_PIXELS) as image:
+                size = Size(*(reversed(image.size) if _is_rotated(image) else image.size))
+        return Item(
+            id=id,
+            document=_document(name),
+            document_name=stem,
+            kind=ItemKind.CLIP if clip else ItemKind.PAGE,
+            ordinal=number,
+            size=size,
+            image=name,
+            clip=clip,
+        )
 
     def image(self, id: str, *, least: Size | None = None) -> Image:
-        """The picture of an item, RGB, upright, on white where it is transparent.
+        """Return the picture of an item, RGB, upright, on white where it is transparent.
 
         Raises:
             SearchError: If there is no such item, or it has no picture.
@@ -152,24 +156,15 @@ class ImageRoot:
             raise SearchError(f"The item {id!r} has no picture: it is a passage.")
         name, path = self._file(id)
         if _is_video(name):
-            return self._first_frame(name, path)
-        try:
-            with open_picture(path, MAX_PIXELS) as image:
-                if least is not None:
-                    decode_as_small_as(image, Size(*reversed(least)) if _is_turned(image) else least)
-                with warnings.catch_warnings(action="ignore"):
-                    return flatten(image).convert("RGB")
-        except (OSError, CorpusError) as error:
-            raise _damaged(name, error) from error
+            return self._frames(name, path, 1.0, 1)[0].image
+        with _damage_reported(name), open_picture(path, MAX_PIXELS) as image:
+            if least is not None:
+                decode_as_small_as(image, Size(*reversed(least)) if _is_rotated(image) else least)
+            with warnings.catch_warnings(action="ignore"):
+                return flatten(image).convert("RGB")
 
     def frames(self, id: str, *, fps: float, most: int) -> list[VideoFrame]:
-        """Frames of a video, as `Searcher.frames` says.
-
-        Raises:
-            SearchError: If there is no such item, or it is no video.
-            CollectionError: If its file is missing or damaged, or too large.
-            MissingExtra: If PyAV is not installed.
-        """
+        """Return frames of a video as `ItemStore.frames` describes."""
         if id in self._passages:
             raise SearchError(f"The item {id!r} has no frames: it is a passage.")
         name, path = self._file(id)
@@ -177,15 +172,10 @@ class ImageRoot:
             raise SearchError(f"The item {id!r} has no frames: it is a page.")
         return self._frames(name, path, fps, most)
 
-    def _first_frame(self, name: str, path: Path) -> Image:
-        return self._frames(name, path, 1.0, 1)[0].image
-
     def _frames(self, name: str, path: Path, fps: float, most: int) -> list[VideoFrame]:
-        try:
+        with _damage_reported(name):
             check_clip(path)
             return clip_frames(path, 0.0, fps=fps, most=most)
-        except (OSError, CorpusError) as error:
-            raise _damaged(name, error) from error
 
     def _file(self, id: str) -> tuple[str, Path]:
         if not self.holds(id):
@@ -197,7 +187,7 @@ class ImageRoot:
         return name, path
 
     def _inside(self, name: str) -> Path | None:
-        """The file of that name below the directory; None when there is none, or a link leads out."""
+        """The file with this name below the directory; None when there is none, or a link leads out."""
         if not name.lower().endswith((*SUFFIXES, *VIDEO_SUFFIXES)):
             return None
         try:
@@ -207,29 +197,16 @@ class ImageRoot:
         return path if path.is_relative_to(self.directory) and path.is_file() else None
 
     def _files(self) -> list[str]:
-        """All pictures and videos below the directory, by their path from there; not in linked folders."""
+        """List all pictures and videos below the directory, by relative path; not in linked folders."""
         found: list[str] = []
         for folder, _, files in os.walk(self.directory):
             below = Path(folder).relative_to(self.directory)
             found += [(below / file).as_posix() for file in files]
         return sorted(name for name in found if self._inside(name) is not None)
 
-    def _size(self, path: Path) -> Size:
-        try:
-            with open_picture(path, MAX_PIXELS) as image:
-                return Size(*(reversed(image.size) if _is_turned(image) else image.size))
-        except (OSError, CorpusError) as error:
-            raise _damaged(path.name, error) from error
-
-    def _seconds(self, path: Path) -> float:
-        try:
-            return check_clip(path)
-        except (OSError, CorpusError) as error:
-            raise _damaged(path.name, error) from error
-
 
 def page_of(path: str) -> tuple[str, int]:
-    """Document and page by the name of a file: `<stem>_<page>.jpg`; page 1 when it does not tell.
+    """Return document and page by a file name: `<stem>_<page>.jpg`; page 1 where there is no number.
 
     >>> page_of("corpus/img/report_12.jpg")
     ('report', 12)
@@ -241,9 +218,9 @@ def page_of(path: str) -> tuple[str, int]:
     return name, 1
 
 
-def _parts(named: str) -> list[str]:
-    """The parts of a path that a server names; none when it is one that no honest server names."""
-    parts = [part for part in named.replace("\\", "/").split("/") if part not in {"", "."}]
+def _parts(server_path: str) -> list[str]:
+    """The parts of a path that a server names; none when the path is hostile."""
+    parts = [part for part in server_path.replace("\\", "/").split("/") if part not in {"", "."}]
     if parts and _DRIVE.fullmatch(parts[0]):
         parts = parts[1:]
     hostile = any(part == ".." or ":" in part or not part.isprintable() for part in parts)
@@ -268,9 +245,15 @@ def _is_video(name: str) -> bool:
     return name.lower().endswith(VIDEO_SUFFIXES)
 
 
-def _is_turned(image: ImageFile) -> bool:
-    return image.getexif().get(_ORIENTATION) in _TURNED
+def _is_rotated(image: ImageFile) -> bool:
+    return image.getexif().get(_ORIENTATION) in _ROTATED
 
 
-def _damaged(name: str, error: Exception) -> CollectionError:
-    return CollectionError(f"{name} cannot be opened: {error}", "Put an undamaged copy there.")
+@contextmanager
+def _damage_reported(name: str) -> Generator[None]:
+    try:
+        yield
+    except (OSError, CorpusError) as error:
+        raise CollectionError(
+            f"{name} cannot be opened: {error}", "Replace it by an undamaged copy."
+        ) from error

@@ -7,33 +7,29 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from vrag.errors import FingerprintMismatch, SearchError
-from vrag.search.engine import Ranking, check_corpora, check_search, depth_of, fused
+from vrag.search.engine import Ranking, depth_of, fused
+from vrag.search.searcher import ForwardedItems, check_corpora, check_search
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     import numpy as np
     from numpy.typing import NDArray
-    from PIL.Image import Image
 
-    from vrag.corpus.formats.video import VideoFrame
-    from vrag.geometry import Size
     from vrag.index.collection import Collection
     from vrag.index.lexical.lexical_index import WordStatistics
     from vrag.index.tables.catalog import Catalog
     from vrag.search.engine import Engine, Snapshot
-    from vrag.types import Hit, Item, Query
-
-__all__ = ["NUMBER_STRIDE", "MultiSearcher", "check_embedders", "named"]
+    from vrag.types import Hit, Query
 
 NUMBER_STRIDE = 2**32
-"""`Hit.row` is the place of the collection × STRIDE + the row within it: none moves when another grows."""
-_MASKS = 8
-"""Sets of collections for which it is remembered which documents are in several."""
+"""`Hit.row` is the number of the collection × this + its row: none moves when another collection grows."""
+_CACHE_SIZE = 8
+"""Sets of collections for which the documents that are in several are remembered."""
 
 
-class MultiSearcher:
-    """A `Searcher` over collections, each known by a name.
+class MultiSearcher(ForwardedItems):
+    """A `Searcher` over collections, by their names.
 
     Every ranking is one list over all of them, merged by score, then rankings are fused as in one
     collection. Scores mean the same everywhere: vectors are of one embedder, and words are weighed by
@@ -57,10 +53,10 @@ class MultiSearcher:
             raise SearchError("There is no collection to search.")
         self._engines = dict(sorted(engines.items()))
         check_embedders(
-            {name: one.collection for name, one in self._engines.items() if Ranking.VECTOR in one.rankings}
+            {name: e.collection for name, e in self._engines.items() if Ranking.VECTOR in e.rankings}
         )
         self._masks: dict[tuple[str, ...], list[NDArray[np.bool_] | None]] = {}
-        """`_counted` by the keys of catalogs."""
+        """`_count_masks` by the keys of catalogs."""
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -80,7 +76,7 @@ class MultiSearcher:
         return digest.hexdigest()[:16]
 
     def search(self, queries: Sequence[Query], top_k: int) -> list[list[Hit]]:
-        """For each query the best `top_k` items or fewer, best first.
+        """Find for each query the best `top_k` items or fewer, best first.
 
         Raises:
             SearchError: If a query is empty or names an unknown collection, or `top_k` is not within
@@ -90,17 +86,16 @@ class MultiSearcher:
         check_search(queries, top_k)
         check_corpora(queries, self.names)
         vectors = self._embed(queries)
-        depth = depth_of(
-            top_k, len(frozenset[Ranking]().union(*(e.rankings for e in self._engines.values())))
-        )
-        asking = {name: _asking(queries, name) for name in self._engines}
-        snapshots = {name: self._engines[name].snapshot() for name, numbers in asking.items() if numbers}
+        rankings = frozenset[Ranking]().union(*(e.rankings for e in self._engines.values()))
+        depth = depth_of(top_k, len(rankings))
+        numbers_of = {name: _queries_of(queries, name) for name in self._engines}
+        snapshots = {name: self._engines[name].snapshot() for name, numbers in numbers_of.items() if numbers}
         statistics = [self._statistics(query, snapshots) for query in queries]
         found: list[dict[Ranking, list[Hit]]] = [{} for _ in queries]
         for place, name in enumerate(self._engines):
             if name not in snapshots:
                 continue
-            numbers = asking[name]
+            numbers = numbers_of[name]
             ranked = snapshots[name].rank(
                 [queries[n] for n in numbers],
                 depth,
@@ -111,78 +106,51 @@ class MultiSearcher:
                 for ranking, hits in lists.items():
                     numbered = [replace(hit, row=place * NUMBER_STRIDE + hit.row) for hit in hits]
                     found[n].setdefault(ranking, []).extend(numbered)
-        return [_best(lists, depth, top_k) for lists in found]
+        return [_merge(lists, depth, top_k) for lists in found]
 
-    def item(self, id: str) -> Item:
-        """The item with this id.
-
-        Raises:
-            SearchError: If there is none.
-        """
-        return self._holder(id).item(id)
-
-    def image(self, id: str, *, least: Size | None = None) -> Image:
-        """The picture of an item, RGB: in full, or with `least` as `Searcher.image` says.
-
-        Raises:
-            SearchError: If there is no such item, or it has no picture.
-            CollectionError: If its picture is missing or damaged, or lies outside of its collection.
-        """
-        return self._holder(id).image(id, least=least)
-
-    def frames(self, id: str, *, fps: float, most: int) -> list[VideoFrame]:
-        """Frames of the clip that an item is, as `Searcher.frames` says.
-
-        Raises:
-            SearchError: If there is no such item, or it is no clip.
-            CollectionError: If its clip is missing or damaged, or lies outside of its collection.
-            MissingExtra: If PyAV is not installed.
-        """
-        return self._holder(id).frames(id, fps=fps, most=most)
-
-    def _holder(self, id: str) -> Engine:
+    def _store_of(self, id: str) -> Engine:
         for engine in self._engines.values():
             if engine.collection.items([id]):
                 return engine
         raise SearchError(f"There is no item {id!r}.")
 
     def _embed(self, queries: Sequence[Query]) -> Sequence[NDArray[np.float32]] | None:
-        """The vectors of the queries, made once for all collections; None when none has vectors."""
+        """The vectors of the queries, computed once for all collections; None when none has vectors."""
         for engine in self._engines.values():
             if queries and Ranking.VECTOR in engine.rankings and engine.embedder is not None:
                 return engine.embedder.embed_queries([query.text for query in queries])
         return None
 
     def _statistics(self, query: Query, snapshots: Mapping[str, Snapshot]) -> WordStatistics | None:
-        """Return the statistics of a query's words over the collections that it asks; None without any."""
-        asked = [
+        """The statistics of a query's words over the collections that it searches; None without any."""
+        searched = [
             snapshot
             for name, snapshot in snapshots.items()
-            if snapshot.lexical is not None and _asking([query], name)
+            if snapshot.lexical is not None and _queries_of([query], name)
         ]
         total: WordStatistics | None = None
-        for snapshot, counted in zip(asked, self._counted(asked), strict=True):
+        for snapshot, counted in zip(searched, self._count_masks(searched), strict=True):
             assert snapshot.lexical is not None
             part = snapshot.lexical.statistics(query.text, counted)
             total = total.plus(part) if total else part
         return total
 
-    def _counted(self, snapshots: Sequence[Snapshot]) -> list[NDArray[np.bool_] | None]:
-        """For each collection which items count, (items,); None for all.
+    def _count_masks(self, snapshots: Sequence[Snapshot]) -> list[NDArray[np.bool_] | None]:
+        """Return for each collection which items count, (items,); None for all.
 
         Those of a document that an earlier collection has do not.
         """
         key = tuple(snapshot.catalog.key for snapshot in snapshots)
         known = self._masks.get(key)
         if known is None:
-            if len(self._masks) >= _MASKS:
+            if len(self._masks) >= _CACHE_SIZE:
                 self._masks = {}
             known = self._masks[key] = _first_copies([snapshot.catalog for snapshot in snapshots])
         return known
 
 
-def _asking(queries: Sequence[Query], name: str) -> list[int]:
-    """The numbers of the queries that ask the collection of this name."""
+def _queries_of(queries: Sequence[Query], name: str) -> list[int]:
+    """The numbers of the queries that search the collection of this name."""
     return [n for n, query in enumerate(queries) if query.corpora is None or name in query.corpora]
 
 
@@ -197,15 +165,12 @@ def _first_copies(catalogs: Sequence[Catalog]) -> list[NDArray[np.bool_] | None]
     return masks
 
 
-def named(addresses: Iterable[str]) -> dict[str, str]:
-    """Names for collections: the last part of each address, with those before it as far as it takes.
+def unique_names(addresses: Iterable[str]) -> dict[str, str]:
+    """Name collections by the last part of each address, with as many parts before it as make it unique.
 
-    The same address given twice is one.
+    Addresses are absolute paths of directories, or URLs; the same one given twice is one.
 
-    Args:
-        addresses: Absolute paths of directories, or URLs.
-
-    >>> named(["/a/images", "/b/images", "s3://bucket/notes/"])
+    >>> unique_names(["/a/images", "/b/images", "s3://bucket/notes/"])
     {'a/images': '/a/images', 'b/images': '/b/images', 'notes': 's3://bucket/notes/'}
     """
     parts = {address: [part for part in address.split("/") if part] for address in addresses}
@@ -219,24 +184,24 @@ def named(addresses: Iterable[str]) -> dict[str, str]:
 
 
 def check_embedders(collections: Mapping[str, Collection]) -> None:
-    """Refuses collections whose vectors cannot be compared.
+    """Refuse collections whose vectors cannot be compared.
 
     Raises:
         FingerprintMismatch: If they are of different embedders.
     """
-    marks = {name: mark for name, one in collections.items() if (mark := one.header.embedder)}
-    for name, mark in marks.items():
-        first = next(iter(marks))
-        if mark.fingerprint != marks[first].fingerprint:
+    embedders = {name: used for name, c in collections.items() if (used := c.header.embedder)}
+    for name, embedder in embedders.items():
+        first = next(iter(embedders))
+        if embedder.fingerprint != embedders[first].fingerprint:
             raise FingerprintMismatch(
                 f"The collections {first} and {name} hold vectors of different embedders.",
-                "Search them one at a time, or by words alone (--ranking lexical), or build one of them anew "
+                "Search them one at a time, or by words alone (--ranking lexical), or rebuild one of them "
                 "with the other's embedder.",
             )
 
 
-def _best(lists: Mapping[Ranking, list[Hit]], depth: int, top_k: int) -> list[Hit]:
-    """The hits of one query from the lists of all collections."""
+def _merge(lists: Mapping[Ranking, list[Hit]], depth: int, top_k: int) -> list[Hit]:
+    """Merge the hits of one query from the lists of all collections."""
     hits: dict[str, Hit] = {}
     merged: dict[Ranking, list[tuple[str, float]]] = {}
     for ranking, found in lists.items():

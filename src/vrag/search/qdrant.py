@@ -1,4 +1,4 @@
-"""A `Searcher` that has Qdrant compare the vectors."""
+"""A `Searcher` whose vectors are compared by Qdrant."""
 
 from __future__ import annotations
 
@@ -9,36 +9,32 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from vrag.errors import CollectionError
-from vrag.index.tables.catalog import Catalog
-from vrag.search.engine import check_corpora, check_search, depth_of
+from vrag.search.engine import CollectionItems, depth_of
 from vrag.search.fusion import reciprocal_rank_fusion
-from vrag.search.multi import named
+from vrag.search.multi import unique_names
+from vrag.search.searcher import ForwardedItems, check_corpora, check_search
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from numpy.typing import NDArray
-    from PIL.Image import Image
 
-    from vrag.corpus.formats.video import VideoFrame
     from vrag.embed.embedder import Embedder
-    from vrag.geometry import Size
     from vrag.index.collection import Collection
     from vrag.index.remote.qdrant import QdrantStore
-    from vrag.search.engine import Engine, Ranking
-    from vrag.types import Hit, Item, Query
-
-__all__ = ["QdrantSearcher"]
+    from vrag.index.tables.catalog import Catalog
+    from vrag.search.engine import Engine, ScoredIds
+    from vrag.types import Hit, Query
 
 _log = logging.getLogger(__name__)
 
 
-class QdrantSearcher:
-    """A `Searcher` that has Qdrant compare the vectors; items and pictures come from the collection.
+class QdrantSearcher(ForwardedItems):
+    """A `Searcher` whose vectors are compared by Qdrant; items and pictures come from the collection.
 
     Args:
-        store: Where the points are.
-        collection: What they were made from, on disk or published.
+        store: The points.
+        collection: The collection they were made from, on disk or published.
         embedder: The one it was built with.
         lexical: Searches the same collection by words; fused with the vectors as `Engine` does. None for
             vectors alone.
@@ -50,7 +46,7 @@ class QdrantSearcher:
     """
 
     PATIENCE = 4
-    """How often more points are asked for, four times as many, when too many are of items that are gone."""
+    """How often more points are requested, four times as many, when too many are of items that are gone."""
 
     def __init__(
         self,
@@ -65,11 +61,12 @@ class QdrantSearcher:
         store.check(collection)
         self._store = store
         self._collection = collection
+        self._items = CollectionItems(collection)
         self._embedder = embedder
         self._lexical = lexical
         self._exact = exact
-        self._turn = threading.Lock()
-        self._catalog = Catalog.load(collection)
+        self._lock = threading.Lock()
+        self._catalog = collection.catalog()
 
     @property
     def version(self) -> str:
@@ -78,105 +75,60 @@ class QdrantSearcher:
         Raises:
             CollectionError: If the collection cannot be read.
         """
-        return self._current().content
+        return self._current_catalog().content
 
     def search(self, queries: Sequence[Query], top_k: int) -> list[list[Hit]]:
-        """For each query the best `top_k` items or fewer, best first.
+        """Find for each query the best `top_k` items or fewer, best first.
 
         Raises:
             SearchError: If a query is empty, `top_k` not within 1 to 1000, or Qdrant cannot be reached.
             CollectionError: If the collection cannot be read.
         """
         check_search(queries, top_k)
-        check_corpora(queries, tuple(named([self._collection.address])))
+        check_corpora(queries, tuple(unique_names([self._collection.address])))
         if not queries:
             return []
-        catalog, depth = self._current(), depth_of(top_k)  # deep, so that ties are cut here
+        catalog, depth = self._current_catalog(), depth_of(top_k)  # deep, so that ties are cut here
         vectors = self._embedder.embed_queries([query.text for query in queries])
         found = [
-            self._found(catalog, query, np.asarray(vector, np.float32), depth)
+            self._search_one(catalog, query, np.asarray(vector, np.float32), depth)
             for query, vector in zip(queries, vectors, strict=True)
         ]
         if self._lexical is not None:
-            found = [
-                reciprocal_rank_fusion([[item for item, _ in near], *_ids(words)])
-                for words, near in zip(self._lexical.rank(queries, depth), found, strict=True)
-            ]
-        return [_hits(catalog, best, top_k) for best in found]
+            for number, lists in enumerate(self._lexical.rank(queries, depth)):
+                words = [[hit.item for hit in hits] for hits in lists.values()]
+                found[number] = reciprocal_rank_fusion([[item for item, _ in found[number]], *words])
+        return [catalog.hits(ids[:top_k]) for ids in found]
 
-    def item(self, id: str) -> Item:
-        """The item with this id.
+    def _store_of(self, id: str) -> CollectionItems:  # noqa: ARG002 - the signature of `ForwardedItems`
+        return self._items
 
-        Raises:
-            SearchError: If there is none.
-        """
-        return self._collection.item(id)
-
-    def image(self, id: str, *, least: Size | None = None) -> Image:
-        """The picture of an item, RGB: in full, or with `least` as `Searcher.image` says.
-
-        Raises:
-            SearchError: If there is no such item, or it has no picture.
-            CollectionError: If its picture is missing or damaged.
-        """
-        return self._collection.image(self.item(id), least=least)
-
-    def frames(self, id: str, *, fps: float, most: int) -> list[VideoFrame]:
-        """Frames of the clip that an item is, as `Searcher.frames` says.
-
-        Raises:
-            SearchError: If there is no such item, or it is no clip.
-            CollectionError: If its clip is missing or damaged.
-            MissingExtra: If PyAV is not installed.
-        """
-        return self._collection.frames(self.item(id), fps=fps, most=most)
-
-    def _found(
+    def _search_one(
         self, catalog: Catalog, query: Query, vector: NDArray[np.float32], depth: int
-    ) -> list[tuple[str, float]]:
+    ) -> ScoredIds:
         """The best items that the collection holds: Qdrant may already or still have others."""
-        asked, shown = depth, list[tuple[str, float]]()
+        limit = depth
+        shown: ScoredIds = []
         for _ in range(self.PATIENCE):
-            found = self._store.search(vector, query, asked, candidates=asked, exact=self._exact)
-            shown = [(item, score) for item, score in found if _is_shown(catalog, item)]
-            if len(shown) >= depth or len(found) < asked:
+            found = self._store.search(vector, query, limit, candidates=limit, exact=self._exact)
+            rows = [(catalog.row(item), item, score) for item, score in found]
+            shown = [(item, score) for row, item, score in rows if row is not None and catalog.shown[row]]
+            if len(shown) >= depth or len(found) < limit:
                 break
-            asked *= 4
+            limit *= 4
         return shown[:depth]
 
-    def _current(self) -> Catalog:
-        """What can be found now; by the collection, not by Qdrant."""
-        with self._turn:
-            tables = self._collection.item_table, self._collection.file_table
-            if self._catalog.version != (tables[0].version, tables[1].version):
-                self._catalog = Catalog.load(self._collection)
-                self._tell_drift()
+    def _current_catalog(self) -> Catalog:
+        """Return what can be found now; by the collection, not by Qdrant.
+
+        A warning is logged when the points are no longer those of the collection: new items are not found.
+        """
+        with self._lock:
+            version = self._collection.item_table.version, self._collection.file_table.version
+            if self._catalog.version != version:
+                self._catalog = self._collection.catalog()
+                try:
+                    self._store.check(self._collection)
+                except CollectionError as error:
+                    _log.warning("%s", error)
             return self._catalog
-
-    def _tell_drift(self) -> None:
-        """Says in the log that the points are no longer those of the collection: what is new is not found."""
-        try:
-            self._store.check(self._collection)
-        except CollectionError as error:
-            _log.warning("%s", error)
-
-
-def _ids(words: Mapping[Ranking, Sequence[Hit]]) -> list[list[str]]:
-    return [[hit.item for hit in hits] for hits in words.values()]
-
-
-def _row(catalog: Catalog, item: str) -> int | None:
-    """The row of an item; None when it is not there."""
-    row = catalog.row(item)
-    return row if row < len(catalog.ids) and catalog.ids[row] == item else None
-
-
-def _is_shown(catalog: Catalog, item: str) -> bool:
-    row = _row(catalog, item)
-    return row is not None and bool(catalog.shown[row])
-
-
-def _hits(catalog: Catalog, found: Sequence[tuple[str, float]], top_k: int) -> list[Hit]:
-    rows = [(_row(catalog, item), score) for item, score in found[:top_k]]
-    known = [(row, score) for row, score in rows if row is not None]
-    return [catalog.hit(row, score, rank) for rank, (row, score) in enumerate(known, 1)]

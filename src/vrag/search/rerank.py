@@ -1,4 +1,4 @@
-"""What a search found is put into a better order by a model that sees query and item together."""
+"""Reranking of hits by a model that reads query and item together."""
 
 from __future__ import annotations
 
@@ -16,18 +16,15 @@ from vrag.embed.model_kind import EmbedderRole, read_layout
 from vrag.embed.models.loader import PROCESSOR_SETTINGS, loading, set_pixels
 from vrag.embed.options import EmbedOptions
 from vrag.errors import CollectionError, EmbedError, SearchError, ServerError
+from vrag.search.searcher import ForwardedItems
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from PIL.Image import Image
 
-    from vrag.corpus.formats.video import VideoFrame
-    from vrag.geometry import Size
-    from vrag.search.engine import Searcher
+    from vrag.search.searcher import ItemStore, Searcher
     from vrag.types import Hit, Item, Query
-
-__all__ = ["SHORT_NAMES", "CrossEncoderReranker", "Reranked", "Reranker", "open_reranker"]
 
 SHORT_NAMES = {
     "qwen3-vl-reranker-2b": "Qwen/Qwen3-VL-Reranker-2B",
@@ -39,23 +36,23 @@ _log = logging.getLogger(__name__)
 
 
 class Reranker(Protocol):
-    """Says how well contents answer a query.
+    """Scores how well contents answer a query.
 
     A score depends on its own pair alone. May be called from several threads.
     """
 
     @property
     def name(self) -> str:
-        """How settings name it."""
+        """Its name in settings."""
         ...
 
     @property
     def modalities(self) -> frozenset[Modality]:
-        """What it can look at in an item; queries are text."""
+        """The content of items that it supports; queries are text."""
         ...
 
     def score(self, query: str, contents: Sequence[EmbedContent]) -> Sequence[float]:
-        """How well each content answers the query; higher is better.
+        """Score how well each content answers the query; higher is better.
 
         Raises:
             EmbedError: If any of the pairs cannot be scored; the others may be tried alone.
@@ -81,7 +78,7 @@ class CrossEncoderReranker:
         device = open_device(options)
         layout = read_layout(find_checkpoint(model))
         if layout.role is not EmbedderRole.RERANK:
-            raise EmbedError(f"{model} makes vectors and scores no pairs.", "Use it as the embedder.")
+            raise EmbedError(f"{model} computes vectors and does not score pairs.", "Use it as the embedder.")
         settings: dict[str, Any] = {"dtype": getattr(library("torch"), device.dtype), "use_safetensors": True}
         with loading():
             try:
@@ -104,7 +101,7 @@ class CrossEncoderReranker:
         self._batches = Batches(options.batch)
 
     def score(self, query: str, contents: Sequence[EmbedContent]) -> Sequence[float]:
-        """How well each content answers the query, as the model's own activation gives it.
+        """Score how well each content answers the query, by the model's own activation.
 
         Raises:
             EmbedError: If any of the pairs cannot be scored.
@@ -116,7 +113,7 @@ class CrossEncoderReranker:
     def _pair(self, query: str, content: EmbedContent) -> tuple[Any, Any]:
         missing = content.modalities - self.modalities
         if missing or not content.modalities:
-            raise EmbedError(f"{self.name} was given {', '.join(sorted(missing)) or 'nothing'} to compare.")
+            raise EmbedError(f"{self.name} cannot compare {', '.join(sorted(missing)) or 'empty content'}.")
         if Modality.IMAGE not in self.modalities:
             return escape_special_tokens(query), escape_special_tokens(content.text)
         shown: dict[str, Any] = {}
@@ -134,7 +131,7 @@ class CrossEncoderReranker:
         except (ValueError, TypeError, KeyError, IndexError, RuntimeError) as error:
             if is_out_of_memory(error):
                 raise
-            raise EmbedError(f"{self.name} cannot take it: {error}") from error
+            raise EmbedError(f"{self.name} cannot score it: {error}") from error
         return [float(score) for score in np.asarray(made.float().cpu()).reshape(len(pairs))]
 
 
@@ -146,7 +143,7 @@ def open_reranker(
     batch: int = 8,
     max_pixels: int | None = None,
 ) -> Reranker:
-    """The reranker of that name: a short one, a folder or a hub name, with or without `cross-encoder:`.
+    """Open a reranker by a short name, a folder or a hub name, with or without `cross-encoder:`.
 
     Raises:
         EmbedError: If there is no such model, or it was not trained to score pairs.
@@ -157,18 +154,18 @@ def open_reranker(
     return CrossEncoderReranker(SHORT_NAMES.get(model.lower(), model), options)
 
 
-class Reranked:
-    """A `Searcher` that has what another one finds put into order by a reranker.
+class Reranked(ForwardedItems):
+    """A `Searcher` whose hits, found by another one, are ordered by a reranker.
 
     The best `depth` of the other one's hits, or `top_k` if that is more, are scored; the best `top_k` of
-    them are given. Hits bear the reranker's scores; ties keep the order of the search.
+    them are returned. Hits have the reranker's scores; ties keep the order of the search.
 
-    A hit whose picture is missing or damaged is judged by its text. One whose item was deleted since it was
+    A hit whose picture is missing or damaged is scored by its text. One whose item was deleted since it was
     found comes after all others, with the lowest of their scores, or 0 where there are none.
 
     Args:
-        searcher: What finds.
-        reranker: What orders.
+        searcher: Finds the hits.
+        reranker: Orders them.
         depth: How many hits are scored for a query.
 
     Raises:
@@ -188,7 +185,7 @@ class Reranked:
         return f"{self._searcher.version}+{self._reranker.name}"
 
     def search(self, queries: Sequence[Query], top_k: int) -> list[list[Hit]]:
-        """For each query the best `top_k` items or fewer, best first.
+        """Find for each query the best `top_k` items or fewer, best first.
 
         Raises:
             SearchError: If a query is empty, `top_k` not within 1 to 1000, or an item cannot be compared
@@ -199,36 +196,13 @@ class Reranked:
         items = self._items(dict.fromkeys(hit.item for hits in found for hit in hits))
         return [self._ordered(query, hits, items)[:top_k] for query, hits in zip(queries, found, strict=True)]
 
-    def item(self, id: str) -> Item:
-        """The item with this id.
-
-        Raises:
-            SearchError: If there is none.
-        """
-        return self._searcher.item(id)
-
-    def image(self, id: str, *, least: Size | None = None) -> Image:
-        """The picture of an item, RGB: in full, or with `least` as `Searcher.image` says.
-
-        Raises:
-            SearchError: If there is no such item, or it has no picture.
-        """
-        return self._searcher.image(id, least=least)
-
-    def frames(self, id: str, *, fps: float, most: int) -> list[VideoFrame]:
-        """Frames of the clip that an item is, as `Searcher.frames` says.
-
-        Raises:
-            SearchError: If there is no such item, or it is no clip.
-            CollectionError: If its clip is missing or damaged.
-            MissingExtra: If PyAV is not installed.
-        """
-        return self._searcher.frames(id, fps=fps, most=most)
+    def _store_of(self, id: str) -> ItemStore:  # noqa: ARG002 - the signature of `ForwardedItems`
+        return self._searcher
 
     def _items(self, ids: Iterable[str]) -> dict[str, Item]:
-        """What hits stand for, each read once for all queries; those deleted since are absent.
+        """Load the items of hits, each once for all queries; those deleted since are absent.
 
-        One by one, since that is what a `Searcher` offers; it takes some milliseconds, the model far more.
+        They are loaded one by one, as `ItemStore` offers it; that is quick compared with the model.
         """
         items: dict[str, Item] = {}
         for name in ids:
@@ -250,17 +224,19 @@ class Reranked:
         return [replace(hit, rank=rank) for rank, hit in enumerate((*best, *rest), start=1)]
 
     def _scores(self, query: str, hits: Sequence[Hit], items: Sequence[Item]) -> list[float]:
-        """The scores of hits; if they cannot all be had, the error names the hit that is to blame."""
+        """Score hits; if that fails, the error names the hit that cannot be scored."""
         contents = [self._content(item) for item in items]
         try:
             scores = [float(score) for score in self._reranker.score(query, contents)] if contents else []
         except EmbedError:
-            scores = [self._alone(query, hit, content) for hit, content in zip(hits, contents, strict=True)]
+            scores = [
+                self._score_one(query, hit, content) for hit, content in zip(hits, contents, strict=True)
+            ]
         if len(scores) != len(hits) or not np.isfinite(scores).all():
-            raise SearchError(f"{self._reranker.name} gave no score for each of {len(hits)} hits.")
+            raise SearchError(f"{self._reranker.name} returned no score for each of {len(hits)} hits.")
         return scores
 
-    def _alone(self, query: str, hit: Hit, content: EmbedContent) -> float:
+    def _score_one(self, query: str, hit: Hit, content: EmbedContent) -> float:
         try:
             return float(self._reranker.score(query, [content])[0])
         except EmbedError as error:
@@ -270,7 +246,7 @@ class Reranked:
             ) from error
 
     def _content(self, item: Item) -> EmbedContent:
-        """What the reranker is shown of an item: its picture, or else its text, or else its name."""
+        """The content of an item for the reranker: its picture, or else its text, or else its name."""
         sees = Modality.IMAGE in self._reranker.modalities and item.image is not None
         image = self._image(item) if sees else None
         if image is not None:

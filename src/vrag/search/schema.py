@@ -1,8 +1,7 @@
-"""What travels between a search server and its clients: the models of requests and responses.
+"""The schema of requests and responses between a search server and its clients.
 
-Both shapes of `/search` are those of the systems this one replaces, so that their clients need no change;
-what is ours are additional fields. `SearchRequest` and `SearchResponse` are the newer shape, lists of
-`ImageFileEntry` the older.
+Both formats of `/search` are those of the reference, so that its clients need no change; ours has additional
+fields. `SearchRequest` and `SearchResponse` are the newer format, lists of `ImageFileEntry` the older.
 """
 
 from __future__ import annotations
@@ -14,30 +13,6 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, RootModel, S
 from vrag.geometry import Box, Size
 from vrag.types import Clip, Item, ItemKind, Query, TextSource, Word
 
-__all__ = [
-    "ID_PATTERN",
-    "MAX_HITS",
-    "MAX_QUERIES",
-    "MAX_QUERY_CHARS",
-    "MAX_TOP_K",
-    "NOT_BLANK",
-    "OLDER_TOP_K",
-    "ClipInfo",
-    "Entry",
-    "ImageEntry",
-    "ImageFileEntry",
-    "ItemInfo",
-    "OlderResponse",
-    "ProblemDetails",
-    "QueryText",
-    "SearchRequest",
-    "SearchResponse",
-    "SearchResult",
-    "ServerInfo",
-    "TextEntry",
-    "VideoEntry",
-]
-
 MAX_QUERIES = 1024
 """Queries of one request."""
 MAX_QUERY_CHARS = 8192
@@ -45,7 +20,7 @@ MAX_TOP_K = 1000
 MAX_HITS = 20_000
 """Queries times `top_k` of one request."""
 OLDER_TOP_K = 10
-"""Hits per query in the older shape, whose requests do not say how many."""
+"""Hits per query in the older format, whose requests have no number."""
 ID_PATTERN = r"^[0-9a-f]{16}-[1-9][0-9]{0,9}$"
 """Of ids of items, as `vrag.types.item_id` makes them."""
 
@@ -61,20 +36,20 @@ _Score: TypeAlias = Annotated[float, Field(allow_inf_nan=False)]
 _Name: TypeAlias = Annotated[str, StringConstraints(max_length=_MAX_NAME)]
 
 
-def _whole(number: object) -> object:
+def _to_int(number: object) -> object:
     """In JSON, 3.0 is an integer as well as 3; "3" and true are none."""
     return int(number) if isinstance(number, float) and number.is_integer() else number
 
 
 class SearchRequest(BaseModel):
-    """A search for one query or several. Unknown fields are ignored, as the systems replaced do."""
+    """A search for one query or several. Unknown fields are ignored, as the reference does."""
 
     model_config = ConfigDict(frozen=True, strict=True)
 
     queries: QueryText | Annotated[list[QueryText], Field(min_length=1, max_length=MAX_QUERIES)] = Field(
         description="What to look for: one query, or a list of them."
     )
-    top_k: Annotated[int, BeforeValidator(_whole)] = Field(
+    top_k: Annotated[int, BeforeValidator(_to_int)] = Field(
         default=3, ge=1, le=MAX_TOP_K, description="Hits per query at most."
     )
     search_corpus: _Name | Annotated[list[_Name], Field(min_length=1, max_length=100)] | None = Field(
@@ -96,7 +71,7 @@ class SearchRequest(BaseModel):
         return frozenset([self.search_corpus] if isinstance(self.search_corpus, str) else self.search_corpus)
 
     def as_queries(self) -> list[Query]:
-        """What the request asks, as the searcher takes it."""
+        """Convert the request to queries for a searcher."""
         texts = [self.queries] if isinstance(self.queries, str) else self.queries
         documents = None if self.documents is None else frozenset(self.documents)
         kinds = None if self.kinds is None else frozenset(map(ItemKind, self.kinds))
@@ -106,7 +81,7 @@ class SearchRequest(BaseModel):
 
 
 class _FoundEntry(BaseModel):
-    """What every entry says of the item that was found."""
+    """The fields of every entry."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -148,7 +123,7 @@ Entry: TypeAlias = Annotated[ImageEntry | VideoEntry | TextEntry, Field(discrimi
 
 
 class SearchResult(BaseModel):
-    """What one query found, best first: three lists of one length."""
+    """The hits of one query, best first: three lists of one length."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -170,7 +145,7 @@ class SearchResponse(BaseModel):
 
 
 class ImageFileEntry(BaseModel):
-    """A picture that was found, in the older shape."""
+    """A picture that was found, in the older format."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -179,13 +154,13 @@ class ImageFileEntry(BaseModel):
 
 
 class OlderResponse(RootModel[Annotated[list[list[ImageFileEntry]], Field(max_length=MAX_QUERIES)]]):
-    """What the queries found, in the older shape."""
+    """The hits of the queries, in the older format."""
 
     model_config = ConfigDict(frozen=True)
 
 
 class ServerInfo(BaseModel):
-    """What a server searches."""
+    """The collections and the version that a server searches."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -205,7 +180,7 @@ class ClipInfo(BaseModel):
 
 
 class ItemInfo(BaseModel):
-    """All that is known of an item besides its picture."""
+    """An item without its picture."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -234,7 +209,7 @@ class ItemInfo(BaseModel):
 
     @classmethod
     def of(cls, item: Item, *, words: bool) -> ItemInfo:
-        """An item as it is sent."""
+        """Convert an item to send it, with or without its words."""
         clip = item.clip
         return cls(
             id=item.id,
@@ -258,7 +233,7 @@ class ItemInfo(BaseModel):
         )
 
     def as_item(self) -> Item:
-        """The item that was sent. Its paths are those of the server, never to be opened here.
+        """Convert to the item that was sent. Its paths are those of the server, never to be opened here.
 
         Raises:
             ValueError: If a word lies outside of the text, or a box outside of the picture.
@@ -288,7 +263,7 @@ class ItemInfo(BaseModel):
 
 
 class ProblemDetails(BaseModel):
-    """Why a request was not answered."""
+    """An error response."""
 
     model_config = ConfigDict(frozen=True)
 

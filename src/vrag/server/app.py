@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Sequence
 
     from vrag.agent.events import Event
-    from vrag.search.engine import Searcher
+    from vrag.search.searcher import Searcher
     from vrag.server.collections.registry import CollectionSet
     from vrag.server.item_files import ItemFiles, Naming
     from vrag.server.runs.agent_provider import AgentProvider

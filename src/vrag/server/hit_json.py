@@ -11,7 +11,7 @@ from vrag.types import ItemKind
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from vrag.search.engine import Searcher
+    from vrag.search.searcher import Searcher
     from vrag.server.item_files import ItemDetails, ItemFiles, Naming
     from vrag.types import Hit, Query
 

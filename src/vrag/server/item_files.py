@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from vrag.index.collection import Collection
-    from vrag.search.engine import Searcher
+    from vrag.search.searcher import Searcher
     from vrag.types import Hit
 
 __all__ = [
@@ -67,7 +67,7 @@ class StoredMedia:
     @property
     def path(self) -> Path | None:
         """Where it lies on this machine; None where it does not, or lies outside of the collection."""
-        place = self.collection.place
+        place = self.collection.location
         if not isinstance(place, LocalLocation):
             return None
         with suppress(CollectionError, OSError, ValueError):

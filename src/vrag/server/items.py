@@ -20,7 +20,7 @@ from vrag.server.pictures import DAMAGED, ServedPicture, crop_of, picture_of
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from vrag.search.engine import Searcher
+    from vrag.search.searcher import Searcher
     from vrag.server.http.timeouts import ItemThreadPool
     from vrag.server.item_files import ItemDetails, ItemFiles
     from vrag.server.options import ServerOptions

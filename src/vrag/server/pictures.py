@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from PIL.Image import Image
 
-    from vrag.search.engine import Searcher
+    from vrag.search.searcher import Searcher
     from vrag.server.item_files import ItemDetails
     from vrag.types import Item
 

@@ -16,7 +16,7 @@ from vrag.server.metrics import CONTENT_TYPE
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from vrag.search.engine import Searcher
+    from vrag.search.searcher import Searcher
     from vrag.server.http.timeouts import ItemThreadPool
     from vrag.server.metrics import ServerMetrics
     from vrag.server.options import ServerOptions

@@ -20,7 +20,7 @@ from vrag.model_profiles import Profile
 from vrag.types import Item
 
 if TYPE_CHECKING:
-    from vrag.search.engine import Searcher
+    from vrag.search.searcher import Searcher
 
 __all__ = [
     "ExtractivePolicy",

@@ -36,7 +36,7 @@ from vrag.errors import ContextTooLong, ModelError, RunError
 from vrag.model_profiles import PROFILES, Profile
 
 if TYPE_CHECKING:
-    from vrag.search.engine import Searcher
+    from vrag.search.searcher import Searcher
 
 __all__ = ["RecordedPolicy", "ReplayDifference", "differences", "method_of", "replay"]
 

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from vrag.distill.expert import Tally
     from vrag.distill.sample_store import SampleStore
     from vrag.distill.sampler import SamplingProgress
-    from vrag.search.engine import Searcher
+    from vrag.search.searcher import Searcher
     from vrag.settings import SettingsReport
     from vrag.types import Document
 

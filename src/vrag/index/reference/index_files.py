@@ -35,7 +35,7 @@ __all__ = [
     "NODE_DIMENSION",
     "OLD_FILES",
     "ReferenceIndex",
-    "is_old_index",
+    "is_reference_index",
     "read_old_index",
 ]
 
@@ -59,7 +59,7 @@ _BLOCK = 4096
 """Vectors that are looked at together."""
 
 
-def is_old_index(directory: Path) -> bool:
+def is_reference_index(directory: Path) -> bool:
     """Whether a directory holds files of an index that the reference wrote."""
     return any(True for pattern in OLD_FILES for _ in directory.glob(pattern))
 

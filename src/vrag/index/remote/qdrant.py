@@ -27,7 +27,6 @@ import numpy as np
 
 from vrag.embed.embedder import VectorKind
 from vrag.errors import CollectionError, FingerprintMismatch, MissingExtra, SearchError
-from vrag.index.tables.catalog import Catalog
 from vrag.index.tables.schema import vector_column
 from vrag.index.vectors.pooled import FACTOR, pool
 from vrag.providers import reachable
@@ -39,7 +38,7 @@ if TYPE_CHECKING:
 
     from vrag.index.collection import Collection
     from vrag.index.collection_json import EmbedderRecord
-    from vrag.index.tables.arrow import ArrowTable
+    from vrag.index.tables.schema import ArrowTable
     from vrag.types import Query
 
 __all__ = ["PushReport", "QdrantStore", "is_qdrant"]
@@ -170,7 +169,7 @@ class QdrantStore:
             raise CollectionError(
                 f"{collection.address} holds no vectors.", "Build it with an embedder: vrag index add --help"
             )
-        catalog = Catalog.load(collection)
+        catalog = collection.catalog()
         with self._failures():
             mark = self._prepared(_Mark.of(embedder, ""))
             there = set(self._ids())

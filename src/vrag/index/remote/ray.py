@@ -35,7 +35,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from vrag.corpus.converter import Converted, Failed, Finished, ItemCount, SourceFile
 from vrag.errors import CollectionError, MissingExtra
-from vrag.index.embed_items import BATCH, Embedded
+from vrag.index.embed_items import MIN_BATCH, Embedded
 from vrag.index.remote.ray_tasks import (
     COLUMNS,
     Embedding,
@@ -46,7 +46,7 @@ from vrag.index.remote.ray_tasks import (
     convert,
     store_file,
 )
-from vrag.index.tables.arrow import arrow
+from vrag.index.tables.schema import arrow
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Generator, Iterator, Sequence
@@ -85,7 +85,7 @@ class RayOptions:
     """GPUs that each of them takes."""
     shared: bool = True
     """Whether files are looked for where they lie, before they are fetched."""
-    items: int = BATCH
+    items: int = MIN_BATCH
     """Items that each of them is given at once: as many as its model works on at once, if that is more."""
 
 
@@ -319,7 +319,7 @@ class _RayJob:
             return made.map_batches(
                 Embedding,
                 fn_constructor_args=(self.opened, self.fingerprint, origin),
-                batch_size=max(BATCH, self.options.items),
+                batch_size=max(MIN_BATCH, self.options.items),
                 batch_format="pyarrow",
                 compute=data.ActorPoolStrategy(size=self.options.embedders),
                 num_cpus=1,

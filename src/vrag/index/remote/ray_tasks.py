@@ -20,7 +20,7 @@ from vrag.corpus.converter import Converted, Failed, Finished, SourceFile
 from vrag.corpus.worker import explain
 from vrag.errors import CollectionError, FingerprintMismatch, VragError
 from vrag.index.embed_items import Embedded, embed_all
-from vrag.index.tables.arrow import ArrowTable, arrow
+from vrag.index.tables.schema import ArrowTable, arrow
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

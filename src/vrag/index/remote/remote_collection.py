@@ -188,7 +188,7 @@ class PublishedTables:
 class RemoteCollection:
     """A published collection, as a `Place` that is only read."""
 
-    mend = "Publish it again: vrag index publish URL"
+    repair_hint = "Publish it again: vrag index publish URL"
 
     def __init__(self, objects: Objects) -> None:
         from platformdirs import user_cache_path, user_data_path

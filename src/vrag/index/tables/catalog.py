@@ -1,4 +1,4 @@
-"""What search knows of every item besides its text, in memory and in the order of item ids."""
+"""The catalog of all items for search, without their text, in memory and in the order of item ids."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from vrag.index.tables.arrow import integers
+from vrag.index.tables.schema import to_numpy_int32
 from vrag.types import DocumentStatus, Hit, ItemKind
 
 if TYPE_CHECKING:
@@ -17,12 +17,10 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from vrag.index.collection import Collection
     from vrag.index.collection_json import CollectionHeader
-    from vrag.index.tables.arrow import ArrowTable
+    from vrag.index.tables.schema import ArrowTable
+    from vrag.index.tables.table import Rows, Table
     from vrag.types import Query
-
-__all__ = ["Catalog", "Column"]
 
 _COLUMNS = ["id", "document", "document_name", "ordinal", "kind"]
 
@@ -38,9 +36,9 @@ class Column:
 
     @classmethod
     def of(cls, column: ArrowTable) -> Column:
-        """A column of an Arrow table."""
+        """Encode a column of an Arrow table."""
         encoded = column.combine_chunks().dictionary_encode()
-        return cls(encoded.dictionary.to_pylist(), integers(encoded.indices))
+        return cls(encoded.dictionary.to_pylist(), to_numpy_int32(encoded.indices))
 
     def __getitem__(self, row: int) -> str:
         return self.values[int(self.codes[row])]
@@ -49,7 +47,7 @@ class Column:
         return map(self.values.__getitem__, self.codes.tolist())
 
     def among(self, wanted: Container[str]) -> NDArray[np.bool_]:
-        """Which items have one of these texts, (items,)."""
+        """Return which items have one of these texts, (items,)."""
         chosen = np.asarray([value in wanted for value in self.values], np.bool_)
         return chosen[self.codes] if len(chosen) else np.zeros(len(self.codes), np.bool_)
 
@@ -75,42 +73,40 @@ class Catalog:
     collection was built with. Items that are not shown count as well: they weigh in the scores."""
 
     @classmethod
-    def load(cls, collection: Collection) -> Catalog:
-        """Reads both tables at versions that belong together.
+    def load(cls, items: Table, files: Table, header: CollectionHeader) -> Catalog:
+        """Read both tables at versions that belong together.
 
         Items are written before, and deleted after, the row of the manifest that refers to them.
         So if the manifest is the same before and after the items are read, they are all there.
         """
         while True:
-            before = collection.file_table.read(["id", "status"])
-            items = collection.scan(_COLUMNS)
-            if collection.file_table.version == before.version:
-                version = items.version, before.version
-                return cls._of(items.data.sort_by("id"), before.data, version, collection.header)
+            before = files.read(["id", "status"])
+            rows = items.read(_COLUMNS)
+            if files.version == before.version:
+                return cls._of(rows, before, header)
 
     @classmethod
-    def _of(
-        cls, items: ArrowTable, files: ArrowTable, version: tuple[int, int], header: CollectionHeader
-    ) -> Catalog:
+    def _of(cls, rows: Rows, files: Rows, header: CollectionHeader) -> Catalog:
+        items = rows.data.sort_by("id")
         ids: list[str] = items["id"].to_pylist()
         columns = {name: Column.of(items[name]) for name in ("document", "document_name", "kind")}
         failed = DocumentStatus.FAILED.value
-        referred = {row["id"] for row in files.to_pylist() if row["status"] != failed}
+        referred = {row["id"] for row in files.data.to_pylist() if row["status"] != failed}
         digest = hashlib.sha256()
         for names in (ids, columns["document_name"]):
             digest.update("\0".join(names).encode())
             digest.update(b"\1")
         key = digest.hexdigest()[:16]
         shown = columns["document"].among(referred)
-        mark = header.embedder
+        embedder = header.embedder
         digest.update(shown.tobytes())
-        digest.update(f"\1{header.corpus_fingerprint}\1{mark.fingerprint if mark else ''}".encode())
+        digest.update(f"\1{header.corpus_fingerprint}\1{embedder.fingerprint if embedder else ''}".encode())
         return cls(
-            version=version,
+            version=(rows.version, files.version),
             ids=ids,
             documents=columns["document"],
             document_names=columns["document_name"],
-            ordinals=integers(items["ordinal"].combine_chunks()),
+            ordinals=to_numpy_int32(items["ordinal"].combine_chunks()),
             kinds=columns["kind"],
             shown=shown,
             key=key,
@@ -118,7 +114,7 @@ class Catalog:
         )
 
     def mask(self, query: Query) -> NDArray[np.bool_]:
-        """Which items a query may find, (items,); not to be written to."""
+        """Return which items a query may find, (items,), read-only."""
         mask = self.shown
         if query.documents is not None:
             mask = mask & self.documents.among(query.documents)
@@ -126,19 +122,25 @@ class Catalog:
             mask = mask & self.kinds.among(query.kinds)
         return mask
 
-    def row(self, id: str) -> int:
-        """The row of an item that is there."""
-        return bisect_left(self.ids, id)
+    def row(self, id: str) -> int | None:
+        """Return the row of an item; None when there is none."""
+        row = bisect_left(self.ids, id)
+        return row if row < len(self.ids) and self.ids[row] == id else None
 
-    def hit(self, row: int, score: float, rank: int) -> Hit:
-        """The item of a row, as found."""
-        return Hit(
-            item=self.ids[row],
-            score=score,
-            rank=rank,
-            document=self.documents[row],
-            document_name=self.document_names[row],
-            ordinal=int(self.ordinals[row]),
-            kind=ItemKind(self.kinds[row]),
-            row=row,
-        )
+    def hits(self, found: list[tuple[str, float]]) -> list[Hit]:
+        """Convert ids with scores, best first, to hits; ids that are not in the catalog are left out."""
+        rows = [(self.row(id), score) for id, score in found]
+        known = [(row, score) for row, score in rows if row is not None]
+        return [
+            Hit(
+                item=self.ids[row],
+                score=score,
+                rank=rank,
+                document=self.documents[row],
+                document_name=self.document_names[row],
+                ordinal=int(self.ordinals[row]),
+                kind=ItemKind(self.kinds[row]),
+                row=row,
+            )
+            for rank, (row, score) in enumerate(known, 1)
+        ]

@@ -1,8 +1,8 @@
-"""One durable table: the only code that talks to LanceDB, and turns its failures into ours.
+"""A durable table: the only code that talks to LanceDB, and converts its failures.
 
 A write is one commit: data file, transaction file, then the manifest by a hard link that either
 exists or does not. What a process leaves behind when it is killed before the link is not part of
-any version; `compact` clears it. Writers take turns by the collection's lock; readers take none.
+any version; `compact` deletes it. Writers take turns by the collection's lock; readers take none.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias, TypeVar
 import numpy as np
 
 from vrag.errors import CollectionError
-from vrag.index.tables.arrow import ArrowSchema, ArrowTable, make_integers
+from vrag.index.tables.schema import ArrowSchema, ArrowTable, to_arrow_int64
 from vrag.index.tables.table_copy import MAX_BYTES, Manifest, TableCopies, newest_manifest
 
 if TYPE_CHECKING:
@@ -26,19 +26,17 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["Directory", "Rows", "Table", "TableStore", "TableVersion", "any_of", "literal"]
-
-Read = TypeVar("Read")
+Result = TypeVar("Result")
 LanceTable: TypeAlias = Any
 """A `lancedb.table.LanceTable`, which has no types to speak of; None for a table without a version."""
 
 _ATTEMPTS = 3
 """How often a long read begins when its version is compacted away."""
-_SOURCE = re.compile(r",?\s*\S+\.rs:\d+:\d+")
-"""Where in its own code LanceDB noticed: of no use to anybody here."""
-_TICK_NS = 50_000_000
+_RUST_SOURCE = re.compile(r",?\s*\S+\.rs:\d+:\d+")
+"""The place in LanceDB's code where it noticed an error, which helps nobody here."""
+_CLOCK_TICK_NS = 50_000_000
 """More than the clock of any file system lags behind."""
-_LIST = 1000
+_MAX_SQL_VALUES = 1000
 """Values in one SQL list; longer ones are split."""
 
 
@@ -51,18 +49,18 @@ class Rows(NamedTuple):
 
 
 class TableVersion(NamedTuple):
-    """Which version of a table is the newest."""
+    """The newest version of a table."""
 
     database: str
     """Directory or URL of the database that the table is in."""
     version: int = 0
     """LanceDB's number of it; 0 for the newest that is found there."""
     number: int = 0
-    """Ours, which grows; 0 where it is LanceDB's."""
+    """Our number of it, which grows; 0 where it is LanceDB's."""
 
 
 class TableStore(Protocol):
-    """Where tables are."""
+    """The place where tables are."""
 
     @property
     def name(self) -> str:
@@ -71,31 +69,31 @@ class TableStore(Protocol):
 
     @property
     def options(self) -> dict[str, str]:
-        """What LanceDB needs to know to read there."""
+        """LanceDB's storage options."""
         ...
 
     def table_version(self, table: str) -> TableVersion | None:
-        """Which version of a table is the newest; None when nothing was written to it yet."""
+        """Return the newest version of a table; None when nothing was written to it yet."""
         ...
 
     def stamp(self, table: str) -> int | None:
-        """What differs after every commit and costs little to ask; None when that cannot be told."""
+        """Return a number that differs after every commit and costs little; None when it is not known."""
         ...
 
     def manifest(self, table: str) -> Manifest | None:
-        """The manifest of the newest version, read without LanceDB; None where that cannot be done."""
+        """Read the manifest of the newest version without LanceDB; None where that cannot be done."""
         ...
 
     def renew(self) -> None:
-        """Forgets what is remembered of the newest version."""
+        """Forget what is remembered of the newest version."""
         ...
 
     def hint(self, message: str) -> str:
-        """What to do about a failure, of which LanceDB says this."""
+        """Return what to do about a failure that LanceDB reports with this message."""
         ...
 
     def prepare(self) -> str:
-        """Makes a database to write to, if there is none, and says where it is.
+        """Create a database to write to, if there is none, and return where it is.
 
         Raises:
             CollectionError: If nothing can be written there.
@@ -112,43 +110,43 @@ class Directory:
         self._path = path
 
     def table_version(self, table: str) -> TableVersion | None:
-        """The newest version on the disk."""
+        """Return the newest version on the disk."""
         return TableVersion(self.name) if (self._path / f"{table}.lance").is_dir() else None
 
     def stamp(self, table: str) -> int | None:
-        """When the folder of versions last changed, unless that was just now: clocks tick coarsely."""
+        """Return when the folder of versions last changed, unless that was just now: clocks tick coarsely."""
         try:
             changed = (self._path / f"{table}.lance" / "_versions").stat().st_mtime_ns
         except OSError:
             return None
-        return changed if time.time_ns() - changed > _TICK_NS else None
+        return changed if time.time_ns() - changed > _CLOCK_TICK_NS else None
 
     def manifest(self, table: str) -> Manifest | None:
-        """The manifest of the newest version on the disk."""
+        """Read the manifest of the newest version on the disk."""
         return newest_manifest(self._path / f"{table}.lance")
 
     def renew(self) -> None:
-        """Nothing is remembered."""
+        """Do nothing: nothing is remembered."""
 
     def hint(self, message: str) -> str:
-        """What to do about a failure of a disk."""
+        """Return what to do about a failure of a disk."""
         lowered = message.casefold()
         if "no space" in lowered or "quota" in lowered or "file too large" in lowered:
-            return "Make room on the disk and run the command again: it goes on where it stopped."
+            return "Free some disk space and run the command again: it continues where it stopped."
         if "permission" in lowered or "read-only" in lowered:
-            return "Give yourself the right to write there, or use a collection in another directory."
+            return "Fix the permissions, or use a collection in another directory."
         if "not found" in lowered:
             return "A file of the table is gone: build the collection again in another directory."
         return "Run: vrag index verify"
 
     def prepare(self) -> str:
-        """Makes the directory, if there is none."""
+        """Create the directory, if there is none."""
         self._path.mkdir(parents=True, exist_ok=True)
         return self.name
 
 
 def literal(text: str) -> str:
-    """A SQL string literal.
+    """Quote a SQL string.
 
     >>> literal("it's")
     "'it''s'"
@@ -157,57 +155,56 @@ def literal(text: str) -> str:
 
 
 def any_of(column: str, values: Sequence[str]) -> list[str]:
-    """SQL conditions that together hold where the column has one of the values.
+    """Return SQL conditions that together hold where the column has one of the values.
 
     >>> any_of("id", ["a", "b"])
     ["id IN ('a', 'b')"]
     """
     return [
-        f"{column} IN ({', '.join(literal(value) for value in values[at : at + _LIST])})"
-        for at in range(0, len(values), _LIST)
+        f"{column} IN ({', '.join(literal(value) for value in values[at : at + _MAX_SQL_VALUES])})"
+        for at in range(0, len(values), _MAX_SQL_VALUES)
     ]
 
 
-class _Places(NamedTuple):
-    """Where the rows of a version stand, by a key."""
+class _KeyIndex(NamedTuple):
+    """The rows of a version by a key."""
 
     key: str
     version: int
     values: NDArray[np.bytes_]
     """(rows,) sorted."""
-    places: NDArray[np.int64]
-    """(rows,) the number of each."""
+    numbers: NDArray[np.int64]
+    """(rows,) the number of each: LanceDB's where the table has them, else from 0."""
 
     @classmethod
-    def of(cls, data: ArrowTable, key: str, version: int) -> _Places:
-        """Sort the values of the key; numbers are LanceDB's where `data` has them, else from 0."""
-        values = _encoded(data[key].to_pylist())
+    def of(cls, data: ArrowTable, key: str, version: int) -> _KeyIndex:
+        values = _encode(data[key].to_pylist())
         order = np.argsort(values)
         numbers = data["_rowid"].to_numpy() if "_rowid" in data.column_names else np.arange(len(values))
         return cls(key, version, values[order], np.asarray(numbers, np.int64)[order])
 
     def rows(self, values: Sequence[str]) -> list[int]:
-        """The rows that have one of the values."""
-        asked = np.unique(_encoded(values))
-        starts, ends = (np.searchsorted(self.values, asked, side) for side in ("left", "right"))
+        wanted = np.unique(_encode(values))
+        starts, ends = (np.searchsorted(self.values, wanted, side) for side in ("left", "right"))
         pairs = zip(starts, ends, strict=True)
-        return [int(place) for start, end in pairs for place in self.places[start:end]]
+        return [int(number) for start, end in pairs for number in self.numbers[start:end]]
 
 
-def _encoded(values: Sequence[str]) -> NDArray[np.bytes_]:
+def _encode(values: Sequence[str]) -> NDArray[np.bytes_]:
     return np.asarray([value.encode("utf-8", "surrogatepass") for value in values], np.bytes_)
 
 
 class Table:
-    """A table by name on a shelf. Created by its first write; until then it is empty.
+    """A table of a store, by name. Created by its first write; until then it is empty.
 
     May be shared by threads. Each read is of the newest version at its start. Until LanceDB is needed for
-    something, `version`, `read` and `find` go by a copy of the newest version where there is one.
+    something, `version`, `read` and `find` use a copy of the newest version where there is one. All methods
+    raise `CollectionError` if the table cannot be read or written.
 
     Args:
-        store: Where it is.
-        name: What it is called there.
-        schema: Of the table.
+        store: The place where it is.
+        name: Its name there.
+        schema: Returns its schema.
         copies: Where copies of it are kept; None for none.
     """
 
@@ -223,17 +220,16 @@ class Table:
         self._make_schema = schema
         self._handle: LanceTable = None
         self._table_version: TableVersion | None = None
-        """What `_handle` is at."""
-        self._places: _Places | None = None
-        """Of the version that was last looked through."""
+        """The version of `_handle`."""
+        self._key_index: _KeyIndex | None = None
         self._stamped: tuple[int | None, int] | None = None
-        """A stamp of the shelf, and the version that was the newest then."""
-        self._turn = threading.RLock()
+        """A stamp of the store, and the version that was the newest then."""
+        self._lock = threading.RLock()
         self._copies = copies
         self._from_copies = copies is not None
         """Whether copies are read; no longer once LanceDB has opened the table."""
         self._manifest: tuple[int | None, Manifest | None] | None = None
-        """A stamp of the shelf, and the manifest that was the newest then."""
+        """A stamp of the store, and the manifest that was the newest then."""
         self._copy: tuple[Manifest, Rows] | None = None
         """The copy that was read last."""
 
@@ -245,154 +241,135 @@ class Table:
     @property
     def version(self) -> int:
         """Number of the newest version; 0 before the first write."""
-        with self._turn, self._failures("read"):
+        with self._using("read"):
             if (copy := self._newest_copy()) is not None:
                 return copy.version
             stamp = self._store.stamp(self._name)  # before the number: a commit in between is seen next time
             if stamp is None or self._stamped is None or self._stamped[0] != stamp:
-                self._stamped = stamp, self._persistently(lambda: self._number(self._newest()))
+                self._stamped = stamp, self._retry(lambda: self._number(self._newest()))
             return self._stamped[1]
 
-    def read(self, columns: Sequence[str], where: str | None = None, most: int | None = None) -> Rows:
-        """Some columns of the rows for which a SQL condition holds, in no particular order.
-
-        Args:
-            columns: Their names.
-            where: The condition; None for all rows.
-            most: How many rows to read at most; None for all.
-
-        Raises:
-            CollectionError: If the table cannot be read.
-        """
-        with self._turn, self._failures("read"):
-            if where is None and most is None and (copy := self._newest_copy(columns)) is not None:
+    def read(self, columns: Sequence[str], where: str | None = None, limit: int | None = None) -> Rows:
+        """Read columns of the rows for which a SQL condition holds, in no particular order."""
+        with self._using("read"):
+            if where is None and limit is None and (copy := self._newest_copy(columns)) is not None:
                 return Rows(copy.version, copy.data.select(list(columns)))
-            return self._persistently(lambda: self._read(columns, where, most))
+            return self._retry(lambda: self._read(columns, where, limit))
 
     def batches(self, columns: Sequence[str], rows: int) -> Generator[ArrowTable]:
-        """Some columns of all rows, some rows at a time, from one version; memory is bounded by those.
+        """Read columns of all rows, so many rows at a time, from one version; memory is bounded by those.
 
-        When `compact` clears that version away meanwhile, it begins anew with the newest: rows that
-        came already come again.
-
-        Args:
-            columns: Which columns.
-            rows: How many rows come at a time at most.
-
-        Raises:
-            CollectionError: If the table cannot be read.
+        When `compact` deletes that version meanwhile, it begins again with the newest: rows that came
+        already come again.
         """
         for attempt in reversed(range(_ATTEMPTS)):
-            with self._turn, self._failures("read"):
-                handle = self._persistently(lambda: self._open(self._store.table_version(self._name)))
+            with self._using("read"):
+                handle = self._retry(lambda: self._open(self._store.table_version(self._name)))
             if handle is None:
                 return
             try:
-                yield from _pieces(handle, list(columns), rows)
+                # By their places: a scan reads ahead as fast as it can, up to gigabytes.
+                count = int(handle.count_rows())
+                for at in range(0, count, rows):
+                    places = list(range(at, min(at + rows, count)))
+                    yield handle.take_offsets(places).select(list(columns)).to_arrow().select(list(columns))
             except (RuntimeError, OSError, ValueError):
                 if attempt:
                     self._store.renew()
                     continue
-                with self._failures("read"):
+                with self._using("read"):
                     raise
             return
 
     def find(self, key: str, values: Sequence[str], columns: Sequence[str]) -> ArrowTable:
-        """Some columns of the rows whose key is one of the values, in no particular order.
+        """Read columns of the rows whose key is one of the values, in no particular order.
 
-        Where each key stands is remembered as long as the version is the same: a scan would take long
-        in a large table, and ask for something of every file in object storage.
-
-        Raises:
-            CollectionError: If the table cannot be read.
+        The row of each key is remembered as long as the version is the same: a scan would take long
+        in a large table, and request something of every file in object storage.
         """
-        with self._turn, self._failures("read"):
+        with self._using("read"):
             if (copy := self._newest_copy([key, *columns])) is not None:
-                if self._places is None or (self._places.key, self._places.version) != (key, copy.version):
-                    self._places = _Places.of(copy.data, key, copy.version)
-                return copy.data.select(list(columns)).take(make_integers(self._places.rows(values)))
-            return self._persistently(lambda: self._find(key, values, columns))
+                if not self._is_indexed(key, copy.version):
+                    self._key_index = _KeyIndex.of(copy.data, key, copy.version)
+                assert self._key_index is not None
+                return copy.data.select(list(columns)).take(to_arrow_int64(self._key_index.rows(values)))
+            return self._retry(lambda: self._find(key, values, columns))
 
     def open(self) -> None:
-        """Open the table itself: from here on nothing is read from copies.
-
-        Raises:
-            CollectionError: If it cannot be opened.
-        """
-        with self._turn, self._failures("read"):
+        """Open the table itself: from here on nothing is read from copies."""
+        with self._using("read"):
             self._from_copies = False
-            self._persistently(self._newest)
+            self._retry(self._newest)
 
     def save_copy(self, columns: Sequence[str]) -> None:
-        """Keep a copy of these columns of the newest version, if LanceDB was needed and the table is small.
-
-        Raises:
-            CollectionError: If the table cannot be read.
-        """
-        with self._turn, self._failures("read"):
+        """Keep a copy of these columns of the newest version, if LanceDB was used and the table is small."""
+        with self._using("read"):
             manifest = self._store.manifest(self._name)
             if self._copies is None or self._from_copies or manifest is None:
                 return
             if manifest.data_bytes() > MAX_BYTES or self._copies.read(manifest) is not None:
                 return
-            rows = self._persistently(lambda: self._read(columns, None, None))
+            rows = self._retry(lambda: self._read(columns, None, None))
             if self._store.manifest(self._name) == manifest and rows.version == manifest.version:
                 self._copies.write(manifest, rows.data)
 
     def append(self, rows: ArrowTable) -> None:
-        """Adds rows in one commit."""
-        with self._turn, self._failures("written"):
+        """Add rows in one commit."""
+        with self._using("written"):
             self._writable().add(rows)
 
     def upsert(self, rows: ArrowTable, key: str) -> None:
-        """Adds rows, or replaces those with the same key, in one commit."""
-        with self._turn, self._failures("written"):
+        """Add rows, or replace those with the same key, in one commit."""
+        with self._using("written"):
             merge = self._writable().merge_insert(key)
             merge.when_matched_update_all().when_not_matched_insert_all().execute(rows)
 
     def delete(self, where: str) -> None:
-        """Deletes the rows for which a SQL condition holds, in one commit."""
-        with self._turn, self._failures("written"):
+        """Delete the rows for which a SQL condition holds, in one commit."""
+        with self._using("written"):
             self._writable().delete(where)
 
     def update(self, where: str, values: Mapping[str, Any]) -> None:
-        """Sets columns of the rows for which a SQL condition holds, in one commit."""
-        with self._turn, self._failures("written"):
+        """Set columns of the rows for which a SQL condition holds, in one commit."""
+        with self._using("written"):
             self._writable().update(where=where, values=dict(values))
 
     def compact(self, keep: timedelta) -> None:
-        """Merges small files and deletes versions older than `keep`, and what killed writers left.
+        """Merge small files and delete versions older than `keep`, and what killed writers left.
 
         A reader in the middle of an older version reads again from the newest.
         """
-        with self._turn, self._failures("written"):
+        with self._using("written"):
             handle = self._newest()
             if handle is not None:
                 # Unverified files can only be leftovers: the caller holds the one writer's lock.
                 handle.optimize(cleanup_older_than=keep, delete_unverified=True)
 
-    def _read(self, columns: Sequence[str], where: str | None, most: int | None) -> Rows:
+    def _read(self, columns: Sequence[str], where: str | None, limit: int | None) -> Rows:
         handle = self._newest()
         if handle is None:
-            schema = self.schema
-            return Rows(0, schema.empty_table().select(list(columns)))
+            return Rows(0, self.schema.empty_table().select(list(columns)))
         query = handle.search().select(list(columns))
         query = query if where is None else query.where(where)
-        data = (query if most is None else query.limit(most)).to_arrow()
+        data = (query if limit is None else query.limit(limit)).to_arrow()
         return Rows(self._number(handle), data.select(list(columns)))
 
     def _find(self, key: str, values: Sequence[str], columns: Sequence[str]) -> ArrowTable:
+        rows: list[int] = []
         handle = self._newest()
-        if handle is None:
-            return self.schema.empty_table().select(list(columns))
-        version = int(handle.version)
-        if self._places is None or (self._places.key, self._places.version) != (key, version):
-            data = handle.search().select([key]).with_row_id(True).to_arrow()
-            self._places = _Places.of(data, key, version)
-        rows = self._places.rows(values)
-        if not rows:
+        if handle is not None:
+            version = int(handle.version)
+            if not self._is_indexed(key, version):
+                data = handle.search().select([key]).with_row_id(True).to_arrow()
+                self._key_index = _KeyIndex.of(data, key, version)
+            assert self._key_index is not None
+            rows = self._key_index.rows(values)
+        if handle is None or not rows:
             return self.schema.empty_table().select(list(columns))
         return handle.take_row_ids(rows).select(list(columns)).to_arrow().select(list(columns))
+
+    def _is_indexed(self, key: str, version: int) -> bool:
+        return self._key_index is not None and self._key_index[:2] == (key, version)
 
     def _newest_copy(self, columns: Sequence[str] = ()) -> Rows | None:
         """The copy of the newest version; None without one of these columns, or when LanceDB is in use."""
@@ -407,7 +384,7 @@ class Table:
         if self._copy is None or self._copy[0] != manifest:
             data = self._copies.read(manifest)
             self._copy = None if data is None else (manifest, Rows(manifest.version, data))
-            self._places = None
+            self._key_index = None
         if self._copy is None or not set(columns) <= set(self._copy[1].data.column_names):
             return None
         return self._copy[1]
@@ -418,10 +395,11 @@ class Table:
         if table_version is None and self._table_version is not None:
             raise CollectionError(
                 f"The table {self._name} in {self._store.name} is gone.",
-                "Bring the collection back to its place, or stop and open it where it is now.",
+                "Move the collection back, or stop and open it where it is now.",
             )
         if self._handle is None or table_version != self._table_version:
-            self._handle, self._table_version, self._places = self._open(table_version), table_version, None
+            self._handle, self._table_version = self._open(table_version), table_version
+            self._key_index = None
         elif table_version is not None and not table_version.version:
             self._handle.checkout_latest()
         return self._handle
@@ -447,18 +425,18 @@ class Table:
         return (self._table_version.number if self._table_version else 0) or int(handle.version)
 
     def _writable(self) -> LanceTable:
-        place = self._store.prepare()
+        database_path = self._store.prepare()
         handle = self._newest()
         if handle is None:
             import lancedb
 
-            database: Any = lancedb.connect(place, storage_options=self._store.options)
+            database: Any = lancedb.connect(database_path, storage_options=self._store.options)
             handle = self._handle = database.create_table(self._name, schema=self.schema, exist_ok=True)
             self._table_version = self._store.table_version(self._name)
         return handle
 
-    def _persistently(self, read: Callable[[], Read]) -> Read:
-        """Reads again when that fails: the version may have been cleared away meanwhile."""
+    def _retry(self, read: Callable[[], Result]) -> Result:
+        """Read again when that fails: the version may have been deleted meanwhile."""
         try:
             return read()
         except (RuntimeError, ValueError):
@@ -470,26 +448,16 @@ class Table:
         self._store.renew()
 
     @contextmanager
-    def _failures(self, done: str) -> Generator[None]:
-        """LanceDB raises what its parts raise: RuntimeError, OSError or ValueError."""
-        try:
-            yield
-        except (RuntimeError, OSError, ValueError) as error:
-            self._forget()
-            raise CollectionError(
-                f"The table {self._name} in {self._store.name} could not be {done}: {_first_line(error)}.",
-                self._store.hint(str(error)),
-            ) from error
-
-
-def _pieces(handle: LanceTable, columns: list[str], rows: int) -> Generator[ArrowTable]:
-    """All rows by their places: a scan reads ahead as fast as it can, up to gigabytes."""
-    count = int(handle.count_rows())
-    for at in range(0, count, rows):
-        places = list(range(at, min(at + rows, count)))
-        yield handle.take_offsets(places).select(columns).to_arrow().select(columns)
-
-
-def _first_line(error: Exception) -> str:
-    text = str(error).strip() or type(error).__name__
-    return _SOURCE.sub("", text.splitlines()[0])[:300].rstrip(" .,")
+    def _using(self, verb: str) -> Generator[None]:
+        """Hold the lock, and convert failures: LanceDB raises RuntimeError, OSError or ValueError."""
+        with self._lock:
+            try:
+                yield
+            except (RuntimeError, OSError, ValueError) as error:
+                self._forget()
+                text = str(error).strip() or type(error).__name__
+                line = _RUST_SOURCE.sub("", text.splitlines()[0])[:300].rstrip(" .,")
+                raise CollectionError(
+                    f"The table {self._name} in {self._store.name} could not be {verb}: {line}.",
+                    self._store.hint(str(error)),
+                ) from error

@@ -18,13 +18,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from vrag.index.tables.arrow import arrow
+from vrag.index.tables.schema import arrow
 from vrag.index.vectors.array_cache import ArrayContent, find, make, sweep
 
 if TYPE_CHECKING:
-    from vrag.index.tables.arrow import ArrowTable
-
-__all__ = ["MAX_BYTES", "Manifest", "TableCopies", "newest_manifest"]
+    from vrag.index.tables.schema import ArrowTable
 
 MAX_BYTES = 64 * 2**20
 """Size of a table's data files beyond which no copy is made: reading it takes longer than the import."""
@@ -55,13 +53,9 @@ class Manifest(NamedTuple):
 
 
 def newest_manifest(table: Path) -> Manifest | None:
-    """Read which version of a table is the newest, as Lance does: by the names of its manifests.
+    """Find the newest version of the table in a directory, as Lance does: by the names of its manifests.
 
-    Args:
-        table: The directory of the table.
-
-    Returns:
-        None when there is no version, or one that is named by another scheme.
+    Returns None when there is no version, or one that is named by another scheme.
     """
     try:
         names = [path.name for path in (table / "_versions").iterdir() if path.suffix == ".manifest"]
@@ -76,12 +70,7 @@ def newest_manifest(table: Path) -> Manifest | None:
 
 
 class TableCopies:
-    """The copies of one table in a directory of caches.
-
-    Args:
-        home: The directory of caches.
-        name: Of the table.
-    """
+    """The copies of one table, by its name, in a directory of caches."""
 
     def __init__(self, home: Path, name: str) -> None:
         self._home = home

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from vrag.agent.citations import Citations
     from vrag.agent.evidence import Evidence
-    from vrag.search.engine import Searcher
+    from vrag.search.searcher import Searcher
     from vrag.server.http.timeouts import ItemThreadPool
     from vrag.server.options import ServerOptions
     from vrag.server.runs.agent_provider import AgentProvider

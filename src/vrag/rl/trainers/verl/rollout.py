@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from vrag.reward.reward import Judge, Scorer
     from vrag.rl.trainers.verl.options import JudgeOptions
     from vrag.rollouts.rollout import Rollout, RolloutAttempt
-    from vrag.search.engine import Searcher
+    from vrag.search.searcher import Searcher
 
 __all__ = ["PlayedRollout", "case_of", "open_profile", "open_scorer", "open_searcher", "play", "record"]
 

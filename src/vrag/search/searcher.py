@@ -1,0 +1,128 @@
+"""The protocols `Searcher` and `ItemStore`, and the checks that all searchers share."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+from vrag.errors import SearchError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from PIL.Image import Image
+
+    from vrag.corpus.formats.video import VideoFrame
+    from vrag.geometry import Size
+    from vrag.types import Hit, Item, Query
+
+MAX_TOP_K = 1000
+
+
+class ItemStore(Protocol):
+    """Items with their pictures and frames."""
+
+    def item(self, id: str) -> Item:
+        """Return the item with this id.
+
+        Raises:
+            SearchError: If there is none.
+        """
+        ...
+
+    def image(self, id: str, *, least: Size | None = None) -> Image:
+        """Return the picture of an item, RGB.
+
+        Args:
+            id: The id of the item.
+            least: Allows a smaller copy of the whole picture, which is quicker to decode: both its sides are
+                at least so long, or as long as those of the picture. It may differ from the picture's
+                proportions by the rounding of its sides. The same arguments give the same pixels. None for
+                the picture in full.
+
+        Raises:
+            SearchError: If there is no such item, or it has no picture.
+            CollectionError: If its picture is missing or damaged.
+        """
+        ...
+
+    def frames(self, id: str, *, fps: float, most: int) -> list[VideoFrame]:
+        """Return frames of a clip, RGB, upright; large ones are made smaller, with their proportions.
+
+        Args:
+            id: The id of the item.
+            fps: Frames per second.
+            most: Frames beyond which they are spread evenly from the first to the last.
+
+        Returns:
+            Frames in the order in which they are shown; `VideoFrame.seconds` counts from the first frame of
+            the video, not of the clip. Damaged frames are left out.
+
+        Raises:
+            SearchError: If there is no such item, or it is no clip.
+            CollectionError: If its clip is missing or damaged.
+            MissingExtra: If PyAV is not installed.
+            ValueError: If `fps` or `most` is not positive.
+        """
+        ...
+
+
+class Searcher(ItemStore, Protocol):
+    """Finds items, and shows them."""
+
+    @property
+    def version(self) -> str:
+        """Hash over what can be found; equal versions find the same."""
+        ...
+
+    def search(self, queries: Sequence[Query], top_k: int) -> list[list[Hit]]:
+        """Find for each query the best `top_k` items or fewer, best first.
+
+        Raises:
+            SearchError: If a query is empty or `top_k` not within 1 to 1000.
+        """
+        ...
+
+
+class ForwardedItems:
+    """The base class of searchers whose items come from another store, which `_store_of` returns."""
+
+    def _store_of(self, id: str) -> ItemStore:
+        raise NotImplementedError
+
+    def item(self, id: str) -> Item:
+        """Return an item as `ItemStore.item` describes."""
+        return self._store_of(id).item(id)
+
+    def image(self, id: str, *, least: Size | None = None) -> Image:
+        """Return a picture as `ItemStore.image` describes."""
+        return self._store_of(id).image(id, least=least)
+
+    def frames(self, id: str, *, fps: float, most: int) -> list[VideoFrame]:
+        """Return frames as `ItemStore.frames` describes."""
+        return self._store_of(id).frames(id, fps=fps, most=most)
+
+
+def check_search(queries: Sequence[Query], top_k: int) -> None:
+    """Refuse a search that no searcher can answer.
+
+    Raises:
+        SearchError: If a query is empty or `top_k` not within 1 to 1000.
+    """
+    if not 1 <= top_k <= MAX_TOP_K:
+        raise SearchError(f"top_k is {top_k}; it must be from 1 to {MAX_TOP_K}.")
+    if any(not query.text.strip() for query in queries):
+        raise SearchError("A query is empty.", "Say what to look for.")
+
+
+def check_corpora(queries: Sequence[Query], names: Sequence[str]) -> None:
+    """Refuse queries that name a collection which is not searched.
+
+    Raises:
+        SearchError: With the names of those that are.
+    """
+    for query in queries:
+        unknown = sorted((query.corpora or frozenset()).difference(names))
+        if unknown:
+            raise SearchError(
+                f"There is no collection named {unknown[0]!r}.", f"There are: {', '.join(names)}."
+            )
