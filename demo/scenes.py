@@ -14,7 +14,7 @@ from marks import marked
 
 from vrag.agent.events import ImageShown, MemoryUpdated, SearchReturned, StopReason
 from vrag.render.figures import Figures, ImageStore, describe_image, placed
-from vrag.render.outcome import one_line, outcome, step_line
+from vrag.render.outcome import one_line, step_line
 from vrag.render.report import ReportPart
 from vrag.render.run_page import graph_svg
 from vrag.render.run_view import RunCost, RunView, StepView
@@ -56,7 +56,7 @@ def _told(story: RunView, run: Running) -> None:
     """The answer, the graph, where there is one, and the steps so far."""
     if run.over:
         _end(story, run)
-    if story.graph and story.graph.nodes:
+    if story.result.graph and story.result.graph.nodes:
         st.subheader("Memory graph")
         st.image(graph_svg(story))
     st.subheader("Steps")
@@ -69,7 +69,7 @@ def _told(story: RunView, run: Running) -> None:
 
 def _end(story: RunView, run: Running) -> None:
     """The answer, or why there is none; what it took."""
-    ended = outcome(story)
+    ended = story.outcome
     with st.container(border=True):
         if color := BADGES.get(ended.mood):
             st.badge(ended.name, color=color)
@@ -79,7 +79,7 @@ def _end(story: RunView, run: Running) -> None:
             st.text(ended.text)
         if ended.note:
             st.caption(ended.note)
-        if story.stop_reason is StopReason.SEARCH_ERROR:
+        if story.result.stop_reason is StopReason.SEARCH_ERROR:
             st.markdown("A search server over the sample documents:")
             st.code("./run_demo.sh search", language=None)
         _figures(story)
@@ -95,7 +95,7 @@ def _end(story: RunView, run: Running) -> None:
 def _seen(story: RunView, run: Running) -> Callable[[], None] | None:
     """What draws the evidence, or meanwhile what is looked at; None where there is neither."""
     if run.over:
-        return partial(_evidence, story, run) if story.answer and story.answer.evidence else None
+        return partial(_evidence, story, run) if story.result.evidence else None
     looked = [shown for step in story.step_views[-2:] for shown in step.all(ImageShown)]
     return partial(_looking, looked[-1], story, run) if looked else None
 

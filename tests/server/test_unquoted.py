@@ -16,7 +16,6 @@ from vrag.agent.policies.extractive_graph import ExtractiveGraphPolicy
 from vrag.agent.runs.run_result import RunResult
 from vrag.model_profiles import profile_named
 from vrag.render.outcome import A_MODEL, OFFLINE, UNQUOTED, outcome
-from vrag.render.run_view import RunView
 from vrag.render.text_format import INTERRUPTED, NOTHING_QUOTED, STOPS
 from vrag.server.openai.reply import plain_answer, reply_of
 from vrag.testing import tiny_corpus
@@ -43,13 +42,13 @@ def test_only_abstentions_of_the_offline_policy_say_so() -> None:
     for policy, reason in (("chat:m", StopReason.ABSTAINED), ("extractive", StopReason.CANCELLED)):
         events = ended(policy, reason)
         assert UNQUOTED not in reply_of("1", RunResult.of(events), "/#/runs/1").content
-        assert UNQUOTED not in outcome(RunView.of(events)).text
+        assert UNQUOTED not in outcome(RunResult.of(events)).text
 
 
 def test_a_run_that_nobody_adds_to_and_one_under_way_are_called_by_their_states() -> None:
-    story = RunView.of(ended("extractive", StopReason.ABSTAINED)[:1])
-    assert outcome(story).name == "Interrupted"
-    assert outcome(RunView(story.events, under_way=True)).name == "Running"
+    result = RunResult.of(ended("extractive", StopReason.ABSTAINED)[:1])
+    assert outcome(result).name == "Interrupted"
+    assert outcome(result, under_way=True).name == "Running"
 
 
 def test_the_page_and_the_exported_page_call_every_end_the_same(tmp_path: Path) -> None:

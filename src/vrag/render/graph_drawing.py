@@ -182,7 +182,7 @@ class GraphFigure:
     @classmethod
     def of(cls, run: RunView, image_store: ImageStore) -> GraphFigure:
         """Draws the last state of the graph of a run."""
-        graph = run.graph or Graph()
+        graph = run.result.graph or Graph()
         images = {node.id: list(_node_images(node, run, image_store)) for node in graph.nodes}
         return cls(drawing_of(graph, {name: len(shown) for name, shown in images.items()}), images)
 

@@ -12,18 +12,20 @@ from vrag.agent.events import (
     InvalidAction,
     ModelRetried,
     PassageShown,
+    RunFailed,
     SearchRequested,
     SearchReturned,
     StopReason,
 )
 from vrag.render.html import printable
-from vrag.render.run_view import OFFLINE
 from vrag.render.text_format import INTERRUPTED, NOTHING_QUOTED, RUNNING, STOPS, moment
 
 if TYPE_CHECKING:
     from vrag.agent.events import Event
-    from vrag.render.run_view import RunView
+    from vrag.agent.runs.run_result import RunResult
 
+OFFLINE = "extractive"
+"""Name of the policy that quotes without a model, and must say so."""
 ATTACHED = "A picture that came with the question"
 QUOTED = "Quoted from the documents by the offline policy, not read by a model."
 UNQUOTED = "The offline policy found no words to quote as the answer: it cannot look, count or calculate."
@@ -45,24 +47,29 @@ class OutcomeText(NamedTuple):
     """A remark about it."""
 
 
-def outcome(run: RunView) -> OutcomeText:
-    """The outcome of a run, or its state if it has not ended."""
-    ended = run.stop_reason
-    unquoted = ended is StopReason.ABSTAINED and run.settings.policy == OFFLINE
-    name, mood = STOPS[ended] if ended else RUNNING if run.under_way else INTERRUPTED
-    if run.failure:
-        text, note = run.failure.message, f"The run ended with a {run.failure.boundary}."
-    elif run.answer is None:
-        state = "it still goes on" if run.under_way else "it was cut off when its process ended"
-        text, note = f"This run has no end: {state}.", ""
-    elif run.answer.text is not None:
-        text, note = run.answer.text, QUOTED if run.settings.policy == OFFLINE else ""
-    elif unquoted:
+def outcome(result: RunResult, *, under_way: bool = False) -> OutcomeText:
+    """The outcome of a run in words, or its state if it has not ended.
+
+    Args:
+        result: The run so far.
+        under_way: Whether a process still adds events.
+    """
+    reason, offline = result.stop_reason, result.started.settings.policy == OFFLINE
+    name, mood = STOPS[reason] if reason else RUNNING if under_way else INTERRUPTED
+    note = ""
+    if isinstance(result.end, RunFailed):
+        text, note = result.end.message, f"The run ended with a {result.end.boundary}."
+    elif result.end is None:
+        state = "it still goes on" if under_way else "it was cut off when its process ended"
+        text = f"This run has no end: {state}."
+    elif result.answer is not None:
+        text, note = result.answer, QUOTED if offline else ""
+    elif reason is StopReason.ABSTAINED and offline:
         (name, mood), text, note = NOTHING_QUOTED, UNQUOTED, A_MODEL
-    elif ended is StopReason.ABSTAINED:
-        text, note = "The agent found no answer in the documents that it can stand behind.", ""
+    elif reason is StopReason.ABSTAINED:
+        text = "The agent found no answer in the documents that it can stand behind."
     else:
-        text, note = "The run ended before the agent answered.", ""
+        text = "The run ended before the agent answered."
     return OutcomeText(name, mood, text, note)
 
 

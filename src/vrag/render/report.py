@@ -15,7 +15,7 @@ from vrag import __version__
 from vrag.agent.citations import Citations, citations, is_whole
 from vrag.render.figures import Figures, ImageStore
 from vrag.render.markdown import bullets, image, inline, link, paragraph, quoted, table
-from vrag.render.outcome import ATTACHED, outcome
+from vrag.render.outcome import ATTACHED
 from vrag.render.run_view import RunTable, RunView
 from vrag.render.templates import render_page
 from vrag.render.text_format import count, extent, list_places, when, where
@@ -103,7 +103,7 @@ class ReportPart:
 
     @cached_property
     def _citations(self) -> Citations:
-        evidence = self.run_view.answer.evidence if self.run_view.answer else ()
+        evidence = self.run_view.result.evidence
         return citations(evidence, self.run_view.settings, answered=self.answered)
 
     @property
@@ -136,7 +136,7 @@ class ReportPart:
     @property
     def answered(self) -> bool:
         """Whether there is an answer."""
-        return self.run_view.answer is not None and self.run_view.answer.text is not None
+        return self.run_view.result.answer is not None
 
 
 @dataclass(frozen=True)
@@ -215,7 +215,7 @@ class Report:
         """The number of questions by outcome, in words."""
         answered = sum(part.answered for part in self.parts)
         running = sum(run.under_way for run in self.runs)
-        interrupted = sum(run.stop_reason is None for run in self.runs) - running
+        interrupted = sum(run.result.stop_reason is None for run in self.runs) - running
         counts = {
             "without an answer": len(self.parts) - answered - interrupted - running,
             "interrupted": interrupted,
@@ -328,12 +328,12 @@ class _MarkdownWriter:
             yield "## Contents"
             yield "\n".join(
                 f"{part.number}. {link(part.run_view.started.question, f'question-{part.number}')}"
-                f" – {outcome(part.run_view).name}"
+                f" – {part.run_view.outcome.name}"
                 for part in self.report.parts
             )
 
     def _part(self, part: ReportPart) -> Iterator[str]:
-        run, end = part.run_view, outcome(part.run_view)
+        run, end = part.run_view, part.run_view.outcome
         yield f"## Question {part.number}"
         yield f"**{inline(run.started.question)}**"
         for sha256 in run.started.attached:
@@ -355,9 +355,9 @@ class _MarkdownWriter:
             yield table(heads, [[self._evidence_image(page, part) for page in pages]])
         if part.besides:
             yield f"Also looked at: {inline(list_places(part.besides))}."
-        if run.answer and run.answer.unsupported:
+        if run.result.unsupported:
             yield "Left out, since it no longer agrees with the collection:"
-            yield bullets(map(inline, run.answer.unsupported))
+            yield bullets(map(inline, run.result.unsupported))
 
     def _closeup(self, evidence: Evidence, part: ReportPart) -> Iterator[str]:
         """A place: its image, its page, the words there."""

@@ -98,14 +98,14 @@ def graph_svg(run: RunView, image_store: ImageStore | None = None) -> str:
 
 def _page(run: RunView, read: Callable[[str], bytes | None]) -> RunPage:
     store = ImageStore.of(_hashes(run), read)
-    answer = run.answer
+    result = run.result
     html = render_page(
         "run.html.jinja",
         run=run,
         image_store=store,
         figures=Figures(run, store),
         totals=RunCost.of([run]).figures | {"pictures seen": amount(len(run.pictures))},
-        cited=answer and citations(answer.evidence, run.settings, answered=answer.text is not None),
+        cited=citations(result.evidence, run.settings, answered=result.answer is not None),
         graph=GraphFigure.of(run, store),
         costs=CostTable.of(run),
         settings=list(_settings(run)),

@@ -12,7 +12,6 @@ from vrag.agent.events import (
     AnswerGiven,
     CropRequested,
     EventBase,
-    GraphChanged,
     ImageShown,
     InvalidAction,
     MemoryUpdated,
@@ -26,23 +25,22 @@ from vrag.agent.events import (
     ThoughtGiven,
     UsageReported,
 )
-from vrag.agent.memory.memory_graph import Graph, Node
 from vrag.agent.methods.registry import METHODS
-from vrag.agent.runs.run_result import RunUsage
+from vrag.agent.runs.run_result import RunResult, RunUsage
 from vrag.agent.runs.run_store import RunState, RunStore
-from vrag.errors import RunError
+from vrag.render.outcome import OFFLINE, outcome
 from vrag.render.text_format import amount, money, seconds, when
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from vrag.agent.events import Event, RunSettings, StopReason
+    from vrag.agent.events import Event, RunSettings
     from vrag.agent.evidence import Evidence
+    from vrag.agent.memory.memory_graph import Node
     from vrag.agent.runs.run_store import StoredRun
+    from vrag.render.outcome import OutcomeText
 
 E = TypeVar("E", bound=EventBase)
-OFFLINE = "extractive"
-"""Name of the policy that quotes without a model, and must say so."""
 
 
 @dataclass(frozen=True)
@@ -132,8 +130,9 @@ class RunView:
         Raises:
             RunError: If its events do not begin with the start of a run.
         """
-        if cls.of(run.events).stop_reason is not None:
-            return cls.of(run.events)
+        view = cls.of(run.events)
+        if view.result.stop_reason is not None:
+            return view
         stored, state = RunStore(run.directory.parent).settled(run.directory.name)
         return replace(cls.of(stored.events), under_way=state is RunState.RUNNING)
 
@@ -144,17 +143,24 @@ class RunView:
         Raises:
             RunError: If they do not begin with the start of a run.
         """
-        events = tuple(events)
-        if not events or not isinstance(events[0], RunStarted):
-            raise RunError("These events are not a run: the first event must be run_started.")
-        return cls(events)
+        view = cls(tuple(events))
+        _ = view.result  # an error if there is no start
+        return view
+
+    @cached_property
+    def result(self) -> RunResult:
+        """The run as one value."""
+        return RunResult.of(self.events)
+
+    @property
+    def outcome(self) -> OutcomeText:
+        """Its outcome in words, or its state if it has not ended."""
+        return outcome(self.result, under_way=self.under_way)
 
     @property
     def started(self) -> RunStarted:
         """Its first event."""
-        first = self.events[0]
-        assert isinstance(first, RunStarted)
-        return first
+        return self.result.started
 
     @property
     def settings(self) -> RunSettings:
@@ -178,37 +184,10 @@ class RunView:
         """All images that the model was shown for the first time, in order."""
         return self.all(ImageShown)
 
-    @cached_property
-    def graph(self) -> Graph | None:
-        """The last state of the memory graph; None without one."""
-        changes = self.all(GraphChanged)
-        return changes[-1].graph if changes else None
-
     @property
     def memories(self) -> tuple[MemoryUpdated, ...]:
         """The states of memory, in order."""
         return self.all(MemoryUpdated)
-
-    @property
-    def answer(self) -> AnswerGiven | None:
-        """Its end with or without an answer, unless it failed."""
-        return next(iter(self.all(AnswerGiven)), None)
-
-    @property
-    def failure(self) -> RunFailed | None:
-        """Its end, if it failed."""
-        return next(iter(self.all(RunFailed)), None)
-
-    @property
-    def stop_reason(self) -> StopReason | None:
-        """Why it ended; None if it has no end."""
-        end = self.answer or self.failure
-        return end.stop_reason if end else None
-
-    @property
-    def seconds(self) -> float:
-        """From its first event to its last."""
-        return self.events[-1].ts - self.events[0].ts
 
     def all(self, kind: type[E]) -> tuple[E, ...]:
         """Events of a kind, in order."""
@@ -216,7 +195,7 @@ class RunView:
 
     def node(self, id: str | None) -> Node | None:
         """A node of the last state of the graph."""
-        nodes = self.graph.nodes if self.graph else ()
+        nodes = self.result.graph.nodes if self.result.graph else ()
         return next((node for node in nodes if node.id == id), None)
 
     def nodes(self, ids: Iterable[str]) -> list[Node]:
@@ -278,12 +257,12 @@ class RunCost:
     def of(cls, runs: Iterable[RunView]) -> RunCost:
         """The cost of all these runs together."""
         runs = list(runs)
-        usages = (step.usage for run in runs for step in run.step_views if step.usage)
+        usages = (step.usage for run in runs for step in run.result.steps if step.usage)
         return cls(
             steps=sum(len(run.step_views) for run in runs),
             searches=sum(len(run.all(SearchRequested)) for run in runs),
             usage=reduce(RunUsage.plus, usages, RunUsage()),
-            seconds=sum(run.seconds for run in runs),
+            seconds=sum(run.result.seconds for run in runs),
         )
 
     @property

@@ -130,14 +130,12 @@ class _Asking:
     def _tell(self, number: int, run: StoredRun) -> None:
         """How a question ended."""
         from vrag.render.outcome import outcome
-        from vrag.render.run_view import RunView
         from vrag.render.text_format import seconds
 
-        run_view = RunView.of(run.events)
-        ended = outcome(run_view)
+        ended = outcome(run.result)
         style = {"good": "green", "bad": "red"}.get(ended.mood, "yellow")
         line = f"{self._place(number)} {plain(self.questions[number], SHOWN)} "
-        err.print(Text.assemble(line, (ended.name, style), (f" ({seconds(run_view.seconds)})", "dim")))
+        err.print(Text.assemble(line, (ended.name, style), (f" ({seconds(run.result.seconds)})", "dim")))
         if ended.mood == "bad":
             err.print(Text(f"    {plain(ended.text)}", "dim"))
 
