@@ -75,7 +75,7 @@ class PacedPolicy:
 
 @dataclass(frozen=True)
 class Nothing:
-    """`Holdings` of a server without collections of its own."""
+    """`CollectionSet` of a server without collections of its own."""
 
     absent: str = "There are no collections here."
     holdings: tuple[OpenCollection, ...] = ()
@@ -89,7 +89,7 @@ class Nothing:
 
 @dataclass
 class Scripted:
-    """An `Answering` of one policy over the tiny corpus."""
+    """An `AgentProvider` of one policy over the tiny corpus."""
 
     directory: Path
     policy: PacedPolicy = field(default_factory=PacedPolicy)

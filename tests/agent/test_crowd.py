@@ -195,7 +195,7 @@ class Told:
 
 
 def agent_over(url: str, way: Way, faults: frozenset[Fault]) -> Agent:
-    timeouts = ChatTimeouts(connect_seconds=20, first_token_seconds=3, token_seconds=3, call_seconds=30)
+    timeouts = ChatTimeouts(connect_seconds=20, first_token_seconds=8, token_seconds=8, call_seconds=60)
     retries = ChatRetries(times=3, first_pause=0.05, longest_pause=1)
     policy = ChatPolicy(OpenAIChat(url, "scripted", timeouts=timeouts, retries=retries))
     where = Environment(corpus(faults), PROFILE, EnvironmentOptions(hits=3))

@@ -32,7 +32,7 @@ class Doors:
 
 
 def scripted(directory: Path, replies: Sequence[str] | None = None, *, paced: bool = False) -> Scripted:
-    """An `Answering` of some replies, at once unless it is paced."""
+    """An `AgentProvider` of some replies, at once unless it is paced."""
     policy = PacedPolicy() if replies is None else PacedPolicy(replies)
     if not paced:
         policy.go.set()

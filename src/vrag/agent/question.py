@@ -132,7 +132,7 @@ def bounded(history: tuple[PreviousTurn, ...]) -> tuple[PreviousTurn, ...]:
     The newest exchanges are kept, `MAX_EXCHANGES` at most, as long as they have `MAX_HISTORY` characters
     together. Questions and answers of more than `MAX_CHARACTERS` are cut. What was bounded stays the same.
 
-    >>> told = bounded((Exchange("Who?", "x" * 5000), Exchange("When?", " ")))
+    >>> told = bounded((PreviousTurn("Who?", "x" * 5000), PreviousTurn("When?", " ")))
     >>> [len(exchange.answer or "") for exchange in told]
     [1000, 0]
     """

@@ -133,7 +133,7 @@ def names(records: Iterable[TrainingMetrics]) -> tuple[str, ...]:
 def series(records: Iterable[TrainingMetrics], name: str) -> tuple[tuple[int, float], ...]:
     """Steps and values of one measure, by step; steps without a value are left out.
 
-    >>> series([Metrics(2, {"loss": 0.5}), Metrics(1, {"loss": 1.0}), Metrics(3, {"loss": None})], "loss")
+    >>> series([TrainingMetrics(2, {"loss": 0.5}), TrainingMetrics(1, {"loss": 1.0}), TrainingMetrics(3, {"loss": None})], "loss")
     ((1, 1.0), (2, 0.5))
     """
     found = {one.step: value for one in records if (value := one.values.get(name)) is not None}

@@ -33,7 +33,7 @@ def ask_of(question: str) -> AnswerType:
     """Return the first kind of answer whose words of asking stand in the question.
 
     >>> ask_of("How many pages contain tables?"), ask_of("How many stores were open in 2023?")
-    (<Ask.COUNT: 'count'>, <Ask.NUMBER: 'number'>)
+    (<AnswerType.COUNT: 'count'>, <AnswerType.NUMBER: 'number'>)
     """
     return next((ask for ask, pattern in _PATTERNS.items() if pattern.search(question)), AnswerType.TEXT)
 

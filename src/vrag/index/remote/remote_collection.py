@@ -123,7 +123,7 @@ class PublishedRecord:
 
 
 class PublishedTables:
-    """The tables of a published collection: a `Shelf` that is only read.
+    """The tables of a published collection: a `TableStore` that is only read.
 
     Args:
         objects: Where.
@@ -186,7 +186,7 @@ class PublishedTables:
 
 
 class RemoteCollection:
-    """A published collection, as a `Place` that is only read."""
+    """A published collection, as a `CollectionLocation` that is only read."""
 
     repair_hint = "Publish it again: vrag index publish URL"
 

@@ -116,7 +116,7 @@ class StepResult:
 
     step: int
     values: Mapping[str, float]
-    """What was measured; see `Metrics`."""
+    """What was measured; see `TrainingMetrics`."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -24,7 +24,7 @@ __all__ = ["McpTransport", "serve_stdio"]
 class McpTransport:
     """Streamable HTTP, as the protocol calls it, without sessions: each request stands for itself.
 
-    Whoever stands before it (`Gate`) checks token, Host and Origin.
+    Whoever stands before it (`AuthMiddleware`) checks token, Host and Origin.
     """
 
     def __init__(self, mcp_tools: McpTools) -> None:
