@@ -133,7 +133,8 @@ def names(records: Iterable[TrainingMetrics]) -> tuple[str, ...]:
 def series(records: Iterable[TrainingMetrics], name: str) -> tuple[tuple[int, float], ...]:
     """Steps and values of one measure, by step; steps without a value are left out.
 
-    >>> series([TrainingMetrics(2, {"loss": 0.5}), TrainingMetrics(1, {"loss": 1.0}), TrainingMetrics(3, {"loss": None})], "loss")
+    >>> losses = {2: 0.5, 1: 1.0, 3: None}
+    >>> series([TrainingMetrics(step, {"loss": loss}) for step, loss in losses.items()], "loss")
     ((1, 1.0), (2, 0.5))
     """
     found = {one.step: value for one in records if (value := one.values.get(name)) is not None}
