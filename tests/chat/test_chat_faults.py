@@ -22,7 +22,7 @@ from vrag.chat import (
     ChatTimeouts,
     OpenAIChat,
 )
-from vrag.chat.errors import ServerComplaint, failure_of, seconds_asked
+from vrag.chat.errors import ErrorResponse, failure_of, seconds_asked
 from vrag.doctor import CheckStatus
 from vrag.doctor.endpoint import check_address
 from vrag.errors import ContextTooLong, ModelError, ServerError, SettingsError
@@ -346,7 +346,7 @@ def test_a_conversation_that_does_not_fit_is_told_apart(message: str) -> None:
     ],
 )
 def test_the_words_of_other_servers_for_it_are_known(message: str) -> None:
-    failure = failure_of(ServerComplaint(400, message), "http://x/v1")
+    failure = failure_of(ErrorResponse(400, message), "http://x/v1")
     assert isinstance(failure, ContextTooLong)
     assert "longer than the model" in failure.message
 
@@ -361,7 +361,7 @@ def test_the_words_of_other_servers_for_it_are_known(message: str) -> None:
     ],
 )
 def test_too_many_pictures_are_told_apart_with_what_to_do(message: str) -> None:
-    failure = failure_of(ServerComplaint(400, message), "http://x/v1")
+    failure = failure_of(ErrorResponse(400, message), "http://x/v1")
     assert isinstance(failure, ContextTooLong)
     assert "so many pictures" in failure.message
 
@@ -376,7 +376,7 @@ def test_too_many_pictures_are_told_apart_with_what_to_do(message: str) -> None:
     ],
 )
 def test_other_complaints_are_no_matter_of_length(message: str) -> None:
-    assert not isinstance(failure_of(ServerComplaint(400, message), "http://x/v1"), ContextTooLong)
+    assert not isinstance(failure_of(ErrorResponse(400, message), "http://x/v1"), ContextTooLong)
 
 
 @pytest.mark.parametrize(

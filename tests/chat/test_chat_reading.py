@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from vrag.chat import (
     ToolCall,
 )
-from vrag.chat.errors import RetryableError, ServerComplaint, failure_of
+from vrag.chat.errors import ErrorResponse, RetryableError, failure_of
 from vrag.chat.reply_builder import (
     EventReader,
     LineTooLong,
@@ -182,7 +182,7 @@ def test_a_long_line_is_refused_however_it_comes() -> None:
 
 @given(st.binary(max_size=200), st.integers(0, 999))
 def test_any_answer_is_an_error_with_a_printable_message(body: bytes, status: int) -> None:
-    failure = failure_of(ServerComplaint.of(status, body, KEY), "the server")
+    failure = failure_of(ErrorResponse.of(status, body, KEY), "the server")
     message = str(failure.error if isinstance(failure, RetryableError) else failure)
     assert message.isprintable()
     assert len(message) < 900
@@ -200,4 +200,4 @@ def test_any_answer_is_an_error_with_a_printable_message(body: bytes, status: in
 )
 def test_errors_are_read_in_the_shape_of_each_server(body: object, said: str) -> None:
     data = body.encode() if isinstance(body, str) else json.dumps(body).encode()
-    assert ServerComplaint.of(400, data, None).message == said
+    assert ErrorResponse.of(400, data, None).message == said

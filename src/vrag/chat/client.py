@@ -22,7 +22,7 @@ from urllib.parse import urlsplit
 import httpx
 
 from vrag.chat.completion import Call, ChatTimeouts, RequestRefused
-from vrag.chat.errors import CLOSED, RetryableError, ServerComplaint, failure_of, reach_hint
+from vrag.chat.errors import CLOSED, ErrorResponse, RetryableError, failure_of, reach_hint
 from vrag.chat.http_clients import ConcurrencyLimit, Connections, base_of, checked_key, read_body
 from vrag.chat.messages import ChatOptions, ChatReply, ChatRetry, ServedModel
 from vrag.chat.request import RENAMED
@@ -179,8 +179,8 @@ class OpenAIChat:
                 f"{self.base_url} does not answer: {reason}.", reach_hint(error, self.base_url)
             ) from error
         if status != HTTPStatus.OK:
-            complaint = ServerComplaint.of(status, b"" if status in CLOSED else body, self._key)
-            failure = failure_of(complaint, self.base_url)
+            error_response = ErrorResponse.of(status, b"" if status in CLOSED else body, self._key)
+            failure = failure_of(error_response, self.base_url)
             error = failure.error if isinstance(failure, RetryableError) else failure
             raise ModelError(error.message, self._hint(status) or error.hint)
         try:

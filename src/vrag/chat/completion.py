@@ -13,8 +13,8 @@ import httpx
 
 from vrag.chat.errors import (
     CLOSED,
+    ErrorResponse,
     RetryableError,
-    ServerComplaint,
     failure_of,
     plain_http_hint,
     reach_hint,
@@ -40,7 +40,7 @@ T = TypeVar("T")
 
 _MAX_LINE_BYTES = 8 * 1024 * 1024
 """Of the stream: the ids of a long prompt come in one line."""
-_MAX_COMPLAINT_BYTES = 64 * 1024
+_MAX_ERROR_BYTES = 64 * 1024
 _USAGE_TIMEOUT_SECONDS = 5.0
 """For the usage after the last token."""
 _DRAIN_TIMEOUT_SECONDS = 0.2
@@ -147,23 +147,23 @@ class Call:
             response = await self._wait_for(client.send(request, stream=True))
             if response.status_code == HTTPStatus.OK:
                 return response
-            complaint = await self._complaint(response)
-            failure = failure_of(complaint, self.server)
+            error_response = await self._read_error(response)
+            failure = failure_of(error_response, self.server)
             dispensable = frozenset[str]()
-            if complaint.status in _REFUSALS and not isinstance(failure, ContextTooLong):
-                dispensable = can_do_without(body, complaint.message) - self.without
+            if error_response.status in _REFUSALS and not isinstance(failure, ContextTooLong):
+                dispensable = can_do_without(body, error_response.message) - self.without
             if dispensable:
                 self.without |= dispensable
             elif isinstance(failure, RetryableError):
                 raise failure
             else:
-                raise RequestRefused(complaint.status, failure)
+                raise RequestRefused(error_response.status, failure)
 
-    async def _complaint(self, response: httpx.Response) -> ServerComplaint:
+    async def _read_error(self, response: httpx.Response) -> ErrorResponse:
         body = bytearray()
         try:
             async with aclosing(_raw(response)) as raw:
-                while len(body) < _MAX_COMPLAINT_BYTES and (data := await self._wait_for(anext(raw, b""))):
+                while len(body) < _MAX_ERROR_BYTES and (data := await self._wait_for(anext(raw, b""))):
                     body += data
         except (RetryableError, ModelError):
             pass  # the status is enough
@@ -172,7 +172,7 @@ class Call:
         if response.status_code in CLOSED:
             body.clear()
         asked = seconds_asked(response.headers, time.time())
-        return ServerComplaint.of(response.status_code, bytes(body[:_MAX_COMPLAINT_BYTES]), self.key, asked)
+        return ErrorResponse.of(response.status_code, bytes(body[:_MAX_ERROR_BYTES]), self.key, asked)
 
     async def _deltas(self, response: httpx.Response) -> AsyncGenerator[ChatDelta, None]:
         """The pieces of the reply until the stream ends.
@@ -286,9 +286,13 @@ class Call:
         """The error for a stream that cannot be read further."""
         match failure:
             case StreamedError():
-                complaint = ServerComplaint.in_stream(failure.body, self.key)
-                error = failure_of(complaint, self.server)
-                return error if isinstance(error, RetryableError) else RequestRefused(complaint.status, error)
+                error_response = ErrorResponse.in_stream(failure.body, self.key)
+                error = failure_of(error_response, self.server)
+                return (
+                    error
+                    if isinstance(error, RetryableError)
+                    else RequestRefused(error_response.status, error)
+                )
             case MalformedChunk() if self._in_one:
                 return self._format_error()
             case MalformedChunk():

@@ -84,7 +84,7 @@ class RetryableError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class ServerComplaint:
+class ErrorResponse:
     """The error message of a server."""
 
     status: int
@@ -95,7 +95,7 @@ class ServerComplaint:
     """Pause that the server asks for, in seconds."""
 
     @classmethod
-    def of(cls, status: int, body: bytes, key: str | None, asked: float = 0.0) -> ServerComplaint:
+    def of(cls, status: int, body: bytes, key: str | None, asked: float = 0.0) -> ErrorResponse:
         """Reads an error of OpenAI's, FastAPI's or Ollama's form, or the page of a proxy. Redacts the key."""
         message = _message(body)
         if key and len(key) > 3:  # a shorter one is no secret, and would tear the message apart
@@ -104,7 +104,7 @@ class ServerComplaint:
         return cls(status, line[:_MAX_MESSAGE_CHARACTERS], asked)
 
     @classmethod
-    def in_stream(cls, body: bytes, key: str | None) -> ServerComplaint:
+    def in_stream(cls, body: bytes, key: str | None) -> ErrorResponse:
         """Reads an error in place of a chunk; its code stands for the HTTP status."""
         problem = _problem(body)
         code = problem.get("code", problem.get("status"))
@@ -112,9 +112,9 @@ class ServerComplaint:
         return cls.of(cast("int", code) if known else 500, body, key)
 
 
-def failure_of(complaint: ServerComplaint, server: str) -> ModelError | RetryableError:
+def failure_of(response: ErrorResponse, server: str) -> ModelError | RetryableError:
     """Classifies the error message of a server. Hints that depend on the client are added there."""
-    status, message = complaint.status, complaint.message
+    status, message = response.status, response.message
     sentence = message if message[-1:] in ".!?…。！？" else f"{message}."
     if status in {400, 413, 422, 500} and _TOO_MANY.search(message):
         return ContextTooLong(
@@ -134,7 +134,7 @@ def failure_of(complaint: ServerComplaint, server: str) -> ModelError | Retryabl
     if status in _TEMPORARY or status >= 500:
         if _QUOTA_SPENT.search(message):
             return error
-        return RetryableError(error, asked=complaint.asked, everyone=status == HTTPStatus.TOO_MANY_REQUESTS)
+        return RetryableError(error, asked=response.asked, everyone=status == HTTPStatus.TOO_MANY_REQUESTS)
     return error
 
 

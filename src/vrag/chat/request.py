@@ -52,21 +52,21 @@ def request_body(
     return to_json(body)  # images make it long: this takes half the time of `json.dumps`
 
 
-def can_do_without(body: bytes, complaint: str) -> frozenset[str]:
+def can_do_without(body: bytes, message: str) -> frozenset[str]:
     """Finds the fields of a refused request that can be left out without changing what the model writes.
 
     These are the fields that request more output, the old name of `max_tokens`, and a temperature or top-p
-    that the model has fixed, as far as the complaint names them. If it is about fields and names none of
+    that the model has fixed, as far as the message names them. If it is about fields and names none of
     them, they are all fields that request more output.
     """
     fields = cast("dict[str, Any]", json.loads(body))
     sent = {name for name in _output_fields(ChatOptions(logprobs=True, token_ids=True)) if name in fields}
-    named = {name for name in sent if name in complaint}
-    if RENAMED in fields and _NEW_NAME in complaint:
+    named = {name for name in sent if name in message}
+    if RENAMED in fields and _NEW_NAME in message:
         named.add(RENAMED)
-    if fixed := _ONLY_DEFAULT.search(complaint):
+    if fixed := _ONLY_DEFAULT.search(message):
         named |= {fixed[1]} & fields.keys()
-    return frozenset(named or (sent if _ABOUT_FIELDS.search(complaint) else ()))
+    return frozenset(named or (sent if _ABOUT_FIELDS.search(message) else ()))
 
 
 def _sampling(options: ChatOptions) -> dict[str, Any]:

@@ -112,8 +112,8 @@ class Drawing:
 
 
 @dataclass(frozen=True, slots=True)
-class Figure:
-    """A drawing with a caption that can be enlarged, or a note in its place."""
+class PageFigure:
+    """A drawing with a caption that can be enlarged, or a note instead."""
 
     name: str
     """Id of the enlarged copy: unique within the page, small letters, digits and hyphens."""
@@ -143,7 +143,7 @@ class Figures:
         caption: str = "",
         facts: str = "",
         class_: str = "",
-    ) -> Figure:
+    ) -> PageFigure:
         """The figure of an image that the model was shown.
 
         Args:
@@ -160,17 +160,17 @@ class Figures:
         image = self.image_store.stored_images.get(shown.sha256)
         if image is None:
             reason = self.image_store.reason(shown.sha256)
-            return Figure(name, alt, caption or description, facts, reason=reason)
+            return PageFigure(name, alt, caption or description, facts, reason=reason)
         drawn = _drawing(image, alt, inner, self._content(shown))
-        return Figure(name, alt, caption or description, facts, class_, drawn)
+        return PageFigure(name, alt, caption or description, facts, class_, drawn)
 
-    def plain(self, sha256: str, alt: str, name: str, caption: str) -> Figure:
+    def plain(self, sha256: str, alt: str, name: str, caption: str) -> PageFigure:
         """The figure of an image of which only the hash is known."""
         image = self.image_store.stored_images.get(sha256)
         drawn = _drawing(image, alt) if image else None
-        return Figure(name, alt, caption, drawing=drawn, reason=self.image_store.reason(sha256))
+        return PageFigure(name, alt, caption, drawing=drawn, reason=self.image_store.reason(sha256))
 
-    def attached(self, prefix: str, caption: str) -> list[Figure]:
+    def attached(self, prefix: str, caption: str) -> list[PageFigure]:
         """The figures of the images that came with the question; `{}` in the caption is their number."""
         names = [caption.format(place) for place in range(1, len(self.run.started.attached) + 1)]
         return [
@@ -178,11 +178,11 @@ class Figures:
             for place, (sha256, name) in enumerate(zip(self.run.started.attached, names, strict=True), 1)
         ]
 
-    def of_evidence(self, evidence: Evidence, name: str, where: str) -> list[Figure]:
+    def of_evidence(self, evidence: Evidence, name: str, where: str) -> list[PageFigure]:
         """The page with the rectangle on it, and the part enlarged, if the model saw it so."""
         page, closer = self.run.images_of(evidence)
         boxes = [evidence.box] if evidence.box else []
-        figures: list[Figure] = []
+        figures: list[PageFigure] = []
         if page is not None:
             figures += [self.figure(page, name, boxes, caption=where, class_="page")]
         if closer is not None:

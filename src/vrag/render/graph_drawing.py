@@ -189,10 +189,10 @@ class GraphFigure:
 
 def _node_images(node: Node, run: RunView, image_store: ImageStore) -> Iterator[StoredImage]:
     """The images of the useful items of a node."""
-    for memo in node.memory:
-        seen = run.seen_at(node.id, memo.label, memo.item)
-        moments = [shown for shown in seen if shown.seconds in memo.seconds] or seen
+    for item in node.memory:
+        seen = run.seen_at(node.id, item.label, item.item)
+        moments = [shown for shown in seen if shown.seconds in item.seconds] or seen
         images = (image_store.stored_images.get(shown.sha256) for shown in moments)
         image = next((image for image in images if image is not None), None)
-        if memo.useful and image is not None:
+        if item.useful and image is not None:
             yield image

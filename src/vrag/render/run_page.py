@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from vrag.agent.events import Event, ModelCalled
     from vrag.agent.runs.run_store import StoredRun
-    from vrag.render.figures import Figure
+    from vrag.render.figures import PageFigure
     from vrag.render.run_view import StepView
 
 _FINISH_REMARKS = {
@@ -131,7 +131,7 @@ def _hashes(run: RunView) -> Iterator[str]:
 class ImageGroup(NamedTuple):
     """An image, a crop beside the page that it was cut from, or the frames of a clip."""
 
-    figures: list[Figure]
+    figures: list[PageFigure]
     label: str = ""
     """Of a clip."""
     caption: str = ""
