@@ -2,8 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from vrag.evaluation.document_names import DocumentNames
-from vrag.evaluation.relevance import Gold, has_gold
+from vrag.evaluation.relevance import DocumentNames, Gold, has_gold
 from vrag.types import Case, Document, DocumentStatus, GoldPage, ItemKind, item_id
 
 FERRY, HARBOUR = "f" * 64, "0" * 64

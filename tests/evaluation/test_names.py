@@ -3,7 +3,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vrag.evaluation.document_names import DocumentNames
+from vrag.evaluation.relevance import DocumentNames
 from vrag.types import Document, DocumentStatus, item_id
 
 IDS = tuple(f"{at:064x}"[::-1] for at in range(4))

@@ -13,9 +13,9 @@ from vrag.cases import UNANSWERABLE
 from vrag.chat import OpenAIChat
 from vrag.datasets.registry import RULES
 from vrag.evaluation.answer_extraction import Extractor
-from vrag.evaluation.document_names import DocumentNames
 from vrag.evaluation.record import CaseOutcome, CaseRecord, Extraction
 from vrag.evaluation.record_builder import record_of
+from vrag.evaluation.relevance import DocumentNames
 from vrag.evaluation.result_store import record_rollouts
 from vrag.reward import Reward
 from vrag.rollouts.rollout import Rollout, RolloutAttempt

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from vrag.evaluation.coverage import Searched, searched_for
+from vrag.evaluation.result_store import Searched, searched_for
 from vrag.types import Case, Document, DocumentStatus, GoldPage
 
 

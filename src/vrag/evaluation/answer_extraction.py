@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 
     from vrag.chat.messages import ChatModel, ChatOptions
 
-__all__ = ["FAILURE", "Extractor"]
-
 FAILURE = "Fail to answer"
 """The short answer of one that says nothing about the question. It earns nothing, and is no abstention."""
 _BLANK = r"[\s.*`]*"

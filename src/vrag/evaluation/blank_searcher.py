@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from vrag.search.searcher import Searcher
     from vrag.types import Hit, Item, Query
 
-__all__ = ["BLANK", "BlankSearcher"]
-
 BLANK = "-blank"
 """How versions of collections end whose pictures are white: their runs are no runs of the collection."""
 

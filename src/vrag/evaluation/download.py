@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
     from vrag.datasets.protocols import Benchmark
 
-__all__ = ["fetch", "hub_repository", "is_on_hub"]
-
 _REPOSITORY = re.compile(r"[\w-][\w.-]*/[\w-][\w.-]*")
 
 

@@ -24,18 +24,6 @@ if TYPE_CHECKING:
     from vrag.evaluation.record import CaseRecord
     from vrag.evaluation.statistics.pairs import Key
 
-__all__ = [
-    "ALL",
-    "LAYOUTS",
-    "OVERALL",
-    "PaperCell",
-    "PaperColumn",
-    "PaperLayout",
-    "joined",
-    "lay_out",
-    "lay_out_as",
-]
-
 ALL, OVERALL = "all", "Overall"
 """The last column, and what it is called in papers."""
 

@@ -37,8 +37,6 @@ if TYPE_CHECKING:
     from vrag.datasets.protocols import Benchmark, DocumentSource, OpenBenchmark
     from vrag.types import Case
 
-__all__ = ["CASES", "DOCUMENTS", "Prepared", "PreparedPart", "prepare", "read_prepared"]
-
 ABOUT, CASES, DOCUMENTS = "benchmark.json", "cases.json", "documents"
 LOCK = ".preparing"
 """Held by the one process that prepares; what else is in a folder that has it is ours."""

@@ -15,8 +15,6 @@ from vrag.cases import UNANSWERABLE, gold_pages
 if TYPE_CHECKING:
     from vrag.types import Case
 
-__all__ = ["CaseOutcome", "CaseRecord", "EvidencePlace", "Extraction", "Subject", "subject_of"]
-
 
 class CaseOutcome(StrEnum):
     """What became of a question, in one word."""

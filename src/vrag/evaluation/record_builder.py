@@ -9,7 +9,7 @@ from vrag.cases import UNANSWERABLE, gold_documents, gold_pages
 from vrag.evaluation.measures.citations import citing, joint
 from vrag.evaluation.measures.cost import conduct
 from vrag.evaluation.measures.grounding import grounding
-from vrag.evaluation.measures.page_recall import looking
+from vrag.evaluation.measures.ranking import looking
 from vrag.evaluation.record import CaseOutcome, CaseRecord, EvidencePlace, subject_of
 from vrag.reward.parts import answer_of
 
@@ -19,13 +19,11 @@ if TYPE_CHECKING:
     from vrag.agent.evidence import BoxSides, Evidence
     from vrag.agent.runs.run_result import RunResult
     from vrag.datasets.protocols import Rule
-    from vrag.evaluation.document_names import DocumentNames
     from vrag.evaluation.record import Extraction
+    from vrag.evaluation.relevance import DocumentNames
     from vrag.reward.reward import Reward
     from vrag.rollouts.rollout import Rollout
     from vrag.types import Case
-
-__all__ = ["JudgedOutcome", "needs_extraction", "needs_verdict", "record_of", "ruling"]
 
 _BROKEN_OFF = frozenset(
     {StopReason.CANCELLED, StopReason.MODEL_ERROR, StopReason.SEARCH_ERROR, StopReason.FAULT, None}

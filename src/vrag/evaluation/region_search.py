@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     Offer = tuple[Hit, Box]
     Scored = tuple[float, Hit, Box]
 
-__all__ = ["PAGES", "Locate", "MatchLocator", "WordLocator"]
-
 PAGES = 10
 """Hits that are looked at; each offers one region at least, so further ones would seldom be among ten."""
 WHOLE = Box.unit(0, 0, 1, 1)

@@ -7,11 +7,10 @@ import time
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
-from vrag.evaluation.document_names import DocumentNames
 from vrag.evaluation.measures.ranking import DOCUMENT_RECALL, RANKING, ranking_measures
 from vrag.evaluation.measures.regions import REGIONS, region_measures
 from vrag.evaluation.record import subject_of
-from vrag.evaluation.relevance import Gold
+from vrag.evaluation.relevance import DocumentNames, Gold
 from vrag.evaluation.statistics.intervals import mean_interval
 from vrag.evaluation.statistics.pairs import document_of
 from vrag.evaluation.statistics.summary import GROUPS, Estimate, grouped
@@ -23,8 +22,6 @@ if TYPE_CHECKING:
     from vrag.evaluation.region_search import Locate
     from vrag.search.searcher import Searcher
     from vrag.types import Case, Document, Hit
-
-__all__ = ["DEPTH", "MEASURES", "QuestionScore", "RetrievalReport", "evaluate_retrieval"]
 
 DEPTH = 100
 """How many hits are looked at; a gold page further down counts as not found."""

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from vrag.agent.agent import Agent
     from vrag.cli.eval.question_source import Questions
     from vrag.evaluation.answer_extraction import Extractor
-    from vrag.evaluation.coverage import Searched
-    from vrag.evaluation.document_names import DocumentNames
+    from vrag.evaluation.result_store import Searched
+    from vrag.evaluation.relevance import DocumentNames
     from vrag.evaluation.record import CaseRecord, Extraction
     from vrag.evaluation.result_store import Conditions, Evaluation
     from vrag.evaluation.retrieval import RetrievalReport
@@ -116,8 +116,8 @@ class BenchmarkJob:
 
     def _recorder(self, session: Session) -> _Recorder:
         """Knows how well the search by the question alone finds what is gold."""
-        from vrag.evaluation.coverage import searched_for
-        from vrag.evaluation.document_names import DocumentNames
+        from vrag.evaluation.result_store import searched_for
+        from vrag.evaluation.relevance import DocumentNames
         from vrag.evaluation.region_search import WordLocator
         from vrag.evaluation.retrieval import evaluate_retrieval
 

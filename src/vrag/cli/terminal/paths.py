@@ -32,7 +32,7 @@ def tell_absent(cases: Sequence[Case], documents: Iterable[Document]) -> None:
         cases: The questions.
         documents: What is searched; without any nothing is known, as where a server searches.
     """
-    from vrag.evaluation.coverage import searched_for
+    from vrag.evaluation.result_store import searched_for
 
     searched = searched_for(cases, documents)
     if searched is None or not searched.absent:

@@ -1,8 +1,8 @@
-"""Whether an answer rests on the right documents: those of its evidence against those that are gold.
+"""Measures of citations: the documents of the evidence against those that are gold.
 
-This is how HotpotQA and WebQA score what a system gives as its sources, with documents in the place of
-HotpotQA's sentences. Sentences are not scored: an agent points at a passage as a whole, of which the run
-keeps the first 600 signs. The sentences in them would tell how long paragraphs are, not how it chose.
+HotpotQA and WebQA score the sources of a system in this way, with documents in the place of HotpotQA's
+sentences. Sentences are not scored: an agent points at a passage as a whole, of which the run keeps the first
+600 characters. The sentences in them would measure how long paragraphs are, not how it chose.
 """
 
 from __future__ import annotations
@@ -16,10 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from vrag.agent.runs.run_result import RunResult
-    from vrag.evaluation.document_names import DocumentNames
+    from vrag.evaluation.relevance import DocumentNames
     from vrag.types import Case
-
-__all__ = ["CITING", "citing", "joint"]
 
 CITING: Mapping[str, str] = {
     "cited_em": "the documents of the evidence are the gold ones, all of them and no other",
@@ -29,11 +27,11 @@ CITING: Mapping[str, str] = {
     "hotpotqa/joint_paragraph_em": "the answer is exact and so are the paragraphs of its evidence",
     "hotpotqa/joint_paragraph_f1": "F1 of the answer and the paragraphs of its evidence together",
 }
-"""The names, and what each is, for people."""
+"""Names and definitions."""
 
 
 def citing(case: Case, run: RunResult, names: DocumentNames) -> dict[str, float]:
-    """How well the documents of the evidence agree with the gold ones; nothing of a case that has no such.
+    """Measure how well the documents of the evidence agree with the gold ones; nothing for a case without.
 
     By the sets that `hotpot_evaluate_v1.py` (arXiv 1809.09600) takes precision and recall of, a document
     for a fact. Without an answer or without evidence all are 0, as of a missing prediction there. The same
@@ -42,7 +40,7 @@ def citing(case: Case, run: RunResult, names: DocumentNames) -> dict[str, float]
     Args:
         case: Its gold: documents as a whole. Cases with gold pages are measured by `grounding`.
         run: Its answer and evidence.
-        names: Of the documents that were searched.
+        names: Names of the documents that were searched.
     """
     wanted = gold_documents(case)
     if not wanted or gold_pages(case):
@@ -50,7 +48,7 @@ def citing(case: Case, run: RunResult, names: DocumentNames) -> dict[str, float]
     gold = Gold.of(case, names)
     right = frozenset(names.distinct(wanted).values())
     evidence = () if run.answer is None else run.evidence
-    cited = frozenset(gold.document(one.document_id, one.document) for one in evidence)
+    cited = frozenset(gold.document(item.document_id, item.document) for item in evidence)
     precision = len(cited & right) / len(cited) if cited else 0.0
     recall = len(cited & right) / len(right)
     return {
@@ -62,7 +60,7 @@ def citing(case: Case, run: RunResult, names: DocumentNames) -> dict[str, float]
 
 
 def joint(measures: Mapping[str, float]) -> dict[str, float]:
-    """HotpotQA's joint measures, of answer and evidence: with paragraphs in the place of sentences.
+    """Return HotpotQA's joint measures, of answer and evidence: with paragraphs in the place of sentences.
 
     Precision and recall of both are multiplied, and so are both exact matches; F1 is of the products.
 

@@ -1,4 +1,4 @@
-"""What a run did, and what it cost."""
+"""Measures of the conduct of a run, and of its cost."""
 
 from __future__ import annotations
 
@@ -12,8 +12,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from vrag.agent.runs.run_result import RunResult
-
-__all__ = ["CONDUCT", "COUNTS", "conduct"]
 
 CONDUCT: Mapping[str, str] = {
     "answered": "share that came to an end with an answer, or an abstention",
@@ -31,24 +29,21 @@ CONDUCT: Mapping[str, str] = {
     "model_seconds": "of those, waiting for the model",
     "cost": "in the currency of the prices",
 }
-"""The names, and what each is, for people."""
+"""Names and definitions."""
 
 COUNTS = CONDUCT.keys() - {"answered", "abstained", "invalid", "repaired"}
-"""Those of them that are no shares, and can be more than 1."""
+"""Measures that are not shares, and can be more than 1."""
 
 
 def conduct(run: RunResult) -> dict[str, float]:
-    """What a run did and cost.
+    """Measure the conduct and the cost of a run, which may have failed, or have been cut off.
 
-    - `answered` and `abstained` are of every run, 0 of one that failed.
+    - `answered` and `abstained` are measured of every run, 0 for one that failed.
     - `invalid` and `repaired` are of runs with a turn; no turn is both, unless the graph refused what was
       repaired. A reply that was not carried out is a turn, and no search and no crop.
     - Tokens, pixels, seconds and costs are sums over the turns: a picture counts in every prompt that holds
-      it. Those that no turn could tell are left out, and all of them of a run that had no turn.
+      it. Unknown ones are left out, and all of them for a run that had no turn.
     - `seconds` counts what turns took, as their events say: the same from the file of the run as at once.
-
-    Args:
-        run: Whose; it may have failed, or have been cut off.
     """
     ends = {
         "answered": float(run.stop_reason in {StopReason.ANSWERED, StopReason.ABSTAINED}),
@@ -69,16 +64,16 @@ def _turns(run: RunResult) -> dict[str, float]:
 
 def _costs(run: RunResult) -> dict[str, float]:
     usage = run.usage
-    told = {
+    costs = {
         "prompt_tokens": usage.prompt_tokens,
         "completion_tokens": usage.completion_tokens,
         "cost": usage.cost,
     }
     if any(step.usage is not None for step in run.steps):
-        told |= {
+        costs |= {
             "visual_tokens": usage.visual_tokens,
             "pixels": usage.pixels,
             "seconds": usage.seconds,
             "model_seconds": usage.model_seconds,
         }
-    return {name: float(value) for name, value in told.items() if value is not None}
+    return {name: float(value) for name, value in costs.items() if value is not None}

@@ -1,4 +1,4 @@
-"""Whether the evidence of an answer stands where the answer does: its boxes against gold boxes."""
+"""Measures of grounding: the boxes of the evidence against gold boxes."""
 
 from __future__ import annotations
 
@@ -7,21 +7,19 @@ from collections import defaultdict
 from typing import TYPE_CHECKING
 
 from vrag.cases import gold_pages
-from vrag.evaluation.measures.box_union import overlap
+from vrag.evaluation.measures.regions import overlap
 from vrag.evaluation.relevance import is_text
 from vrag.geometry import Box
 from vrag.types import ItemKind
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
     from collections.abc import Set as AbstractSet
 
     from vrag.agent.evidence import Evidence
     from vrag.agent.runs.run_result import RunResult
-    from vrag.evaluation.document_names import DocumentNames
+    from vrag.evaluation.relevance import DocumentNames
     from vrag.types import Case
-
-__all__ = ["GROUNDING", "grounding"]
 
 GROUNDING: Mapping[str, str] = {
     "evidence_page": "the first evidence is on a gold page",
@@ -29,21 +27,21 @@ GROUNDING: Mapping[str, str] = {
     "iou": "intersection over union of evidence and gold, the best",
     "box_area": "share of a page that the boxes of the evidence cover together, where they are compared",
 }
-"""The names, and what each is, for people."""
+"""Names and definitions."""
 
 _Page = tuple[str, int]
 _WHOLE = Box.unit(0, 0, 1, 1)
 _ALL = 0.99
-"""Share of a page from which a box is the page."""
+"""Share of a page from which a box counts as the page."""
 
 
 def grounding(case: Case, run: RunResult, names: DocumentNames) -> dict[str, float]:
-    """How well the evidence of an answer points at what is gold.
+    """Measure how well the evidence of an answer points at the gold.
 
-    - Only answers with evidence that has a box, but for documents of text: abstentions show where the agent
-      looked, and what was not answered stands nowhere. A picture shown whole is a box too, of the whole page.
-    - A page that is evidence as a whole beside a part of it counts as the part: it is where the part was cut
-      from. Agents that look closer name both, and a page covers all that is gold on it.
+    - Measured are answers with evidence that has a box, and those on documents of text. Abstentions show
+      where the agent looked, and are not measured. An image shown whole is a box too, of the whole page.
+    - A page that is evidence as a whole beside a part of it counts as the part, which was cut from it. Agents
+      that look closer name both, and a page covers all gold on it.
     - `evidence_page` is of cases with gold pages or boxes, the others of cases with gold boxes.
     - A document of text has no pages: where one of it is gold, any passage of it is evidence on it
       (`vrag.evaluation.relevance.is_text`), and passages of others are evidence elsewhere.
@@ -62,12 +60,12 @@ def grounding(case: Case, run: RunResult, names: DocumentNames) -> dict[str, flo
     Args:
         case: Its gold.
         run: Its evidence.
-        names: Of the documents that were searched.
+        names: Names of the documents that were searched.
     """
     gold = _gold_boxes(case)
     named = {name for name, _ in gold_pages(case) | gold.keys()}
     texts = any(map(is_text, named))
-    cited = [one for one in run.evidence if _has_box(one) or (texts and one.kind is ItemKind.PASSAGE)]
+    cited = [item for item in run.evidence if _has_box(item) or (texts and item.kind is ItemKind.PASSAGE)]
     if run.answer is None or not cited or not named:
         return {}
     known = names.distinct(named)
@@ -75,12 +73,21 @@ def grounding(case: Case, run: RunResult, names: DocumentNames) -> dict[str, flo
     place = _page(cited[0], named, names)
     on_gold = is_text(place[0]) if cited[0].kind is ItemKind.PASSAGE else place in pages
     found = {"evidence_page": float(on_gold)}
-    evidence = [(_page(one, named, names), _box(one)) for one in cited if _has_box(one)]
-    return found | _against(evidence, _renamed(gold, known)) if gold and evidence else found
+    evidence = [
+        (_page(item, named, names), Box.unit(*(item.box or _WHOLE.as_tuple())))
+        for item in cited
+        if _has_box(item)
+    ]
+    if not gold or not evidence:
+        return found
+    merged: defaultdict[_Page, list[Box]] = defaultdict(list)  # with one name for the same bytes
+    for (name, page), boxes in gold.items():
+        merged[known[name], page].extend(boxes)
+    return found | _compare(evidence, merged)
 
 
-def _has_box(one: Evidence) -> bool:
-    return one.kind is ItemKind.PAGE and one.box is not None
+def _has_box(item: Evidence) -> bool:
+    return item.kind is ItemKind.PAGE and item.box is not None
 
 
 def _gold_boxes(case: Case) -> dict[_Page, list[Box]]:
@@ -90,50 +97,39 @@ def _gold_boxes(case: Case) -> dict[_Page, list[Box]]:
     return boxes
 
 
-def _renamed(boxes: Mapping[_Page, Sequence[Box]], known: Mapping[str, str]) -> dict[_Page, list[Box]]:
-    """With one name for the same bytes."""
-    merged: defaultdict[_Page, list[Box]] = defaultdict(list)
-    for (name, page), those in boxes.items():
-        merged[known[name], page].extend(those)
-    return merged
+def _page(item: Evidence, gold: AbstractSet[str], names: DocumentNames) -> _Page:
+    """Return the page under the name that the gold has for its document; under its id where it has none."""
+    return names.among(gold, item.document_id, item.document) or item.document_id, item.page
 
 
-def _page(one: Evidence, wanted: AbstractSet[str], names: DocumentNames) -> _Page:
-    """Under the name that the gold has for its document; under its id where it has none."""
-    return names.among(wanted, one.document_id, one.document) or one.document_id, one.page
-
-
-def _box(one: Evidence) -> Box:
-    return Box.unit(*(one.box or _WHOLE.as_tuple()))
-
-
-def _against(evidence: Sequence[tuple[_Page, Box]], gold: Mapping[_Page, Sequence[Box]]) -> dict[str, float]:
-    """`centre` and `iou` over the pages that have both, and `box_area`."""
-    shown = {page: _parts([box for on, box in evidence if on == page]) for page, _ in evidence}
+def _compare(evidence: Sequence[tuple[_Page, Box]], gold: Mapping[_Page, Sequence[Box]]) -> dict[str, float]:
+    """Return `centre` and `iou` over the pages that have both, and `box_area`."""
+    shown = {page: _parts([box for at, box in evidence if at == page]) for page, _ in evidence}
     both = [(boxes, gold[page]) for page, boxes in shown.items() if page in gold]
-    covered = [overlap(boxes, (_WHOLE,))[0] for boxes in ([boxes for boxes, _ in both] or shown.values())]
+    areas = [overlap(boxes, (_WHOLE,))[0] for boxes in ([boxes for boxes, _ in both] or shown.values())]
+    centred = (
+        box.covers(*right.center) for boxes, gold_boxes in both for box in boxes for right in gold_boxes
+    )
+    ious = [
+        _iou(some, right)
+        for boxes, gold_boxes in both
+        for some in _sets(boxes)
+        for right in _sets(gold_boxes)
+    ]
     return {
-        "centre": float(any(_covers(boxes, those) for boxes, those in both)),
-        "iou": max((_best_iou(boxes, those) for boxes, those in both), default=0.0),
-        "box_area": math.fsum(covered) / len(covered),
+        "centre": float(any(centred)),
+        "iou": max(ious, default=0.0),
+        "box_area": math.fsum(areas) / len(areas),
     }
 
 
 def _parts(boxes: list[Box]) -> list[Box]:
-    """Those that are less than the page, where there are any."""
+    """Return the boxes that are less than the page, where there are any."""
     return [box for box in boxes if box.intersect(_WHOLE).area < _ALL] or boxes
 
 
-def _covers(boxes: Iterable[Box], gold: Sequence[Box]) -> bool:
-    return any(box.covers(*one.center) for box in boxes for one in gold)
-
-
-def _best_iou(boxes: Sequence[Box], gold: Sequence[Box]) -> float:
-    return max(_iou(one, other) for one in _choices(boxes) for other in _choices(gold))
-
-
-def _choices(boxes: Sequence[Box]) -> list[Sequence[Box]]:
-    """Each box alone, and all together."""
+def _sets(boxes: Sequence[Box]) -> list[Sequence[Box]]:
+    """Return each box alone, and all together."""
     return [*([box] for box in boxes), boxes]
 
 

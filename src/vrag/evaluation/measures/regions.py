@@ -1,4 +1,4 @@
-"""How much of the gold regions a search offers, where it offers regions, and how much else with them."""
+"""Measures of regions: the gold area that a search offers, and how much else with it."""
 
 from __future__ import annotations
 
@@ -7,25 +7,51 @@ from collections import defaultdict
 from functools import partial
 from typing import TYPE_CHECKING
 
-from vrag.evaluation.measures.box_union import overlap
+import numpy as np
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+
+    from numpy.typing import NDArray
 
     from vrag.geometry import Box
 
     Placed = tuple[Hashable, Box]
 
-__all__ = ["REGIONS", "region_measures", "region_precision", "region_recall"]
+
+def overlap(one: Sequence[Box], other: Sequence[Box]) -> tuple[float, float]:
+    """Return the area that two sets of boxes of a page both cover, and the area that either covers.
+
+    Within each set, no area counts twice. Exact: the sides of all boxes cut the plane into cells, and a box
+    is a set of them.
+    """
+    boxes = {*one, *other}
+    across = np.unique([side for box in boxes for side in (box.x1, box.x2)])
+    down = np.unique([side for box in boxes for side in (box.y1, box.y2)])
+    cells = np.outer(np.diff(down), np.diff(across))
+    first, second = (_covered(each, across, down) for each in (one, other))
+    return float(cells[first & second].sum()), float(cells[first | second].sum())
+
+
+def _covered(
+    boxes: Sequence[Box], across: NDArray[np.float64], down: NDArray[np.float64]
+) -> NDArray[np.bool_]:
+    """Return the cells that boxes cover, shape (rows, columns)."""
+    covered = np.zeros((max(len(down) - 1, 0), max(len(across) - 1, 0)), np.bool_)
+    for box in boxes:
+        left, right = np.searchsorted(across, (box.x1, box.x2))
+        top, bottom = np.searchsorted(down, (box.y1, box.y2))
+        covered[top:bottom, left:right] = True
+    return covered
 
 
 def region_measures(offered: Sequence[Placed], gold: Sequence[Placed]) -> dict[str, float]:
-    """Recall and precision at each place, by the names of `REGIONS`; nothing without gold regions."""
+    """Return recall and precision at each place, by the names of `REGIONS`; nothing without gold regions."""
     return {name: measure(offered, gold) for name, measure in REGIONS.items()} if gold else {}
 
 
 def region_recall(offered: Sequence[Placed], gold: Sequence[Placed], k: int) -> float:
-    """Share of the gold area that the first `k` regions cover, 0 to 1: Σ |O ∩ G| / Σ |G| over the pages.
+    """Return the share of the gold area that the first `k` regions cover: Σ |O ∩ G| / Σ |G| over the pages.
 
     O is what the regions on a page cover together, and G what the gold there covers. MMDocIR's recall of
     layouts (Dong et al. 2025, arXiv 2501.08828, `metric_eval.py`), with these deviations. There layouts that
@@ -49,10 +75,10 @@ def region_recall(offered: Sequence[Placed], gold: Sequence[Placed], k: int) -> 
 
 
 def region_precision(offered: Sequence[Placed], gold: Sequence[Placed], k: int) -> float:
-    """Share of the area of the first `k` regions that is gold, 0 to 1: Σ |O ∩ G| / Σ |O| over the pages.
+    """Return the share of the area of the first `k` regions that is gold: Σ |O ∩ G| / Σ |O| over the pages.
 
-    With O and G of `region_recall`. Ours, as regions here are as large as whoever offers them likes: what
-    offers more to cover more pays for it, and a page offered whole earns the share of it that is gold. Where
+    With O and G of `region_recall`. An addition, as regions here can have any size: larger regions that cover
+    more pay for it, and a page offered whole earns the share of it that is gold. Where
     `k` regions are larger than the gold, none reaches 1: compare it at the same `k`.
 
     Args:
@@ -68,7 +94,7 @@ def region_precision(offered: Sequence[Placed], gold: Sequence[Placed], k: int) 
 
 
 def _share(common: float, area: float) -> float:
-    """At most 1, which sums of cells may miss by a rounding."""
+    """Return the ratio; at most 1, which sums of cells may exceed by a rounding."""
     return min(1.0, common / area) if area > 0 else 0.0
 
 
@@ -77,8 +103,10 @@ def _area(placed: Iterable[Placed]) -> float:
 
 
 def _common(one: Iterable[Placed], other: Iterable[Placed]) -> float:
-    those = _by_page(other)
-    return math.fsum(overlap(boxes, those[page])[0] for page, boxes in _by_page(one).items() if page in those)
+    others = _by_page(other)
+    return math.fsum(
+        overlap(boxes, others[page])[0] for page, boxes in _by_page(one).items() if page in others
+    )
 
 
 def _by_page(placed: Iterable[Placed]) -> dict[Hashable, list[Box]]:
@@ -89,9 +117,9 @@ def _by_page(placed: Iterable[Placed]) -> dict[Hashable, list[Box]]:
 
 
 _PLACES = (1, 5, 10)
-"""Those that MMDocIR reports."""
+"""The places that MMDocIR reports."""
 REGIONS: Mapping[str, Callable[[Sequence[Placed], Sequence[Placed]], float]] = {
     **{f"region_recall@{k}": partial(region_recall, k=k) for k in _PLACES},
     **{f"region_precision@{k}": partial(region_precision, k=k) for k in _PLACES},
 }
-"""What is measured of regions offered and gold ones."""
+"""Measures of offered regions and gold ones."""

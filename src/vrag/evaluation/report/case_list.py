@@ -1,9 +1,10 @@
-"""The list of cases of a report: each question with what came of it, in one run or in two."""
+"""Cases of a report: each question with its outcome, steps and evidence, in one run or in two."""
 
 from __future__ import annotations
 
 import math
 import re
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -11,70 +12,129 @@ from typing import TYPE_CHECKING, Any
 from vrag.agent.runs.run_result import RunResult
 from vrag.errors import VragError
 from vrag.evaluation.record import CaseOutcome
-from vrag.evaluation.report.steps import cut, summarize_steps
-from vrag.render.text_format import STOPS, moment
+from vrag.render.text_format import STOPS, count, moment
+from vrag.render.text_format import place as place_text
+from vrag.reward.parts import answer_of
 from vrag.types import ItemKind
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Iterable, Sequence
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
     from PIL.Image import Image
 
     from vrag.agent.events import ImageShown
     from vrag.agent.evidence import BoxSides
+    from vrag.agent.runs.run_result import RunStep
     from vrag.agent.runs.run_store import RunStore, StoredRun
     from vrag.evaluation.record import CaseRecord, EvidencePlace, Subject
-    from vrag.evaluation.report.steps import StepSummary
     from vrag.evaluation.report.thumbnails import Thumbnails
 
     Source = tuple[Hashable, Callable[[], Image | None]]
-    """What a picture is known by, and what draws it."""
+    """Key of an image, and the function that draws it."""
 
-__all__ = [
-    "CaseBox",
-    "CaseClip",
-    "CaseEntry",
-    "Side",
-    "Thumbnail",
-    "ThumbnailSource",
-    "cell_of",
-    "entries_of",
-    "opened",
-    "pairs_of",
-]
-
+THOUGHT = 10_000
+"""Characters of a thought: a longer one is cut, as the run has all of it."""
+_MAX_LINE, _MAX_ANSWER, _MAX_REASON = 2000, 4000, 1200
+"""Characters of other texts of a step, of an answer and of a reason."""
+_MAX_SEEN = 12
+"""Images of a step that are named; the others are counted."""
+_MAX_THUMBNAILS = 4
+"""Pages of a case that are shown: those of evidence, then those of gold."""
 _RUN = re.compile(r"[0-9a-f-]{1,40}")
 _HASH = re.compile(r"[0-9a-f]{64}")
-_FIGURES = 4
-"""Pages of a case that are shown: those of evidence, then those of gold."""
-_ANSWER, _WHY = 4000, 1200
-"""Characters of an answer and of a reason after which they are cut."""
-_STOPS = {str(reason): name for reason, (name, _) in STOPS.items()}
+_STOP_NAMES = {str(reason): name for reason, (name, _) in STOPS.items()}
+
+
+def cut(text: str, most: int = _MAX_LINE) -> str:
+    """Return a text of bounded length."""
+    return text if len(text) <= most else f"{text[: most - 1].rstrip()}…"
+
+
+@dataclass(frozen=True, slots=True)
+class StepSummary:
+    """One step of an agent in the few words that a list of cases has room for."""
+
+    number: int
+    thought: str
+    acts: tuple[tuple[str, str], ...]
+    """Actions: `search`, `crop`, `tool`, `fault` or `answer`, each with its text."""
+    seen: tuple[str, ...]
+    """Images that the model was shown: document and page."""
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the data of the page."""
+        return {
+            "n": self.number,
+            "thought": self.thought,
+            "acts": list(map(list, self.acts)),
+            "seen": self.seen,
+        }
+
+
+def summarize_steps(run: RunResult) -> tuple[StepSummary, ...]:
+    """Summarize the steps of a run; its last one answers, or abstains, if the run did."""
+    steps = [
+        StepSummary(
+            step.number, cut(step.thought or "", THOUGHT), tuple(_actions(step)), _seen_images(step.shown)
+        )
+        for step in run.steps
+    ]
+    answer = answer_of(run)
+    if steps and answer is not None:
+        steps[-1] = replace(steps[-1], acts=(*steps[-1].acts, ("answer", cut(answer, THOUGHT))))
+    return tuple(steps)
+
+
+def _actions(step: RunStep) -> Iterator[tuple[str, str]]:
+    if step.action is not None:
+        yield "tool", cut(f"{step.action}: {step.query or ''}")
+    elif step.query is not None:
+        yield "search", cut(step.query)
+        if not step.hits and not step.shown:
+            yield "fault", "Nothing was found."
+    if step.crop is not None:
+        yield "crop", place_text(step.crop)
+    if step.invalid is not None:
+        yield "fault", cut(step.invalid)
+
+
+def _seen_images(images: tuple[ImageShown, ...]) -> tuple[str, ...]:
+    names: dict[str, None] = {}
+    for image in images:
+        where = f"page {image.page}" if image.seconds is None else moment(image.seconds)
+        names[f"{image.document}, {where}{', closer' if image.crop else ''}"] = None
+    more = len(names) - _MAX_SEEN
+    return tuple(names) if more <= 0 else (*list(names)[:_MAX_SEEN], f"and {count(more, 'picture')} more")
 
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """What one run made of a question."""
+    """The result of one run on a question."""
 
     record: CaseRecord
-    walk: tuple[StepSummary, ...] = ()
-    """Its steps; none where the run could not be read."""
+    steps: tuple[StepSummary, ...] = ()
+    """Empty where the run could not be read."""
 
     def as_dict(self) -> dict[str, Any]:
-        """What the page is made of."""
-        record = self.record
+        """Return the data of the page."""
+        record, compared = self.record, self.record.extracted
+        extracted = None
+        if compared is not None:
+            extracted = cut(
+                f"none: {compared.why}" if compared.answer is None else compared.answer, _MAX_ANSWER
+            )
         known = record.run is not None and _RUN.fullmatch(record.run) is not None
         return {
             "outcome": record.outcome.value,
-            "why": cut(record.why, _WHY),
+            "why": cut(record.why, _MAX_REASON),
             "judge": record.judge,
-            "answer": None if record.answer is None else cut(record.answer, _ANSWER),
-            "extracted": _extracted(record),
-            "stop": _STOPS.get(record.stop or "", record.stop or ""),
+            "answer": None if record.answer is None else cut(record.answer, _MAX_ANSWER),
+            "extracted": extracted,
+            "stop": _STOP_NAMES.get(record.stop or "", record.stop or ""),
             "run": record.run if known else None,
             "measures": {name: round(value, 6) for name, value in record.measures.items()},
-            "steps": [stride.as_dict() for stride in self.walk],
+            "steps": [step.as_dict() for step in self.steps],
         }
 
 
@@ -83,16 +143,16 @@ class CaseBox:
     """A rectangle over a page."""
 
     kind: str
-    """`a` or `b`: predicted by that run; `gold`."""
+    """`a` or `b` for a prediction of that run, or `gold`."""
     sides: BoxSides
     """Fractions of the page."""
 
 
 @dataclass(frozen=True, slots=True)
 class CaseClip:
-    """A stretch of a video that an answer rests on, and the frame that the model was shown of it."""
+    """A clip that is evidence of an answer, and the frame of it that the model was shown."""
 
-    told: str
+    text: str
     """From when to when."""
     frame: Source | None
     """None where the run keeps none."""
@@ -100,18 +160,18 @@ class CaseClip:
 
 @dataclass(frozen=True, slots=True)
 class Thumbnail:
-    """A page of a case, or a clip, with what was predicted on it and what is gold."""
+    """A page of a case, or a clip, with its predicted and its gold rectangles."""
 
     document: str
     page: int
-    """From 1; of a clip its number."""
+    """From 1; for a clip its number."""
     picture: int | None
-    """Number of its picture; None where there is none."""
+    """Number of its image, if there is one."""
     boxes: tuple[CaseBox, ...]
     whole: tuple[str, ...] = ()
-    """Who names the page as a whole, without a rectangle; as the kinds of boxes."""
+    """Kinds, as of boxes, that name the page as a whole."""
     clip: CaseClip | None = None
-    """None of what is no video."""
+    """None for pages."""
 
     @property
     def predicted(self) -> bool:
@@ -119,11 +179,11 @@ class Thumbnail:
         return any(kind != "gold" for kind in (*self.whole, *(box.kind for box in self.boxes)))
 
     def as_dict(self) -> dict[str, Any]:
-        """What the page is made of."""
+        """Return the data of the page."""
         return {
             "document": self.document,
             "page": self.page,
-            "when": None if self.clip is None else self.clip.told,
+            "when": None if self.clip is None else self.clip.text,
             "picture": self.picture,
             "boxes": [[box.kind, *(round(side, 4) for side in box.sides)] for box in self.boxes],
             "whole": self.whole,
@@ -145,16 +205,16 @@ class CaseEntry:
 
     @property
     def cell(self) -> str | None:
-        """What both made of it; None of a single run, or without two verdicts."""
+        """Outcome in both runs, see `cell_of`; None for a single run, or without two verdicts."""
         return cell_of(*(side.record.outcome for side in self.sides)) if len(self.sides) == 2 else None
 
     def as_dict(self) -> dict[str, Any]:
-        """What the page is made of."""
+        """Return the data of the page."""
         subject, sample = self.subject, self.sides[0].record.sample
         return {
             "id": f"{subject.benchmark}/{subject.uid}" + (f"/{sample}" if sample else ""),
-            "question": cut(subject.question, _ANSWER),
-            "gold": [cut(reference, _WHY) for reference in subject.references[:12]],
+            "question": cut(subject.question, _MAX_ANSWER),
+            "gold": [cut(reference, _MAX_REASON) for reference in subject.references[:12]],
             "moments": ["–".join(map(moment, span)) for span in subject.spans],
             "answerable": subject.answerable,
             "document": subject.document,
@@ -169,7 +229,7 @@ class CaseEntry:
 
 
 def cell_of(a: CaseOutcome, b: CaseOutcome) -> str | None:
-    """What two runs made of a question: `both`, `a`, `b` or `neither` right; None without two verdicts."""
+    """Return which of two runs is right: `both`, `a`, `b` or `neither`; None without two verdicts."""
     if CaseOutcome.UNJUDGED in {a, b}:
         return None
     if a is CaseOutcome.RIGHT:
@@ -179,22 +239,22 @@ def cell_of(a: CaseOutcome, b: CaseOutcome) -> str | None:
 
 @dataclass
 class ThumbnailSource:
-    """Where steps and pictures come from."""
+    """The source of steps and images: runs, and pages that no run was shown."""
 
     thumbnails: Thumbnails
     page_image: Callable[[str, int], Image | None] | None = None
-    """Gives the picture of a page of a document; asked for what no run was shown."""
-    _shown: dict[tuple[str, int], Callable[[], Image]] = field(
+    """Returns the image of a page of a document that no run was shown."""
+    _pages: dict[tuple[str, int], Callable[[], Image]] = field(
         default_factory=dict[tuple[str, int], "Callable[[], Image]"]
     )
     _clips: dict[tuple[str, str, int], CaseClip] = field(default_factory=dict[tuple[str, str, int], CaseClip])
     _names: dict[tuple[str, int], tuple[str, int]] = field(
         default_factory=dict[tuple[str, int], tuple[str, int]]
     )
-    """Pages by what records call them, where runs call them otherwise."""
+    """Pages in runs by their names in records, where these differ."""
 
-    def walk(self, record: CaseRecord, runs: RunStore | None) -> tuple[StepSummary, ...]:
-        """The steps of a run; none where it is not there or damaged. Remembers what pages look like."""
+    def steps(self, record: CaseRecord, runs: RunStore | None) -> tuple[StepSummary, ...]:
+        """Return the steps of a run, and keep its images; none where it is missing or damaged."""
         if runs is None or record.run is None:
             return ()
         try:
@@ -202,145 +262,119 @@ class ThumbnailSource:
             run = RunResult.of(stored.events)
         except (VragError, OSError, ValueError):
             return ()
-        remembers = stored.started.settings.memory is not None
-        self._remember_evidence(record, run, stored)
-        for shown in (shown for step in run.steps for shown in step.shown):
-            if not shown.crop and shown.seconds is None and _HASH.fullmatch(shown.sha256):
-                margin = _content(shown) if remembers else None
-                read = partial(opened, stored.file(shown.sha256), margin)
-                self._shown.setdefault((shown.document, shown.page), read)
+        has_memory = stored.started.settings.memory is not None
+        self._keep_evidence(record, run, stored)
+        for image in (image for step in run.steps for image in step.shown):
+            if not image.crop and image.seconds is None and _HASH.fullmatch(image.sha256):
+                size = _content_size(image) if has_memory else None
+                read = partial(opened, stored.file(image.sha256), size)
+                self._pages.setdefault((image.document, image.page), read)
         return summarize_steps(run)
 
+    def _keep_evidence(self, record: CaseRecord, run: RunResult, stored: StoredRun) -> None:
+        """Keep frames of clips, and pages under the names that records have for their documents."""
+        whole = {image.item: image.sha256 for step in run.steps for image in step.shown if not image.crop}
+        for place, item in zip(record.evidence, run.evidence, strict=False):
+            if item.kind is ItemKind.CLIP and item.seconds is not None:
+                frame = (item.crop_sha256 if place.box is None else whole.get(item.item)) or ""
+                source = (
+                    (frame, partial(opened, stored.file(frame), None)) if _HASH.fullmatch(frame) else None
+                )
+                clip = CaseClip("–".join(dict.fromkeys(map(moment, item.seconds))), source)
+                self._clips.setdefault((record.run or "", place.document, place.page), clip)
+            elif place.document != item.document:
+                self._names[place.document, place.page] = (item.document, item.page)
+
     def clip(self, record: CaseRecord, document: str, page: int) -> CaseClip | None:
-        """The clip that the evidence of a record names so; None of what is no clip."""
+        """Return the clip that the evidence of a record names so; None for pages."""
         return self._clips.get((record.run or "", document, page))
 
-    def pictured(self, thumbnail: Thumbnail) -> Thumbnail:
-        """The same with its picture, where there is one and room for it."""
+    def with_image(self, thumbnail: Thumbnail) -> Thumbnail:
+        """Return the thumbnail with its image, where there is one and room for it."""
         if self.thumbnails.evidence_only and not thumbnail.predicted:
             return thumbnail
-        clip = thumbnail.clip
-        source = self._source(thumbnail.document, thumbnail.page) if clip is None else clip.frame
+        source: Source | None = None
+        place = (thumbnail.document, thumbnail.page)
+        if thumbnail.clip is not None:
+            source = thumbnail.clip.frame
+        elif read := self._pages.get(place) or self._pages.get(self._names.get(place, place)):
+            source = (place, read)
+        elif self.page_image is not None:
+            source = (place, partial(self.page_image, *place))
         return thumbnail if source is None else replace(thumbnail, picture=self.thumbnails.number(*source))
-
-    def _remember_evidence(self, record: CaseRecord, run: RunResult, stored: StoredRun) -> None:
-        """Frames of clips, and pages under the names that records have for their documents."""
-        whole = {shown.item: shown.sha256 for step in run.steps for shown in step.shown if not shown.crop}
-        for place, one in zip(record.evidence, run.evidence, strict=False):
-            if one.kind is ItemKind.CLIP and one.seconds is not None:
-                frame = (one.crop_sha256 if place.box is None else whole.get(one.item)) or ""
-                known = (frame, partial(opened, stored.file(frame), None)) if _HASH.fullmatch(frame) else None
-                clip = CaseClip("–".join(dict.fromkeys(map(moment, one.seconds))), known)
-                self._clips.setdefault((record.run or "", place.document, place.page), clip)
-            elif place.document != one.document:
-                self._names[place.document, place.page] = (one.document, one.page)
-
-    def _source(self, document: str, page: int) -> Source | None:
-        """What a page is known by, and what draws it; None where nothing does."""
-        place = (document, page)
-        shown = self._shown.get(place) or self._shown.get(self._names.get(place, place))
-        if shown is not None:
-            return place, shown
-        return None if self.page_image is None else (place, partial(self.page_image, *place))
 
 
 def entries_of(
-    records: Sequence[CaseRecord], thumbnail_source: ThumbnailSource, runs: RunStore | None
+    records: Sequence[CaseRecord], source: ThumbnailSource, runs: RunStore | None
 ) -> tuple[CaseEntry, ...]:
-    """The list of one evaluation, in the order of its records."""
-    return _entries([(record,) for record in records], thumbnail_source, (runs,))
+    """Return the list of one evaluation, in the order of its records."""
+    return _entries([(record,) for record in records], source, (runs,))
 
 
 def pairs_of(
     a: Sequence[CaseRecord],
     b: Sequence[CaseRecord],
-    thumbnail_source: ThumbnailSource,
+    source: ThumbnailSource,
     runs: tuple[RunStore | None, RunStore | None],
 ) -> tuple[CaseEntry, ...]:
-    """The list of a comparison: the questions that both have, in the order of A."""
+    """Return the list of a comparison: the questions that both have, in the order of A."""
     others = {record.key: record for record in b}
-    return _entries(
-        [(record, others[record.key]) for record in a if record.key in others], thumbnail_source, runs
-    )
+    return _entries([(record, others[record.key]) for record in a if record.key in others], source, runs)
 
 
 def _entries(
-    rows: Sequence[tuple[CaseRecord, ...]],
-    thumbnail_source: ThumbnailSource,
-    stores: Sequence[RunStore | None],
+    rows: Sequence[tuple[CaseRecord, ...]], source: ThumbnailSource, stores: Sequence[RunStore | None]
 ) -> tuple[CaseEntry, ...]:
     sides = [
-        tuple(
-            Side(record, thumbnail_source.walk(record, store))
-            for record, store in zip(row, stores, strict=True)
-        )
+        tuple(Side(record, source.steps(record, store)) for record, store in zip(row, stores, strict=True))
         for row in rows
     ]
-    sights = [_sights(row, thumbnail_source) for row in rows]
-    for rank in range(_FIGURES):  # the first page of every case before the second of any: room may run out
-        for found in sights:
-            if rank < len(found):
-                found[rank] = thumbnail_source.pictured(found[rank])
-    return tuple(CaseEntry(row, tuple(found)) for row, found in zip(sides, sights, strict=True))
+    thumbnails = [_thumbnails(row, source) for row in rows]
+    for rank in range(_MAX_THUMBNAILS):  # the first page of every case first: room may run out
+        for pages in thumbnails:
+            if rank < len(pages):
+                pages[rank] = source.with_image(pages[rank])
+    return tuple(CaseEntry(row, tuple(pages)) for row, pages in zip(sides, thumbnails, strict=True))
 
 
-def _sights(row: tuple[CaseRecord, ...], thumbnail_source: ThumbnailSource) -> list[Thumbnail]:
-    """The pages of a case without their pictures: the first of the evidence, those of gold, all others."""
-    evidence = [(kind, one) for kind, record in zip("ab", row, strict=False) for one in record.evidence]
-    first = [(kind, record.evidence[0]) for kind, record in zip("ab", row, strict=False) if record.evidence]
-    gold = [("gold", one) for one in row[0].subject.gold]
+def _thumbnails(row: tuple[CaseRecord, ...], source: ThumbnailSource) -> list[Thumbnail]:
+    """Return the pages of a case without images: the first of the evidence, those of gold, all others."""
+    evidence = [(kind, place) for kind, record in zip("ab", row, strict=False) for place in record.evidence]
+    first = [record.evidence[0] for record in row if record.evidence]
+    gold = [("gold", place) for place in row[0].subject.gold]
+    in_order = [*first, *(place for _, place in (*gold, *evidence))]
     pages: dict[tuple[str, int], list[tuple[str, EvidencePlace]]] = {
-        (one.document, one.page): [] for _, one in (*first, *gold, *evidence)
+        (place.document, place.page): [] for place in in_order
     }
-    for kind, one in (*evidence, *gold):
-        pages[one.document, one.page].append((kind, one))
-    clips = {
-        key: next((clip for record in row if (clip := thumbnail_source.clip(record, *key)) is not None), None)
-        for key in pages
-    }
-    return [replace(_build_thumbnail(key, found), clip=clips[key]) for key, found in pages.items()][:_FIGURES]
+    for kind, place in (*evidence, *gold):
+        pages[place.document, place.page].append((kind, place))
+    thumbnails: list[Thumbnail] = []
+    for key, places in list(pages.items())[:_MAX_THUMBNAILS]:
+        boxes: dict[CaseBox, None] = {}
+        whole: dict[str, None] = {}
+        for kind, place in places:
+            if place.box is None or not all(map(math.isfinite, place.box)):
+                whole[kind] = None
+            else:
+                x1, y1, x2, y2 = (min(max(side, 0.0), 1.0) for side in place.box)
+                boxes[CaseBox(kind, (min(x1, x2), min(y1, y2), max(x1, x2), max(y1, y2)))] = None
+        clips = (source.clip(record, *key) for record in row)
+        clip = next((clip for clip in clips if clip is not None), None)
+        thumbnails.append(Thumbnail(*key, None, tuple(boxes), tuple(whole), clip))
+    return thumbnails
 
 
-def _build_thumbnail(key: tuple[str, int], found: Iterable[tuple[str, EvidencePlace]]) -> Thumbnail:
-    boxes: list[CaseBox] = []
-    whole: dict[str, None] = {}
-    for kind, place in found:
-        if place.box is None or not all(map(math.isfinite, place.box)):
-            whole[kind] = None
-        else:
-            boxes.append(CaseBox(kind, _within(place.box)))
-    return Thumbnail(*key, None, tuple(dict.fromkeys(boxes)), tuple(whole))
-
-
-def _within(box: BoxSides) -> BoxSides:
-    x1, y1, x2, y2 = (min(max(side, 0.0), 1.0) for side in box)
-    return min(x1, x2), min(y1, y2), max(x1, x2), max(y1, y2)
-
-
-def _extracted(record: CaseRecord) -> str | None:
-    """What rules compared in place of the answer; None where that itself was compared."""
-    found = record.extracted
-    if found is None:
-        return None
-    return cut(f"none: {found.why}" if found.answer is None else found.answer, _ANSWER)
-
-
-def opened(path: Path, margin: tuple[int, int] | None) -> Image:
-    """A picture that a model was shown.
-
-    Args:
-        path: Its file.
-        margin: Width and height, in pixels, of what is no margin; None where there is none.
-    """
+def opened(path: Path, size: tuple[int, int] | None) -> Image:
+    """Open an image that a model was shown; crop it to its content of this size, in pixels."""
     from PIL import Image
 
     with Image.open(path, formats=("JPEG",)) as image:
         image.load()
-        return image.copy() if margin is None else image.crop((0, 0, margin[0], margin[1]))
+        return image.copy() if size is None else image.crop((0, 0, size[0], size[1]))
 
 
-def _content(shown: ImageShown) -> tuple[int, int] | None:
-    """Memory never enlarges pages: one that is smaller than its picture stands in its left upper corner."""
+def _content_size(shown: ImageShown) -> tuple[int, int] | None:
+    """Return the size of a page in its image: memory never enlarges pages, and puts small ones top left."""
     width, height = shown.region[2] - shown.region[0], shown.region[3] - shown.region[1]
     fits = 1 <= width <= shown.width and 1 <= height <= shown.height
     return (round(width), round(height)) if fits else None

@@ -11,11 +11,8 @@ from vrag.render.text_format import count, seconds
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from vrag.evaluation.coverage import Searched
     from vrag.evaluation.prepare import PreparedPart
-    from vrag.evaluation.result_store import Conditions
-
-__all__ = ["STRICT", "facts_of", "judged_by_rules", "title_of", "unfinished_of"]
+    from vrag.evaluation.result_store import Conditions, Searched
 
 STRICT = "short answers alone are right"
 """What is to be known of rules as a judge."""

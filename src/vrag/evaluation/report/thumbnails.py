@@ -14,8 +14,6 @@ if TYPE_CHECKING:
 
     from PIL.Image import Image
 
-__all__ = ["Thumbnails", "thumbnails_of"]
-
 ROOM = 24_000_000
 """Bytes of pictures, as they stand in a page, that a browser opens at once."""
 MOST = 500_000_000
