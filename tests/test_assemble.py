@@ -128,7 +128,7 @@ class TestAnswering:
         [
             ({"model": "some-model"}, "The model some-model has no server"),
             ({"base_url": "http://localhost:1/v1"}, "Which model of"),
-            ({"profile": "nobody's"}, "no model profile"),
+            ({"profile": "nobody's"}, "Unknown model profile"),
             ({"instruction": "no/such/file.md"}, "cannot be read"),
             ({"actions": "no_such_action"}, "no action 'no_such_action'"),
             ({"model": "m", "base_url": "http://user:secret@localhost/v1"}, "user name"),

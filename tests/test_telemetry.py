@@ -36,9 +36,8 @@ from vrag.agent.methods.rag import Rag
 from vrag.agent.methods.vrag import VragMethod
 from vrag.errors import ModelError, SearchError
 from vrag.model_profiles import PROFILES
-from vrag.telemetry.attributes import Error, GenAi
-from vrag.telemetry.attributes import VragAttributes as Ours
-from vrag.telemetry.spans import Spans
+from vrag.telemetry.spans import ERROR_TYPE, GenAi, Spans
+from vrag.telemetry.spans import VragAttributes as Ours
 from vrag.testing import MemorySearcher, ScriptedPolicy
 
 if TYPE_CHECKING:
@@ -209,7 +208,7 @@ def test_a_failure_is_the_status_of_what_failed_and_of_the_run(
     assert failed == {faulty, "invoke_agent vrag"}
     assert SECRET not in written(spans)
     root = named(spans, "invoke_agent vrag")[0]
-    assert told(root)[Error.TYPE] in {"ModelError", "SearchError"}
+    assert told(root)[ERROR_TYPE] in {"ModelError", "SearchError"}
     assert told(root)[Ours.STOP_REASON] in {"model_error", "search_error"}
 
 
@@ -309,7 +308,7 @@ def test_names_are_those_of_the_installed_conventions() -> None:
     known = {getattr(module, name) for name in dir(module) if name.startswith("GEN_AI_")}
     assert {value for name, value in vars(GenAi).items() if name.isupper()} <= known
     general: Any = importlib.import_module("opentelemetry.semconv.attributes.error_attributes")
-    assert Error.TYPE == general.ERROR_TYPE
+    assert ERROR_TYPE == general.ERROR_TYPE
 
 
 def test_a_search_before_the_call_ends_with_it_and_is_not_blamed_for_the_reply() -> None:

@@ -15,7 +15,7 @@ from observed_runs import RUNS, SECRET, ns, run
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from vrag.telemetry import observer_from_environment
-from vrag.telemetry.attributes import VragAttributes as Ours
+from vrag.telemetry.spans import VragAttributes as Ours
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Sequence
@@ -168,10 +168,10 @@ def test_nothing_is_observed_where_nothing_asks_for_it(
 @pytest.mark.parametrize(
     ("variables", "said"),
     [
-        ({"OTEL_TRACES_EXPORTER": "zipkin"}, "'zipkin' is not known"),
+        ({"OTEL_TRACES_EXPORTER": "zipkin"}, "unknown exporter 'zipkin'"),
         (
             {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:9", "OTEL_EXPORTER_OTLP_PROTOCOL": "grpc"},
-            "'grpc' is not spoken here",
+            "'grpc' is not supported",
         ),
     ],
 )

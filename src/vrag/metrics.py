@@ -135,10 +135,7 @@ def anls(answer: str, reference: str, *, threshold: float = 0.5) -> float:
     the edit distance over the length of the longer of both. Case and white space around do not count;
     deviation: white space within counts as one space, whatever it is.
 
-    Args:
-        answer: The answer.
-        reference: The right answer.
-        threshold: τ. The measure is named for its mean over questions (ANLS).
+    `threshold` is τ. The measure is named for its mean over questions (ANLS).
 
     >>> anls("Lantern ferry", "lantern fery")
     0.923...

@@ -160,8 +160,10 @@ class MemorySearcher:
         With `least` it is made smaller by the steps that a stored JPEG is decoded in.
         """
         image = self._drawn(id)
-        steps = [step for step in (8, 4, 2) if least and _covers(image, step, least)]
-        return image.reduce(steps[0]) if steps else image
+        for step in (8, 4, 2):
+            if least and image.width >= step * least.width and image.height >= step * least.height:
+                return image.reduce(step)
+        return image
 
     def frames(self, id: str, *, fps: float, most: int) -> list[VideoFrame]:
         """Draw frames of a clip that has ten a second; each shows its time in the video."""
@@ -172,7 +174,12 @@ class MemorySearcher:
         asked = max(1, math.ceil(seconds * fps))
         step = 1 / fps if asked <= most else (seconds - 0.1) / max(1, most - 1)
         times = [round(item.clip.start + number * step, 6) for number in range(min(asked, most))]
-        return [VideoFrame(_dated(self._drawn(id), time), time) for time in times]
+        frames: list[VideoFrame] = []
+        for time in times:
+            image = self._drawn(id)
+            ImageDraw.Draw(image).text((LEFT, LINE), f"{time:.3f} s", fill="black")
+            frames.append(VideoFrame(image, time))
+        return frames
 
     def _drawn(self, id: str) -> Image.Image:
         item = self.item(id)
@@ -203,7 +210,10 @@ class MemorySearcher:
             and (query.kinds is None or item.kind in query.kinds)
         ]
         found.sort(key=lambda pair: (-pair[0], pair[1].id))
-        return [_hit(item, score, rank) for rank, (score, item) in enumerate(found[:top_k], 1)]
+        return [
+            Hit(item.id, float(score), rank, item.document, item.document_name, item.ordinal, item.kind)
+            for rank, (score, item) in enumerate(found[:top_k], 1)
+        ]
 
 
 def page(document: str, ordinal: int, text: str, *, size: Size | None = None) -> Item:
@@ -278,16 +288,6 @@ def tiny_corpus() -> MemorySearcher:
     )
 
 
-def _covers(image: Image.Image, step: int, least: Size) -> bool:
-    """Whether a picture made so many times smaller still has these sides."""
-    return image.width >= step * least.width and image.height >= step * least.height
-
-
-def _dated(image: Image.Image, seconds: float) -> Image.Image:
-    ImageDraw.Draw(image).text((LEFT, LINE), f"{seconds:.3f} s", fill="black")
-    return image
-
-
 def _document_id(name: str) -> str:
     return name.encode().hex().ljust(64, "0")[:64]
 
@@ -304,7 +304,3 @@ def _word(start: int, length: int, column: int, line: int, size: Size) -> Word:
             min(1.0, (y1 + LINE * 0.6) / size.height),
         ),
     )
-
-
-def _hit(item: Item, score: float, rank: int) -> Hit:
-    return Hit(item.id, float(score), rank, item.document, item.document_name, item.ordinal, item.kind)

@@ -190,7 +190,10 @@ def test_keys_go_to_dashscope_and_to_whom_the_file_names(tmp_path: Path) -> None
             "[planner]\nmodel = 'x'\nbase_url = 'http://127.0.0.1:1/v1'",
             "family of the planner x is not known",
         ),
-        ("[planner]\nmodel = 'x'\nprofile = 'qwen9'\nbase_url = 'http://127.0.0.1:1/v1'", "no model profile"),
+        (
+            "[planner]\nmodel = 'x'\nprofile = 'qwen9'\nbase_url = 'http://127.0.0.1:1/v1'",
+            "Unknown model profile",
+        ),
         ("[planner]\nmodel = 'x'\nkey_variable = 'MINE'", "Set MINE"),
     ],
 )

@@ -1,6 +1,6 @@
-"""The class `VRAG` of the reference implementation, thin over the real API, and what it shares with `VimRAG`.
+"""The class `VRAG` of the reference implementation, a thin layer over the real API, and helpers for `VimRAG`.
 
-Both ask a served model and a search server, and yield what the demos of the reference show.
+Both call a served model and a search server, and yield the steps that the demos of the reference show.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 
 MODEL = "Qwen/Qwen2.5-VL-7B-Instruct"
-"""The name under which the reference has the model of VRAG served."""
+"""Name of the served model of VRAG in the reference."""
 _PURPLE = (160, 32, 240)
 """The colour of the box on a page that was cropped."""
 _THINK = re.compile(r"<think>(.*?)</think>", re.DOTALL)
@@ -84,7 +84,7 @@ class VRAG:
         self._agent = open_reference_agent(self, report.settings, SearchClient)
 
     def run(self, question: str) -> Generator[Step, None, Step] | str:
-        """Answers a question.
+        """Answer a question.
 
         Returns:
             With `generator`, a generator of `("think", text, tag)`, `("search", query, tag)`,
@@ -119,12 +119,12 @@ class VRAG:
                 case ImageShown():
                     yield "search_image", pictures.of(event), tag
                 case AnswerGiven():
-                    return "answer", _answer(event, tag), tag if _is_answer(event) else ""
+                    return _answer_step(event, tag)
                 case RunFailed():
                     raise failure_of(event)
                 case _:
                     pass
-        raise AssertionError("a run ended without an end")  # pragma: no cover
+        raise AssertionError("a run ended without its last event")  # pragma: no cover
 
 
 def read_settings(
@@ -135,7 +135,7 @@ def read_settings(
     api_key: str | None,
     **more: Any,  # noqa: ANN401 - settings
 ) -> SettingsReport:
-    """The settings that a signature of the reference describes; all else is as the user's settings say.
+    """Load the user's settings, with the arguments of a class of the reference.
 
     Raises:
         SettingsError: If a value cannot be used.
@@ -154,12 +154,9 @@ def read_settings(
 
 
 def open_reference_agent(owner: object, settings: Settings, kind: type[SearchClient]) -> Agent:
-    """The agent that the settings describe, over a search server.
+    """Open the agent of the settings over a search server.
 
-    Args:
-        owner: The connections are closed when it is gone: the classes of the reference have no `close`.
-        settings: How it answers.
-        kind: The class of the client of the search server.
+    The connections are closed when `owner` is garbage: the classes of the reference have no `close`.
 
     Raises:
         SettingsError, ServerError: If the settings do not fit each other.
@@ -170,24 +167,24 @@ def open_reference_agent(owner: object, settings: Settings, kind: type[SearchCli
 
 
 def with_steps(agent: Agent, steps: int) -> Agent:
-    """The same agent with so many model calls at most."""
+    """Return the agent with a limit of model calls."""
     assert agent.limits is not None
     return replace(agent, limits=agent.limits.model_copy(update={"steps": steps}))
 
 
 def failure_of(event: RunFailed) -> VragError:
-    """The error that a failed run stands for."""
+    """Return the error of a failed run."""
     return (SearchError if event.stop_reason is StopReason.SEARCH_ERROR else ModelError)(event.message)
 
 
 def _thought(reply: str, text: str) -> Step:
-    """The thought as it stands in the reply; as the grammar read it where its tags are not complete."""
+    """Return the thought as written in the reply; as the grammar read it where its tags are incomplete."""
     found = _THINK.search(reply)
     return ("think", found[1], found[0]) if found else ("think", text, text)
 
 
 def _action(reply: str) -> str:
-    """The last complete action in the executed part of a reply, with its tags; "" without one."""
+    """Return the last complete action in the executed part of a reply, with its tags; "" without one."""
     found = list(_ACTION.finditer(_THINK.sub("", reply)))
     return found[-1][0] if found else ""
 
@@ -197,15 +194,12 @@ def _text_of(tag: str) -> str:
     return found[2].strip() if found else ""
 
 
-def _is_answer(event: AnswerGiven) -> bool:
-    return event.text is not None or event.stop_reason is StopReason.ABSTAINED
-
-
-def _answer(event: AnswerGiven, tag: str) -> str:
-    """The answer; of an abstention the model's own words; "" where there is none."""
+def _answer_step(event: AnswerGiven, tag: str) -> Step:
+    """Return the answer; of an abstention the model's own words; "" where there is none."""
     if event.text is not None:
-        return event.text
-    return _text_of(tag) if event.stop_reason is StopReason.ABSTAINED else ""
+        return "answer", event.text, tag
+    abstained = event.stop_reason is StopReason.ABSTAINED
+    return ("answer", _text_of(tag), tag) if abstained else ("answer", "", "")
 
 
 def _returned(steps: Generator[Step, None, Step]) -> Step:
@@ -217,19 +211,19 @@ def _returned(steps: Generator[Step, None, Step]) -> Step:
 
 
 class _Pictures:
-    """The pictures of a run, as the demo shows them."""
+    """The pictures of a run for the demo."""
 
     def __init__(self, agent: Agent) -> None:
         self._environment = agent.environment
         self._files: dict[str, bytes] = {}
 
     def save(self, name: str, data: bytes) -> None:
-        """Keeps a picture, not a message."""
+        """Keep a picture; drop a message."""
         if name.endswith(".jpg"):
             self._files[name] = data
 
     def of(self, event: ImageShown) -> Image:
-        """The picture as the model was shown it."""
+        """Open the picture that the model was shown."""
         import io
 
         from PIL import Image
@@ -239,7 +233,7 @@ class _Pictures:
             return image
 
     def boxed(self, event: ImageShown) -> Image:
-        """The page of a crop at the size that the model is shown pages, with the box drawn."""
+        """Draw the box of a crop on its page, at the size at which the model is shown pages."""
         from PIL import ImageDraw
 
         page = self._environment.searcher.image(event.item)

@@ -1,7 +1,7 @@
-"""The reference's scripts as commands of ours, for the files of their names in a clone of the repository.
+"""The reference's scripts as commands of vrag, for the files of their names in a clone of the repository.
 
-Each function prints the command that it runs, and becomes it. What stands behind the script's name on the
-command line is passed on, so that an option given there outweighs one below. Folders that a script names are
+Each function prints a command and replaces its process by it. Arguments of the script are
+passed on, so that an option given there outweighs one below. Folders that a script names are
 those of the clone that the script lies in, whatever the current folder is.
 """
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 CORPUS = Path("search_engine/corpus")
 INDEX = "colqwen_ingestion"
-"""Where the reference's `ingestion.py` writes, and its `SearchEngine` looks."""
+"""Index folder of the reference's `ingestion.py` and `SearchEngine`."""
 MODEL = "colqwen2"
 PICTURES = frozenset({".jpg", ".jpeg", ".png"})
 
@@ -34,7 +34,7 @@ def convert_pdfs() -> NoReturn:
 
 
 def try_embedder() -> NoReturn:
-    """Embed a picture and a text, and mark where they match: it fails where the model cannot be loaded."""
+    """Embed a picture and a text, and mark their matches; fails where the model cannot be loaded."""
     pictures = sorted(path for path in _images().glob("*") if path.suffix.lower() in PICTURES)
     picture = pictures[0] if pictures else corpus_dir() / "price-board.jpg"
     _exec_command("match", str(picture), "Hello, world!", "--embedder", MODEL)
@@ -60,7 +60,7 @@ def serve_search(model_path: str, corpus_path: Sequence[str]) -> NoReturn:
     found = [_named_index(name) for name in corpus_path]
     found = found or [str(path.parent) for path in sorted(corpus.glob(f"*/{FILE_NAME}"))]
     if not found:
-        print(f"There is no index in {corpus}: the sample documents are served.", file=sys.stderr)  # noqa: T201
+        print(f"There is no index in {corpus}: serving the sample documents.", file=sys.stderr)  # noqa: T201
         _exec_command("demo", "--only", "search")
     places = [word for directory in found for word in ("--collection", directory)]
     _exec_command("serve", "--only", "search", *places, *(("--embedder", model_path) if model_path else ()))
@@ -73,9 +73,9 @@ def convert_dataset(
 
     Args:
         file_list: Files in the dataset JSON.
-        file_source_list: What the parquet calls the origin of the rows of each.
-        output_name: Of the parquet.
-        split: What the parquet calls the split.
+        file_source_list: Origin of the rows of each file, for the parquet.
+        output_name: Name of the parquet.
+        split: Name of the split, for the parquet.
 
     Raises:
         SystemExit: With the status of the command, if it fails.
@@ -91,14 +91,14 @@ def convert_dataset(
 
 
 def _images() -> Path:
-    """The folder of the pictures: newer versions of the reference call it `image`."""
+    """Return the folder of the pictures: newer versions of the reference call it `image`."""
     corpus = _corpus()
     newer = corpus / "image"
     return newer if newer.is_dir() else corpus / "img"
 
 
 def _clone() -> Path:
-    """The folder of the clone: the nearest above the running script that holds `search_engine`."""
+    """Return the folder of the clone: the nearest above the running script with `search_engine`."""
     script = Path(os.path.abspath(sys.argv[0]))  # noqa: PTH100 - links stay links
     for folder in script.parents:
         if (folder / CORPUS.parent).is_dir():
@@ -114,7 +114,7 @@ def _corpus() -> Path:
 
 
 def _named_index(name: str) -> str:
-    """The address of an index that the script names."""
+    """Return the address of an index in an argument of the script."""
     if "://" in name:
         return name
     directory = _clone() / name

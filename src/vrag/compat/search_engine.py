@@ -1,7 +1,7 @@
-"""The retriever under its old names, thin over the real API.
+"""The class `SearchEngine` of the reference implementation, a thin layer over the real API.
 
-`SearchEngine` has both of their signatures. It ranks by vectors alone, as they do; `vrag.factory` opens
-the same collections with words and vectors fused.
+It has the signatures of both of the reference's retrievers. It ranks by vectors alone, as they do;
+`vrag.factory` opens the same collections with words and vectors fused.
 """
 
 from __future__ import annotations
@@ -55,14 +55,14 @@ _SCHEMES = {"qwen2_5_vl": "gve", "qwen3_vl": "qwen3-vl"}
 
 
 class SearchEngine:
-    """The retriever under its old names.
+    """The retriever of the reference.
 
     Newer: `SearchEngine(model)`, then `build_index`, `load_index`, `load_multi_index_corpus_together`,
     `search`. Older: `SearchEngine(dataset_dir=…, node_dir_prefix=…, embed_model_name=…)`, which loads its
     nodes at once, then `batch_search`.
 
-    An index is a collection of ours, or what the reference wrote: that is imported into a cache, again
-    whenever it has changed. What cannot be loaded changes nothing of what is loaded.
+    An index is a collection of vrag, or an index of the reference: that is imported into a cache, again
+    whenever it has changed. An index that cannot be loaded does not affect those that are.
 
     Args:
         model_or_path: Hub name, folder or name of an embedder; with `embed_model_name`, the folder of the
@@ -70,8 +70,8 @@ class SearchEngine:
         node_dir_prefix: Folder of the nodes in that of the corpus.
         embed_model_name: The model, in either signature.
         dataset_dir: Folder of the corpus.
-        files: Where the pictures and videos lie, at any depth, that lists and indexes of the reference name;
-            without it those below their own folder are found, and no others. By default `dataset_dir`.
+        files: Folder of the pictures and videos in lists and indexes of the reference, at any depth;
+            without it only those below their own folder are found. By default `dataset_dir`.
         embedder: An embedder to use instead of opening the model.
 
     Raises:
@@ -96,7 +96,7 @@ class SearchEngine:
         self.embed_model_name = model_or_path or embed_model_name or (_NODE_MODEL if older else "")
         if not self.embed_model_name and embedder is None:
             raise SearchError("No model is named.", 'Name one: SearchEngine("Qwen/Qwen3-VL-Embedding-2B")')
-        self._embedder = embedder or _open(self.embed_model_name)
+        self._embedder = embedder or load_embedder(load_settings().settings, _spec(self.embed_model_name))
         self._collections: dict[str, Collection] = {}
         self._results: Results | None = None
         corpus = Path(dataset_dir or "search_engine/corpus")
@@ -112,14 +112,14 @@ class SearchEngine:
         bs: int = 2,  # noqa: ARG002 - batches adapt to memory
         save_interval: int = 512,  # noqa: ARG002 - everything is saved as it is made
     ) -> AddReport:
-        """Makes or extends a collection, and loads it.
+        """Create or extend a collection, and load it.
 
         Args:
             input_dir: A folder, searched at any depth, or a `.jsonl` of entries as the reference has them.
             index_output_path: Directory of the collection.
             corpus_output_path: Not used: a collection holds items and vectors.
             bs: Not used: batches adapt to memory; the setting `batch` bounds them.
-            save_interval: Not used: nothing that was made is lost.
+            save_interval: Not used: every result is saved at once.
 
         Raises:
             CorpusError: If there is nothing at `input_dir`.
@@ -139,7 +139,7 @@ class SearchEngine:
         return done
 
     def load_index(self, input_dir: str) -> None:
-        """Searches this index from now on.
+        """Load this index in place of others.
 
         Raises:
             CollectionError: If there is none.
@@ -148,7 +148,7 @@ class SearchEngine:
         self._load([Path(input_dir)])
 
     def load_multi_index_corpus_together(self, input_dir_list: Sequence[str]) -> None:
-        """Searches these indexes as well, each under the name of its directory.
+        """Load these indexes in addition, each under the name of its directory.
 
         Raises:
             CollectionError: If there is no index in one of them.
@@ -159,11 +159,11 @@ class SearchEngine:
     def search(
         self, queries: str | Sequence[str], top_k: int = 3, search_corpus: str | None = None
     ) -> list[dict[str, Any]]:
-        """For each query `{"score": […], "indice": […], "data": [entry, …]}`, best first.
+        """Return for each query `{"score": […], "indice": […], "data": [entry, …]}`, best first.
 
         Args:
-            queries: What to look for.
-            top_k: How many entries at most; 1,000 is the most.
+            queries: One text or several.
+            top_k: Maximum of entries; at most 1,000.
             search_corpus: Name of the one index to search; None for all that are loaded.
 
         Raises:
@@ -177,7 +177,7 @@ class SearchEngine:
         return newer(self._results.search(asked, min(top_k, MAX_TOP_K)))["results"]
 
     def batch_search(self, queries: Sequence[str]) -> list[list[str]]:
-        """For each query the names of the ten best pictures.
+        """Return for each query the names of the ten best pictures.
 
         Raises:
             SearchError: If nothing is loaded or a query is empty.
@@ -188,9 +188,9 @@ class SearchEngine:
         return [[plain_name(shown.hit, shown.filed) for shown in hits] for hits in found]
 
     def _load(self, directories: Sequence[Path], kept: Mapping[str, Collection] | None = None) -> None:
-        """Searches these from now on, beside those that are kept."""
-        found = {os.path.abspath(one): self._collection(one) for one in directories}  # noqa: PTH100
-        collections = {**(kept or {}), **found}
+        """Load the indexes in `directories` beside those that are kept."""
+        opened = {os.path.abspath(path): self._open_collection(path) for path in directories}  # noqa: PTH100
+        collections = {**(kept or {}), **opened}
         engines = {
             name: Engine(collections[address], self._embedder, rankings=[Ranking.VECTOR])
             for name, address in unique_names(collections).items()
@@ -199,8 +199,8 @@ class SearchEngine:
         self._results = Results(MultiSearcher(engines), files_of, linked(_cache() / "links"))
         self._collections = collections
 
-    def _collection(self, directory: Path) -> Collection:
-        """The collection in a directory, or one made of the reference's index there."""
+    def _open_collection(self, directory: Path) -> Collection:
+        """Open the collection in a directory, or import the reference's index there."""
         if CollectionHeader.read(directory) is not None:
             return Collection.open(directory)
         state = _state(directory)
@@ -228,12 +228,8 @@ class SearchEngine:
         return replace(done, skipped=tuple(entry for entry in listed if isinstance(entry, Skipped)))
 
 
-def _open(model: str) -> Embedder:
-    return load_embedder(load_settings().settings, _spec(model))
-
-
 def _spec(model: str) -> str:
-    """How settings name the model for which the reference implementation has this name."""
+    """Convert a model name of the reference implementation to one of the settings."""
     known = {full.partition(":")[2].lower(): full for full in SHORT_NAMES.values()}
     if ":" in model or model.lower() in SHORT_NAMES:
         return model
@@ -250,7 +246,7 @@ def _cache() -> Path:
 
 
 def _state(directory: Path) -> str:
-    """Names, sizes and times of the files of an index of the reference; "" when there are none."""
+    """Return names, sizes and times of the files of an index of the reference; "" without files."""
     found = itertools.chain.from_iterable(directory.glob(pattern) for pattern in OLD_FILES)
     return "\n".join(
         f"{path.name} {status.st_size} {status.st_mtime_ns}"

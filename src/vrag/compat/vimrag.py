@@ -1,7 +1,7 @@
-"""The class `VimRAG` of the reference implementation, thin over the real API: the agent with a memory graph.
+"""The class `VimRAG` of the reference implementation, a thin layer over the agent with a memory graph.
 
 Its arguments, its events and their order, and the `sample` of an answer are those of the reference's public
-demo. What ours adds are further keys: `left_out` (what there was no room for), and `evidence`.
+demo. Additional keys are `left_out` (results that did not fit the budget) and `evidence`.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ if TYPE_CHECKING:
 
 
 _FRAMES = 32
-"""Frames of a clip at most, as in the reference."""
+"""Maximum of the frames of a clip, as in the reference."""
 _SERVER_OPTIONS = ChatOptions()
 _OUT_OF_STEPS = "The run reached its last step without an answer."
 
@@ -68,7 +68,7 @@ class VimRAG:
         api_key: Key for the model's server; None for the one of the settings.
         max_pixels_image: Pixels of a picture at most.
         max_pixels_video: Pixels of a frame of a video at most.
-        memory_buffer_pixels: Pixels of all that is shown from memory.
+        memory_buffer_pixels: Pixels of all pictures from memory together.
         search_top_k: Results of a search.
         max_mem_steps: Model calls at most.
         enable_thinking: Whether the model thinks apart from its reply.
@@ -132,7 +132,7 @@ class VimRAG:
         self.max_mem_steps = steps
 
     def run(self, sample: MutableMapping[str, Any]) -> Generator[dict[str, Any]]:
-        """Answers `sample["query"]`.
+        """Answer `sample["query"]`.
 
         Args:
             sample: When the answer comes it also gets `trajectory` (a list of conversations, one for each
@@ -162,17 +162,17 @@ class VimRAG:
             policy=self._policy(parts.put),
             environment=replace(shared, searcher=shared.searcher.for_run(received)),
         )
-        account = _EventTranslator(sample, received)
-        for part in _running(agent, question, account.keep, parts):
-            yield from account.of(part)
+        translator = _EventTranslator(sample, received)
+        for part in _running(agent, question, translator.keep, parts):
+            yield from translator.of(part)
 
-    def _policy(self, hear: Callable[[_Part], None]) -> Policy:
-        """The policy of one run, whose chunks are heard; that of a model in this process is not."""
+    def _policy(self, on_chunk: Callable[[_Part], None]) -> Policy:
+        """Return the policy of one run, with its chunks streamed; those of a local model are not."""
         if not isinstance(self._agent.policy, ChatPolicy):
             return self._agent.policy
         settings, environment = self._report.settings, self._agent.environment
         options = chat_options(settings, environment.profile, environment.extensions)
-        return ChatPolicy(_StreamTap(open_chat(settings), hear), options, self._agent.policy.name)
+        return ChatPolicy(_StreamTap(open_chat(settings), on_chunk), options, self._agent.policy.name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,7 +185,7 @@ class _Pixels:
 
 
 def _with_template_switch(report: SettingsReport) -> SettingsReport:
-    """Thinking is switched as the reference does it, unless the user says how.
+    """Switch thinking as the reference does, unless the user has chosen how.
 
     DashScope documents a switch of its own, so that it gets both.
     """
@@ -196,7 +196,7 @@ def _with_template_switch(report: SettingsReport) -> SettingsReport:
 
 
 def _with_pixels(agent: Agent, pixels: _Pixels, report: SettingsReport) -> Agent:
-    """The agent with the limits of the reference, which has none for all results of a search together."""
+    """Return the agent with the limits of the reference, which has none for all results of a search."""
     area = agent.environment.profile.factor**2
     largest = max(pixels.image, _FRAMES * pixels.frame)
     fresh = max(report.settings.fresh_tokens, agent.environment.options.hits * largest // area)
@@ -219,7 +219,7 @@ def _with_pixels(agent: Agent, pixels: _Pixels, report: SettingsReport) -> Agent
 
 
 class _RecordingClient(SearchClient):
-    """A client that keeps the latest results of every query of one run, as the server sent them."""
+    """A client that records the latest results of every query of one run, as the server sent them."""
 
     received: dict[str, SearchResult] | None = None
     """By query; None in the client that all runs of an agent share, which keeps nothing."""
@@ -231,7 +231,7 @@ class _RecordingClient(SearchClient):
         return client
 
     def results(self, queries: Sequence[Query], top_k: int) -> list[SearchResult]:
-        """As of the base class."""
+        """Search and record the results; see the base class."""
         found = super().results(queries, top_k)
         if self.received is not None:
             texts = (query.text for query in queries)
@@ -248,29 +248,29 @@ class _Chunk:
 
 
 class _StreamTap:
-    """A served model whose chunks are heard as they come."""
+    """A served model whose chunks are passed to a callback as they come."""
 
-    def __init__(self, model: ChatModel, hear: Callable[[_Part], None]) -> None:
+    def __init__(self, model: ChatModel, on_chunk: Callable[[_Part], None]) -> None:
         self._model = model
-        self._hear = hear
+        self._on_chunk = on_chunk
 
     @property
     def name(self) -> str:
-        """As of the model."""
+        """Name of the model."""
         return self._model.name
 
     async def stream(
         self, messages: Sequence[ChatMessage], options: ChatOptions = _SERVER_OPTIONS
     ) -> AsyncGenerator[ChatDelta | ChatRetry | ChatReply, None]:
-        """As of the model."""
+        """Stream the model's reply."""
         async with aclosing(self._model.stream(messages, options)) as parts:
             async for part in parts:
                 if isinstance(part, ChatDelta) and part.text:
-                    self._hear(_Chunk("think" if part.thought else "content", part.text))
+                    self._on_chunk(_Chunk("think" if part.thought else "content", part.text))
                 yield part
 
     async def aclose(self) -> None:
-        """As of the model."""
+        """Close the model."""
         await self._model.aclose()
 
 
@@ -284,16 +284,10 @@ _Part: TypeAlias = "Event | _Chunk | _End"
 def _running(
     agent: Agent, question: str, save: Callable[[str, bytes], None], parts: SimpleQueue[_Part]
 ) -> Iterator[Event | _Chunk]:
-    """The events of a run and the chunks that are heard, in the order in which they come.
+    """Yield the events of a run, and the chunks that its policy puts into `parts`, as they come.
 
-    The run has a thread of its own, so that chunks are given out while the model writes. It is cancelled
+    The run has a thread of its own, so that chunks are yielded while the model writes. It is cancelled
     when the generator is closed.
-
-    Args:
-        agent: Its policy puts chunks into `parts`.
-        question: What is asked.
-        save: Keeps the files that events name.
-        parts: Where chunks arrive.
     """
     cancel = asyncio.Event()
 
@@ -321,7 +315,7 @@ def _running(
 
 @dataclass(slots=True)
 class _EventTranslator:
-    """A run as the demo of the reference is told it."""
+    """The events of a run in the format of the reference's demo."""
 
     sample: MutableMapping[str, Any]
     received: dict[str, SearchResult]
@@ -333,26 +327,26 @@ class _EventTranslator:
     found: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
     query: str = ""
     call: ModelCalled | None = None
-    heard: bool = False
-    """Whether a chunk of the reply proper has come since the last call."""
-    carried_out: int = 0
-    """Calls so far that were not refused."""
+    has_content: bool = False
+    """Whether a chunk of the reply, other than thought, has come since the last call."""
+    executed: int = 0
+    """Number of calls so far that were not rejected."""
 
     def keep(self, name: str, data: bytes) -> None:
-        """Keeps a file."""
+        """Keep a file of the run."""
         self.files[name] = data
 
     def of(self, part: Event | _Chunk) -> Iterator[dict[str, Any]]:
-        """What a part of the run is for the demo: an event, or nothing."""
+        """Yield the demo's event for a part of the run, if it has one."""
         match part:
             case _Chunk(kind, text):
-                self.heard = self.heard or kind == "content"
+                self.has_content = self.has_content or kind == "content"
                 yield {"event": kind, "content": text}
             case ModelCalled():
-                if not self.heard:  # a model in this process, or a native tool call
+                if not self.has_content:  # a model in this process, or a native tool call
                     yield {"event": "content", "content": part.reply.rpartition("</think>")[2].lstrip()}
-                self.call, self.heard = part, False
-                self.carried_out += 1
+                self.call, self.has_content = part, False
+                self.executed += 1
             case GraphChanged():
                 self.graph = part.graph
             case _ if (event := self._event(part)) is not None:
@@ -361,10 +355,10 @@ class _EventTranslator:
                 pass
 
     def _event(self, part: Event) -> dict[str, Any] | None:  # noqa: PLR0911 - one flat case per event
-        """The dictionary for an event of which there is one."""
+        """Return the demo's dictionary for an event; None where it has none."""
         match part:
             case InvalidAction():
-                self.carried_out -= 1
+                self.executed -= 1
                 return {"event": "error", "content": part.reason}
             case SearchRequested() if self.graph.pending is None:  # it is refused otherwise
                 self.query = part.query
@@ -404,13 +398,13 @@ class _EventTranslator:
             search_results=self.found,
             graph=[_node(node) for node in self.graph.nodes],
             generate=text,
-            generate_times=self.carried_out - 1,
+            generate_times=self.executed - 1,
         )
-        evidence = [each.model_dump(mode="json") for each in event.evidence]
+        evidence = [evidence.model_dump(mode="json") for evidence in event.evidence]
         return {"event": "answer", "content": text, "sample": self.sample, "evidence": evidence}
 
     def _conversation(self) -> list[dict[str, Any]]:
-        """The messages of the last call, and its reply."""
+        """Return the messages of the last call, and its reply."""
         assert self.call is not None
         messages = [self._message(json.loads(self.files[f"{name}.json"])) for name in self.call.messages]
         return [*messages, {"role": "assistant", "content": self.call.reply}]
@@ -429,7 +423,7 @@ class _EventTranslator:
 
 
 def _node(node: Node) -> dict[str, Any]:
-    """A node of the graph in the shape of the reference."""
+    """Convert a node of the graph to the format of the reference."""
     parents = list(node.parents)
     match node.kind:
         case NodeKind.ROOT:

@@ -15,11 +15,7 @@ RETIRED = frozenset({"gve-reference"})
 
 
 def check_same(built_with: EmbedderInfo, used_with: EmbedderInfo) -> None:
-    """Refuse an embedder that makes other vectors than those of a collection.
-
-    Args:
-        built_with: The embedder of the collection.
-        used_with: The embedder that it is to be used with.
+    """Refuse to use a collection with an embedder that makes other vectors than the one it was built with.
 
     Raises:
         FingerprintMismatch: If they differ, with all known differences.

@@ -212,10 +212,7 @@ def check_projection(adapter: Path, base: Path, dense: Path | None) -> None:
     keeps the sum in a module `Dense`. That they agree shows that the base model is the adapter's own, which
     shapes alone cannot show. Nothing is checked where base and adapter do not both hold the projection.
 
-    Args:
-        adapter: Folder of the adapter.
-        base: Folder of the base model.
-        dense: Folder of the module `Dense`; None when none is listed.
+    All arguments are folders; `dense` is None when `modules.json` lists no such module.
 
     Raises:
         EmbedError: If no module holds the projection, or it is another.

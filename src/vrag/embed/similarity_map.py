@@ -55,9 +55,7 @@ def heat(found: MatchMap, token: int | None = None) -> NDArray[np.float32]:
     near to everything. The heat is the mean over the tokens, stretched to 0 to 1. MaxSim itself counts
     each token's best patch alone; this shows which patches came near to it.
 
-    Args:
-        found: The map of an image and a query.
-        token: Number of one token of the query to show alone; None for all.
+    With `token`, only that token of the query counts.
 
     Raises:
         IndexError: If there is no such token.
@@ -90,13 +88,8 @@ def draw_heat(image: Image, found: MatchMap, token: int | None = None) -> Image:
 def regions(found: MatchMap, *, least: float = 0.5, most: int = 3) -> list[MatchRegion]:
     """Find the parts of an image whose heat is at least `least`: the boxes around adjacent patches.
 
-    Args:
-        found: The map of an image and a query.
-        least: Heat from which a patch belongs to a region, from 0 to 1.
-        most: How many regions to give at most.
-
     Returns:
-        The hottest first; ties from top to bottom.
+        At most `most` regions, the hottest first; ties from top to bottom.
     """
     values = heat(found)
     rows, columns = values.shape

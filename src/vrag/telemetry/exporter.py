@@ -1,4 +1,4 @@
-"""Where spans go: what the variables of OpenTelemetry ask for, and nothing without them."""
+"""The export of spans, by the environment variables of OpenTelemetry; none without them."""
 
 from __future__ import annotations
 
@@ -25,22 +25,22 @@ if TYPE_CHECKING:
 log = logging.getLogger("vrag.telemetry")
 
 CLOSING_SECONDS = 5.0
-"""For what was not sent yet when the process ends. A collector that is gone must not keep it."""
+"""Time to send the rest when the process ends, which an unreachable collector must not delay further."""
 _PREFIX = "OTEL_EXPORTER_OTLP_"
 _CONTENT = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
 _PROTOCOLS = ("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL")
-_SPOKEN = "http/protobuf"
+_PROTOCOL = "http/protobuf"
 
 
 class Telemetry:
     """An observer of events that sends them as spans.
 
-    Sending is done in a thread of its own, from a queue of bounded length: what a slow collector leaves in
-    it is dropped, and no run waits.
+    A thread of its own sends them from a queue of bounded length: what exceeds it is dropped, and no run
+    waits for a slow collector.
 
     Args:
-        provider: What makes and sends spans.
-        content: Whether texts are told.
+        provider: The provider that makes and sends spans.
+        content: Whether spans hold texts.
     """
 
     def __init__(self, provider: TracerProvider, *, content: bool = False) -> None:
@@ -51,19 +51,15 @@ class Telemetry:
         threading.Thread(target=self._end, name="spans-closing", daemon=True).start()
 
     def __call__(self, event: Event) -> None:
-        """Takes one event."""
+        """Record one event."""
         self._spans(event)
 
     def close(self, seconds: float = CLOSING_SECONDS) -> None:
-        """Ends what is open and sends what is left, as far as there is time. Afterwards nothing is sent.
-
-        Args:
-            seconds: Time for that.
-        """
+        """End open spans and send the rest within `seconds`. Afterwards nothing is sent."""
         self._spans.close()
         self._ending.set()
         if not self._ended.wait(seconds):
-            log.warning("The collector of traces does not answer: what it was not sent yet is lost.")
+            log.warning("The collector of traces does not answer: spans not sent yet are lost.")
 
     def _end(self) -> None:
         self._ending.wait()
@@ -72,21 +68,21 @@ class Telemetry:
 
 
 def observer_from_environment() -> Telemetry | None:
-    """What sends spans as the environment asks for; None where it does not.
+    """Create the observer that the environment asks for; None where it does not.
 
-    `OTEL_TRACES_EXPORTER` says where to (`otlp`, `console`, `none`; several with commas between them);
+    `OTEL_TRACES_EXPORTER` names the exporters (`otlp`, `console`, `none`; several with commas between them);
     without it, any variable `OTEL_EXPORTER_OTLP_…` means `otlp`. The rest is read by the SDK itself:
-    endpoint, headers, time limits, sampling, sizes of batches, resource attributes. Texts are told where
-    `OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT` is `true`. What is left when the process ends is
-    sent then.
+    endpoint, headers, time limits, sampling, sizes of batches, resource attributes. Spans hold texts where
+    `OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT` is `true`. The rest is sent when the process ends.
     """
     wanted = _exporters(os.environ)
     if not wanted:
         return None
     try:
-        telemetry = _opened(wanted, content=_tells_content(os.environ))
+        content = os.environ.get(_CONTENT, "").strip().casefold()
+        telemetry = _open(wanted, content=content in {"true", "1", "span_only", "span_and_event"})
     except ImportError:
-        log.warning("Traces are asked for, and cannot be sent. Run: pip install 'vrag-agent[otel]'")
+        log.warning("Traces cannot be sent: a package is missing. Run: pip install 'vrag-agent[otel]'")
         return None
     if telemetry is not None:
         atexit.register(telemetry.close)
@@ -94,29 +90,22 @@ def observer_from_environment() -> Telemetry | None:
 
 
 def _exporters(environ: Mapping[str, str]) -> list[str]:
-    """The exporters that are asked for; those that are not known are told of."""
+    """Return the names of the requested exporters; warn of unknown ones."""
     if environ.get("OTEL_SDK_DISABLED", "").strip().casefold() == "true":
         return []
     named = environ.get("OTEL_TRACES_EXPORTER", "").strip()
     if not named:
-        otlp = any(name.startswith(_PREFIX) and _of_traces(name) and environ[name] for name in environ)
-        return ["otlp"] if otlp else []
+        others = (f"{_PREFIX}METRICS_", f"{_PREFIX}LOGS_", f"{_PREFIX}PROFILES_")
+        names = [name for name in environ if name.startswith(_PREFIX) and not name.startswith(others)]
+        return ["otlp"] if any(environ[name] for name in names) else []
     names = list(dict.fromkeys(name.strip().casefold() for name in named.split(",")))
     for name in names:
         if name not in {"otlp", "console", "none"}:
-            log.warning("OTEL_TRACES_EXPORTER: %r is not known; known are otlp, console and none.", name)
+            log.warning("OTEL_TRACES_EXPORTER: unknown exporter %r. Known: otlp, console, none.", name)
     return [name for name in names if name in {"otlp", "console"}]
 
 
-def _of_traces(name: str) -> bool:
-    return not name.startswith((f"{_PREFIX}METRICS_", f"{_PREFIX}LOGS_", f"{_PREFIX}PROFILES_"))
-
-
-def _tells_content(environ: Mapping[str, str]) -> bool:
-    return environ.get(_CONTENT, "").strip().casefold() in {"true", "1", "span_only", "span_and_event"}
-
-
-def _opened(names: list[str], *, content: bool) -> Telemetry | None:
+def _open(names: list[str], *, content: bool) -> Telemetry | None:
     from opentelemetry.sdk.trace import TracerProvider
     from opentelemetry.sdk.trace.export import BatchSpanProcessor
 
@@ -136,15 +125,15 @@ def _exporter(name: str) -> SpanExporter | None:
         return ConsoleSpanExporter(out=sys.stderr)
     from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
 
-    protocol = next((os.environ[name] for name in _PROTOCOLS if os.environ.get(name)), _SPOKEN)
-    if protocol.strip().casefold() != _SPOKEN:
-        log.warning("Traces are sent by http/protobuf to port 4318; %r is not spoken here.", protocol)
+    protocol = next((os.environ[name] for name in _PROTOCOLS if os.environ.get(name)), _PROTOCOL)
+    if protocol.strip().casefold() != _PROTOCOL:
+        log.warning("Traces are sent by http/protobuf to port 4318; %r is not supported.", protocol)
         return None
     return OTLPSpanExporter()
 
 
 def _resource() -> Resource:
-    """What is told of this process: the environment's word goes before ours."""
+    """Describe this process; the environment outweighs our values."""
     from opentelemetry.sdk.resources import SERVICE_NAME, SERVICE_VERSION, Resource
 
     given = Resource.create({SERVICE_VERSION: __version__})

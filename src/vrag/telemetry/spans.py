@@ -1,19 +1,18 @@
-"""The events of runs, folded into spans.
+"""Spans of OpenTelemetry, made of the events of runs.
 
 A run is a span `invoke_agent vrag`; each model call is a child of it (`chat MODEL`), and so is each search,
 crop or other action (`execute_tool search`). Times are those of the events: a model call begins where the
-step before it ended, an action where it was asked for, and it ends with its step, when all that it brought
-is there to be shown.
+step before it ended, an action at its request, and it ends with its step, when all its results can be shown.
 
-What was asked, written, searched for and answered stays out, unless content is asked for; pictures stay out
-always. Messages of errors are content too: a server may repeat in them what it was sent.
+Questions, replies, queries and answers stay out, unless content is asked for; pictures stay out
+always. Messages of errors are content too: a server may repeat its input in them.
 """
 
 from __future__ import annotations
 
 import json
 from collections import OrderedDict
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from vrag import __version__
@@ -36,7 +35,6 @@ from vrag.agent.events import (
     UsageReported,
 )
 from vrag.agent.runs.run_result import RunUsage
-from vrag.telemetry.attributes import Error, GenAi, VragAttributes
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -46,10 +44,64 @@ if TYPE_CHECKING:
     from vrag.agent.events import Event
 
 
+class GenAi:
+    """Attributes of OpenTelemetry's conventions for generative AI.
+
+    The conventions are still being developed and move between packages; a test compares these names with the
+    package that is installed.
+    """
+
+    OPERATION = "gen_ai.operation.name"
+    PROVIDER = "gen_ai.provider.name"
+    CONVERSATION = "gen_ai.conversation.id"
+    AGENT_NAME = "gen_ai.agent.name"
+    AGENT_VERSION = "gen_ai.agent.version"
+    MODEL = "gen_ai.request.model"
+    TEMPERATURE = "gen_ai.request.temperature"
+    TOP_P = "gen_ai.request.top_p"
+    TOP_K = "gen_ai.request.top_k"
+    SEED = "gen_ai.request.seed"
+    MAX_TOKENS = "gen_ai.request.max_tokens"
+    FINISH_REASONS = "gen_ai.response.finish_reasons"
+    INPUT_TOKENS = "gen_ai.usage.input_tokens"
+    OUTPUT_TOKENS = "gen_ai.usage.output_tokens"
+    CACHED_TOKENS = "gen_ai.usage.cache_read.input_tokens"
+    TOOL_NAME = "gen_ai.tool.name"
+    TOOL_TYPE = "gen_ai.tool.type"
+    TOOL_ARGUMENTS = "gen_ai.tool.call.arguments"
+    TOOL_RESULT = "gen_ai.tool.call.result"
+    INPUT_MESSAGES = "gen_ai.input.messages"
+    OUTPUT_MESSAGES = "gen_ai.output.messages"
+
+
+class VragAttributes:
+    """Attributes of vrag."""
+
+    RUN = "vrag.run.id"
+    COLLECTION = "vrag.collection.version"
+    PROFILE = "vrag.profile"
+    STOP_REASON = "vrag.stop_reason"
+    INTERRUPTED = "vrag.interrupted"
+    STEP = "vrag.step"
+    STEPS = "vrag.steps"
+    EVIDENCE = "vrag.evidence.count"
+    VISUAL_TOKENS = "vrag.usage.visual_tokens"
+    COST = "vrag.usage.cost"
+    RETRIES = "vrag.retries"
+    RETRY_PAUSE = "vrag.retry.pause"
+    REFUSED = "vrag.action.refused"
+    REASON = "vrag.reason"
+    HITS = "vrag.search.hits"
+    SHOWN = "vrag.shown"
+    DAMAGED = "vrag.damaged"
+
+
 Attributes: TypeAlias = "dict[str, str | int | float | bool | list[str]]"
 
-SERVED, OURS = "openai", "vrag"
-"""Providers: who is asked in OpenAI's way is named so, whoever answers; what runs in this process is ours."""
+ERROR_TYPE = "error.type"
+"""Attribute of OpenTelemetry's general conventions."""
+SERVED, LOCAL = "openai", "vrag"
+"""Providers: of models with OpenAI's API, whoever serves them, and of models in this process."""
 _SERVED_POLICY = "chat:"
 _SAMPLING = {
     "temperature": (GenAi.TEMPERATURE, float),
@@ -58,8 +110,8 @@ _SAMPLING = {
     "seed": (GenAi.SEED, int),
     "max_tokens": (GenAi.MAX_TOKENS, int),
 }
-_MOST = 10_000
-"""Runs that may be open at once. Further ones push out those that began first: they were abandoned."""
+_MAX_OPEN_RUNS = 10_000
+"""Limit of open runs. Beyond it the oldest are interrupted: they were abandoned."""
 
 
 class Spans:
@@ -68,8 +120,8 @@ class Spans:
     Runs may be mixed. Events of a run whose beginning was not seen are left out.
 
     Args:
-        tracer: What makes spans.
-        content: Whether texts are told: questions, replies, queries, answers, messages of errors.
+        tracer: The tracer that starts spans.
+        content: Whether spans hold texts: questions, replies, queries, answers, messages of errors.
     """
 
     def __init__(self, tracer: Tracer, *, content: bool = False) -> None:
@@ -78,10 +130,10 @@ class Spans:
         self._runs: OrderedDict[str, _Run] = OrderedDict()
 
     def __call__(self, event: Event) -> None:
-        """Takes one event."""
+        """Record one event."""
         if isinstance(event, RunStarted):
             self._runs[event.run_id] = _Run(self._tracer, event, content=self._content)
-            if len(self._runs) > _MOST:
+            if len(self._runs) > _MAX_OPEN_RUNS:
                 self._runs.popitem(last=False)[1].interrupt()
             return
         run = self._runs.get(event.run_id)
@@ -89,31 +141,20 @@ class Spans:
             del self._runs[event.run_id]
 
     def close(self) -> None:
-        """Ends the spans of runs that have no end yet, as interrupted. Call it when the process stops."""
+        """End the spans of open runs, as interrupted. Call it when the process stops."""
         while self._runs:
             self._runs.popitem()[1].interrupt()
 
 
-@dataclass(slots=True)
-class _Counted:
-    """What a run did, in numbers."""
-
-    usage: RunUsage = field(default_factory=RunUsage)
-    steps: int = 0
-    retries: int = 0
-
-    @property
-    def attributes(self) -> Attributes:
-        told = {
-            GenAi.INPUT_TOKENS: self.usage.prompt_tokens,
-            GenAi.OUTPUT_TOKENS: self.usage.completion_tokens,
-            GenAi.CACHED_TOKENS: self.usage.cached_tokens,
-            VragAttributes.VISUAL_TOKENS: self.usage.visual_tokens,
-            VragAttributes.COST: self.usage.cost,
-            VragAttributes.STEPS: self.steps,
-            VragAttributes.RETRIES: self.retries,
-        }
-        return {name: value for name, value in told.items() if value is not None}
+def _usage_attributes(usage: RunUsage | UsageReported) -> Attributes:
+    values = {
+        GenAi.INPUT_TOKENS: usage.prompt_tokens,
+        GenAi.OUTPUT_TOKENS: usage.completion_tokens,
+        GenAi.CACHED_TOKENS: usage.cached_tokens,
+        VragAttributes.VISUAL_TOKENS: usage.visual_tokens,
+        VragAttributes.COST: usage.cost,
+    }
+    return {name: value for name, value in values.items() if value is not None}
 
 
 class _Run:
@@ -127,11 +168,12 @@ class _Run:
         self._served = settings.policy.startswith(_SERVED_POLICY)
         self._model = str(settings.sampling.get("model") or settings.policy.removeprefix(_SERVED_POLICY))
         self._shared: Attributes = {
-            GenAi.PROVIDER: SERVED if self._served else OURS,
+            GenAi.PROVIDER: SERVED if self._served else LOCAL,
             GenAi.CONVERSATION: started.session or started.run_id,
             VragAttributes.RUN: started.run_id,
         }
-        self._counted = _Counted()
+        self._usage = RunUsage()
+        self._steps = self._retries = 0
         self._last = started.ts
         self._chat: _ModelCall | None = None
         self._tool: _Tool | None = None
@@ -146,9 +188,14 @@ class _Run:
             about[GenAi.INPUT_MESSAGES] = _message("user", started.question)
         self._root = self._span("invoke_agent", settings.agent, started.ts, about, None)
 
+    @property
+    def _totals(self) -> Attributes:
+        counts: Attributes = {VragAttributes.STEPS: self._steps, VragAttributes.RETRIES: self._retries}
+        return _usage_attributes(self._usage) | counts
+
     def take(self, event: Event) -> bool:
-        """Whether the run is over with this event."""
-        if event.step > self._counted.steps:
+        """Record an event; return whether it ends the run."""
+        if event.step > self._steps:
             self._begin_call(event.step)
         if self._tool is not None and isinstance(event, ThoughtDelta | ModelRetried | ModelCalled):
             self._tool.close(self._last, None)  # RAG searches before it asks
@@ -171,28 +218,28 @@ class _Run:
         return False
 
     def interrupt(self) -> None:
-        """The run will have no end."""
+        """End a run that has no end of its own."""
         self._close(self._last, "interrupted")
         self._root.set_attribute(VragAttributes.INTERRUPTED, True)
-        _finish(self._root, self._last, self._counted.attributes, "interrupted")
+        _finish(self._root, self._last, self._totals, "interrupted")
 
     def _begin_call(self, step: int) -> None:
-        """A model call begins: where the step before it ended."""
+        """Begin a model call where the step before it ended."""
         self._close(self._last, None)
-        self._counted.steps = step
+        self._steps = step
         kind = self._kinds.CLIENT if self._served else None
         about: Attributes = {GenAi.MODEL: self._model, VragAttributes.STEP: step}
         self._chat = _ModelCall(self._span("chat", self._model, self._last, about, kind))
 
     def _called(self, event: ModelCalled | ModelRetried | UsageReported) -> None:
-        """What is told of a call; with its usage it is complete."""
+        """Record an event of a call, which is complete with its usage."""
         call = self._chat
         if isinstance(event, UsageReported):
-            self._counted.usage = self._counted.usage.plus(event)
+            self._usage = self._usage.plus(event)
             if self._tool is not None:
                 self._tool.until = event.ts
         elif isinstance(event, ModelRetried):
-            self._counted.retries += 1
+            self._retries += 1
         if call is None:
             return
         match event:
@@ -212,7 +259,7 @@ class _Run:
         self._tool = _Tool(self._span("execute_tool", name, event.ts, about, None))
 
     def _refused(self, event: InvalidAction) -> None:
-        """A reply was not carried out: a fault of the action, or of the reply where there is none."""
+        """Record a rejected reply: an error of the action, or of the reply where there is none."""
         reason = event.reason if self._content else ""
         if self._tool is not None:
             self._tool.fault = ("invalid_action", reason)
@@ -220,7 +267,7 @@ class _Run:
             self._chat.refused(event.ts, reason)
 
     def _end(self, event: AnswerGiven | RunFailed) -> None:
-        about = self._counted.attributes | {VragAttributes.STOP_REASON: event.stop_reason.value}
+        about = self._totals | {VragAttributes.STOP_REASON: event.stop_reason.value}
         if isinstance(event, RunFailed):
             self._close(event.ts, event.boundary, in_tool=event.stop_reason is StopReason.SEARCH_ERROR)
             _finish(self._root, event.ts, about, event.boundary, event.message if self._content else "")
@@ -233,11 +280,11 @@ class _Run:
         _finish(self._root, event.ts, about)
 
     def _close(self, ts: float, fault: str | None, *, in_tool: bool = True) -> None:
-        """Ends what is open beneath the run.
+        """End the open spans beneath the run.
 
         Args:
-            ts: When, for what has no end of its own.
-            fault: Why it was cut off, if it was.
+            ts: The end of spans that have none of their own.
+            fault: Why they were cut off, if they were.
             in_tool: Whether an action that has ended may be to blame.
         """
         if self._chat is not None:
@@ -248,7 +295,7 @@ class _Run:
         self._chat = self._tool = None
 
     def _span(self, operation: str, name: str, ts: float, about: Attributes, kind: SpanKind | None) -> Span:
-        """A span that begins; the first is the parent of all."""
+        """Start a span; the first is the parent of all."""
         from opentelemetry.trace import set_span_in_context
 
         root: Span | None = getattr(self, "_root", None)
@@ -263,11 +310,11 @@ class _Run:
 
 @dataclass(slots=True)
 class _ModelCall:
-    """A model call that is open."""
+    """The span of a model call in progress."""
 
     span: Span
     until: float | None = None
-    """When the reply was complete."""
+    """Time at which the reply was complete."""
 
     def replied(self, event: ModelCalled, *, content: bool) -> None:
         self.until = event.ts
@@ -290,33 +337,26 @@ class _ModelCall:
         self.span.add_event("refused", {VragAttributes.REASON: reason} if reason else {}, _ns(ts))
 
     def cost(self, event: UsageReported) -> None:
-        told = {
-            GenAi.INPUT_TOKENS: event.prompt_tokens,
-            GenAi.OUTPUT_TOKENS: event.completion_tokens,
-            GenAi.CACHED_TOKENS: event.cached_tokens,
-            VragAttributes.VISUAL_TOKENS: event.visual_tokens,
-            VragAttributes.COST: event.cost,
-        }
-        _finish(self.span, self.until or event.ts, {n: v for n, v in told.items() if v is not None})
+        _finish(self.span, self.until or event.ts, _usage_attributes(event))
 
     def close(self, ts: float, fault: str | None) -> None:
-        """Without its usage."""
+        """End the span without its usage."""
         _finish(self.span, self.until or ts, {}, None if self.until else fault)
 
 
 @dataclass(slots=True)
 class _Tool:
-    """An action that is open."""
+    """The span of an action in progress."""
 
     span: Span
     until: float | None = None
-    """When its step ended."""
+    """Time at which its step ended."""
     shown: int = 0
-    """Pictures and passages that it brought."""
+    """Number of pictures and passages in its results."""
     fault: tuple[str, str] | None = None
 
     def take(self, event: Event, *, content: bool) -> None:
-        """What it brought."""
+        """Record an event of its results."""
         match event:
             case SearchReturned():
                 self.span.set_attributes(
@@ -340,7 +380,7 @@ class _Tool:
 
 
 def _tool(event: SearchRequested | CropRequested | ActionRequested) -> tuple[str, str, dict[str, Any]]:
-    """Name, type and arguments of an action."""
+    """Return name, type and arguments of an action."""
     match event:
         case SearchRequested():
             return "search", "datastore", {"query": event.query}
@@ -353,12 +393,12 @@ def _tool(event: SearchRequested | CropRequested | ActionRequested) -> tuple[str
 def _finish(
     span: Span, ts: float, about: Mapping[str, Any], fault: str | None = None, message: str = ""
 ) -> None:
-    """Ends a span; as an error where something is at fault."""
+    """End a span; as an error where there is a fault."""
     from opentelemetry.trace import Status, StatusCode
 
     span.set_attributes(about)
     if fault is not None:
-        span.set_attribute(Error.TYPE, fault)
+        span.set_attribute(ERROR_TYPE, fault)
         span.set_status(Status(StatusCode.ERROR, message or None))
     span.end(_ns(ts))
 
@@ -372,6 +412,6 @@ def _json(value: object) -> str:
 
 
 def _message(role: str, text: str, finish: str | None = None) -> str:
-    """One message, in the shape of the conventions."""
+    """Encode one message in the format of the conventions."""
     message: dict[str, Any] = {"role": role, "parts": [{"type": "text", "content": text}]}
     return _json([message if finish is None else message | {"finish_reason": finish}])

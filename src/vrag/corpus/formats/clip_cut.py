@@ -35,9 +35,8 @@ def copy_clip(path: Path, timeline: Timeline, span: tuple[int, int | None], out:
     Args:
         path: The video.
         timeline: Of the video.
-        span: From the key frame shown at the first to before the one shown at the second, in ticks; the
-            clip that begins with the first frame takes what comes before as well, and the one that ends
-            with None what comes after.
+        span: From one key frame to before another, in ticks; None for the end. The clip of the first frame
+            also takes the packets before it.
         out: The file to write.
         kind: FFmpeg's name of the container.
 

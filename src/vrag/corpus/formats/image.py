@@ -103,14 +103,7 @@ def _check_size(image: Picture, max_pixels: int) -> None:
 def picture_item(
     opened: ImageFormat, source: SourceFile, context: ConversionContext, ordinal: int, size: float
 ) -> Item:
-    """Make the item of an image: read its text and store it.
-
-    Args:
-        opened: The image, at its frame.
-        source: The file it comes from.
-        context: Output directory and settings.
-        ordinal: The number of its item.
-        size: Bytes that the image takes in its file.
+    """Make the item of an image that takes `size` bytes in its file: read its text and store it.
 
     Raises:
         CorpusError: If it is damaged.
@@ -143,20 +136,9 @@ def picture_item(
 def store_jpeg(
     image: Picture, quality: int, context: ConversionContext, source: SourceFile, ordinal: int
 ) -> str:
-    """Store the image of an item as JPEG without chroma subsampling, which would smear coloured text.
+    """Store an item's image of mode L, RGB or RGBX as JPEG; see `store_item_file`.
 
-    Args:
-        image: Of mode L, RGB or RGBX.
-        quality: libjpeg's scale, 1 to 95.
-        context: Output directory.
-        source: The file it comes from.
-        ordinal: The number of its item.
-
-    Returns:
-        The path relative to the items directory.
-
-    Raises:
-        CollectionError: If it cannot be written.
+    Without chroma subsampling, which would smear coloured text.
     """
     save = functools.partial(image.save, format="JPEG", quality=quality, subsampling=0)
     return store_item_file(context, source, ordinal, ".jpg", save)

@@ -34,20 +34,14 @@ class GveEmbedder(QwenVLEmbedder):
 
     Queries and items have the same prompt. Videos are sampled once a second, at most 32 times; longer ones
     evenly. Where a number of frames is asked for, so many are taken of any video, by the rules of
-    qwen-vl-utils: `EmbedOptions(frames=8)` is what the reference implementation's engine does.
+    qwen-vl-utils: `EmbedOptions(frames=8)` does as the reference implementation's engine. Instructions are
+    refused.
 
     Positions are Qwen2.5-VL's, in three dimensions. The reference implementation computes them so for the
     first batch of a process alone and counts tokens in one dimension from then on, by a state that it
     forgets to clear; its vectors of pictures differ from these by that, those of texts do not.
 
-    Args:
-        model: A folder, or `ORGANISATION/NAME[@REVISION]` of the hub.
-        options: Device, precision, batch, sizes of images, frames.
-        name: Its name in settings; `gve:MODEL` when empty.
-
-    Raises:
-        EmbedError: If the model is not found, is not a Qwen2.5-VL or lacks weights, or an instruction is set.
-        MissingExtra: If the libraries are not installed.
+    Arguments and errors are those of `QwenVLEmbedder`; `name` is `gve:MODEL` when empty.
     """
 
     title = "GVE"

@@ -39,14 +39,7 @@ class Qwen3VLEmbedder(QwenVLEmbedder):
     second and at least 4 times, in pairs, evenly from the first to the last frame; the reference's engine
     takes 8 frames at most, the authors' class 64: `EmbedOptions(frames=64)`.
 
-    Args:
-        model: A folder, or `ORGANISATION/NAME[@REVISION]` of the hub.
-        options: Device, precision, batch, sizes of images, frames, instructions.
-        name: Its name in settings; `qwen3-vl:MODEL` when empty.
-
-    Raises:
-        EmbedError: If the model cannot be found, is not a Qwen3-VL, or lacks weights.
-        MissingExtra: If the libraries are not installed.
+    Arguments and errors are those of `QwenVLEmbedder`; `name` is `qwen3-vl:MODEL` when empty.
     """
 
     title = "Qwen3-VL-Embedding"

@@ -57,7 +57,7 @@ class QwenVLEmbedder(ABC):
 
     Args:
         model: A folder, or `ORGANISATION/NAME[@REVISION]` of the hub.
-        options: Device, precision, batch, sizes of images.
+        options: Device, precision, batch, sizes of images, frames, instructions.
         name: Its name in settings.
 
     Raises:

@@ -302,11 +302,7 @@ class RemoteEmbedder:
 class _RequestFailed(EmbedError):
     """A request got no usable answer.
 
-    Args:
-        message: What happened.
-        hint: What to do about it.
-        retry_after: Seconds to wait before the next attempt.
-        of_request: Whether the request is to blame; None when the failure does not show it.
+    `retry_after` is in seconds; `of_request` says whether the request is to blame, None when unknown.
     """
 
     def __init__(
