@@ -122,10 +122,10 @@ def token_f1(answer: str, reference: str) -> float:
     >>> token_f1("a red ferry", "red ferry boat")
     0.8
     """
-    said, meant = normalised(answer).split(), normalised(reference).split()
-    if not said or not meant:
-        return float(said == meant)
-    return 2 * (Counter(said) & Counter(meant)).total() / (len(said) + len(meant))
+    given, expected = normalised(answer).split(), normalised(reference).split()
+    if not given or not expected:
+        return float(given == expected)
+    return 2 * (Counter(given) & Counter(expected)).total() / (len(given) + len(expected))
 
 
 def anls(answer: str, reference: str, *, threshold: float = 0.5) -> float:
@@ -142,11 +142,11 @@ def anls(answer: str, reference: str, *, threshold: float = 0.5) -> float:
     >>> anls("boat", "lantern ferry")
     0.0
     """
-    said, meant = " ".join(answer.lower().split()), " ".join(reference.lower().split())
-    longer = max(len(said), len(meant))
+    given, expected = " ".join(answer.lower().split()), " ".join(reference.lower().split())
+    longer = max(len(given), len(expected))
     if not longer:
         return 1.0
-    distance = edits(said, meant, most=threshold * longer)
+    distance = edits(given, expected, most=threshold * longer)
     return 1 - distance / longer if distance < threshold * longer else 0.0
 
 

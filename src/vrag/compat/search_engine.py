@@ -209,8 +209,8 @@ class SearchEngine:
                 f"There is no index in {directory}.", "Make one: SearchEngine(model).build_index(…)"
             )
         place = hashlib.sha256(os.fsencode(directory.absolute())).hexdigest()[:16]
-        made = hashlib.sha256(f"{state} {self._embedder.fingerprint}".encode()).hexdigest()[:16]
-        target = _cache() / "imported" / place / made
+        version = hashlib.sha256(f"{state} {self._embedder.fingerprint}".encode()).hexdigest()[:16]
+        target = _cache() / "imported" / place / version
         import_indexes(target, [directory], _IMPORTED, files=self._files, embedder=self._embedder)
         for other in target.parent.iterdir():
             if other != target:
@@ -221,8 +221,8 @@ class SearchEngine:
         listed = list(read_list(path.absolute()))
         entries = [entry for entry in listed if isinstance(entry, ListEntry)]
 
-        def finish(made: Any, *_: object) -> Generator[Any, None, None]:  # noqa: ANN401
-            return embed_all(made, self._embedder, collection.items_dir)
+        def finish(items: Any, *_: object) -> Generator[Any, None, None]:  # noqa: ANN401
+            return embed_all(items, self._embedder, collection.items_dir)
 
         done = add_listing(collection, list_entries(entries, FileFinder(self._files)), finish)
         return replace(done, skipped=tuple(entry for entry in listed if isinstance(entry, Skipped)))

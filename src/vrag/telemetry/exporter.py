@@ -109,7 +109,7 @@ def _open(names: list[str], *, content: bool) -> Telemetry | None:
     from opentelemetry.sdk.trace import TracerProvider
     from opentelemetry.sdk.trace.export import BatchSpanProcessor
 
-    exporters = [made for name in names if (made := _exporter(name)) is not None]
+    exporters = [exporter for name in names if (exporter := _exporter(name)) is not None]
     if not exporters:
         return None
     provider = TracerProvider(resource=_resource(), shutdown_on_exit=False)

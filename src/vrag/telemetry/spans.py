@@ -127,12 +127,12 @@ class Spans:
     def __init__(self, tracer: Tracer, *, content: bool = False) -> None:
         self._tracer = tracer
         self._content = content
-        self._runs: OrderedDict[str, _Run] = OrderedDict()
+        self._runs: OrderedDict[str, _RunSpans] = OrderedDict()
 
     def __call__(self, event: Event) -> None:
         """Record one event."""
         if isinstance(event, RunStarted):
-            self._runs[event.run_id] = _Run(self._tracer, event, content=self._content)
+            self._runs[event.run_id] = _RunSpans(self._tracer, event, content=self._content)
             if len(self._runs) > _MAX_OPEN_RUNS:
                 self._runs.popitem(last=False)[1].interrupt()
             return
@@ -157,7 +157,7 @@ def _usage_attributes(usage: RunUsage | UsageReported) -> Attributes:
     return {name: value for name, value in values.items() if value is not None}
 
 
-class _Run:
+class _RunSpans:
     """The open spans of one run."""
 
     def __init__(self, tracer: Tracer, started: RunStarted, *, content: bool) -> None:
@@ -175,8 +175,8 @@ class _Run:
         self._usage = RunUsage()
         self._steps = self._retries = 0
         self._last = started.ts
-        self._chat: _ModelCall | None = None
-        self._tool: _Tool | None = None
+        self._chat: _CallSpan | None = None
+        self._tool: _ToolSpan | None = None
         about: Attributes = {
             GenAi.AGENT_NAME: settings.agent,
             GenAi.AGENT_VERSION: __version__,
@@ -229,7 +229,7 @@ class _Run:
         self._steps = step
         kind = self._kinds.CLIENT if self._served else None
         about: Attributes = {GenAi.MODEL: self._model, VragAttributes.STEP: step}
-        self._chat = _ModelCall(self._span("chat", self._model, self._last, about, kind))
+        self._chat = _CallSpan(self._span("chat", self._model, self._last, about, kind))
 
     def _called(self, event: ModelCalled | ModelRetried | UsageReported) -> None:
         """Record an event of a call, which is complete with its usage."""
@@ -256,7 +256,7 @@ class _Run:
         about: Attributes = {GenAi.TOOL_NAME: name, GenAi.TOOL_TYPE: kind, VragAttributes.STEP: event.step}
         if self._content:
             about[GenAi.TOOL_ARGUMENTS] = _json(arguments)
-        self._tool = _Tool(self._span("execute_tool", name, event.ts, about, None))
+        self._tool = _ToolSpan(self._span("execute_tool", name, event.ts, about, None))
 
     def _refused(self, event: InvalidAction) -> None:
         """Record a rejected reply: an error of the action, or of the reply where there is none."""
@@ -309,7 +309,7 @@ class _Run:
 
 
 @dataclass(slots=True)
-class _ModelCall:
+class _CallSpan:
     """The span of a model call in progress."""
 
     span: Span
@@ -345,7 +345,7 @@ class _ModelCall:
 
 
 @dataclass(slots=True)
-class _Tool:
+class _ToolSpan:
     """The span of an action in progress."""
 
     span: Span

@@ -85,9 +85,9 @@ def _jpeg(data: bytes, number: int) -> tuple[bytes, tuple[int, int]]:
                 return data, image.size
             upright = ImageOps.exif_transpose(image)
             if upright.has_transparency_data:
-                sheet = Image.new("RGBA", upright.size, "white")
-                sheet.alpha_composite(upright.convert("RGBA"))
-                upright = sheet
+                canvas = Image.new("RGBA", upright.size, "white")
+                canvas.alpha_composite(upright.convert("RGBA"))
+                upright = canvas
             flat = upright.convert("RGB")
     except (UnidentifiedImageError, Image.DecompressionBombError, OSError, ValueError, SyntaxError) as error:
         raise CorpusError(f"Page {number} is not an image: {error}.") from error

@@ -143,6 +143,8 @@ def _asks_for_password(path: Path) -> bool:
     if any(name.encode("utf-16-le") in data for name in names):
         return True
     begin = data[512:]
-    word = begin[:2] == b"\xec\xa5" and len(begin) > 11 and bool(begin[11] & 1)  # MS-DOC, FibBase.fEncrypted
-    sheet = begin[:2] == b"\x09\x08" and b"\x2f\x00" in begin[20:32]  # MS-XLS, FilePass after BOF
-    return word or sheet
+    is_doc = (
+        begin[:2] == b"\xec\xa5" and len(begin) > 11 and bool(begin[11] & 1)
+    )  # MS-DOC, FibBase.fEncrypted
+    is_xls = begin[:2] == b"\x09\x08" and b"\x2f\x00" in begin[20:32]  # MS-XLS, FilePass after BOF
+    return is_doc or is_xls

@@ -239,9 +239,9 @@ class SentenceEmbedder:
         features = self._features({"text": text}, "query")
         return features["input_ids"][0][features["attention_mask"][0].bool()].tolist()
 
-    def _features(self, made: Mapping[str, Any], task: str) -> dict[str, Any]:
+    def _features(self, inputs: Mapping[str, Any], task: str) -> dict[str, Any]:
         prompt = self._model.prompts.get(task)
-        return self._model.preprocess([dict(made)], prompt=prompt, task=task)
+        return self._model.preprocess([dict(inputs)], prompt=prompt, task=task)
 
 
 def _load(layout: ModelKindReport, device: str, dtype: str) -> Any:  # noqa: ANN401
