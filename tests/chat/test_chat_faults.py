@@ -67,7 +67,7 @@ KEY = "sk-a-key-that-must-not-be-seen"
 )
 def test_a_fault_that_passes_costs_one_retry_and_nothing_of_the_reply(fault: Reply, says: str) -> None:
     hangs = isinstance(fault, Hang) or (isinstance(fault, Say) and fault.hang is not None)
-    timeouts = ChatTimeouts(first_token_seconds=1.0, token_seconds=1.0) if hangs else None
+    timeouts = ChatTimeouts(first_token_seconds=2.0, token_seconds=2.0) if hangs else None
     with ChatServer([fault, Say(TEXT)]) as server:
         parts = ask(client(server, timeouts=timeouts))
         assert len(server.requests) == 2

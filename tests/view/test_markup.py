@@ -31,10 +31,10 @@ class Read(HTMLParser):
 @given(st.text())
 def test_any_text_is_read_back_as_text_alone(text: str) -> None:
     read = Read()
-    read.feed(str(element("p", text, title=text)))
+    read.feed(str(element("text", text, class_=text)))
     read.close()
-    assert read.tags == ["p"]
-    assert [name for name, _ in read.attributes] == ["title"]
+    assert read.tags == ["text"]
+    assert [name for name, _ in read.attributes] == ["class"]
     expected = "".join(c if c.isprintable() or c in "\n\t" or ord(c) > 159 else "�" for c in text)
     kept = [(a, b) for a, b in zip(expected, read.text, strict=True) if b != "�"]
     assert all(a == b for a, b in kept)
@@ -48,24 +48,12 @@ def test_tags_that_could_do_something_are_refused(tag: str) -> None:
         element(tag)
 
 
-@pytest.mark.parametrize("name", ["onclick", "onload", "src", "srcset", "action", "xlink:href", "a b"])
+@pytest.mark.parametrize(
+    "name", ["onclick", "onload", "src", "srcset", "action", "href", "style", "xlink:href", "a b"]
+)
 def test_attributes_that_could_do_something_are_refused(name: str) -> None:
     with pytest.raises(ValueError, match="pages have no"):
-        element("p", **{name: "x"})
-
-
-@pytest.mark.parametrize(
-    "address", ["https://example.org", "//example.org", "javascript:alert(1)", "data:text/html,x", "#a b", ""]
-)
-def test_an_address_lies_inside_the_page_or_is_a_picture(address: str) -> None:
-    with pytest.raises(ValueError, match="href must not be"):
-        element("a", "x", href=address)
-
-
-@pytest.mark.parametrize("style", ["width:url(x)", "width:1px;color:red", "width:expression(1)", "x"])
-def test_a_style_of_an_element_is_one_length(style: str) -> None:
-    with pytest.raises(ValueError, match="style must not be"):
-        element("p", style=style)
+        element("path", **{name: "x"})
 
 
 @pytest.mark.parametrize("css", ["</style>", "@import 'x'", "a{b:url(x)}"])

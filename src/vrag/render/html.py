@@ -1,7 +1,7 @@
-"""HTML and SVG elements that are always escaped, and what all pages share: policy, icon and styles.
+"""What all pages share: policy, icon, style sheets, and elements of SVG charts that are always escaped.
 
-`element` makes tags; all text is escaped, and tags, attributes and addresses that could run a script or fetch
-something are refused. There is no other way to make a `Markup`.
+`element` makes the elements of charts; all text is escaped, and tags and attributes that could run a script
+or fetch something are refused. There is no other way to make a `Markup`.
 """
 
 from __future__ import annotations
@@ -24,19 +24,8 @@ ICON = (
     '<rect width="16" height="16" rx="4" fill="#0f766e"/>'
     '<rect x="4" y="4.5" width="8" height="7" rx="1" fill="none" stroke="#fff" stroke-width="1.6"/></svg>'
 )
-_VOID = frozenset({"link", "meta"})
-_TAGS = _VOID | frozenset(
-    "html head title body header main nav section footer div p span h1 h2 h3 ol ul li dl dt dd "
-    "table thead tbody tfoot tr th td a strong small code pre blockquote q figure figcaption "
-    "details summary button svg defs use image rect path text".split()
-)
-_ATTRIBUTES = frozenset(
-    "id class lang dir title name content charset http-equiv rel href type role tabindex scope style "
-    "popover popovertarget popovertargetaction aria-label aria-hidden focusable "
-    "viewBox width height x y rx d transform vector-effect preserveAspectRatio".split()
-)
-_ADDRESS = re.compile(r"#[a-z0-9-]+|data:image/(jpeg|svg\+xml);base64,[A-Za-z0-9+/=]*")
-_STYLE = re.compile(r"(--)?[a-z-]+:[-0-9.%a-z ]+")
+_TAGS = frozenset({"path", "rect", "svg", "text", "title"})
+_ATTRIBUTES = frozenset({"class", "d", "height", "preserveAspectRatio", "role", "viewBox", "width", "x", "y"})
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\ufdd0-\ufdef\ufffe\uffff]")
 """Characters that HTML does not allow or no encoding can represent, without line feeds and tabs."""
 
@@ -50,32 +39,37 @@ class Markup:
     def __str__(self) -> str:
         return self.html
 
+    def __html__(self) -> str:
+        """The piece as templates show it: unescaped."""
+        return self.html
+
 
 Child: TypeAlias = "Markup | str | Iterable[Child] | None"
 """Content of an element: text is escaped, None is nothing."""
 
 
-def element(tag: str, *children: Child, **attributes: str | float | bool | None) -> Markup:
-    """An element.
+def element(tag: str, *children: Child, **attributes: str | float) -> Markup:
+    """An SVG element.
 
     Args:
         tag: Its name.
         children: Text, elements, or iterables of them.
-        attributes: By name, with `_` for `-` and without one `_` at the end. True is an attribute without
-            a value; None and False are no attribute.
+        attributes: By name, without one `_` at the end.
 
     Raises:
-        ValueError: If the tag, an attribute or an address is not among those that pages need.
+        ValueError: If the tag or an attribute is not among those that charts need.
 
-    >>> print(element("p", "a < b", class_="x"))
-    <p class="x">a &lt; b</p>
+    >>> print(element("text", "a < b", class_="x", y=1.5))
+    <text class="x" y="1.5">a &lt; b</text>
     """
+    names = {name.removesuffix("_"): value for name, value in attributes.items()}
     if tag not in _TAGS:
         raise ValueError(f"pages have no element <{tag}>")
-    opening = f"<{tag}{''.join(_attribute(*pair) for pair in attributes.items())}>"
-    if tag in _VOID:
-        return Markup(opening)
-    return Markup(f"{opening}{''.join(_flat(children))}</{tag}>")
+    if unknown := names.keys() - _ATTRIBUTES:
+        raise ValueError(f"pages have no attribute {min(unknown)!r}")
+    values = {name: value if isinstance(value, str) else number(value) for name, value in names.items()}
+    opening = "".join(f' {name}="{_escape(value)}"' for name, value in values.items())
+    return Markup(f"<{tag}{opening}>{''.join(_flatten(children))}</{tag}>")
 
 
 def stylesheet(css: str) -> Markup:
@@ -111,7 +105,12 @@ def number(value: float) -> str:
     return f"{value:.2f}".rstrip("0").rstrip(".")
 
 
-def _flat(children: Iterable[Child]) -> Iterable[str]:
+def printable(text: str) -> str:
+    """Text with a replacement character for each one that no page can hold."""
+    return _CONTROL.sub("\ufffd", text)
+
+
+def _flatten(children: Iterable[Child]) -> Iterable[str]:
     for child in children:
         match child:
             case None:
@@ -119,29 +118,10 @@ def _flat(children: Iterable[Child]) -> Iterable[str]:
             case Markup(html=piece):
                 yield piece
             case str():
-                yield _escaped(child)
+                yield _escape(child)
             case _:
-                yield from _flat(child)
+                yield from _flatten(child)
 
 
-def printable(text: str) -> str:
-    """Text with a replacement character for each one that no page can hold."""
-    return _CONTROL.sub("\ufffd", text)
-
-
-def _escaped(text: str) -> str:
+def _escape(text: str) -> str:
     return html.escape(printable(text))
-
-
-def _attribute(name: str, value: str | float | bool | None) -> str:
-    name = name.removesuffix("_").replace("_", "-")
-    if name not in _ATTRIBUTES:
-        raise ValueError(f"pages have no attribute {name!r}")
-    if value is None or value is False:
-        return ""
-    if value is True:
-        return f" {name}"
-    text = value if isinstance(value, str) else number(value)
-    if (name == "href" and not _ADDRESS.fullmatch(text)) or (name == "style" and not _STYLE.fullmatch(text)):
-        raise ValueError(f"{name} must not be {text[:80]!r}")
-    return f' {name}="{_escaped(text)}"'

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from vrag import __version__
 from vrag.render.graph_drawing import MARGIN, MAX_THUMBS, PADDING, THUMB, anchor, kind_name
-from vrag.render.html import ICON, POLICY, css, number, package_text, printable
+from vrag.render.html import ICON, POLICY, css, number, package_text, printable, stylesheet
 from vrag.render.text_format import amount, count, extent, list_places, moment, place, seconds, when, where
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def _environment() -> Environment:
         finalize=_finalize,
     )
     texts = (amount, count, extent, list_places, moment, place, seconds, when, where)
-    functions = (*texts, anchor, css, kind_name)
+    functions = (*texts, anchor, css, kind_name, stylesheet)
     layout = {"MARGIN": MARGIN, "MAX_THUMBS": MAX_THUMBS, "PADDING": PADDING, "THUMB": THUMB}
     icon = base64.b64encode(ICON.encode()).decode()
     values = cast("dict[str, Any]", environment.globals)
