@@ -75,7 +75,7 @@ class Provider:
     key_variable: str = ""
     """Environment variable of the key; empty for a program that asks for none."""
     thinking_switch: str = "top"
-    """How thinking is switched on: a value of `vrag.chat.ThinkingSwitch`."""
+    """Switch of thinking: a value of `vrag.chat.ThinkingSwitch`."""
 
 
 PROVIDERS = {

@@ -105,33 +105,33 @@ class Settings(BaseSettings):
     collections: Addresses = ()
     """Collections that are searched together; none for `collection` alone."""
     embedder: str = ""
-    """What makes vectors of items and queries; empty for the collection's own, or for none."""
+    """Embedder of items and queries; empty for the collection's own, or for none."""
     device: str = Field(default="auto", pattern=r"^(auto|cpu|mps|xpu|cuda(:\d+)?)$")
-    """Where models and vectors are computed: cpu, cuda, cuda:1."""
+    """Device of models and vectors: cpu, cuda, cuda:1."""
     dtype: Literal["auto", "float32", "bfloat16", "float16"] = "auto"
     """Precision of models: float32, bfloat16, float16."""
     embed_pixels: int = Field(default=0, ge=0)
-    """Pixels of a picture that an embedder is shown at most; 0 for its own."""
+    """Maximum of pixels of a picture for an embedder; 0 for its own."""
     embed_frames: int = Field(default=0, ge=0)
-    """Frames of a video that an embedder is shown at most; 0 for its own."""
+    """Maximum of frames of a video for an embedder; 0 for its own."""
     embed_query_instruction: str = ""
-    """What Qwen3-VL-Embedding is asked to do with a query; empty for its own sentence."""
+    """Instruction to Qwen3-VL-Embedding for queries; empty for its own."""
     embed_document_instruction: str = ""
-    """The same for items; a collection keeps it, since it decides their vectors."""
+    """Instruction for items; a collection keeps it, since their vectors depend on it."""
     visual_tokens: int = Field(default=768, ge=0)
-    """Visual tokens of a picture at most, with many vectors each; 0 for the model's own."""
+    """Maximum of visual tokens of a picture, for models of many vectors; 0 for the model's own."""
     embed_key: SecretStr = SecretStr("")
     """Key for an embedder that is a server; sent as a bearer token."""
     batch: int = Field(default=8, ge=1, le=1024)
-    """Items that a model takes at once, at most."""
+    """Maximum of items in a batch of a model."""
     ranking: Literal["auto", "lexical", "vector"] = "auto"
-    """What ranks items: lexical (words), vector, or auto: both where there are both."""
+    """Ranking of items: lexical (words), vector, or auto: both where available."""
     tier: Literal["auto", "exact", "rabitq", "pooled", "cuda"] = "auto"
-    """How vectors are searched; `vrag index status` says which way and why."""
+    """Method of vector search; `vrag index status` shows the choice and the reason."""
     reranker: str = ""
-    """Model that ranks the best hits anew; empty for none."""
+    """Model that ranks the best hits again; empty for none."""
     rerank_depth: int = Field(default=30, ge=1, le=1000)
-    """Hits that the reranker looks at."""
+    """Number of hits that the reranker scores."""
     dpi: float = Field(default=144.0, ge=36, le=600)
     """Resolution of rendered pages, per inch."""
     ocr: bool = True
@@ -139,17 +139,17 @@ class Settings(BaseSettings):
     page_seconds: float = Field(default=60.0, gt=0)
     """Time limit per page, in seconds of processor time."""
     max_pixels: int = Field(default=50_000_000, ge=1_000_000)
-    """Pixels beyond which a picture is refused."""
+    """Maximum of pixels of a picture; larger ones are refused."""
     passage_chars: int = Field(default=1200, ge=100, le=20_000)
     """Length of the passages of text files, in characters."""
     qdrant: str = ""
-    """Where vectors are searched: qdrant://host:port/name; empty for this machine."""
+    """Server of vector search: qdrant://host:port/name; empty for this machine."""
     ray_address: str = ""
     """Ray cluster for indexing: auto or ray://host:port; empty for this machine."""
     ray_embedders: int = Field(default=1, ge=1)
-    """Models that a Ray cluster runs at a time."""
+    """Number of models that a Ray cluster runs."""
     ray_gpus: float = Field(default=0.0, ge=0)
-    """GPUs that each of them takes."""
+    """Number of GPUs of each model on a Ray cluster."""
     clip_seconds: float = Field(default=60.0, ge=1, le=3600)
     """Length of the clips of videos."""
     office_seconds: float = Field(default=180.0, gt=0)
@@ -168,11 +168,11 @@ class Settings(BaseSettings):
     )
     models: Names = Field(
         default=(),
-        description="Further models, of the same server, that people who ask a server may choose; in the "
+        description="Further models of the same server that users of a server may choose; in the "
         "environment with commas between them.",
     )
     base_url: str = ""
-    """Of the model's server, OpenAI-compatible: http://localhost:8002/v1"""
+    """Address of the model's server, OpenAI-compatible: http://localhost:8002/v1"""
     model_key: SecretStr = SecretStr("")
     """Key for the model's server; sent as a bearer token."""
     profile: str = Field(
@@ -192,13 +192,13 @@ class Settings(BaseSettings):
     native_tools: bool = False
     """Offer VimRAG's tools to the server as tools, beside the instruction."""
     temperature: float | None = Field(default=None, ge=0, le=2)
-    """Of sampling; none for 0, or 0.6 when the model thinks."""
+    """Sampling temperature; none for 0, or 0.6 when the model thinks."""
     top_p: float | None = Field(default=None, gt=0, le=1)
-    """Of sampling; none for 1, or 0.95 when the model thinks."""
+    """Sampling top-p; none for 1, or 0.95 when the model thinks."""
     seed: int | None = None
-    """Of sampling, where the server takes one."""
+    """Sampling seed, where the server takes one."""
     max_tokens: int = Field(default=4096, ge=1)
-    """Tokens of a reply at most."""
+    """Maximum of tokens of a reply."""
     token_details: bool = False
     """Ask the server for token ids and log-probabilities, for training."""
     connect_seconds: float = Field(default=10.0, gt=0)
@@ -210,25 +210,25 @@ class Settings(BaseSettings):
     call_seconds: float = Field(default=600.0, gt=0)
     """Time limit for a whole reply."""
     model_retries: int = Field(default=5, ge=0, le=100)
-    """How often a failed call is made again."""
+    """Number of retries of a failed call."""
     model_requests: int = Field(default=64, ge=1)
-    """Calls that the model's server is sent at once."""
+    """Maximum of concurrent calls of the model's server."""
     price_prompt: float | None = Field(default=None, ge=0)
     """Price of a million tokens of prompts, in any currency."""
     price_completion: float | None = Field(default=None, ge=0)
     """Price of a million tokens of replies."""
     price_cached: float | None = Field(default=None, ge=0)
-    """Price of a million prompt tokens that the server had cached."""
+    """Price of a million cached prompt tokens."""
     max_steps: int = Field(default=0, ge=0, le=200)
     """Model calls of a run; 0 for the agent's own: 10 (vrag, react), 20 (vimrag), 1 (rag)."""
     budget_tokens: int | None = Field(default=None, ge=1)
-    """Tokens of a run, prompts and replies."""
+    """Maximum of tokens of a run, prompts and replies."""
     budget_visual_tokens: int | None = Field(default=None, ge=1)
-    """Visual tokens of a run, in all prompts together."""
+    """Maximum of visual tokens of a run, in all prompts together."""
     budget_seconds: float | None = Field(default=None, gt=0)
-    """Seconds of a run."""
+    """Maximum of seconds of a run."""
     budget_cost: float | None = Field(default=None, gt=0)
-    """Cost of a run, by the prices."""
+    """Maximum of the cost of a run, by the prices."""
     hits: int = Field(default=0, ge=0, le=1000)
     """Hits an agent's search returns; 0 for its own: 10 (vrag, react), 3 (vimrag, rag)."""
     show: int = Field(default=1, ge=1, le=10)
@@ -236,9 +236,9 @@ class Settings(BaseSettings):
     padding: float = Field(default=0.0, ge=0, le=1000)
     """Item pixels added around a crop."""
     memory_tokens: int = Field(default=1280, ge=256)
-    """Visual tokens of what vimrag remembers, in each call."""
+    """Visual tokens of vimrag's memory, in each call."""
     memory_items: int = Field(default=5, ge=1)
-    """Items that vimrag is shown from memory."""
+    """Number of items that vimrag is shown from memory."""
     memory_rule: Literal["through", "blocked"] = "through"
     """Whether energy passes through nodes without pictures."""
     fresh_tokens: int = Field(default=4096, ge=256)
@@ -246,17 +246,17 @@ class Settings(BaseSettings):
     frame_tokens: int = Field(default=96, ge=1)
     """Visual tokens of a frame of a video at least: below that frames are left out."""
     crop_nodes: bool = False
-    """Let vimrag look closer at what it remembers."""
+    """Let vimrag crop items in its memory."""
     reselect: bool = False
-    """Ask the model which of its evidence counts before the answer is given."""
+    """Ask the model to select its evidence before the answer."""
     repair: bool = True
     """Read replies that break the grammar where their meaning is clear."""
     actions: Names = ()
     """Actions of installed packages that the agent may take."""
     instruction: str = ""
-    """File with an instruction to use in place of ours; empty for ours."""
+    """File with an instruction that replaces the built-in one; empty for that."""
     search_url: str = ""
-    """Search server to use in place of a collection: http://localhost:8001/search"""
+    """Search server in place of a collection: http://localhost:8001/search"""
     search_key: SecretStr = SecretStr("")
     """Token that the search server asks for."""
     image_root: str = ""
@@ -264,11 +264,11 @@ class Settings(BaseSettings):
     judge_model: str = ""
     """Model that judges answers, in training and evaluation; empty for rules."""
     judge_url: str = ""
-    """Of the judge's server, OpenAI-compatible."""
+    """Address of the judge's server, OpenAI-compatible."""
     judge_key: SecretStr = SecretStr("")
     """Key for the judge's server; sent as a bearer token."""
     judge_cache: str = ""
-    """File in which verdicts are kept and found again; empty for memory alone."""
+    """File that caches verdicts; empty for memory alone."""
 
     _withheld: dict[Key, tuple[str, str]] = PrivateAttr(default_factory=dict[Key, tuple[str, str]])
     """Message and hint for keys that are missing or not sent."""
@@ -379,7 +379,7 @@ def load_settings(**flags: Any) -> SettingsReport:  # noqa: ANN401 - validated b
     """Read every source and keep the strongest value of each setting.
 
     Args:
-        flags: Values from the command line; None stands for a flag that was not given.
+        flags: Values from the command line; None for a flag that was not given.
 
     Raises:
         SettingsError: If a value or the settings file cannot be used.

@@ -136,7 +136,7 @@ class MemorySearcher:
     items: tuple[Item, ...]
     version: str = "memory"
     queries: list[Query] = field(default_factory=list["Query"], compare=False)
-    """What was searched, in order."""
+    """All queries so far, in order."""
 
     def search(self, queries: Sequence[Query], top_k: int) -> list[list[Hit]]:
         """Find items that share words with the query, most first, ties by id."""

@@ -88,9 +88,9 @@ class Clip:
     path: str
     """Path of the stored clip relative to the collection's `items/`."""
     start: float
-    """Where it begins in the video, in seconds."""
+    """Begin in the video, in seconds."""
     end: float
-    """Where it ends."""
+    """End in the video, in seconds."""
     frames: tuple[float, ...] = ()
     """Its key frames, in seconds from the beginning of the video."""
 
@@ -152,7 +152,7 @@ class Document:
     """One file as the collection knows it: a row of its manifest."""
 
     path: str
-    """Absolute path it was read from, or that stands for it where it is `ABSENT`; the key of the manifest."""
+    """Absolute path of the file, or a substitute where it is `ABSENT`; the key of the manifest."""
     id: str
     """SHA-256 of its bytes in hexadecimal; empty when the file could not be read."""
     name: str
@@ -162,7 +162,7 @@ class Document:
     """Modification time in nanoseconds: with `size`, tells quickly that nothing changed. Or `ABSENT`."""
     status: DocumentStatus
     items: int = 0
-    """How many items its content has."""
+    """Number of items in its content."""
     reason: str = ""
     """Why it failed or is partial, for people."""
 

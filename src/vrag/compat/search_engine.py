@@ -123,7 +123,7 @@ class SearchEngine:
 
         Raises:
             CorpusError: If there is nothing at `input_dir`.
-            CollectionError: If the directory is no collection and not empty, or nothing can be written.
+            CollectionError: If the directory is not a collection and not empty, or cannot be written.
             FingerprintMismatch: If another model made it.
         """
         if not os.path.exists(input_dir):  # noqa: PTH110 - a text, as the reference has it

@@ -143,12 +143,11 @@ class VimRAG:
             One dictionary for each event: `think` and `content` with a chunk of the reply as `content`, as it
             is written; `search` with `query` and `node_id`; `search_done` with `results`; `memorize` with
             `summary`; `answer` with `content`, `sample` and `evidence`. `error` with `content`: a reply that
-            was not carried out, after which the run goes on, or a failure that ended it. `max_steps` with
-            `content`. `search_done` and `memorize` have `left_out`: sentences about what there was no room
-            for.
+            was rejected, after which the run continues, or a failure that ended it. `max_steps` with
+            `content`. `search_done` and `memorize` have `left_out`: sentences about results that did not fit.
 
         Raises:
-            ValueError: If `sample` is no dictionary with a question as `query`.
+            ValueError: If `sample` is not a dictionary with a question as `query`.
         """
         question = sample.get("query") if isinstance(sample, dict) else None
         if not isinstance(question, str) or not question.strip():

@@ -41,7 +41,7 @@ LATE = 124
 CRASHED = 125
 """Exit status when the program was ended by a signal."""
 GRACE_SECONDS = 2.0
-"""How long the killed may take to let go of their files."""
+"""Time for killed processes to release their files."""
 
 
 def main(arguments: list[str]) -> int:

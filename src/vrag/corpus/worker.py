@@ -68,7 +68,7 @@ class FileOpened:
 
     count: int
     ordinals: tuple[int, ...]
-    """What will be made in this task."""
+    """Items of this task."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -64,7 +64,7 @@ class Worker:
         self.opened = False
         """Whether the file of the task is open."""
         self.deadline = time.monotonic() + START_SECONDS
-        """When it is killed unless a message comes before, on the monotonic clock."""
+        """Time at which it is killed unless a message comes before, on the monotonic clock."""
         self.seconds = START_SECONDS
         """Processor seconds that it may use until its next message."""
         self.started = False

@@ -23,7 +23,7 @@ MAX_ENCODED_PIXELS = 1280 * 720
 Bounds = tuple[Fraction | None, Fraction | None]
 """Begin and end, in seconds of the file; None for no bound."""
 MAX_OFFSET_SECONDS = 5
-"""How far the sound of a moment may lie before or after its picture in the file."""
+"""Maximum distance of the sound of a moment from its picture in the file."""
 
 
 def copy_clip(path: Path, timeline: Timeline, span: tuple[int, int | None], out: Path, kind: str) -> None:

@@ -22,7 +22,7 @@ PLACES = (
     "/Applications/LibreOffice.app/Contents/MacOS/soffice",
     "C:/Program Files/LibreOffice/program/soffice.exe",
 )
-"""Where the installers of LibreOffice put it."""
+"""Paths of LibreOffice, by its installers."""
 INSTALL_HINT = (
     "Install it (Debian and Ubuntu: apt install libreoffice; macOS: brew install --cask libreoffice; "
     "others: libreoffice.org), then add the file again with --retry-failed."
