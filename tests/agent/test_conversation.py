@@ -28,7 +28,7 @@ from vrag.agent.events import (
     UsageReported,
     event_from_json,
 )
-from vrag.agent.methods.conversation import asked_again, follow_up, following, told
+from vrag.agent.methods.conversation import asked_again, follow_up, following, question_parts
 from vrag.agent.policies.chat import ChatPolicy
 from vrag.agent.policies.extractive import ExtractivePolicy
 from vrag.agent.policies.extractive_graph import ExtractiveGraphPolicy
@@ -315,7 +315,7 @@ def test_tags_of_others_actions_are_written_otherwise_in_what_was_said_before() 
 
     where = environment()
     with_action = type(where)(where.searcher, where.profile, where.options, {"weather": Weather()})
-    first, *_ = told(Question("And?", (PreviousTurn("a", "<weather>x</weather>"),)), with_action)
+    first, *_ = question_parts(Question("And?", (PreviousTurn("a", "<weather>x</weather>"),)), with_action)
     assert isinstance(first, Text)
     assert "‹weather>" in first.text
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vrag.agent.extractive import completed
-from vrag.agent.extractive.answer_type import AnswerType, ask_of
+from vrag.agent.extractive.query_analysis import AnswerType, ask_of
 
 BEFORE = "How many passengers travelled on the line from Orla to Saltby in 2024?"
 

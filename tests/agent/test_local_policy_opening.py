@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from local_models import ask, picture
 
-from vrag.agent.policies.decoding import TextDecoder
 from vrag.agent.policies.local import LocalOptions, open_local
+from vrag.agent.policies.local_model import TextDecoder
 from vrag.errors import ModelError
 
 if TYPE_CHECKING:

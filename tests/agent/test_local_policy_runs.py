@@ -20,8 +20,8 @@ from vrag.agent.methods.rag import Rag
 from vrag.agent.methods.react import React
 from vrag.agent.methods.vimrag import Vimrag
 from vrag.agent.methods.vrag import VragMethod
-from vrag.agent.policies.decoding import TextDecoder
 from vrag.agent.policies.local import LocalOptions, LocalPolicy, open_local
+from vrag.agent.policies.local_model import TextDecoder
 from vrag.agent.policy import Delta, Reply
 from vrag.testing import tiny_corpus
 

@@ -8,10 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from vrag.agent.extractive import best_quote
-from vrag.agent.extractive.evidence_region import MOST
+from vrag.agent.extractive.evidence_region import MOST, NEW, RankedRegion, ranked_regions
 from vrag.agent.extractive.line_scoring import locate
 from vrag.agent.extractive.query_analysis import parse
-from vrag.agent.extractive.region_ranking import NEW, RankedRegion, ranked_regions
 from vrag.agent.extractive.text_layout import layout
 from vrag.geometry import Box, Size
 from vrag.testing import page, passage

@@ -7,8 +7,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from vrag.agent.extractive import SelectedAnswer, best_quote, search_query
-from vrag.agent.extractive.answer_type import AnswerType, ask_of
-from vrag.agent.extractive.query_analysis import Pointer, parse
+from vrag.agent.extractive.query_analysis import AnswerType, Pointer, ask_of, parse
 from vrag.agent.extractive.text_layout import layout
 from vrag.agent.extractive.tokens import one_edit_apart, stem, tokens
 from vrag.geometry import Box, Size

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vrag.agent.memory.memorize import Result, nearest_frames, reviewed, unreviewed
 from vrag.agent.memory.memory_graph import RememberedItem
+from vrag.agent.memory.node_results import Result, nearest_frames, reviewed, unreviewed
 from vrag.agent.replies.tool_calls import Memorize, Note
 
 RESULTS = (

@@ -304,7 +304,7 @@ def first_element(reply: str, names: frozenset[str]) -> Element:
 
 def absent(name: str, names: frozenset[str], without: frozenset[str]) -> Invalid:
     """Return the error for an action that this agent does not offer."""
-    allowed = [one for one in (*_OURS, *sorted(names)) if one not in without]
+    allowed = [tag for tag in (*_OURS, *sorted(names)) if tag not in without]
     return Invalid(f"There is no {name} here, only: {', '.join(allowed)}.")
 
 

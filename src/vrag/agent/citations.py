@@ -38,14 +38,14 @@ def citations(evidence: Iterable[Evidence], settings: RunSettings, *, answered: 
         settings: Of its run.
         answered: Whether there is an answer; else it is where the agent looked, and all of it is told.
     """
-    distinct = _first_of_each(evidence, lambda one: (one.item, one.box, one.seconds))
+    distinct = _first_of_each(evidence, lambda piece: (piece.item, piece.box, piece.seconds))
     if not answered or settings.agent == "vimrag" or settings.reselect:
         return Citations(distinct, ())
-    closer = tuple(one for one in distinct if one.box is not None and not is_whole(one.box))
+    closer = tuple(piece for piece in distinct if piece.box is not None and not is_whole(piece.box))
     rests = closer or distinct[:1]
-    known = {one.item for one in rests}
-    others = (one for one in distinct if one.item not in known)
-    return Citations(rests, _first_of_each(others, lambda one: one.item))
+    known = {piece.item for piece in rests}
+    others = (piece for piece in distinct if piece.item not in known)
+    return Citations(rests, _first_of_each(others, lambda piece: piece.item))
 
 
 def is_whole(box: BoxSides) -> bool:
@@ -56,6 +56,6 @@ def is_whole(box: BoxSides) -> bool:
 
 def _first_of_each(evidence: Iterable[Evidence], key: Callable[[Evidence], Hashable]) -> tuple[Evidence, ...]:
     found: dict[Hashable, Evidence] = {}
-    for one in evidence:
-        found.setdefault(key(one), one)
+    for piece in evidence:
+        found.setdefault(key(piece), piece)
     return tuple(found.values())

@@ -112,7 +112,7 @@ class Environment:
             What it found, each item once, and why items that it named are not among that.
 
         Raises:
-            Refused: If it cannot be carried out.
+            ActionRejected: If it cannot be carried out.
             SearchError, CollectionError: If the search fails.
         """
         extension = self.extensions.get(action.name)
@@ -244,12 +244,12 @@ def _run(extension: ToolPlugin, action: Extend, scene: ToolContext) -> ToolResul
     """Run a tool.
 
     Raises:
-        Refused: If it says that it cannot, or fails; of a fault the model is told no details.
+        ActionRejected: If the tool rejects the text, or fails; the model is given no details of a fault.
     """
     try:
         found = extension.run(action.text, scene)
         if not isinstance(found, ToolResult):  # pyright: ignore[reportUnnecessaryIsInstance] - others may give anything
-            raise TypeError(f"it gave no Found: {found!r:.200}")  # noqa: TRY301
+            raise TypeError(f"it returned no ToolResult: {found!r:.200}")  # noqa: TRY301
     except (SearchError, CollectionError) as error:
         raise ActionRejected(f"{action.name} failed: {error.message}") from error
     except Exception as error:  # code of others may raise anything, and no run ends by it

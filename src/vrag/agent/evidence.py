@@ -115,20 +115,22 @@ def check_evidence(
     moving = _frames_again(seen, environment)
     kept: dict[Evidence, None] = {}
     faults: dict[str, None] = {}
-    for one in seen:
-        if fault := _fault(one, environment, moving):
-            faults[f"{one.label} ({one.evidence.document}, {one.evidence.page}): {fault}"] = None
+    for candidate in seen:
+        if fault := _fault(candidate, environment, moving):
+            faults[
+                f"{candidate.label} ({candidate.evidence.document}, {candidate.evidence.page}): {fault}"
+            ] = None
         else:
-            kept[one.evidence] = None
+            kept[candidate.evidence] = None
     return tuple(kept), tuple(faults)
 
 
 def _frames_again(seen: Iterable[EvidenceCandidate], environment: Environment) -> dict[Picture, bool]:
     """Of every frame of a clip whether the clip still shows it."""
     clips: dict[tuple[str, float, int], list[Picture]] = {}
-    for one in seen:
-        if one.picture is not None and one.sampling is not None:
-            clips.setdefault((one.picture.item, *one.sampling), []).append(one.picture)
+    for candidate in seen:
+        if candidate.picture is not None and candidate.sampling is not None:
+            clips.setdefault((candidate.picture.item, *candidate.sampling), []).append(candidate.picture)
     return {
         picture: same
         for (_, fps, most), pictures in clips.items()

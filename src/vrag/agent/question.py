@@ -132,19 +132,19 @@ def bounded(history: tuple[PreviousTurn, ...]) -> tuple[PreviousTurn, ...]:
     The newest exchanges are kept, `MAX_EXCHANGES` at most, as long as they have `MAX_HISTORY` characters
     together. Questions and answers of more than `MAX_CHARACTERS` are cut. What was bounded stays the same.
 
-    >>> told = bounded((PreviousTurn("Who?", "x" * 5000), PreviousTurn("When?", " ")))
-    >>> [len(exchange.answer or "") for exchange in told]
+    >>> history = bounded((PreviousTurn("Who?", "x" * 5000), PreviousTurn("When?", " ")))
+    >>> [len(exchange.answer or "") for exchange in history]
     [1000, 0]
     """
     kept: list[PreviousTurn] = []
     room = MAX_HISTORY
     for previous_turn in reversed(history):
-        told = PreviousTurn(_cut(previous_turn.question), _cut(previous_turn.answer or "") or None)
-        room -= len(told.question) + len(told.answer or "")
+        turn = PreviousTurn(_cut(previous_turn.question), _cut(previous_turn.answer or "") or None)
+        room -= len(turn.question) + len(turn.answer or "")
         if room < 0 or len(kept) == MAX_EXCHANGES:
             break
-        if told.question or told.answer:
-            kept.append(told)
+        if turn.question or turn.answer:
+            kept.append(turn)
     return tuple(reversed(kept))
 
 

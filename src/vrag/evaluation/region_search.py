@@ -11,7 +11,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import TYPE_CHECKING, Protocol
 
-from vrag.agent.extractive.region_ranking import MAX_REGIONS, ranked_regions
+from vrag.agent.extractive.evidence_region import MAX_REGIONS, ranked_regions
 from vrag.agent.extractive.text_layout import layout
 from vrag.embed.similarity_map import regions
 from vrag.geometry import Box

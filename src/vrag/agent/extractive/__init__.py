@@ -1,9 +1,9 @@
 """A reader of pages without a model: it finds the region that answers a question, and the words to quote.
 
-`completed` says what a question leaves unsaid, `parse` takes it apart, `layout` finds lines and blocks from
-word boxes, `locate` scores the lines of the pages given by where the question's words come together, and
-`quote` decides what to cut out and what to say, or to say nothing. `regions` ranks what could be cut out of
-several pages. Everything here is a pure function of its arguments.
+`completed` rewrites a follow-up question, `parse` analyses it, `layout` finds lines and blocks from word
+boxes, and `locate` scores the lines of pages by where the question's words come together. `best_quote`
+selects the words to quote and the region to crop, or abstains; `ranked_regions` ranks the regions of several
+pages. Everything here is a pure function of its arguments.
 """
 
 from __future__ import annotations

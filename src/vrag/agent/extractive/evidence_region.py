@@ -1,20 +1,30 @@
-"""The part of a page to crop around the quoted words.
+"""The part of a page to crop around quoted words, and the best parts of several pages.
 
 Where the question's words come together around the quote, its block is the region, with neighbours
 while it is small. Where they do not, the block says little, and the region is the window in which
 most of them stand, with a prior for the middle of the page: margins hold headings and page numbers.
 Never more than a quarter of the page, unless the quote itself is larger.
+
+`ranked_regions` does for many places what `best_quote` does for the best one: every block of a page stands
+where its best line stands, and the region around that line is offered. A region that a better one mostly
+shows is not offered again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from vrag.agent.extractive.line_scoring import LocatedLine
+from vrag.agent.extractive.line_scoring import LocatedLine, locate
+from vrag.agent.extractive.query_analysis import parse
 from vrag.agent.extractive.text_layout import PageLayout, Rect, around
+from vrag.geometry import Box
+
+__all__ = ["FIRM", "MAX_REGIONS", "NEW", "RankedRegion", "likeliest_line", "ranked_regions", "region"]
 
 MOST = 0.24
 """Largest share of the page that is cut out, unless the quote alone is larger: a quarter, less what
@@ -137,3 +147,85 @@ def _heat(found: LocatedLine) -> NDArray[np.float64]:
     support = found.support_at(_CELLS)
     off = (((_CELLS[:, :2] - 0.5) / SPREAD) ** 2).sum(axis=1)
     return np.exp(SHARPNESS * support - off / 2).reshape(ROWS, COLUMNS)
+
+
+MAX_REGIONS = 10
+"""As many as are looked at, unless told otherwise."""
+NEW = 0.5
+"""Share of a part that no one part before it shows, for it to be offered."""
+_WHOLE = Box.unit(0, 0, 1, 1)
+
+
+@dataclass(frozen=True, slots=True)
+class RankedRegion:
+    """A part of a page, for a question."""
+
+    item: str
+    """Id of the page."""
+    box: Box
+    """In `Space.UNIT`."""
+    score: float
+    """The share of the question that comes together at its best line, with what else speaks for it; higher is
+    better, comparable within one call only."""
+
+
+class _RankedBlock(NamedTuple):
+    """A block of a page."""
+
+    found: LocatedLine
+    line: int
+    """Number of its best line."""
+    score: float
+    """Of that line."""
+
+
+def ranked_regions(question: str, pages: Sequence[PageLayout], most: int = MAX_REGIONS) -> list[RankedRegion]:
+    """Return the parts of pages where the words of a question come together.
+
+    Pages further down count less: see `locate.RANK`. Of a text without picture the whole is the one part. A
+    page without words has none, as nothing is known of it.
+
+    Args:
+        question: As asked, in any language.
+        pages: Of what retrieval found, best first; see `vrag.agent.extractive.text_layout.layout`.
+        most: How many to give at most.
+
+    Returns:
+        Best first, ties in the order of the pages.
+    """
+    blocks = [block for found in locate(parse(question), pages) for block in _blocks(found)]
+    chosen: list[RankedRegion] = []
+    for block in sorted(blocks, key=lambda block: -block.score):
+        if len(chosen) == most:
+            break
+        item = block.found.page.item.id
+        box = _region_to_show(block, [earlier.box for earlier in chosen if earlier.item == item])
+        if box is not None:
+            chosen.append(RankedRegion(item, box, block.score))
+    return chosen
+
+
+def _blocks(found: LocatedLine) -> Iterator[_RankedBlock]:
+    """Return the blocks of a page; a text without picture is one."""
+    page = found.page
+    every = list(range(len(page.lines)))
+    for lines in page.blocks if page.words else filter(None, [every]):
+        line = max(lines, key=lambda number: found.score[number])
+        yield _RankedBlock(found, line, float(found.score[line]))
+
+
+def _region_to_show(block: _RankedBlock, before: Sequence[Box]) -> Box | None:
+    """Return the region to show of a block; None where it is shown already."""
+    page = block.found.page
+    if not page.words:
+        return _WHOLE
+    line = page.lines[block.line].rect
+    if _is_shown(line.box(), before, 1.0):  # known before its surroundings, which take longer
+        return None
+    box = region(block.found, block.line, line, firm=True).box()
+    return None if _is_shown(box, before, 1 - NEW) else box
+
+
+def _is_shown(box: Box, before: Sequence[Box], share: float) -> bool:
+    """Return whether one of the others shows that share of it or more."""
+    return any(box.intersect(other).area >= share * box.area for other in before)

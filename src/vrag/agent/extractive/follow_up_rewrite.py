@@ -10,8 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from vrag.agent.extractive.answer_type import ask_of
-from vrag.agent.extractive.query_analysis import parse, search_query
+from vrag.agent.extractive.query_analysis import ask_of, parse, search_query
 from vrag.agent.extractive.tokens import is_number, tokens
 
 _PREPOSITIONS = (
@@ -61,8 +60,8 @@ def completed(question: str, earlier: Sequence[str]) -> str:
     'What does a bicycle cost?'
     """
     whole = ""
-    for one in (*earlier, question):
-        whole = _after(whole, one.strip()) if whole else one.strip()
+    for asked in (*earlier, question):
+        whole = _after(whole, asked.strip()) if whole else asked.strip()
     return whole
 
 

@@ -16,8 +16,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from vrag.agent.extractive.answer_type import AnswerType
-from vrag.agent.extractive.query_analysis import QuestionAnalysis
+from vrag.agent.extractive.query_analysis import AnswerType, QuestionAnalysis
 from vrag.agent.extractive.text_layout import PageLayout
 from vrag.agent.extractive.tokens import one_edit_apart, tokens
 

@@ -170,7 +170,9 @@ def select(graph: Graph, options: MemoryOptions) -> MemorySelection:
     memories: defaultdict[tuple[object, ...], list[Energy]] = defaultdict(list)
     for energy in energies(graph, options):
         memories[energy.memo.item, energy.memo.region].append(energy)
-    ranked = sorted(map(_united, memories.values()), key=lambda one: (-one.energy, -one.order, one.position))
+    ranked = sorted(
+        map(_united, memories.values()), key=lambda entry: (-entry.energy, -entry.order, entry.position)
+    )
     reason = f"Only the {options.items} items of the highest energy are shown."
     dropped = tuple(ForgottenItem(entry, reason, entry.seconds) for entry in ranked[options.items :])
     return MemorySelection(tuple(ranked[: options.items]), dropped)

@@ -308,7 +308,7 @@ def _words(query: str) -> frozenset[str]:
 
 def _told(node: Node) -> dict[str, Any]:
     """Return a node, without what is empty."""
-    told: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "id": node.id,
         "kind": node.kind.value,
         "parents": node.parents,
@@ -317,4 +317,4 @@ def _told(node: Node) -> dict[str, Any]:
         "summary": node.summary,
         "remembered": [memo.label for memo in node.memory if memo.useful],
     }
-    return {name: value for name, value in told.items() if value or value is None}
+    return {name: value for name, value in fields.items() if value or value is None}

@@ -1,7 +1,7 @@
-"""A question in its conversation: how a model is told it, and how the next one follows on a run.
+"""A question in its conversation: the message for the model, and the questions that follow on a run.
 
-A run that follows on another knows of it what was asked and answered, and nothing else: neither its pictures
-nor its graph. Earlier answers may quote documents, so they are material like these.
+A run that follows on another knows of it the question and the answer, and nothing else: neither its pictures
+nor its graph. Earlier answers may quote documents, so they are sanitized like these.
 """
 
 from __future__ import annotations
@@ -9,11 +9,11 @@ from __future__ import annotations
 import hashlib
 import io
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from vrag.agent.environment import Environment
 from vrag.agent.jpeg import decode_jpeg, encode_jpeg
-from vrag.agent.policy import EnclosedImage, Part, Text
+from vrag.agent.policy import EnclosedImage, Message, Part, Picture, Text
 from vrag.agent.prompts import prompt
 from vrag.agent.question import MAX_OPENED, PreviousTurn, Question, QuestionImage, bounded
 from vrag.agent.runs.run_store import StoredRun
@@ -21,7 +21,7 @@ from vrag.errors import CorpusError, RunError
 from vrag.geometry import View, draw_view
 from vrag.model_profiles import Profile
 
-__all__ = ["asked_again", "follow_up", "following", "told"]
+__all__ = ["asked_again", "follow_up", "following", "half_of", "question_parts", "shortened"]
 
 _HASH = re.compile(r"[0-9a-f]{64}")
 
@@ -58,7 +58,7 @@ def asked_again(run: StoredRun) -> Question:
     return Question(started.question, started.history, images, started.session)
 
 
-def told(question: Question, environment: Environment) -> tuple[Part, ...]:
+def question_parts(question: Question, environment: Environment) -> tuple[Part, ...]:
     """Return a question as a model is told it: after what was said before and the pictures that came with it.
 
     May block: pictures are drawn at the size of the model's family.
@@ -68,7 +68,7 @@ def told(question: Question, environment: Environment) -> tuple[Part, ...]:
     """
     parts: list[Part] = []
     if question.history:
-        exchanges = "\n\n".join(_format_previous_turn(one, environment) for one in question.history)
+        exchanges = "\n\n".join(_format_previous_turn(turn, environment) for turn in question.history)
         parts.append(Text(prompt("history.md", exchanges=exchanges)))
     if question.images:
         parts.append(Text(prompt("enclosed.md", count=len(question.images))))
@@ -111,3 +111,28 @@ def _kept(run: StoredRun, sha256: str) -> QuestionImage:
             return QuestionImage(jpeg, sha256, *image.size)
     except CorpusError as error:
         raise RunError(f"A picture of the run {run.id} cannot be shown. {error}") from error
+
+
+def half_of(count: int) -> int:
+    """Return the number of pictures to remove at once: half, rounded up, so that none is left at last."""
+    return (count + 1) // 2
+
+
+def shortened(
+    messages: Sequence[Message], dropped: Collection[Picture | EnclosedImage], request: Sequence[Part]
+) -> list[Message]:
+    """Return the messages without some pictures; the last says so."""
+    gone = [_without(message, dropped) for message in messages]
+    last = gone[-1]
+    texts = {part.text for part in last.parts if isinstance(part, Text)}
+    added = [Text(prompt("shortened.md")), *request]
+    more = tuple(part for part in added if not (isinstance(part, Text) and part.text in texts))
+    return [*gone[:-1], Message(last.role, (*last.parts, *more))]
+
+
+def _without(message: Message, dropped: Collection[Picture | EnclosedImage]) -> Message:
+    """Return a message without some pictures; the same one where it holds none of them."""
+    if not any(part in dropped for part in message.parts):
+        return message
+    note = Text(prompt("out_of_sight.md"))
+    return Message(message.role, tuple(note if part in dropped else part for part in message.parts))

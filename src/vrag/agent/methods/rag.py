@@ -12,7 +12,7 @@ from typing import ClassVar
 from vrag.agent.actions import Action, Turn
 from vrag.agent.environment import Environment
 from vrag.agent.events import SearchRequested, SearchReturned
-from vrag.agent.methods.conversation import told
+from vrag.agent.methods.conversation import question_parts
 from vrag.agent.methods.vrag import VragEpisode
 from vrag.agent.policy import Part, Policy, Text
 from vrag.agent.prompts import prompt, with_question, worded
@@ -55,7 +55,11 @@ class Rag:
         asked = Question.of(question)
         instruction = worded(self.instruction, "rag.md", actions="", profile=environment.profile)
         instruction = with_question(instruction, asked.text) or instruction
-        pending: list[Part] = [Text(instruction), Text(prompt("rag_question.md")), *told(asked, environment)]
+        pending: list[Part] = [
+            Text(instruction),
+            Text(prompt("rag_question.md")),
+            *question_parts(asked, environment),
+        ]
         return RagEpisode(environment, reselect=False, pending=pending, repair=self.repair, query=asked.text)
 
 

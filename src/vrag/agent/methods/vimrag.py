@@ -28,13 +28,11 @@ from vrag.agent.events import (
 )
 from vrag.agent.evidence import EvidenceCandidate, select_evidence
 from vrag.agent.memory.energies import ForgottenItem, MemoryOptions
-from vrag.agent.memory.memorize import reviewed, unreviewed
 from vrag.agent.memory.memory_graph import Graph, Node, NodeKind, RememberedItem
-from vrag.agent.memory.node_results import Results, frame_parts
+from vrag.agent.memory.node_results import Results, frame_parts, reviewed, unreviewed
 from vrag.agent.memory.pixel_budget import Allotment, Placed, recall
 from vrag.agent.method import ActionOutcome, Context
-from vrag.agent.methods.context_reduction import half_of, shortened
-from vrag.agent.methods.conversation import told
+from vrag.agent.methods.conversation import half_of, question_parts, shortened
 from vrag.agent.policy import EnclosedImage, Message, Part, Picture, Policy, Role, Text
 from vrag.agent.prompts import box_words, prompt, with_question, worded
 from vrag.agent.question import Question
@@ -92,7 +90,7 @@ class Vimrag:
         instruction = worded(own, profile.graph_prompt, actions=usages, profile=profile)
         asked = Question.of(question)
         instruction = with_question(instruction, asked.text) or instruction
-        parts = told(asked, environment)
+        parts = question_parts(asked, environment)
         episode = VimragEpisode(environment, self.memory, parts, self.reselect, instruction, self.repair)
         episode.rebuild()
         return episode
@@ -265,7 +263,7 @@ class VimragEpisode:
     def rebuild(self) -> Allotment:
         """Begin the context anew, from the graph; what memory shows in it."""
         allotment = self._recalled()
-        placed = sorted(allotment.shown, key=lambda one: (one.entry.order, one.entry.position))
+        placed = sorted(allotment.shown, key=lambda item: (item.entry.order, item.entry.position))
         self.results = Results(self.environment, self.options)
         state = prompt("graph_state.md", graph=self.environment.material(self.graph.as_json()))
         self.messages = [Message(Role.SYSTEM, (Text(self.instruction),))]
@@ -331,9 +329,9 @@ class VimragEpisode:
     ) -> None:
         """Add a node, and shows what it found."""
         graph = self.graph.add(id=call.id, kind=kind, parents=call.parents, query=query, tool=tool)
-        told = results.parts()
+        parts = results.parts()
         results.tell(log)
-        self.graph, self.results, self.pending = graph, results, told
+        self.graph, self.results, self.pending = graph, results, parts
         self.seen += results.items
         log.add(GraphChanged, graph=self.graph)
 
@@ -362,7 +360,7 @@ class VimragEpisode:
         if not (ask and self.reselect and len(listed) > 1 and not call.abstains):
             return self._answered(call, log)
         self.standing, self.asking = call, True
-        lines = (f"{number}. {one.label}" for number, one in enumerate(listed, 1))
+        lines = (f"{number}. {candidate.label}" for number, candidate in enumerate(listed, 1))
         self.pending = [Text(prompt("reselect.md", listed=self.environment.material("\n".join(lines))))]
         return ActionOutcome()
 
@@ -409,13 +407,13 @@ class VimragEpisode:
 
     def _memory(self, placed: Sequence[Placed]) -> Iterator[Part]:
         """Return the parts of the message that show memory, node by node."""
-        for number, one in enumerate(placed):
+        for number, item in enumerate(placed):
             if number == 0:
                 yield Text(prompt("memory_head.md"))
-            entry = one.entry
+            entry = item.entry
             name = self.environment.material(entry.node)
-            told = prompt("memory_node.md", node=name, label=entry.label)
-            yield Text(told, label=entry.label, node=entry.node)
+            heading = prompt("memory_node.md", node=name, label=entry.label)
+            yield Text(heading, label=entry.label, node=entry.node)
             yield from frame_parts(self.remembered[entry.item, entry.region])
 
     def _recalled(self) -> Allotment:
@@ -423,18 +421,18 @@ class VimragEpisode:
         while True:
             allotment = recall(self.graph, self.natives, self.options, self.environment.profile)
             drawn: dict[_Key, tuple[Picture, ...]] = {}
-            for one in sorted(allotment.shown, key=lambda one: (one.entry.order, one.entry.position)):
+            for item in sorted(allotment.shown, key=lambda item: (item.entry.order, item.entry.position)):
                 try:
-                    drawn[one.entry.item, one.entry.region] = self._drawn(one)
+                    drawn[item.entry.item, item.entry.region] = self._drawn(item)
                 except (SearchError, CollectionError) as error:
                     self.environment.unopened(error)
-                    del self.natives[one.entry.item]
+                    del self.natives[item.entry.item]
                     break
             else:
                 self.remembered = drawn
                 self.ranked = tuple(
-                    ((one.entry.item, one.entry.region), f"{one.entry.label} of {one.entry.node}")
-                    for one in allotment.shown
+                    ((item.entry.item, item.entry.region), f"{item.entry.label} of {item.entry.node}")
+                    for item in allotment.shown
                 )
                 return allotment
 

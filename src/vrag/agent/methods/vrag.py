@@ -32,8 +32,7 @@ from vrag.agent.events import (
 )
 from vrag.agent.evidence import EvidenceCandidate, passage_evidence, picture_evidence, select_evidence
 from vrag.agent.method import ActionOutcome, Context
-from vrag.agent.methods.context_reduction import half_of, shortened
-from vrag.agent.methods.conversation import told
+from vrag.agent.methods.conversation import half_of, question_parts, shortened
 from vrag.agent.policy import EnclosedImage, Message, Part, Picture, Policy, Role, Shown, Text
 from vrag.agent.prompts import box_words, prompt, with_question, worded
 from vrag.agent.question import Question
@@ -107,7 +106,7 @@ def opening(own: str | None, file: str, environment: Environment, question: str 
     )
     instruction = worded(own, file, actions=usages, profile=environment.profile)
     asked = Question.of(question)
-    *before, last = told(asked, environment)
+    *before, last = question_parts(asked, environment)
     if (whole := with_question(instruction, asked.text)) is None:
         return [Text(instruction), *before, last]
     return [*before[:-1], Text(whole, asked=asked)]  # what comes before the question ends with words about it
@@ -230,10 +229,10 @@ class VragEpisode:
         if self.chosen is not None:
             return self.chosen
         seen = self._candidates() if self.standing is None else self.seen_then
-        text = {one.evidence.item: self.items[one.evidence.item].text for one in seen}
-        whole = [one for one in seen if not (one.picture and one.picture.crop)]
-        whole.sort(key=lambda one: answer is None or answer not in text[one.evidence.item])
-        return [one for one in seen if one.picture and one.picture.crop] + whole
+        text = {candidate.evidence.item: self.items[candidate.evidence.item].text for candidate in seen}
+        whole = [candidate for candidate in seen if not (candidate.picture and candidate.picture.crop)]
+        whole.sort(key=lambda candidate: answer is None or answer not in text[candidate.evidence.item])
+        return [candidate for candidate in seen if candidate.picture and candidate.picture.crop] + whole
 
     def _answer(self, answer: Answer, *, ask: bool) -> ActionOutcome:
         listed = self._candidates()
@@ -241,7 +240,7 @@ class VragEpisode:
         if not (ask and self.reselect and len(listed) > 1 and not answer.abstains):
             return ActionOutcome(answer)
         self.asking = True
-        lines = (f"{number}. {one.label}" for number, one in enumerate(listed, 1))
+        lines = (f"{number}. {candidate.label}" for number, candidate in enumerate(listed, 1))
         self.pending = [Text(prompt("reselect.md", listed="\n".join(lines)))]
         return ActionOutcome()
 
@@ -279,11 +278,11 @@ class VragEpisode:
         shown, damaged = self._first_new([hit.item for hit in found], most)
         log.add(SearchReturned, hits=tuple(found), damaged=tuple(damaged))
         nothing = self._nothing_new() if found else prompt("nothing_found.md")
-        told = self._tell(shown, log)
+        shown_parts = self._tell(shown, log)
         if self.environment.profile.candidates:
             self.candidates = [part.item for part in shown if isinstance(part, Picture)]
-            told = _numbered(told)
-        self.pending = told or [Text(nothing)]
+            shown_parts = _numbered(shown_parts)
+        self.pending = shown_parts or [Text(nothing)]
 
     def _select(self, text: str, log: EventLog) -> None:
         """Show a page of the last search once more, alone: the next box is on it."""
@@ -305,8 +304,8 @@ class VragEpisode:
         found, unknown = self.environment.extend(action, self.seen)
         shown, damaged = self._bounded(found.items)
         log.add(ActionReturned, items=found.items, texts=found.texts, damaged=(*unknown, *damaged))
-        told: list[Part] = [self._passage(text) for text in found.texts]
-        self.pending = told + self._tell(shown, log) or [Text(prompt("nothing_found.md"))]
+        shown_parts: list[Part] = [self._passage(text) for text in found.texts]
+        self.pending = shown_parts + self._tell(shown, log) or [Text(prompt("nothing_found.md"))]
 
     def _crop(self, action: Crop, log: EventLog) -> None:
         if not self.pictures:
@@ -373,7 +372,7 @@ class VragEpisode:
 
     def _tell(self, shown: Sequence[Shown], log: EventLog) -> list[Part]:
         """Return the message about opened items, and add their events."""
-        told: list[Part] = []
+        shown_parts: list[Part] = []
         for part in shown:
             assert part.item is not None
             item = self.items[part.item]
@@ -381,13 +380,13 @@ class VragEpisode:
                 self.pictures.append(part)
                 log.add_image(part, item, self._tokens(part), label=f"Image {part.number}")
                 if self.environment.profile.labelled:
-                    told.append(Text(prompt("shown.md", number=part.number)))
+                    shown_parts.append(Text(prompt("shown.md", number=part.number)))
             else:
                 log.add_passage(item)
-            told.append(part)
+            shown_parts.append(part)
             if not (isinstance(part, Picture) and part.crop) and item.id not in self.seen:
                 self.seen.append(item.id)
-        return told
+        return shown_parts
 
     def _tokens(self, picture: Picture) -> int:
         return self.environment.profile.visual_tokens(picture.view.canvas)
@@ -414,12 +413,12 @@ class VragEpisode:
 
 def _numbered(parts: Sequence[Part]) -> list[Part]:
     """Return each picture after its number, from 0, as UniDoc-RL names the pages of a search."""
-    told: list[Part] = []
+    shown_parts: list[Part] = []
     for part in parts:
         if isinstance(part, Picture):
-            told.append(Text(prompt("shown.md", number=_pictures(told))))
-        told.append(part)
-    return told
+            shown_parts.append(Text(prompt("shown.md", number=_pictures(shown_parts))))
+        shown_parts.append(part)
+    return shown_parts
 
 
 def _name_of(picture: Picture | EnclosedImage) -> str:

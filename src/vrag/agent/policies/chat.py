@@ -213,8 +213,8 @@ class _Written:
 
     def _opening(self) -> str:
         """Return the text before the reply proper."""
-        held, self._held = self._held, ""
-        return f"{_harmless(held)}</think>\n" if self._thinking else self._blanks
+        rest, self._held = self._held, ""
+        return f"{_harmless(rest)}</think>\n" if self._thinking else self._blanks
 
     def _added(self, text: str) -> list[str]:
         self._pieces.append(text)

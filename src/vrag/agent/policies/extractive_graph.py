@@ -65,27 +65,27 @@ class ExtractiveGraphPolicy(Offline):
         label = next((label for label, item in items.items() if quote and item == quote.item), None)
         words = without_tags(quote.text) if quote and quote.literal else ""
         notes = tuple(
-            Note(one, useful=True, priority=5, timestamps=_moments(parts))
-            if one == label and words
-            else Note(one, useful=False)
-            for one, parts in summary.results.items()
+            Note(name, useful=True, priority=5, timestamps=_moments(parts))
+            if name == label and words
+            else Note(name, useful=False)
+            for name, parts in summary.results.items()
         )
         if not words or label is None:
             return "Nothing here answers the question.", Memorize(_NOTHING, notes)
         return f"{label} answers it best.", Memorize(f"{label} says: “{' '.join(words.split())}”", notes)
 
     def _conclude(self, node: Mapping[str, Any], summary: _GraphSummary) -> tuple[str, Call]:
-        said = _QUOTE.match(node["summary"])
-        assert said is not None
-        crop = self._crop(node, said["label"], summary) if self.crops and not summary.must_answer else None
+        quote = _QUOTE.match(node["summary"])
+        assert quote is not None
+        crop = self._crop(node, quote["label"], summary) if self.crops and not summary.must_answer else None
         if crop is not None:
             return "A closer look at where it stands.", crop
-        parents = [node["id"], *(one["id"] for one in summary.nodes if one["kind"] == "crop")]
-        return "These words answer it best.", AnswerNode(tuple(parents), said["words"])
+        parents = [node["id"], *(other["id"] for other in summary.nodes if other["kind"] == "crop")]
+        return "These words answer it best.", AnswerNode(tuple(parents), quote["words"])
 
     def _crop(self, node: Mapping[str, Any], label: str, summary: _GraphSummary) -> CropNode | None:
         picture = summary.memory.get((node["id"], label))
-        if picture is None or any(one["kind"] == "crop" for one in summary.nodes):
+        if picture is None or any(other["kind"] == "crop" for other in summary.nodes):
             return None
         quote: SelectedAnswer | None = best_quote(summary.question, [self.searcher.item(picture.item)])
         if quote is None or quote.box is None:
@@ -111,9 +111,9 @@ class _GraphSummary:
     def of(cls, history: Sequence[Message]) -> _GraphSummary:
         state, *since = [message for message in history if message.role is Role.USER]
         at = next(n for n, part in enumerate(state.parts) if isinstance(part, Text) and part.asked)
-        told, *shown = state.parts[at + 1 :]
-        assert isinstance(told, Text)
-        graph: list[dict[str, Any]] = json.loads(told.text[told.text.index("[") :])
+        state_text, *shown = state.parts[at + 1 :]
+        assert isinstance(state_text, Text)
+        graph: list[dict[str, Any]] = json.loads(state_text.text[state_text.text.index("[") :])
         parts = [part for message in since for part in message.parts]
         texts = {part.text for message in history for part in message.parts if isinstance(part, Text)}
         resolved = ResolvedQuestion.of(history)
@@ -163,4 +163,6 @@ def _next_query(summary: _GraphSummary) -> str | None:
     asked = {frozenset(_WORD.findall(node.get("query", "").casefold())) for node in summary.nodes}
     rare = " ".join(sorted(_WORD.findall(words), key=len, reverse=True)[:3])
     tries = [words, rare, summary.question]
-    return next((one for one in tries if one and frozenset(_WORD.findall(one.casefold())) not in asked), None)
+    return next(
+        (query for query in tries if query and frozenset(_WORD.findall(query.casefold())) not in asked), None
+    )

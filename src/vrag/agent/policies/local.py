@@ -12,9 +12,9 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from vrag.agent.policies.decoding import TextDecoder
 from vrag.agent.policies.local_model import (
     Checkpoint,
+    TextDecoder,
     as_model_error,
     family_of,
     open_checkpoint,

@@ -33,16 +33,16 @@ def read_call(
     AnswerNode(parents=('fares',), text='48200')
     """
     turn = parse_call(reply, tools, crop=crop)
-    said = unquoted(reply)
-    if not isinstance(turn.action, Invalid) or said is None:
+    spoken = unquoted(reply)
+    if not isinstance(turn.action, Invalid) or spoken is None:
         return complete_call(turn, known)
     names = frozenset({*TOOLS, *tools}) - (frozenset() if crop else {"add_crop_node"})
-    found = find_call(said, names)
+    found = find_call(spoken, names)
     if found is not None and not (cut and not found.closed):
         turn = _of_call(reply, turn, found, known, names)
         if not isinstance(turn.action, Invalid):
             return complete_call(turn, known)
-    text = _answer_in(reply, said) if last and not cut else None
+    text = _answer_in(reply, spoken) if last and not cut else None
     return turn if text is None else _answer(reply, turn, known, text)
 
 
@@ -63,14 +63,14 @@ def _of_call(
     return _repaired(ends, action, repairs or ["the call is written in another form"])
 
 
-def _answer_in(reply: str, said: str) -> str | None:
+def _answer_in(reply: str, spoken: str) -> str | None:
     """Return an answer without a tool call: in the element of the other grammar, or in plain text."""
     element = first_element(reply, frozenset())
     if element.opening is not None and element.closing is not None:
         if element.opening["name"].lower() != "answer":
             return None
         return reply[element.opening.end() : element.closing.start()].strip() or None
-    return plain_answer(said)
+    return plain_answer(spoken)
 
 
 def _answer(reply: str, turn: Turn[Call], known: KnownNodes, text: str) -> Turn[Call]:

@@ -102,37 +102,39 @@ class WrittenCall:
     """Calls that follow in the same list."""
 
 
-def mentions_call(said: str) -> bool:
+def mentions_call(spoken: str) -> bool:
     """Return whether a text opens a tool call, complete or not."""
-    return _OPENING.search(said) is not None
+    return _OPENING.search(spoken) is not None
 
 
-def find_call(said: str, names: frozenset[str]) -> WrittenCall | None:
+def find_call(spoken: str, names: frozenset[str]) -> WrittenCall | None:
     """Return the first tool call in what a model said; None where it opens none.
 
     A call that no tag opens must be all that is said: JSON within other text may be quoted from anywhere.
     """
-    opening = _OPENING.search(said)
+    opening = _OPENING.search(spoken)
     if opening is None:
-        return _bare(said, names)
+        return _bare(spoken, names)
     start = opening.end()
-    following = next((more for more in _OPENING.finditer(said, start + 1) if more.end() > more.start()), None)
-    limit = len(said) if following is None else following.start()
-    closing = _FUNCTION_END if _FUNCTION.match(said, start) else _CLOSING
-    close = closing.search(said, start)
+    following = next(
+        (more for more in _OPENING.finditer(spoken, start + 1) if more.end() > more.start()), None
+    )
+    limit = len(spoken) if following is None else following.start()
+    closing = _FUNCTION_END if _FUNCTION.match(spoken, start) else _CLOSING
+    close = closing.search(spoken, start)
     if close is not None and close.start() <= limit:
-        return _read(said[start : close.start()], names, close.end(), closed=True)
-    return _read(said[start:limit], names, limit, closed=False)
+        return _read(spoken[start : close.start()], names, close.end(), closed=True)
+    return _read(spoken[start:limit], names, limit, closed=False)
 
 
-def _bare(said: str, names: frozenset[str]) -> WrittenCall | None:
+def _bare(spoken: str, names: frozenset[str]) -> WrittenCall | None:
     """Return a call that is all that is said, alone or in a code fence."""
-    if len(said.strip()) > MAX_CHARACTERS:
+    if len(spoken.strip()) > MAX_CHARACTERS:
         return None
-    text = inside_fence(_TOKEN.sub(" ", said))
+    text = inside_fence(_TOKEN.sub(" ", spoken))
     if text[:1] not in {"{", "["}:
         return None
-    found = _read(text, names, len(said), closed=True)
+    found = _read(text, names, len(spoken), closed=True)
     return None if found.name is None else found
 
 
@@ -172,7 +174,7 @@ def _elements(pairs: list[tuple[str, str]]) -> dict[str, object]:
 
 def _calls(value: object) -> list[dict[str, object]]:
     listed = cast("list[object]", value) if isinstance(value, list) else [value]
-    if not listed or not all(isinstance(one, dict) for one in listed):
+    if not listed or not all(isinstance(call, dict) for call in listed):
         raise ValueError("it is no object")
     return cast("list[dict[str, object]]", listed)
 
@@ -222,7 +224,7 @@ _MAX_CHARACTERS = 20_000
 """Of an answer; what is longer is no answer."""
 
 
-def plain_answer(said: str) -> str | None:
+def plain_answer(spoken: str) -> str | None:
     r"""Return the answer that a text gives, without what is written around it.
 
     Understood are a code fence, `{"answer": …}`, `Answer: …` in plain text or Markdown, `\boxed{…}`, an
@@ -235,8 +237,8 @@ def plain_answer(said: str) -> str | None:
     >>> plain_answer("The table lists it.\n\n**Answer:** 48,200")
     '48,200'
     """
-    text = inside_fence(_TAGGED.sub("\n", _MODEL_TOKEN.sub(" ", said)))
-    if not text or len(text) > _MAX_CHARACTERS or _opens_action(said, text):
+    text = inside_fence(_TAGGED.sub("\n", _MODEL_TOKEN.sub(" ", spoken)))
+    if not text or len(text) > _MAX_CHARACTERS or _opens_action(spoken, text):
         return None
     if text[0] in "{[":
         return _of_json(text)
@@ -246,8 +248,8 @@ def plain_answer(said: str) -> str | None:
     return answer or None
 
 
-def _opens_action(said: str, text: str) -> bool:
-    return mentions_call(said) or any(action.search(text) for action in (TAG, _CALL))
+def _opens_action(spoken: str, text: str) -> bool:
+    return mentions_call(spoken) or any(action.search(text) for action in (TAG, _CALL))
 
 
 def _of_json(text: str) -> str | None:

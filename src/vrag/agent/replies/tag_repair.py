@@ -58,10 +58,10 @@ def read_tags(
     Crop(box=(10.0, 20.0, 30.0, 40.0), image=2)
     """
     turn = parse(reply, names, without=without)
-    said = unquoted(reply)
-    if not isinstance(turn.action, Invalid) or said is None:
+    spoken = unquoted(reply)
+    if not isinstance(turn.action, Invalid) or spoken is None:
         return turn
-    reader = _TagReader(reply, said, turn, names, without, cut)
+    reader = _TagReader(reply, spoken, turn, names, without, cut)
     if turn.executed != reply or first_element(reply, names).closing is not None:
         return reader.of_element() or turn
     found = reader.unclosed() or reader.called()
@@ -76,13 +76,13 @@ class _TagReader:
     def __init__(
         self,
         reply: str,
-        said: str,
+        spoken: str,
         turn: Turn[Action],
         names: frozenset[str],
         without: frozenset[str],
         cut: bool,
     ) -> None:
-        self.reply, self.said, self.turn = reply, said, turn
+        self.reply, self.spoken, self.turn = reply, spoken, turn
         self.names, self.without, self.cut = names, without, cut
 
     def of_element(self) -> Turn[Action] | None:
@@ -97,13 +97,13 @@ class _TagReader:
 
     def unclosed(self) -> Turn[Action] | None:
         """Return an element that is all that is said, and lacks its closing tag alone."""
-        tags = list(tag_pattern(self.names).finditer(self.said))
-        if self.cut or len(tags) != 1 or tags[0]["close"] or self.said[: tags[0].start()].strip():
+        tags = list(tag_pattern(self.names).finditer(self.spoken))
+        if self.cut or len(tags) != 1 or tags[0]["close"] or self.spoken[: tags[0].start()].strip():
             return None
         name, rest = tags[0]["name"].lower(), tags[0]["rest"]
         if name in self.without:
             return None
-        body = _TORN_TAG.sub("", self.said[tags[0].end() :]).strip()
+        body = _TORN_TAG.sub("", self.spoken[tags[0].end() :]).strip()
         if name != "answer" and "\n" in body:
             return None  # a query has one line: something else follows
         make = (lambda: _crop(body, rest)) if name == "bbox" else (lambda: _worded(name, body))
@@ -112,7 +112,7 @@ class _TagReader:
     def called(self) -> Turn[Action] | None:
         """Return an action that is written as a tool call."""
         tools = frozenset({"search", "answer", *_CROPS, *self.names})
-        call = find_call(self.said, tools)
+        call = find_call(self.spoken, tools)
         if call is None or call.name is None or (self.cut and not call.closed):
             return None
         name = "bbox" if call.name in _CROPS else call.name
@@ -128,7 +128,7 @@ class _TagReader:
 
     def answered(self) -> Turn[Action] | None:
         """Return the text as an answer."""
-        text = plain_answer(self.said)
+        text = plain_answer(self.spoken)
         if text is None:
             return None
         return self._mended(lambda: Answer(text), len(self.reply), "the text is read as the answer")
@@ -172,7 +172,7 @@ def _of_arguments(name: str, arguments: object) -> Action:
     fields = tool_arguments.mapping(given)
     if name != "bbox":
         return _worded(name, tool_arguments.repair_text(_field(fields, _TEXT_FIELDS)))
-    image = next((fields[one] for one in _IMAGE_FIELDS if fields.get(one) is not None), None)
+    image = next((fields[name] for name in _IMAGE_FIELDS if fields.get(name) is not None), None)
     box = tool_arguments.repair_sides(_field(fields, tool_arguments.BOX_NAMES))
     return Crop(box, None if image is None else _picture(image))
 

@@ -304,7 +304,7 @@ def repair_text(value: object) -> str:
         return json.dumps(number(value) if isinstance(value, float) else value)
     if isinstance(value, list) and value:
         listed = cast("list[object]", value)
-        if all(isinstance(one, str | int | float) for one in listed):
+        if all(isinstance(entry, str | int | float) for entry in listed):
             return text(", ".join(map(repair_text, listed)))
     if isinstance(value, list | dict) and value:
         return text(json.dumps(value, ensure_ascii=False))
@@ -326,7 +326,7 @@ def repair_identifier(value: object) -> str:
 
 def repair_identifiers(value: object) -> tuple[str, ...]:
     """Return a list of ids or titles, also from a text; ids stay, and empty ones are left out."""
-    listed = (one for one in _one_or_more(_from_text(value)) if one is not None and str(one).strip())
+    listed = (entry for entry in _one_or_more(_from_text(value)) if entry is not None and str(entry).strip())
     return tuple(dict.fromkeys(map(_identifier_or_title, listed)))
 
 

@@ -55,7 +55,7 @@ class RecordedPolicy:
     failure: ModelError
     """The error to raise when the record ends without an answer."""
     sampling: Mapping[str, float | int | str | bool]
-    said: dict[int, int] = field(default_factory=dict[int, int])
+    given: dict[int, int] = field(default_factory=dict[int, int])
     """Parts of a call that were given before its context was too long: the call is made again then."""
 
     @classmethod
@@ -86,8 +86,8 @@ class RecordedPolicy:
         if isinstance(last, RunFailed):
             kind = ContextTooLong if last.boundary == ContextTooLong.__name__ else ModelError
             failure = kind(last.message)
-        said = {number: tuple(parts) for number, parts in calls.items()}
-        return cls(started.settings.policy, said, failure, started.settings.sampling)
+        given = {number: tuple(parts) for number, parts in calls.items()}
+        return cls(started.settings.policy, given, failure, started.settings.sampling)
 
     async def reply(
         self,
@@ -99,10 +99,10 @@ class RecordedPolicy:
         Raises:
             ModelError: If the record ends before it.
         """
-        begun = self.said.pop(turn, 0)
+        begun = self.given.pop(turn, 0)
         for place, part in enumerate(self.calls.get(turn, ())[begun:], begun):
             if isinstance(part, ContextShortened):
-                self.said[turn] = place + 1
+                self.given[turn] = place + 1
                 raise ContextTooLong(part.reason)
             yield part
             if isinstance(part, Reply):

@@ -132,12 +132,12 @@ class RunStore:
         begun = time.strftime("%Y%m%d-%H%M%S", time.gmtime(now))
         run = f"{begun}-{int(now % 1 * 1e6):06d}-{secrets.token_hex(2)}"
         directory = self.directory / run
-        with ExitStack() as held:
+        with ExitStack() as stack:
             with _writing(self.directory):
                 (directory / FILES).mkdir(parents=True)
                 # Before there are events: who finds the run finds it locked.
-                held.enter_context(FileLock(directory / LOCK, is_singleton=False))
-                journal = held.enter_context(Journal(directory / EVENTS, durable=False))
+                stack.enter_context(FileLock(directory / LOCK, is_singleton=False))
+                journal = stack.enter_context(Journal(directory / EVENTS, durable=False))
             yield RunLog(run, directory, journal)
 
     def ids(self) -> list[str]:

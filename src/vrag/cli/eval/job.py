@@ -20,10 +20,9 @@ if TYPE_CHECKING:
     from vrag.agent.agent import Agent
     from vrag.cli.eval.question_source import Questions
     from vrag.evaluation.answer_extraction import Extractor
-    from vrag.evaluation.result_store import Searched
-    from vrag.evaluation.relevance import DocumentNames
     from vrag.evaluation.record import CaseRecord, Extraction
-    from vrag.evaluation.result_store import Conditions, Evaluation
+    from vrag.evaluation.relevance import DocumentNames
+    from vrag.evaluation.result_store import Conditions, Evaluation, Searched
     from vrag.evaluation.retrieval import RetrievalReport
     from vrag.factory import Session
     from vrag.reward import CompositeReward, Reward
@@ -116,9 +115,9 @@ class BenchmarkJob:
 
     def _recorder(self, session: Session) -> _Recorder:
         """Knows how well the search by the question alone finds what is gold."""
-        from vrag.evaluation.result_store import searched_for
-        from vrag.evaluation.relevance import DocumentNames
         from vrag.evaluation.region_search import WordLocator
+        from vrag.evaluation.relevance import DocumentNames
+        from vrag.evaluation.result_store import searched_for
         from vrag.evaluation.retrieval import evaluate_retrieval
 
         locate = WordLocator(session.searcher)
