@@ -17,11 +17,10 @@ from typing import Any, ClassVar
 import httpx
 import numpy as np
 import pytest
-from click.testing import Result
 from corpus.video_files import Film, film_bytes
 from old_indexes import draw, embed, write_faiss, write_node
 from typer.main import get_command
-from typer.testing import CliRunner
+from typer.testing import CliRunner, Result
 
 from vrag.cli import app
 from vrag.embed.embedder import VectorKind

@@ -29,8 +29,8 @@ if TYPE_CHECKING:
         open_ray,
         unreadable_error,
     )
-    from vrag.factory.model_families import USUAL_PROFILE, FamilySource, ModelFamily, open_family
-    from vrag.factory.models import LOCAL, chat_options, open_chat
+    from vrag.factory.model_families import open_family
+    from vrag.factory.models import LOCAL, USUAL_PROFILE, FamilySource, ModelFamily, chat_options, open_chat
     from vrag.factory.search import open_client, open_searcher, vector_options
     from vrag.factory.seeds import agent_by_seed
     from vrag.factory.server import Agents
@@ -84,11 +84,11 @@ _MODULES = {
     "missing_paths_error": "indexing",
     "unreadable_error": "indexing",
     "Agents": "server",
-    "FamilySource": "model_families",
+    "FamilySource": "models",
     "LOCAL": "models",
-    "ModelFamily": "model_families",
+    "ModelFamily": "models",
     "CollectionRegistry": "collection_registry",
-    "USUAL_PROFILE": "model_families",
+    "USUAL_PROFILE": "models",
     "Session": "session",
     "agent_by_seed": "seeds",
     "agent_of": "agents",

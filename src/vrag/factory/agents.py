@@ -15,8 +15,8 @@ from vrag.agent.methods.registry import METHODS, build_method
 from vrag.agent.tool_plugins import load_extensions
 from vrag.errors import SettingsError
 from vrag.factory.instructions import PUBLISHED, read_wording
-from vrag.factory.model_families import USUAL_PROFILE, open_family
-from vrag.factory.models import LOCAL, chat_options, open_chat, open_local_model
+from vrag.factory.model_families import open_family
+from vrag.factory.models import LOCAL, USUAL_PROFILE, chat_options, open_chat, open_local_model
 
 if TYPE_CHECKING:
     from vrag.agent.method import Method

@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING, TypeVar
 from vrag.agent.policies.chat import ChatPolicy
 from vrag.chat.http_clients import base_of
 from vrag.chat.identity import ModelIdentity, ask_identity
-from vrag.factory.model_families import USUAL_PROFILE, FamilySource, ModelFamily
-from vrag.factory.models import chat_options, open_chat
+from vrag.factory.models import USUAL_PROFILE, FamilySource, ModelFamily, chat_options, open_chat
 from vrag.grounding.conventions import Convention
 from vrag.grounding.probe import (
     MAX_QUESTIONS,

@@ -8,44 +8,17 @@ decide, boxes are read in the default convention and the run carries a notice.
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
-from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from vrag.factory.models import LOCAL, open_local_model
+from vrag.factory.models import LOCAL, USUAL_PROFILE, FamilySource, ModelFamily, open_local_model
 from vrag.model_profiles import profile_named, profile_of
 
 if TYPE_CHECKING:
-    from vrag.model_profiles import Profile
     from vrag.settings import Settings
 
-__all__ = ["USUAL_PROFILE", "FamilySource", "ModelFamily", "open_family"]
+__all__ = ["open_family"]
 
 log = logging.getLogger("vrag")
-USUAL_PROFILE = "qwen2.5-vl"
-"""Profile of unknown models and of the offline policy."""
-
-
-class FamilySource(StrEnum):
-    """The source that determined a family."""
-
-    SETTING = "setting"
-    CHECKPOINT = "checkpoint"
-    NAME = "name"
-    SERVER = "server"
-    MEASUREMENT = "measurement"
-    NOTHING = "nothing"
-    """No source did: the profile is a guess."""
-
-
-@dataclass(frozen=True, slots=True)
-class ModelFamily:
-    """A profile and its source."""
-
-    profile: Profile
-    source: FamilySource
-    notice: str = ""
-    """Sentences about a family that is in doubt; empty otherwise."""
 
 
 def open_family(settings: Settings, *, probe: bool | None = None, quiet: bool = False) -> ModelFamily:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import threading
+from dataclasses import dataclass
+from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary
 
@@ -17,13 +19,45 @@ if TYPE_CHECKING:
     from vrag.model_profiles import Profile
     from vrag.settings import Settings
 
-__all__ = ["LOCAL", "chat_options", "open_chat", "open_local_model"]
+__all__ = [
+    "LOCAL",
+    "USUAL_PROFILE",
+    "FamilySource",
+    "ModelFamily",
+    "chat_options",
+    "open_chat",
+    "open_local_model",
+]
 
 LOCAL = "local:"
 """Prefix of model names that are checkpoints in this process."""
+USUAL_PROFILE = "qwen2.5-vl"
+"""Profile of unknown models and of the offline policy."""
 _chats: WeakValueDictionary[tuple[object, ...], OpenAIChat] = WeakValueDictionary()
 """Served models in use, by everything that distinguishes them."""
 _opening = threading.Lock()
+
+
+class FamilySource(StrEnum):
+    """The source that determined a family."""
+
+    SETTING = "setting"
+    CHECKPOINT = "checkpoint"
+    NAME = "name"
+    SERVER = "server"
+    MEASUREMENT = "measurement"
+    NOTHING = "nothing"
+    """No source did: the profile is a guess."""
+
+
+@dataclass(frozen=True, slots=True)
+class ModelFamily:
+    """A profile and its source."""
+
+    profile: Profile
+    source: FamilySource
+    notice: str = ""
+    """Sentences about a family that is in doubt; empty otherwise."""
 
 
 def open_chat(settings: Settings) -> OpenAIChat:

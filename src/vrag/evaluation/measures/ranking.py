@@ -85,8 +85,9 @@ def looking(
     if not gold.grades or (case.spans and untimed):
         return {}
     shown = [(image.step, _image(gold, image, clips)) for image in images]
-    for text in passages:
-        shown.append((text.step, gold.spot(text.item, text.document, text.page, ItemKind.PASSAGE)))
+    shown += [
+        (text.step, gold.spot(text.item, text.document, text.page, ItemKind.PASSAGE)) for text in passages
+    ]
     stack = list(dict.fromkeys(spot for _, spot in sorted(shown, key=lambda each: each[0])))
     return {
         "seen_recall": recall(stack, gold.grades.keys()),
