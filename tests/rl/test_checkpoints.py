@@ -136,7 +136,7 @@ class TestSaving:
         with _no_file_above(size // 2 if part == "weights" else size), pytest.raises(TrainingError) as told:
             run.save(2, *stepped, {})
         assert "step-000002 cannot be written" in str(told.value)
-        assert "Make room" in (told.value.hint or "")
+        assert "Free some disk space" in (told.value.hint or "")
         assert sorted(path.name for path in first.parent.iterdir()) == ["step-000001"], "nothing torn is left"
         assert run.begin(MADE) is not None
 
@@ -165,7 +165,7 @@ class TestSaving:
             pytest.raises(TrainingError, match="model cannot be written") as told,
         ):
             run.publish(stepped[0])
-        assert "Make room" in (told.value.hint or "")
+        assert "Free some disk space" in (told.value.hint or "")
         assert {path.name: path.read_bytes() for path in model.iterdir()} == before
         assert sorted(path.name for path in run.run.iterdir()) == ["model", "training.json"]
 
@@ -223,10 +223,10 @@ class TestBeginning:
         monkeypatch.setattr("vrag.rl.checkpoints.one_writer", refused)
         with pytest.raises(TrainingError, match="cannot be written: Read-only") as told:
             (run if again else Checkpoints(run.run / "new")).begin(MADE, again=again)
-        assert "name another folder" in (told.value.hint or "")
+        assert "use another folder" in (told.value.hint or "")
         with pytest.raises(TrainingError, match="cannot be written: Read-only") as told, run.held():
             pass
-        assert "name another folder" in (told.value.hint or "")
+        assert "use another folder" in (told.value.hint or "")
 
     def test_a_file_is_no_folder(self, tmp_path: Path) -> None:
         (tmp_path / "run").write_text("dear")
@@ -264,7 +264,7 @@ class TestDamage:
         path.write_bytes(path.read_bytes()[:-200]) if content is None else path.write_bytes(content)
         saved = run.latest
         assert saved is not None
-        with pytest.raises(TrainingError, match="cannot be gone on from") as told:
+        with pytest.raises(TrainingError, match="cannot be resumed") as told:
             run.restore(saved, Updates(opened(), UpdateOptions()))
         assert "Remove it" in (told.value.hint or "")
 
@@ -289,5 +289,5 @@ class TestDamage:
         run.save(2, *stepped, {})
         saved = run.latest
         assert saved is not None
-        with pytest.raises(TrainingError, match="cannot be gone on from"):
+        with pytest.raises(TrainingError, match="cannot be resumed"):
             run.restore(saved, Updates(opened(), UpdateOptions(freeze_vision=True)))

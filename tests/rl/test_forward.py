@@ -40,7 +40,7 @@ from vrag.agent.policy import Reply
 from vrag.rl.generation import SamplingOptions, first_prompt, write
 from vrag.rl.logprobs import piles, score
 from vrag.rl.rows import Row, rows_of
-from vrag.rl.sft_rows import vocabulary_of
+from vrag.rl.sft_dataset import vocabulary_of
 
 if TYPE_CHECKING:
     from vrag.agent.policy import EnclosedImage

@@ -37,7 +37,7 @@ from vrag.errors import ContextTooLong, SettingsError
 from vrag.rl.generation import GeneratedReply, SamplingOptions, first_prompt, next_prompt, write
 from vrag.rl.model import open_network
 from vrag.rl.rows import rows_of
-from vrag.rl.sft_rows import vocabulary_of
+from vrag.rl.sft_dataset import vocabulary_of
 
 if TYPE_CHECKING:
     from vrag.rl.model import TrainableModel

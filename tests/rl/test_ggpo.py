@@ -262,7 +262,7 @@ class TestPermuted:
             assert len(one.masked) == len(one.advantages) == len(credit.segments)
 
     def test_something_must_deal(self) -> None:
-        with pytest.raises(ValueError, match="nothing deals"):
+        with pytest.raises(ValueError, match="random generator"):
             batch_credit([1.0], [CREDIT], [True], options=GgpoOptions(permute=True))
 
 

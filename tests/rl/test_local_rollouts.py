@@ -257,13 +257,13 @@ class TestRollouts:
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """Together: what is written at once does not depend on how long anything took."""
-        network, sizes, own = opened(), list[int](), BatchedGenerator._batch  # pyright: ignore[reportPrivateUsage]
+        network, sizes, own = opened(), list[int](), BatchedGenerator._sample_batch  # pyright: ignore[reportPrivateUsage]
 
         async def watched(scribe: BatchedGenerator, turns: Sequence[Any]) -> None:
             sizes.append(len(turns))
             await own(scribe, turns)
 
-        monkeypatch.setattr(BatchedGenerator, "_batch", watched)
+        monkeypatch.setattr(BatchedGenerator, "_sample_batch", watched)
         force(monkeypatch, by_turns(SEARCH, ANSWER))
         stepped(tmp_path, monkeypatch, network=network, make=agents(network, steps=2, searcher=Slow()),
                 max_tokens=20)  # fmt: skip

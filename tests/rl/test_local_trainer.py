@@ -41,7 +41,7 @@ from vrag.rl import batched_policy
 from vrag.rl.checkpoints import Checkpoints
 from vrag.rl.metrics import FILE, MetricsFile
 from vrag.rl.model import open_network
-from vrag.rl.sft_rows import taught_rows
+from vrag.rl.sft_dataset import taught_rows
 from vrag.rl.tiny import TinyOptions, make_tiny
 from vrag.rl.trainers.local import LocalTrainer, RlOptions
 from vrag.rl.update import UpdateOptions, Updates
@@ -257,7 +257,7 @@ class TestQuestions:
                     Checkpoints(tmp_path),
                     file,
                 )
-            steps = [trainer._drawn(step) for step in range(1, 11)]  # pyright: ignore[reportPrivateUsage]
+            steps = [trainer._draw(step) for step in range(1, 11)]  # pyright: ignore[reportPrivateUsage]
             drawn.append([case.uid for step in steps for case in step])
         assert drawn[0] == drawn[1] != drawn[2]
         rounds = [tuple(drawn[0][at : at + 5]) for at in range(0, 40, 5)]

@@ -102,7 +102,7 @@ def test_a_line_without_its_end_is_left_out_and_cut(path: Path, torn: str) -> No
 def test_a_whole_line_that_is_damaged_is_told_with_its_number(path: Path, line: str) -> None:
     data = path.read_text()
     path.write_text(f"{data}{line}\n{data}")
-    with pytest.raises(RunError, match=r"Line 13 of .* is no line of metrics"):
+    with pytest.raises(RunError, match=r"Line 13 of .* is damaged"):
         read_metrics(path)
     with pytest.raises(RunError, match="Line 13"), MetricsFile.open(path, after=20):
         pass

@@ -9,8 +9,7 @@ import pytest
 from tiny_world import ANSWER, SEARCH, recorded, shared
 
 from vrag.errors import TrainingError
-from vrag.rl.sft_dataset import digest_of, find_recordings, material_of
-from vrag.rl.sft_rows import taught_rows
+from vrag.rl.sft_dataset import digest_of, find_recordings, material_of, taught_rows
 from vrag.rollouts.rollout_store import open_campaign
 
 if TYPE_CHECKING:
@@ -84,7 +83,7 @@ class TestMaterial:
         path.unlink()
         with pytest.raises(TrainingError, match=f"{name} cannot be read") as told:
             material.files[name]
-        assert "bring it back" in (told.value.hint or "")
+        assert "restore the file" in (told.value.hint or "")
         with pytest.raises(KeyError):
             material.files["never.jpg"]
 

@@ -338,7 +338,7 @@ class TestWhereARowEnds:
         made = rows_of([called(text + rest, ids, executed=len(text))], {}, BYTES)
         if not text and not (ended and not rest):
             assert [one.reason for one in made.dropped] == (
-                ["Nothing of the reply was carried out."] if ids else ["The policy does not tell its tokens."]
+                ["Nothing of the reply was carried out."] if ids else ["The policy does not report its tokens."]
             )
             return
         (row,) = made.rows
@@ -373,19 +373,19 @@ class TestDropped:
     @pytest.mark.parametrize(
         ("wrong", "reason"),
         [
-            ({"prompt_ids": ()}, "The policy does not tell its tokens."),
-            ({"ids": ()}, "The policy does not tell its tokens."),
-            ({"logprobs": (-0.5,)}, "The policy does not tell the log-probability of every token."),
+            ({"prompt_ids": ()}, "The policy does not report its tokens."),
+            ({"ids": ()}, "The policy does not report its tokens."),
+            ({"logprobs": (-0.5,)}, "The policy does not report the log-probability of every token."),
             (
                 {"logprobs": (float("-inf"),) * 4},
-                "The policy does not tell the log-probability of every token.",
+                "The policy does not report the log-probability of every token.",
             ),
             ({"reply": "<b>"}, "The reply is not the text of its tokens."),
-            ({"messages": ("nowhere",)}, "The message nowhere is not with the run."),
+            ({"messages": ("nowhere",)}, "The message nowhere is missing from the run."),
             ({"messages": ("bad",)}, "The message bad is damaged."),
             ({"messages": ("m1",)}, "There are 1 pictures and places for 0."),
             ({"prompt_ids": ONE}, "There are 0 pictures and places for 1."),
-            ({"messages": ("gone",), "prompt_ids": ONE}, "Picture 1 is not with the run."),
+            ({"messages": ("gone",), "prompt_ids": ONE}, "Picture 1 is missing from the run."),
             (
                 {"messages": ("m2",), "prompt_ids": ONE},
                 "Picture 1 of 28×84 pixels has 2 image tokens and 3 features.",

@@ -284,7 +284,7 @@ class TestSeat:
         """They are before the writing in the thread anyway: so they can be in the batch."""
         begun = threading.Event()
 
-        def made(_: object, number: int) -> GenerationPrompt:
+        def made(number: int) -> GenerationPrompt:
             begun.wait(5)
             time.sleep(0.02)
             return prompt(number)
@@ -293,7 +293,7 @@ class TestSeat:
             scribe.expect(4)
 
             async def run(number: int) -> None:
-                await scribe.ask((number,), await scribe.prepare(made, number))
+                await scribe.ask((number,), await scribe.prepare(lambda _: made(number)))
 
             runs = [asyncio.create_task(run(number)) for number in range(3)]
             await asyncio.sleep(0.02)

@@ -96,7 +96,7 @@ class TestOrder:
             options = SftOptions(steps=10, batch=4, seed=seed)
             with MetricsFile.open(tmp_path / FILE, after=None) as file:
                 trainer = SupervisedTrainer(opened(), made, files, options, Checkpoints(tmp_path), file)
-            drawn = [row for step in range(1, 11) for row in trainer._drawn(step)]  # pyright: ignore[reportPrivateUsage]
+            drawn = [row for step in range(1, 11) for row in trainer._draw(step)]  # pyright: ignore[reportPrivateUsage]
             orders.append([next(at for at, one in enumerate(made) if one is row) for row in drawn])
         assert orders[0] == orders[1] != orders[2]
         rounds = [orders[0][at : at + 5] for at in range(0, 40, 5)]

@@ -23,7 +23,7 @@ from tiny_world import (
 from vrag.agent.events import ModelCalled
 from vrag.agent.methods.vimrag import Vimrag
 from vrag.rl.rows import rows_of
-from vrag.rl.sft_rows import taught_rows, vocabulary_of
+from vrag.rl.sft_dataset import taught_rows, vocabulary_of
 from vrag.rollouts.rollout import Rollout
 
 if TYPE_CHECKING:

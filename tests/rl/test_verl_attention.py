@@ -12,11 +12,17 @@ from typing import Any
 import pytest
 
 from vrag.errors import SettingsError
-from vrag.rl.trainers.verl.attention import FLASH, SDPA, choose_attention
-from vrag.rl.trainers.verl.gpu_memory import VOCABULARY, count_parameters, least_memory
 from vrag.rl.trainers.verl.launch import prepare_launch
-from vrag.rl.trainers.verl.preflight import PINS
-from vrag.rl.trainers.verl.tokens.text_rows import unpack_features
+from vrag.rl.trainers.verl.preflight import (
+    FLASH,
+    PINS,
+    SDPA,
+    VOCABULARY,
+    choose_attention,
+    count_parameters,
+    least_memory,
+)
+from vrag.rl.trainers.verl.text_rows import unpack_features
 
 ROOT = Path(__file__).parents[2]
 

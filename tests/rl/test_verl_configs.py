@@ -17,15 +17,14 @@ from vrag.errors import MissingExtra, SettingsError, TrainingError
 from vrag.model_profiles import PROFILES, write_profile
 from vrag.rl.rows import Vocabulary
 from vrag.rl.trainers.verl.agent_loops import loop_class
-from vrag.rl.trainers.verl.attention import IMPLEMENTATIONS
-from vrag.rl.trainers.verl.credit import BatchCredit, batch_credit, sessions_of
 from vrag.rl.trainers.verl.options import VerlOptions, read_options
 from vrag.rl.trainers.verl.outputs import CREDIT, Output, outputs_of
-from vrag.rl.trainers.verl.preflight import shipped
+from vrag.rl.trainers.verl.preflight import IMPLEMENTATIONS, shipped
+from vrag.rl.trainers.verl.prompts import ChatTemplate
 from vrag.rl.trainers.verl.reward_manager import reward_of
 from vrag.rl.trainers.verl.rollout import PlayedRollout, case_of, open_profile, open_scorer, play, record
 from vrag.rl.trainers.verl.rollout_policy import RolloutPolicy, TokenBudget
-from vrag.rl.trainers.verl.tokens.prompts import ChatTemplate
+from vrag.rl.trainers.verl.trainer import BatchCredit, batch_credit, sessions_of
 from vrag.rollouts.rollout import RolloutAttempt
 from vrag.types import Case
 
@@ -128,7 +127,7 @@ def test_the_defaults_of_the_options_are_those_of_the_reference() -> None:
 def test_unknown_keys_are_named() -> None:
     with pytest.raises(SettingsError, match=r"vrag\.judge\.url"):
         read_options({"judge": {"url": "http://x"}})
-    with pytest.raises(SettingsError, match="judge is a model"):
+    with pytest.raises(SettingsError, match="judge needs a server"):
         open_scorer("vrag", read_options({"judge": {"kind": "endpoint"}}))
 
 
@@ -217,7 +216,7 @@ def played(
 
 
 def outputs(made: PlayedRollout, policy: RolloutPolicy) -> tuple[list[Output], list[str]]:
-    return outputs_of(made, VOCABULARY, OPTIONS.ggpo, policy.counted, step=3)
+    return outputs_of(made, VOCABULARY, OPTIONS.ggpo, policy.counter, step=3)
 
 
 def test_each_prompt_extends_the_tokens_of_the_one_before() -> None:
@@ -253,7 +252,7 @@ def test_an_output_tells_verl_all_that_it_stacks_rows_by() -> None:
     assert extra[CREDIT]["parts"] == dict(made.reward.parts)
     assert output.fields()["multi_modal_data"] == {"images": output.images}
     assert reward_of(extra)["reward_score"] == output.reward_score == made.reward.total
-    assert policy.counted.preempted == 3
+    assert policy.counter.preempted == 3
     with pytest.raises(TrainingError, match="no reward"):
         reward_of({})
 

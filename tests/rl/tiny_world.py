@@ -60,7 +60,7 @@ NODE = render_call(SearchNode("n1", ("root",), "ferry passengers"))
 NOTES = render_call(Memorize("48,200", (Note("Picture 1", useful=True, priority=5),)))
 DONE = render_call(AnswerNode(("n1",), "48,200"))
 TOLERANCE = 2e-5
-_DRAWN = generation._Drawer._drawn
+_DRAWN = generation._TokenSampler._draw
 
 
 def torch() -> Any:
@@ -269,7 +269,7 @@ def force(
         return tokens
 
     monkeypatch.setattr(batched_policy, "write", write)
-    monkeypatch.setattr(generation._Drawer, "_drawn", drawn)
+    monkeypatch.setattr(generation._TokenSampler, "_draw", drawn)
 
 
 def turns(

@@ -16,14 +16,16 @@ from vrag.doctor.runner import CheckStep, examine_steps
 from vrag.doctor.verl_dry_run import MODEL_HINT, DryRun
 from vrag.providers import reachable
 from vrag.rl.trainers.verl import LOOPS
-from vrag.rl.trainers.verl.attention import FLASH, choose_attention
-from vrag.rl.trainers.verl.gpu_memory import count_parameters, least_memory
 from vrag.rl.trainers.verl.preflight import (
     ENGINES,
+    FLASH,
     INSTALL,
     PINS,
+    choose_attention,
+    count_parameters,
     engine,
     installed,
+    least_memory,
     missing_columns,
     unknown_names,
 )

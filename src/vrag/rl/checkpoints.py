@@ -1,8 +1,8 @@
-"""Checkpoints of a training: what it goes on from, whole or not there at all.
+"""Checkpoints of a training: whole or not there at all.
 
 `<run>/checkpoints/step-000040/` holds the model as transformers saves it, the state of the optimizer and
-`state.json`. It is written beside and then renamed: a folder of that name is complete.
-`<run>/training.json` says how the run is made; another run's folder is refused.
+`state.json`. It is written under a temporary name and then renamed: a folder of that name is complete.
+`<run>/training.json` holds the settings of the run; a folder with other settings is refused.
 """
 
 from __future__ import annotations
@@ -15,25 +15,22 @@ from dataclasses import dataclass
 from pickle import UnpicklingError
 from typing import TYPE_CHECKING, Any
 
-from vrag.atomic_io import one_writer, write_whole
+from vrag.atomic_io import atomic_dir, one_writer, write_whole
 from vrag.embed.device import library
 from vrag.errors import TrainingError
-from vrag.rl.atomic_dir import placed, refused
 from vrag.run_config import changed
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Generator, Mapping
+    from collections.abc import Callable, Collection, Generator, Mapping
     from pathlib import Path
 
     from vrag.rl.model import TrainableModel
     from vrag.rl.update import Updates
 
-__all__ = ["Checkpoints", "SavedCheckpoint"]
-
 _NAME = re.compile(r"step-(\d{6,})")
-_REMOVE = "Remove it to go on from the one before."
-_ROOM = "Make room or mend the rights; the same command goes on from the last checkpoint."
-_PLACE = "Make room or mend the rights, or name another folder."
+_REMOVE = "Remove it to resume from the one before."
+_RESUME = "Free some disk space or fix the permissions; the same command resumes from the last checkpoint."
+USE_ANOTHER = "Free some disk space or fix the permissions, or use another folder."
 _DAMAGE = (
     OSError,
     EOFError,
@@ -48,6 +45,32 @@ _DAMAGE = (
 _STATE, _OPTIMIZER, _SETTINGS = "state.json", "optimizer.pt", "training.json"
 
 
+def write_directory(target: Path, write: Callable[[Path], None], hint: str) -> Path:
+    """Write a folder as a whole, also where libraries write it; an existing one stays until it is complete.
+
+    Args:
+        target: The folder.
+        write: Writes its files to the path that it is given.
+        hint: Advice if the disk refuses.
+
+    Raises:
+        TrainingError: If the disk refuses.
+    """
+    # Weights and optimizer are written by Rust and C++, whose errors are no `OSError`.
+    refusals = (OSError, RuntimeError, library("safetensors").SafetensorError)
+    try:
+        with atomic_dir(target) as partial:
+            write(partial)
+    except refusals as error:
+        raise _write_error(target, error, hint) from error
+    return target
+
+
+def _write_error(path: Path, error: Exception, hint: str) -> TrainingError:
+    reason = getattr(error, "strerror", None) or str(error).strip().split("\n")[0] or type(error).__name__
+    return TrainingError(f"{path} cannot be written: {reason.rstrip('.')}.", hint)
+
+
 @dataclass(frozen=True, slots=True)
 class SavedCheckpoint:
     """A checkpoint on disk."""
@@ -55,7 +78,7 @@ class SavedCheckpoint:
     folder: Path
     step: int
     state: Mapping[str, Any]
-    """What else the training wanted to know again."""
+    """Other values that the training saved."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,39 +91,41 @@ class Checkpoints:
 
     @contextmanager
     def held(self) -> Generator[None]:
-        """Keeps other processes away from the run.
+        """Keep other processes away from the run.
 
         Raises:
-            TrainingError: If one is at it, or the disk refuses.
+            TrainingError: If one writes to it, or the disk refuses.
         """
-        place = self.run.absolute()
-        busy = TrainingError(f"Another process trains in {self.run}.", "Wait for it, or name another folder.")
+        path = self.run.absolute()
+        busy = TrainingError(
+            f"Another process trains in {self.run}.", "Wait until it ends, or use another folder."
+        )
         with ExitStack() as stack:
             try:
-                place.parent.mkdir(parents=True, exist_ok=True)
-                stack.enter_context(one_writer(place.with_name(f".{place.name}.lock"), busy))
+                path.parent.mkdir(parents=True, exist_ok=True)
+                stack.enter_context(one_writer(path.with_name(f".{path.name}.lock"), busy))
             except OSError as error:
-                raise refused(self.run, error, _PLACE) from error
+                raise _write_error(self.run, error, USE_ANOTHER) from error
             yield
 
     def begin(
         self, settings: Mapping[str, Any], *, again: bool = False, free: Collection[str] = ()
     ) -> SavedCheckpoint | None:
-        """Takes up a run: the checkpoint that it goes on from, if there is one.
+        """Open a run; return the checkpoint to resume from, if there is one.
 
         Args:
-            settings: How the run is made, as JSON.
-            again: Whether a run that is there is thrown away.
+            settings: Of the run, as JSON.
+            again: Delete an existing run first.
             free: Names of settings that may change from one time to the next.
 
         Raises:
-            TrainingError: If the folder holds a run that was made otherwise, or something else, or the disk
+            TrainingError: If the folder holds a run with other settings, or something else, or the disk
                 refuses.
         """
         try:
-            self._take_up(settings, again=again, free=free)
+            self._open(settings, again=again, free=free)
         except OSError as error:
-            raise refused(self.run, error, _PLACE) from error
+            raise _write_error(self.run, error, USE_ANOTHER) from error
         return self.latest
 
     @property
@@ -117,25 +142,21 @@ class Checkpoints:
         return SavedCheckpoint(folder, step, state)
 
     def save(self, step: int, network: TrainableModel, updates: Updates, state: Mapping[str, Any]) -> Path:
-        """Writes a checkpoint. It is there whole, or not at all.
-
-        Raises:
-            TrainingError: If the disk refuses.
-        """
+        """Write a checkpoint, whole or not at all; raise `TrainingError` if the disk refuses."""
 
         def write(folder: Path) -> None:
             network.save(folder)
             library("torch").save(updates.optimizer.state_dict(), folder / _OPTIMIZER)
-            told = json.dumps({"step": step, "updates": updates.done, **state})
-            (folder / _STATE).write_text(told, encoding="utf-8")
+            text = json.dumps({"step": step, "updates": updates.done, **state})
+            (folder / _STATE).write_text(text, encoding="utf-8")
 
-        target = placed(self.run / "checkpoints" / f"step-{step:06}", write, _ROOM)
+        target = write_directory(self.run / "checkpoints" / f"step-{step:06}", write, _RESUME)
         for _, old in self._steps()[: -self.keep]:
             shutil.rmtree(old, ignore_errors=True)
         return target
 
     def restore(self, saved: SavedCheckpoint, updates: Updates) -> None:
-        """The optimizer as it was; the network is opened from the checkpoint's folder.
+        """Load the optimizer; the network is opened from the checkpoint's folder.
 
         Raises:
             TrainingError: If the state does not fit.
@@ -146,44 +167,36 @@ class Checkpoints:
             updates.done = int(saved.state["updates"])
         except _DAMAGE as error:
             reason = str(error).strip().split("\n")[0] or type(error).__name__
-            raise TrainingError(f"{saved.folder} cannot be gone on from: {reason}.", _REMOVE) from error
+            raise TrainingError(f"{saved.folder} cannot be resumed: {reason}.", _REMOVE) from error
 
     def publish(self, network: TrainableModel) -> Path:
-        """The model as it is at the end: `<run>/model`, whole; one that was there stands until then.
+        """Write the final model to `<run>/model`, whole; raise `TrainingError` if the disk refuses."""
+        return write_directory(self.run / "model", network.save, _RESUME)
 
-        Raises:
-            TrainingError: If the disk refuses.
-        """
-        return placed(self.run / "model", network.save, _ROOM)
-
-    def _take_up(self, settings: Mapping[str, Any], *, again: bool, free: Collection[str]) -> None:
-        """Writes down how the run is made, or compares it with how it was."""
+    def _open(self, settings: Mapping[str, Any], *, again: bool, free: Collection[str]) -> None:
+        """Write the settings of the run, or compare them with its former ones."""
         known = self.run / _SETTINGS
         if self.run.exists() and not self.run.is_dir():
-            raise TrainingError(f"{self.run} is a file.", "Name another folder.")
+            raise TrainingError(f"{self.run} is a file.", "Use another folder.")
         if again and known.is_file():
             shutil.rmtree(self.run)
         if self.run.is_dir() and any(path.name[0] != "." for path in self.run.iterdir()):
-            self._check(settings, known, free)
+            try:
+                before: dict[str, Any] = dict(json.loads(known.read_text(encoding="utf-8")))
+            except (OSError, ValueError, TypeError):
+                message = f"{self.run} is not empty and holds no run."
+                raise TrainingError(message, "Use another folder.") from None
+            if others := changed(before, settings, free):
+                raise TrainingError(
+                    f"{self.run} holds a run with other settings: {', '.join(others)}.",
+                    "Use another folder, the same settings to resume, or --again to start over.",
+                )
         self.run.mkdir(parents=True, exist_ok=True)
         text = json.dumps(settings, indent=2, sort_keys=True) + "\n"
         if not known.is_file() or known.read_text(encoding="utf-8") != text:
             write_whole(known, text.encode())
         for unfinished in (self.run / "checkpoints").glob(".step-*"):
             shutil.rmtree(unfinished, ignore_errors=True)
-
-    def _check(self, settings: Mapping[str, Any], known: Path, free: Collection[str]) -> None:
-        try:
-            before: dict[str, Any] = dict(json.loads(known.read_text(encoding="utf-8")))
-        except (OSError, ValueError, TypeError):
-            raise TrainingError(
-                f"{self.run} is not empty and holds no run.", "Name another folder."
-            ) from None
-        if others := changed(before, settings, free):
-            raise TrainingError(
-                f"{self.run} holds a run with other settings: {', '.join(others)}.",
-                "Name another folder, give the same settings to go on, or --again to begin anew.",
-            )
 
     def _steps(self) -> list[tuple[int, Path]]:
         folder = self.run / "checkpoints"

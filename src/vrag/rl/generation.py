@@ -21,25 +21,14 @@ if TYPE_CHECKING:
     from vrag.agent.policy import Message
     from vrag.rl.model import TrainableModel, VisionInputs
 
-__all__ = [
-    "GeneratedReply",
-    "GenerationPrompt",
-    "SamplingOptions",
-    "first_prompt",
-    "inputs_of",
-    "next_prompt",
-    "room_of",
-    "write",
-]
-
 
 _PARTS = 2**40
-"""Into so many parts probability is cut; what is likely to less than one of them is never drawn."""
+"""Resolution of probabilities; a token of less than one part is never drawn."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SamplingOptions:
-    """How replies are drawn.
+    """How replies are sampled.
 
     Raises:
         SettingsError: If a value is out of range.
@@ -48,80 +37,75 @@ class SamplingOptions:
     temperature: float = 1.0
     """0 takes the likeliest token each time."""
     max_tokens: int = 256
-    """Tokens of a reply at most."""
+    """Maximum of tokens of a reply."""
 
     def __post_init__(self) -> None:
         if not 0 <= self.temperature < float("inf") or self.max_tokens < 1:
             raise SettingsError(
-                f"No reply of {self.max_tokens} tokens can be drawn at a temperature of {self.temperature}.",
-                "A temperature is 0 or more, and a reply has at least one token.",
+                f"Replies of {self.max_tokens} tokens cannot be sampled at temperature {self.temperature}.",
+                "The temperature must be 0 or more, and the number of tokens at least 1.",
             )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class GenerationPrompt:
-    """What a network is told, in its tokens."""
+    """A prompt in the tokens of a network."""
 
     text: str
-    """By the chat template, one placeholder a picture."""
+    """By the chat template, one placeholder for each image."""
     ids: tuple[int, ...]
     """One placeholder for each visual token."""
     seen: tuple[VisionInputs, ...]
-    """Its pictures, in order."""
+    """Its images, in order."""
     messages: tuple[Message, ...]
-    """What it was made of."""
+    """Its source."""
 
 
 @dataclass(frozen=True, slots=True)
 class GeneratedReply:
-    """A reply."""
+    """A sampled reply."""
 
     text: str
     ids: tuple[int, ...]
     """The end-of-turn token included."""
     logprobs: tuple[float, ...]
-    """Natural logarithms of the probabilities they were drawn with; at temperature 0 of the model's own."""
+    """Natural logarithms of the sampling probabilities; at temperature 0 of the model's own."""
     finish: FinishReason
 
 
 def first_prompt(network: TrainableModel, history: Sequence[Message]) -> GenerationPrompt:
-    """A prompt from scratch."""
+    """Build the first prompt of a conversation."""
     text = network.checkpoint.prompt(history)
-    return _grown(network, GenerationPrompt("", (), (), ()), text, text, history)
+    return _extend(network, GenerationPrompt("", (), (), ()), text, text, history)
 
 
 def next_prompt(
     network: TrainableModel, before: GenerationPrompt, reply: GeneratedReply, history: Sequence[Message]
 ) -> GenerationPrompt:
-    """A prompt that goes on from the one before and its reply, where the history does.
+    """Build a prompt that extends the last one and its reply, where the history does.
 
-    The ids of both are taken over, and only what was added since is encoded: a reply is never decoded and
-    encoded again. Where the history is another one, such as a context that was rebuilt, it begins anew.
-
-    Args:
-        network: Whose tokens.
-        before: What the network was told last.
-        reply: What it said to that.
-        history: What it is told now.
+    The ids of both are kept, and only newer text is encoded: a reply is never decoded and encoded again.
+    Where the history is another one, such as a context that was rebuilt, it is a first prompt.
     """
     known = len(before.messages)
     if len(history) <= known or any(a is not b for a, b in zip(before.messages, history, strict=False)):
         return first_prompt(network, history)
-    said, text = history[known], network.checkpoint.prompt(history)
-    wanted = said.text.removeprefix(opening_of(before.text))
-    start = before.text + wanted
-    if said.role is not Role.ASSISTANT or not reply.text.startswith(said.text) or not text.startswith(start):
+    message, text = history[known], network.checkpoint.prompt(history)
+    executed = message.text.removeprefix(opening_of(before.text))
+    start = before.text + executed
+    if message.role is not Role.ASSISTANT or not reply.text.startswith(message.text):
         return first_prompt(network, history)
-    decode = network.checkpoint.decode
-    kept = covering(reply.ids, wanted, decode)
+    if not text.startswith(start):
+        return first_prompt(network, history)
+    kept = covering(reply.ids, executed, network.checkpoint.decode)
     begun = GenerationPrompt(start, (*before.ids, *reply.ids[:kept]), before.seen, before.messages)
-    return _grown(network, begun, text[len(start) :], text, history)
+    return _extend(network, begun, text[len(start) :], text, history)
 
 
-def _grown(
+def _extend(
     network: TrainableModel, begun: GenerationPrompt, added: str, text: str, history: Sequence[Message]
 ) -> GenerationPrompt:
-    """A prompt with more text, and the pictures that stand in it."""
+    """Add text to a prompt, and its images."""
     parts = [part for message in history for part in message.parts]
     pictures = [part for part in parts if isinstance(part, Picture | EnclosedImage)]
     new = [network.see(picture.sha256, picture.jpeg) for picture in pictures[len(begun.seen) :]]
@@ -138,16 +122,16 @@ def write(
     sampling: SamplingOptions,
     randoms: Sequence[np.random.Generator],
 ) -> list[GeneratedReply]:
-    """Replies to several prompts, in one batch.
+    """Sample replies to several prompts, in one batch.
 
     A reply depends on its prompt, its generator and, in the last bits of floating point, on the batch: the
-    same batch gives the same replies. What one prompt leaves room for is no other's limit.
+    same batch gives the same replies. The room that one prompt leaves is no limit of others.
 
     Args:
-        network: What writes.
-        prompts: What it is told.
-        sampling: How it draws.
-        randoms: One source of chance for each prompt.
+        network: The model that samples.
+        prompts: One for each reply.
+        sampling: How tokens are drawn.
+        randoms: One random generator for each prompt.
 
     Raises:
         ContextTooLong: If a prompt leaves no room for a reply.
@@ -156,36 +140,32 @@ def write(
     length = max(most)
     noise = np.stack([random.random(length) for random in randoms])
     torch = library("torch")
-    drawer = _Drawer(network, sampling, torch.from_numpy(noise))
+    sampler = _TokenSampler(network, sampling, torch.from_numpy(noise))
     inputs = inputs_of(
         network, [prompt.ids for prompt in prompts], [prompt.seen for prompt in prompts], left=True
     )
     with torch.inference_mode(), network.computing():
         network.model.generate(
-            **inputs, max_new_tokens=length, logits_processor=[drawer.choose], use_cache=True
+            **inputs, max_new_tokens=length, logits_processor=[sampler.choose], use_cache=True
         )
     return [
-        _written(network, prompt, ids[:room], logprobs[:room])
-        for prompt, room, ids, logprobs in zip(prompts, most, drawer.ids, drawer.logprobs, strict=True)
+        _end_reply(network, prompt, ids[:room], logprobs[:room])
+        for prompt, room, ids, logprobs in zip(prompts, most, sampler.ids, sampler.logprobs, strict=True)
     ]
 
 
 def room_of(network: TrainableModel, prompt: GenerationPrompt) -> int:
-    """How many tokens may follow a prompt.
-
-    Raises:
-        ContextTooLong: If none may.
-    """
+    """Count the tokens that may follow a prompt; raise `ContextTooLong` if none may."""
     context = network.checkpoint.context
     if len(prompt.ids) >= context:
         raise ContextTooLong(
             f"A prompt has {len(prompt.ids)} tokens, and the model takes {context} with the reply.",
-            "Allow fewer steps, or show fewer or smaller pictures.",
+            "Allow fewer steps, or fewer or smaller pictures.",
         )
     return context - len(prompt.ids)
 
 
-def _written(
+def _end_reply(
     network: TrainableModel, prompt: GenerationPrompt, ids: list[int], logprobs: list[float]
 ) -> GeneratedReply:
     ends = network.checkpoint.ends
@@ -202,13 +182,13 @@ def inputs_of(
     *,
     left: bool,
 ) -> dict[str, Any]:
-    """The tensors of a batch: ids, attention, kinds of tokens, pictures.
+    """Build the tensors of a batch: ids, attention, kinds of tokens, images.
 
     Args:
-        network: Whose input it is.
-        ids: Of each row; placeholders of pictures expanded.
-        seen: The pictures of each row.
-        left: Whether shorter rows are filled up on the left, as for writing, or on the right.
+        network: The model.
+        ids: Of each row; placeholders of images expanded.
+        seen: The images of each row.
+        left: Whether shorter rows are padded on the left, as for sampling, or on the right.
     """
     torch = library("torch")
     width = max(map(len, ids))
@@ -232,11 +212,11 @@ def inputs_of(
 
 
 @dataclass(slots=True)
-class _Drawer:
+class _TokenSampler:
     """Draws the tokens of a batch: a hook of `generate`, which then takes the only one left possible.
 
-    Chance is drawn beforehand, one number in [0, 1) a token: a token is where that number falls among the
-    probabilities laid end to end. So no state of any generator is touched while a batch is written.
+    The noise is drawn beforehand, one number in [0, 1) a token: a token is where that number falls among the
+    cumulative probabilities. So no state of any generator is touched while a batch is sampled.
     """
 
     network: TrainableModel
@@ -251,24 +231,23 @@ class _Drawer:
         self.logprobs = [[] for _ in range(len(self.noise))]
 
     def choose(self, _ids: Any, scores: Any) -> Any:  # noqa: ANN401
-        """Draws from scores, (rows, vocabulary)."""
+        """Draw from scores, (rows, vocabulary)."""
         torch = library("torch")
         scores = scores.float()
         scores[:, list(self.network.checkpoint.banned)] = float("-inf")
         logprobs = torch.log_softmax(scores / (self.sampling.temperature or 1.0), dim=-1)
-        drawn = self._drawn(logprobs)
+        drawn = self._draw(logprobs)
         chosen = logprobs.gather(-1, drawn)
         for row, (token, logprob) in enumerate(zip(drawn[:, 0].tolist(), chosen[:, 0].tolist(), strict=True)):
             self.ids[row].append(token)
             self.logprobs[row].append(logprob)
         return torch.full_like(scores, float("-inf")).scatter_(-1, drawn, 0.0)
 
-    def _drawn(self, logprobs: Any) -> Any:  # noqa: ANN401
+    def _draw(self, logprobs: Any) -> Any:  # noqa: ANN401
         if not self.sampling.temperature:
             return logprobs.argmax(dim=-1, keepdim=True)
-        laid = (
-            (logprobs.double().exp() * _PARTS).long().cumsum(dim=-1)
-        )  # whole numbers: in any order the same
-        at = (self.noise[:, len(self.ids[0]), None].to(laid.device) * laid[:, -1:]).long()
-        drawn = library("torch").searchsorted(laid, at, right=True)
+        # Whole numbers: their sums are the same in any order.
+        cumulative = (logprobs.double().exp() * _PARTS).long().cumsum(dim=-1)
+        place = (self.noise[:, len(self.ids[0]), None].to(cumulative.device) * cumulative[:, -1:]).long()
+        drawn = library("torch").searchsorted(cumulative, place, right=True)
         return drawn.clamp(max=logprobs.shape[-1] - 1)

@@ -18,18 +18,16 @@ if TYPE_CHECKING:
     from vrag.rl.model import TrainableModel, VisionInputs
     from vrag.rl.rows import Row
 
-__all__ = ["Scoring", "TokenScores", "piles", "score"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scoring:
-    """How a forward pass spends memory. What comes of it is the same but for its last bits."""
+    """Memory options of a forward pass. Results are the same but for their last bits."""
 
     logit_tokens: int = 1024
     """Tokens whose logits are in memory at once: each takes 4 bytes for each word of the vocabulary, and
     some copies of that. Where there are more, those of each chunk are made again in the backward pass."""
     activations: bool = True
-    """Whether what layers pass on is kept; else it is made again in the backward pass, which takes about a
+    """Whether activations are kept; else they are computed again in the backward pass, which takes about a
     third more time. Where layers can do so: see `TrainableModel.recompute`."""
     entropies: bool = True
     """Whether the entropies have a graph."""
@@ -37,7 +35,7 @@ class Scoring:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TokenScores:
-    """What a network makes of rows. All of shape (rows, n - 1): the first token of a row follows nothing."""
+    """Scores of the tokens of rows, all of shape (rows, n - 1): the first token of a row follows nothing."""
 
     own: Any
     """True where the model sampled the token."""
@@ -46,15 +44,13 @@ class TokenScores:
     entropies: Any
     """Of the distribution each was drawn from, in nats, with their graph; 0 likewise."""
     sampled: Any
-    """What the sampler said of `logprobs`; 0 likewise."""
+    """The sampler's own `logprobs`; 0 likewise."""
 
 
 def piles(rows: Sequence[Row], tokens: int) -> Iterator[list[int]]:
-    """Numbers of rows that are computed together, longest first, so that little is filled up.
+    """Group the numbers of rows that are computed together, longest first, so that there is little padding.
 
-    Args:
-        rows: What is computed.
-        tokens: Of a pile at most, filled up; a row that is longer stands alone.
+    A pile has at most so many tokens, padding included; a row that is longer is alone.
     """
     order = sorted(range(len(rows)), key=lambda at: (-len(rows[at].tokens), at))
     pile: list[int] = []
@@ -74,54 +70,46 @@ def score(
     temperature: float = 1.0,
     how: Scoring | None = None,
 ) -> TokenScores:
-    """Log-probabilities and entropies of the own tokens of rows, as they were drawn.
+    """Compute log-probabilities and entropies of the own tokens of rows, as they were drawn.
 
-    Placeholders of pictures are out of the distribution, as when sampling. Positions are the model's own
+    Placeholders of images are out of the distribution, as when sampling. Positions are the model's own
     multimodal rotary ones, made by it from ids, kinds of tokens and grids. Logits are computed for own tokens
     alone, and not for all of them at once.
 
     Args:
-        network: What is trained; it computes as precisely as when it samples.
+        network: The trained model; it computes as precisely as when it samples.
         rows: Training rows.
-        files: Their pictures, `<sha256>.jpg`.
-        temperature: With which they were drawn; 0 counts as 1.
-        how: How memory is spent.
+        files: Their images, `<sha256>.jpg`.
+        temperature: Of the sampling; 0 counts as 1.
+        how: Memory options.
 
     Raises:
-        ValueError: If the pictures of a row have other features than it has placeholders.
+        ValueError: If the images of a row have other features than it has placeholders.
     """
-    torch, ours = library("torch"), how or Scoring()
-    inputs = inputs_of(
-        network, [row.tokens.tolist() for row in rows], _seen(network, rows, files), left=False
-    )
+    torch, options = library("torch"), how or Scoring()
+    images = _see_images(network, rows, files)
+    inputs = inputs_of(network, [row.tokens.tolist() for row in rows], images, left=False)
     ids = inputs["input_ids"]
-    own = torch.from_numpy(_filled([row.own for row in rows], ids.shape[1]).astype(bool)).to(ids.device)[
-        :, 1:
-    ]
-    with network.computing(), _layers(network, recomputed=not ours.activations):
+    width, device = ids.shape[1], ids.device
+    own = torch.from_numpy(_pad([row.own for row in rows], width).astype(bool)).to(device)[:, 1:]
+    with network.computing(), _recomputing(network, wanted=not options.activations):
         hidden = network.model.model(**inputs, use_cache=False)[0][:, :-1][own]
-    chosen, entropies = _score_tokens(network, hidden, ids[:, 1:][own], temperature or 1.0, ours)
-    blank = torch.zeros(own.shape, dtype=chosen.dtype, device=ids.device)
-    sampled = torch.from_numpy(_filled([row.logprobs for row in rows], ids.shape[1])).to(ids.device)[:, 1:]
-    return TokenScores(
-        own,
-        blank.masked_scatter(own, chosen),
-        blank.masked_scatter(own, entropies),
-        sampled,
-    )
+    chosen, entropies = _score_tokens(network, hidden, ids[:, 1:][own], temperature or 1.0, options)
+    blank = torch.zeros(own.shape, dtype=chosen.dtype, device=device)
+    sampled = torch.from_numpy(_pad([row.logprobs for row in rows], width)).to(device)[:, 1:]
+    return TokenScores(own, blank.masked_scatter(own, chosen), blank.masked_scatter(own, entropies), sampled)
 
 
-def _seen(
+def _see_images(
     network: TrainableModel, rows: Sequence[Row], files: Mapping[str, bytes]
 ) -> list[list[VisionInputs]]:
-    """The pictures of each row, which have to be as many features as it has places."""
+    """The images of each row, which have to have as many features as it has places."""
     seen = [[network.see(sha256, files[f"{sha256}.jpg"]) for sha256 in row.images] for row in rows]
-    for row, pictures in zip(rows, seen, strict=True):
+    for row, images in zip(rows, seen, strict=True):
         places = int((row.tokens == network.image_token).sum())
-        if places != sum(picture.tokens for picture in pictures):
-            raise ValueError(
-                f"a row has {places} places for {sum(p.tokens for p in pictures)} image features"
-            )
+        features = sum(image.tokens for image in images)
+        if places != features:
+            raise ValueError(f"a row has {places} places for {features} image features")
     return seen
 
 
@@ -132,51 +120,51 @@ def _score_tokens(
     temperature: float,
     how: Scoring,
 ) -> tuple[Any, Any]:
-    """Log-probabilities and entropies, both (tokens,), chunk by chunk.
-
-    Args:
-        network: Whose head.
-        hidden: What it is given, (tokens, width).
-        ids: What followed, (tokens,).
-        temperature: With which it was drawn.
-        how: Tokens of a chunk.
-    """
+    """Log-probabilities and entropies, both (tokens,), chunk by chunk; `hidden` is (tokens, width)."""
     torch = library("torch")
-    law = partial(_law, network, temperature, how.entropies)
+    score_chunk = partial(_score_chunk, network, temperature, how.entropies)
     chunks = list(zip(hidden.split(how.logit_tokens), ids.split(how.logit_tokens), strict=True))
     if len(chunks) == 1 or not torch.is_grad_enabled():
-        made = [law(*chunk) for chunk in chunks]
+        scores = [score_chunk(*chunk) for chunk in chunks]
     else:
-        again = library("torch.utils.checkpoint").checkpoint
-        made = [again(law, *chunk, use_reentrant=False, preserve_rng_state=False) for chunk in chunks]
-    logprobs, entropies = zip(*made, strict=True)
+        checkpoint = library("torch.utils.checkpoint").checkpoint
+        options = {"use_reentrant": False, "preserve_rng_state": False}
+        scores = [checkpoint(score_chunk, *chunk, **options) for chunk in chunks]
+    logprobs, entropies = zip(*scores, strict=True)
     return torch.cat(logprobs), torch.cat(entropies)
 
 
-def _law(network: TrainableModel, temperature: float, graph: bool, hidden: Any, ids: Any) -> tuple[Any, Any]:  # noqa: ANN401
+def _score_chunk(
+    network: TrainableModel,
+    temperature: float,
+    graph: bool,
+    hidden: Any,  # noqa: ANN401
+    ids: Any,  # noqa: ANN401
+) -> tuple[Any, Any]:
     """Log-probabilities and entropies of a chunk, both (tokens,)."""
     torch = library("torch")
     logits = network.model.lm_head(hidden).float()
     if temperature != 1.0:
         logits = logits / temperature
     banned = torch.tensor(network.checkpoint.banned, device=logits.device, dtype=torch.long)
-    laws = logits.index_fill(-1, banned, float("-inf")).log_softmax(dim=-1)
-    chosen = laws.gather(-1, ids[:, None])[:, 0]
+    distributions = logits.index_fill(-1, banned, float("-inf")).log_softmax(dim=-1)
+    chosen = distributions.gather(-1, ids[:, None])[:, 0]
     with torch.set_grad_enabled(graph and torch.is_grad_enabled()):
-        entropies = -(laws.exp() * laws.masked_fill(laws == float("-inf"), 0.0)).sum(dim=-1)
+        finite = distributions.masked_fill(distributions == float("-inf"), 0.0)
+        entropies = -(distributions.exp() * finite).sum(dim=-1)
     return chosen, entropies
 
 
 @contextmanager
-def _layers(network: TrainableModel, *, recomputed: bool) -> Generator[None]:
-    """Layers recompute while they are said to be in training, which nothing else of a network may be.
+def _recomputing(network: TrainableModel, *, wanted: bool) -> Generator[None]:
+    """Put layers into training mode, in which they recompute activations, but no other part of the network.
 
     Dropout would come with it, and a network that samples with a cache would lose that.
     """
-    wanted = recomputed and library("torch").is_grad_enabled()
-    layers = [one for one in network.model.modules() if getattr(one, "gradient_checkpointing", False)]
+    training = wanted and library("torch").is_grad_enabled()
+    layers = [layer for layer in network.model.modules() if getattr(layer, "gradient_checkpointing", False)]
     for layer in layers:
-        layer.training = wanted
+        layer.training = training
     try:
         yield
     finally:
@@ -184,8 +172,8 @@ def _layers(network: TrainableModel, *, recomputed: bool) -> Generator[None]:
             layer.training = False
 
 
-def _filled(values: Sequence[Any], width: int) -> Any:  # noqa: ANN401
-    filled = np.zeros((len(values), width), dtype=np.float32)
+def _pad(values: Sequence[Any], width: int) -> Any:  # noqa: ANN401
+    padded = np.zeros((len(values), width), dtype=np.float32)
     for row, value in enumerate(values):
-        filled[row, : len(value)] = value
-    return filled
+        padded[row, : len(value)] = value
+    return padded

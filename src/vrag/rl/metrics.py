@@ -1,8 +1,8 @@
-"""What a training measures of itself, step by step, in a file that only grows.
+"""The measures of a training, step by step, in a file that only grows.
 
-`metrics.jsonl` holds one JSON object a line: `step`, and what was measured at it, by name. A training
-that is killed leaves at worst a torn last line. One that goes on from the checkpoint of step N cuts what
-came after step N and writes it again, so that no step is lost or there twice. For this to hold, every
+`metrics.jsonl` holds one JSON object a line: `step`, and its measures by name. A training
+that is killed leaves at worst a torn last line. One that resumes from the checkpoint of step N removes
+later lines and writes them again, so that no step is lost or there twice. For this to hold, every
 line of step N has to be written before the checkpoint of step N is.
 """
 
@@ -23,28 +23,25 @@ if TYPE_CHECKING:
     from collections.abc import Generator, Iterable, Mapping
     from pathlib import Path
 
-__all__ = ["FILE", "MetricsFile", "TrainingMetrics", "latest", "names", "read_metrics", "series"]
-
 FILE = "metrics.jsonl"
-"""What it is called in the folder of a training."""
-_LARGEST = 1e300
-"""What is larger cannot be reckoned with: the difference of two such numbers may be infinite."""
-_LAST = 2**53
-"""The last step: floats tell no later one from the next."""
+MAX_VALUE = 1e300
+"""The difference of two larger numbers may be infinite."""
+MAX_STEP = 2**53
+"""Floats cannot tell later steps apart."""
 
 
 @dataclass(frozen=True, slots=True)
 class TrainingMetrics:
-    """What was measured at a step: a line of the file."""
+    """The measures of a step: a line of the file."""
 
     step: int
-    """Updates of the weights before and with it; 0 is before the first."""
+    """Updates of the weights up to and with it; 0 is before the first."""
     values: Mapping[str, float | None] = field(default_factory=dict[str, "float | None"])
     """By name; None where it was no finite number, or there was nothing to measure. The names:
 
     - `reward`, `reward/<part>`: means over the rollouts that have one, in [0, 1].
     - `accuracy`: share of those rollouts that the judge found correct.
-    - `missing`, `failed`: rollouts without a reward, and those that broke off; `dropped`: replies or
+    - `missing`, `failed`: rollouts without a reward, and those that failed; `dropped`: replies or
       rows of them that could not be trained on faithfully. Counts.
     - `calls`, `tokens`: calls of the model and tokens that it sampled, means of a rollout.
     - `invalid`: share of the calls without a valid action.
@@ -65,7 +62,7 @@ class TrainingMetrics:
 
 @dataclass(frozen=True, slots=True)
 class MetricsFile:
-    """The file, open for what comes next."""
+    """The file, open for the next steps."""
 
     path: Path
     _journal: Journal
@@ -73,44 +70,51 @@ class MetricsFile:
     @classmethod
     @contextmanager
     def open(cls, path: Path, *, after: int | None) -> Generator[MetricsFile]:
-        """Opens the file behind the lines that count.
+        """Open the file behind the lines that count.
 
         Args:
-            path: The file; made, with its folder, when it is not there.
-            after: Step of the checkpoint that the training goes on from: later lines are cut, and so is
-                a torn one at the end. None for a training that begins: every line is.
+            path: The file; created with its folder if it does not exist.
+            after: Step of the checkpoint that the training resumes from: later lines are removed, and a torn
+                one at the end. None for a training that begins: every line is.
 
         Raises:
             RunError: If a line that is whole is damaged, or the disk refuses.
         """
-        with _writing(path):
+        with _report_errors(path):
             path.parent.mkdir(parents=True, exist_ok=True)
-            _cut(path, after)
+            lines = read_lines(path, missing_ok=True)
+            kept = [
+                line
+                for number, line in enumerate(lines, 1)
+                if after is not None and _parse(line, number, path).step <= after
+            ]
+            if len(kept) < len(lines):
+                write_lines(path, kept)
             journal = Journal(path)
         with journal:
             yield cls(path, journal)
 
     def write(self, step: int, values: Mapping[str, float | None]) -> None:
-        """Appends a line; it is on the disk when this returns.
+        """Append a line; it is on disk when this returns.
 
         Args:
-            step: Its step.
-            values: By name, as in `TrainingMetrics`; numbers of NumPy and of one-element tensors will do.
+            step: Of the line.
+            values: By name, as in `TrainingMetrics`; also numbers of NumPy and one-element tensors.
 
         Raises:
             RunError: If the disk refuses. Nothing of the line is in the file then.
         """
         kept = {name: _finite(value) for name, value in values.items()}
         line = json.dumps({"step": step, **kept}, allow_nan=False)
-        with _writing(self.path):
+        with _report_errors(self.path):
             self._journal.append(line.encode())
 
 
 def read_metrics(path: Path) -> tuple[TrainingMetrics, ...]:
-    """The lines of a file, in their order; one that is torn, at the end, is left out.
+    """Read the lines of a file, in order; a torn one at the end is left out.
 
     Args:
-        path: The file, or the folder of a training that has it; the training may still go on.
+        path: The file, or the folder of a training; the training may still run.
 
     Raises:
         RunError: If there is none, or a line that is whole is damaged.
@@ -120,63 +124,47 @@ def read_metrics(path: Path) -> tuple[TrainingMetrics, ...]:
         lines = read_lines(file)
     except OSError as error:
         reason = os.strerror(error.errno or 0)
-        raise RunError(f"{file} cannot be read: {reason}.", "Name the folder of a training.") from error
-    return tuple(_record(line, number, file) for number, line in enumerate(lines, 1))
+        raise RunError(f"{file} cannot be read: {reason}.", "Give the folder of a training.") from error
+    return tuple(_parse(line, number, file) for number, line in enumerate(lines, 1))
 
 
 def names(records: Iterable[TrainingMetrics]) -> tuple[str, ...]:
-    """What was measured at least once, in the order of the first time."""
-    found = (name for one in records for name, value in one.values.items() if value is not None)
+    """List the measures with at least one value, in the order of their first."""
+    found = (name for record in records for name, value in record.values.items() if value is not None)
     return tuple(dict.fromkeys(found))
 
 
 def series(records: Iterable[TrainingMetrics], name: str) -> tuple[tuple[int, float], ...]:
-    """Steps and values of one measure, by step; steps without a value are left out.
+    """Return steps and values of one measure, by step; steps without a value are left out.
 
-    >>> losses = {2: 0.5, 1: 1.0, 3: None}
-    >>> series([TrainingMetrics(step, {"loss": loss}) for step, loss in losses.items()], "loss")
+    >>> series([TrainingMetrics(2, {"loss": 0.5}), TrainingMetrics(1, {"loss": 1.0})], "loss")
     ((1, 1.0), (2, 0.5))
     """
-    found = {one.step: value for one in records if (value := one.values.get(name)) is not None}
+    found = {record.step: value for record in records if (value := record.values.get(name)) is not None}
     return tuple(sorted(found.items()))
 
 
 def latest(records: Iterable[TrainingMetrics]) -> dict[str, tuple[int, float]]:
-    """The last step at which each measure had a value, and that value."""
+    """Return the last step at which each measure had a value, and that value."""
     lines = tuple(records)
     return {name: series(lines, name)[-1] for name in names(lines)}
 
 
-def _cut(path: Path, after: int | None) -> None:
-    """Takes the lines that do not count out of the file, all at once."""
-    lines = read_lines(path, missing_ok=True)
-    kept = [
-        line
-        for number, line in enumerate(lines, 1)
-        if after is not None and _record(line, number, path).step <= after
-    ]
-    if len(kept) < len(lines):
-        write_lines(path, kept)
-
-
-def _record(line: bytes, number: int, path: Path) -> TrainingMetrics:
+def _parse(line: bytes, number: int, path: Path) -> TrainingMetrics:
     try:
         found: Any = json.loads(line)
         step = found.pop("step")
-        if not isinstance(step, int) or isinstance(step, bool) or not 0 <= step <= _LAST:
-            raise TypeError(step)  # noqa: TRY301 - a step that is none is damage like any other
+        if not isinstance(step, int) or isinstance(step, bool) or not 0 <= step <= MAX_STEP:
+            raise TypeError(step)  # noqa: TRY301 - damage like any other
         return TrainingMetrics(step, {str(name): _finite(value) for name, value in found.items()})
     except (ValueError, TypeError, AttributeError, KeyError, RecursionError) as error:
-        told = f"Line {number} of {path} is no line of metrics."
-        raise RunError(told, "Take it out, or name another training.") from error
+        raise RunError(
+            f"Line {number} of {path} is damaged.", "Remove the line, or use another training."
+        ) from error
 
 
 def _finite(value: Any) -> float | None:  # noqa: ANN401 - numbers of several libraries, or what a file holds
-    """A number as JSON has it; None for what is not finite, or all but infinite.
-
-    Raises:
-        TypeError: If it is no number.
-    """
+    """Convert to a number of JSON, None if it is nearly infinite; raise TypeError if it is no number."""
     if value is None:
         return None
     if isinstance(value, str | bytes | bool):
@@ -185,15 +173,17 @@ def _finite(value: Any) -> float | None:  # noqa: ANN401 - numbers of several li
         number = float(value)
     except OverflowError:
         return None
-    if not math.isfinite(number) or abs(number) > _LARGEST:
+    if not math.isfinite(number) or abs(number) > MAX_VALUE:
         return None
     return int(value) if isinstance(value, Integral) else number
 
 
 @contextmanager
-def _writing(path: Path) -> Generator[None]:
+def _report_errors(path: Path) -> Generator[None]:
     try:
         yield
     except OSError as error:
         reason = os.strerror(error.errno or 0)
-        raise RunError(f"{path} cannot be written: {reason}.", "Make room or mend the rights.") from error
+        raise RunError(
+            f"{path} cannot be written: {reason}.", "Free some disk space or fix the permissions."
+        ) from error

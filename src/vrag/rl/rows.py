@@ -2,12 +2,12 @@
 
 Nothing is decoded and encoded again. A row begins with the prompt of a call and ends with the token that
 closes the action that ran, and the end-of-turn token where the model sampled it directly after: that ends
-a turn, and is to be learned. What the model wrote behind its action was dropped before anybody saw it, and
+a turn, and is to be learned. Text behind the action was dropped before it was carried out, and
 is dropped here. Where the next prompt begins with just these tokens, it goes on in the same row, and what
 it adds is an observation; where a server has encoded the conversation anew and differently, another row
-begins. Which tokens are the model's own is known from where they came from, not from their text.
+begins. The model's own tokens are known by their origin, not by their text.
 
-A row that cannot be made faithfully is not made: it is reported with its reason, and counted.
+A row that cannot be made faithfully is dropped: it is reported with its reason, and counted.
 """
 
 from __future__ import annotations
@@ -28,16 +28,14 @@ from vrag.geometry import Size
 from vrag.rl.objectives.credit import segment_numbers
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
     from vrag.agent.events import Event
 
-__all__ = ["DroppedRow", "Row", "RunRows", "Vocabulary", "covering", "rows_of"]
-
 _OPENED = re.compile(r"<think>\s*")
-"""What a chat template may have written before the model began."""
+"""Text that a chat template may have written before the model began."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -70,22 +68,22 @@ class DroppedRow:
 
 @dataclass(frozen=True, slots=True)
 class RunRows:
-    """All that training takes from a run."""
+    """The rows of a run."""
 
     rows: tuple[Row, ...]
     dropped: tuple[DroppedRow, ...] = ()
     breaks: tuple[int, ...] = ()
-    """Steps whose prompt did not begin with the tokens of the call before, within one segment: a row
+    """Steps whose prompt did not begin with the tokens of the previous call, within one segment: a new row
     begins there."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Vocabulary:
-    """What is to be known of the model's tokens."""
+    """The facts about the model's tokens that rows need."""
 
     decode: Callable[[Sequence[int]], str]
-    """The text of some tokens as the policy writes replies: special tokens have none, and bytes that are
-    no character are U+FFFD."""
+    """The text of tokens as the policy writes replies: special tokens have none, and bytes that are no
+    character are U+FFFD."""
     ends: frozenset[int]
     """The tokens that end a turn."""
     image: int
@@ -96,7 +94,7 @@ class Vocabulary:
     """How many image tokens a picture of a size in pixels takes: `Profile.visual_tokens`."""
 
 
-class _Unusable(Exception):
+class _UnusableCallError(Exception):
     """No row can be made of a call; says why."""
 
 
@@ -111,26 +109,22 @@ class _PartialRow:
     logprobs: list[float] = field(default_factory=list[float])
     steps: list[int] = field(default_factory=list[int])
 
-    def goes_on(self, call: ModelCalled, images: tuple[str, ...]) -> bool:
+    def is_continued_by(self, call: ModelCalled, images: tuple[str, ...]) -> bool:
         """Whether the prompt of a call begins with all of this row."""
-        given = call.prompt_ids[: len(self.tokens)]
-        return list(given) == self.tokens and images[: len(self.images)] == self.images
+        beginning = call.prompt_ids[: len(self.tokens)]
+        return list(beginning) == self.tokens and images[: len(self.images)] == self.images
 
     def add(self, call: ModelCalled, images: tuple[str, ...], kept: int) -> None:
-        """Adds what a prompt has beyond this row, and the first tokens of its reply."""
-        told = call.prompt_ids[len(self.tokens) :]
-        self._put(told, own=False, logprobs=[0.0] * len(told))
-        self._put(call.ids[:kept], own=True, logprobs=call.logprobs[:kept])
+        """Add what a prompt has beyond this row, and the first tokens of its reply."""
+        observed = call.prompt_ids[len(self.tokens) :]
+        self.tokens += [*observed, *call.ids[:kept]]
+        self.own += [False] * len(observed) + [True] * kept
+        self.logprobs += [0.0] * len(observed) + list(call.logprobs[:kept])
         self.images = images
         self.steps.append(call.step)
 
-    def _put(self, ids: Sequence[int], *, own: bool, logprobs: Iterable[float]) -> None:
-        self.tokens += ids
-        self.own += [own] * len(ids)
-        self.logprobs += logprobs
-
     def row(self) -> Row:
-        """The row as it is trained on."""
+        """Return the row for training."""
         return Row(
             np.array(self.tokens, np.int64),
             np.array(self.own, np.bool_),
@@ -141,140 +135,112 @@ class _PartialRow:
 
 
 def rows_of(events: Sequence[Event], files: Mapping[str, bytes], vocabulary: Vocabulary) -> RunRows:
-    """The training rows of one run, in order.
+    """Make the training rows of one run, in order.
 
     Nothing raises: what cannot be trained on is among `dropped`, with its reason.
 
     Args:
         events: Of one run; of them `ModelCalled`, and `MemoryUpdated` for where segments end.
-        files: What the run names by hash: `<sha256>.json` of messages, `<sha256>.jpg` of pictures.
+        files: Those that the run names by hash: `<sha256>.json` of messages, `<sha256>.jpg` of images.
         vocabulary: Of the model that sampled.
     """
     segments = segment_numbers(events)
-    drafts: list[_PartialRow] = []
+    partial_rows: list[_PartialRow] = []
     dropped: list[DroppedRow] = []
     breaks: list[int] = []
-    draft: _PartialRow | None = None
+    current: _PartialRow | None = None
     for call in (event for event in events if isinstance(event, ModelCalled)):
         segment = segments[call.step]
         try:
-            kept, images = _kept(call, vocabulary), _images(call, files)
-        except _Unusable as fault:
+            kept = _count_kept(call, vocabulary)
+            images = tuple(image for sha256 in call.messages for image in _list_images(sha256, files))
+        except _UnusableCallError as fault:
             dropped.append(DroppedRow(segment, (call.step,), str(fault)))
-            draft = None
+            current = None
             continue
-        same = draft is not None and draft.segment == segment
-        if draft is None or not same or not draft.goes_on(call, images):
-            breaks += [call.step] if same else []
-            draft = _PartialRow(segment)
-            drafts.append(draft)
-        draft.add(call, images, kept)
-    faults = [_fault(one, files, vocabulary) for one in drafts]
-    refused = [
-        DroppedRow(one.segment, tuple(one.steps), fault)
-        for one, fault in zip(drafts, faults, strict=True)
-        if fault
-    ]
-    rows = tuple(one.row() for one, fault in zip(drafts, faults, strict=True) if not fault)
-    return RunRows(rows, tuple(sorted([*dropped, *refused], key=lambda one: one.steps)), tuple(breaks))
+        same_segment = current is not None and current.segment == segment
+        if current is None or not same_segment or not current.is_continued_by(call, images):
+            breaks += [call.step] if same_segment else []
+            current = _PartialRow(segment)
+            partial_rows.append(current)
+        current.add(call, images, kept)
+    rows: list[Row] = []
+    for partial in partial_rows:
+        if fault := _find_fault(partial, files, vocabulary):
+            dropped.append(DroppedRow(partial.segment, tuple(partial.steps), fault))
+        else:
+            rows.append(partial.row())
+    return RunRows(tuple(rows), tuple(sorted(dropped, key=lambda row: row.steps)), tuple(breaks))
 
 
 def covering(ids: Sequence[int], text: str, decode: Callable[[Sequence[int]], str]) -> int:
-    """How many of the first tokens of a reply hold all of a text that it begins with.
-
-    Args:
-        ids: Of the reply.
-        text: What it begins with.
-        decode: The text of some tokens.
-    """
+    """Count the first tokens of a reply that hold all of a text that it begins with."""
     return bisect_left(range(len(ids)), True, key=lambda count: decode(ids[:count]).startswith(text))
 
 
-def _kept(call: ModelCalled, vocabulary: Vocabulary) -> int:
-    """How many of the sampled tokens are part of the row: through the close of the action that ran.
-
-    Raises:
-        _Unusable: If the call does not tell its tokens, or they are not its reply.
-    """
-    if not call.prompt_ids or not call.ids:
-        raise _Unusable("The policy does not tell its tokens.")
-    if len(call.logprobs) != len(call.ids) or not all(map(math.isfinite, call.logprobs)):
-        raise _Unusable("The policy does not tell the log-probability of every token.")
-    count = _covering(call, vocabulary.decode)
-    ended = count < len(call.ids) and call.ids[count] in vocabulary.ends
-    if not count + ended:
-        raise _Unusable("Nothing of the reply was carried out.")
-    return count + ended
-
-
-def _covering(call: ModelCalled, decode: Callable[[Sequence[int]], str]) -> int:
-    """The least number of sampled tokens whose text holds all that was carried out.
+def _count_kept(call: ModelCalled, vocabulary: Vocabulary) -> int:
+    """Count the sampled tokens that are part of the row: through the end of the action that ran.
 
     The first bytes of a character read as U+FFFD. Where that is the end of what was carried out, the
     bytes that belong to it are taken as well.
 
     Raises:
-        _Unusable: If the reply is not the text of its tokens.
+        _UnusableCallError: If the call lacks its tokens, or they are not its reply.
     """
+    if not call.prompt_ids or not call.ids:
+        raise _UnusableCallError("The policy does not report its tokens.")
+    if len(call.logprobs) != len(call.ids) or not all(map(math.isfinite, call.logprobs)):
+        raise _UnusableCallError("The policy does not report the log-probability of every token.")
+    decode = vocabulary.decode
     whole = decode(call.ids)
-    wanted = _written(call, whole)
-
-    def covers(count: int) -> bool:
-        return decode(call.ids[:count]).startswith(wanted)
-
-    count = bisect_left(range(len(call.ids)), True, key=covers)
-    if wanted.endswith("�"):
+    executed = _executed_text(call, whole)
+    count = covering(call.ids, executed, decode)
+    if executed.endswith("\ufffd"):
         while decode(call.ids[:count]) + decode(call.ids[count:]) != whole:
             count += 1
-    return count
+    ended = count < len(call.ids) and call.ids[count] in vocabulary.ends
+    if not count + ended:
+        raise _UnusableCallError("Nothing of the reply was carried out.")
+    return count + ended
 
 
-def _written(call: ModelCalled, decoded: str) -> str:
-    """What of the reply was carried out and is text of its tokens, not of the prompt.
+def _executed_text(call: ModelCalled, decoded: str) -> str:
+    """The part of the reply that was carried out and is text of its tokens, not of the prompt.
 
     Raises:
-        _Unusable: If the reply is not the text of its tokens.
+        _UnusableCallError: If the reply is not the text of its tokens.
     """
     opened = _OPENED.match(call.reply)
     for opening in ["", opened[0]] if opened else [""]:
         if decoded.startswith(call.reply[len(opening) :]):
             return call.reply[len(opening) : call.executed]
-    raise _Unusable("The reply is not the text of its tokens.")
+    raise _UnusableCallError("The reply is not the text of its tokens.")
 
 
-def _images(call: ModelCalled, files: Mapping[str, bytes]) -> tuple[str, ...]:
-    """The pictures of a prompt, in order.
-
-    Raises:
-        _Unusable: If a message is not with the run.
-    """
-    return tuple(picture for sha256 in call.messages for picture in _pictures(sha256, files))
-
-
-def _pictures(sha256: str, files: Mapping[str, bytes]) -> list[str]:
-    """The same of one message."""
+def _list_images(sha256: str, files: Mapping[str, bytes]) -> list[str]:
+    """The images of a message, in order; raises `_UnusableCallError` if the run lacks the message."""
     data = files.get(f"{sha256}.json")
     if data is None:
-        raise _Unusable(f"The message {sha256:.12} is not with the run.")
+        raise _UnusableCallError(f"The message {sha256:.12} is missing from the run.")
     try:
         parts: list[dict[str, Any]] = json.loads(data)["parts"]
         return [str(part["picture"]) for part in parts if "picture" in part]
     except (ValueError, KeyError, TypeError) as error:
-        raise _Unusable(f"The message {sha256:.12} is damaged.") from error
+        raise _UnusableCallError(f"The message {sha256:.12} is damaged.") from error
 
 
-def _fault(draft: _PartialRow, files: Mapping[str, bytes], vocabulary: Vocabulary) -> str:
+def _find_fault(partial: _PartialRow, files: Mapping[str, bytes], vocabulary: Vocabulary) -> str:
     """Why a row cannot be trained on; empty when it can."""
-    sampled = {token for token, own in zip(draft.tokens, draft.own, strict=True) if own}
+    sampled = {token for token, own in zip(partial.tokens, partial.own, strict=True) if own}
     if sampled & vocabulary.forbidden:
         return "The model sampled the placeholder of a picture."
-    placed = [len(list(run)) for token, run in groupby(draft.tokens) if token == vocabulary.image]
-    if len(placed) != len(draft.images):
-        return f"There are {len(draft.images)} pictures and places for {len(placed)}."
-    for number, (sha256, count) in enumerate(zip(draft.images, placed, strict=True), 1):
-        size = _size(files.get(f"{sha256}.jpg"))
+    placed = [len(list(run)) for token, run in groupby(partial.tokens) if token == vocabulary.image]
+    if len(placed) != len(partial.images):
+        return f"There are {len(partial.images)} pictures and places for {len(placed)}."
+    for number, (sha256, count) in enumerate(zip(partial.images, placed, strict=True), 1):
+        size = _read_size(files.get(f"{sha256}.jpg"))
         if size is None:
-            return f"Picture {number} is not with the run."
+            return f"Picture {number} is missing from the run."
         if count != vocabulary.features(size):
             return (
                 f"Picture {number} of {size.width}×{size.height} pixels has {count} image tokens "
@@ -283,8 +249,8 @@ def _fault(draft: _PartialRow, files: Mapping[str, bytes], vocabulary: Vocabular
     return ""
 
 
-def _size(jpeg: bytes | None) -> Size | None:
-    """Of a picture in pixels, from the head of its file; None when there is none."""
+def _read_size(jpeg: bytes | None) -> Size | None:
+    """The size of an image from the head of its file; None when there is none."""
     from PIL import Image, UnidentifiedImageError
 
     try:

@@ -1,78 +1,94 @@
-"""Recorded runs that a model is to learn from: what they hold, their rows, and pictures read when shown."""
+"""Supervised data: recorded runs in the tokens of the model that learns from them, images read on demand."""
 
 from __future__ import annotations
 
 import hashlib
+import json
+import re
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
+from PIL import Image
+
+from vrag.agent.events import ModelCalled
+from vrag.agent.policies.local_model import opening_of
+from vrag.agent.policy import EnclosedImage, FinishReason, Message, Role, Text
 from vrag.agent.runs.run_store import RunStore
 from vrag.errors import TrainingError
-from vrag.rl.sft_rows import taught_rows
+from vrag.geometry import Size
+from vrag.rl.generation import GeneratedReply, first_prompt, next_prompt
+from vrag.rl.rows import RunRows, Vocabulary, rows_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
     from pathlib import Path
 
+    from vrag.agent.events import Event
+    from vrag.rl.generation import GenerationPrompt
     from vrag.rl.model import TrainableModel
     from vrag.rl.rows import DroppedRow, Row
 
-__all__ = ["SftDataset", "digest_of", "find_recordings", "material_of"]
-
 _EVENTS, _FILES = "events.jsonl", "files"
+_THOUGHT = re.compile(r"<think>\s*")
+_UNREADABLE = "A message of the call, or a picture in one, is missing or damaged."
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SftDataset:
-    """What a network learns from recorded runs."""
+    """The rows of recorded runs."""
 
     rows: Sequence[Row]
     files: Mapping[str, bytes]
-    """Pictures of the rows, `<sha256>.jpg`; each is read anew when it is asked for, so that thousands of
-    runs are not in memory."""
+    """Images of the rows, `<sha256>.jpg`; each is read when it is asked for, so that thousands of runs are
+    not in memory."""
     dropped: Sequence[DroppedRow]
     """Calls of which no row was made."""
 
 
 def find_recordings(folders: Iterable[Path]) -> list[Path]:
-    """The folders of all recorded runs in some folders, however deep, in order.
+    """Find the folders of all recorded runs in some folders, at any depth, in order.
 
     Raises:
         TrainingError: If there are none.
     """
-    named = list(folders)
+    roots = list(folders)
     found = [
         path.parent
-        for folder in named
-        for path in sorted(folder.rglob(_EVENTS))
+        for root in roots
+        for path in sorted(root.rglob(_EVENTS))
         if not path.parent.name.startswith(".")  # of a process that died while it wrote it
     ]
     if not found:
         raise TrainingError(
-            f"There are no recorded runs in {', '.join(map(str, named))}.",
+            f"There are no recorded runs in {', '.join(map(str, roots))}.",
             "Record some: vrag data demonstrate.",
         )
     return found
 
 
 def digest_of(runs: Iterable[Path]) -> str:
-    """A hash over the names of runs and all that they hold, in their order; where they lie is not part of it.
+    """Hash the names and contents of runs, in their order, whatever folder they are in.
 
     Raises:
         TrainingError: If one cannot be read.
     """
-    whole = hashlib.sha256()
+    digest = hashlib.sha256()
     for run in runs:
-        whole.update(f"{run.name}\n".encode())
-        files = _files(run)
+        digest.update(f"{run.name}\n".encode())
+        files = _list_files(run)
         for path in (run / _EVENTS, *(files[name] for name in sorted(files))):
-            whole.update(f"{path.name} {_hash(path)}\n".encode())
-    return whole.hexdigest()[:16]
+            try:
+                with path.open("rb") as file:
+                    file_digest = hashlib.file_digest(file, "sha256").hexdigest()
+            except OSError as error:
+                raise _read_error(path, error) from error
+            digest.update(f"{path.name} {file_digest}\n".encode())
+    return digest.hexdigest()[:16]
 
 
 def material_of(network: TrainableModel, runs: Iterable[Path]) -> SftDataset:
-    """Rows of recorded runs, in their order. One run at a time is in memory, beside the rows.
+    """Convert recorded runs to rows, in order. Only one run at a time is in memory, besides the rows.
 
     Raises:
         RunError: If a run is damaged.
@@ -80,29 +96,25 @@ def material_of(network: TrainableModel, runs: Iterable[Path]) -> SftDataset:
     """
     rows: list[Row] = []
     dropped: list[DroppedRow] = []
-    pictures: dict[str, Path] = {}
+    images: dict[str, Path] = {}
     for run in runs:
-        files = _files(run)
+        files = _list_files(run)
         stored = RunStore(run.parent).read(run.name)
-        made = taught_rows(network, stored.events, {name: _bytes(path) for name, path in files.items()})
+        made = taught_rows(network, stored.events, {name: _read_bytes(path) for name, path in files.items()})
         rows += made.rows
         dropped += made.dropped
-        pictures |= {name: path for name, path in files.items() if name.endswith(".jpg")}
-    return SftDataset(rows, _OnDisk(pictures), dropped)
+        images |= {name: path for name, path in files.items() if name.endswith(".jpg")}
+    return SftDataset(rows, _FilesOnDisk(images), dropped)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _OnDisk(Mapping[str, bytes]):
-    """Files by name, read when they are asked for.
-
-    Raises:
-        TrainingError: If one that was there is gone or cannot be read.
-    """
+class _FilesOnDisk(Mapping[str, bytes]):
+    """Files by name, read on demand; raises `TrainingError` if one is gone or cannot be read."""
 
     paths: Mapping[str, Path]
 
     def __getitem__(self, name: str) -> bytes:
-        return _bytes(self.paths[name])
+        return _read_bytes(self.paths[name])
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.paths)
@@ -111,30 +123,104 @@ class _OnDisk(Mapping[str, bytes]):
         return len(self.paths)
 
 
-def _files(run: Path) -> dict[str, Path]:
+def _list_files(run: Path) -> dict[str, Path]:
     """The files that a run names, by name, without unfinished ones."""
     folder = run / _FILES
     found = folder.iterdir() if folder.is_dir() else ()
     return {path.name: path for path in found if not path.name.startswith(".")}
 
 
-def _bytes(path: Path) -> bytes:
+def _read_bytes(path: Path) -> bytes:
     try:
         return path.read_bytes()
     except OSError as error:
-        raise _unreadable(path, error) from error
+        raise _read_error(path, error) from error
 
 
-def _hash(path: Path) -> str:
-    try:
-        with path.open("rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()
-    except OSError as error:
-        raise _unreadable(path, error) from error
-
-
-def _unreadable(path: Path, error: OSError) -> TrainingError:
+def _read_error(path: Path, error: OSError) -> TrainingError:
     return TrainingError(
         f"{path} cannot be read: {error.strerror or error}.",
-        "Runs that are learned from have to stay: bring it back, and give the same command again.",
+        "Training needs its recorded runs: restore the file, and run the same command again.",
     )
+
+
+def vocabulary_of(network: TrainableModel) -> Vocabulary:
+    """Return the facts about a network's tokens that rows need."""
+    return Vocabulary(
+        decode=network.checkpoint.decode,
+        ends=network.checkpoint.ends,
+        image=network.image_token,
+        forbidden=frozenset(network.checkpoint.banned),
+        features=network.checkpoint.profile.visual_tokens,
+    )
+
+
+def taught_rows(network: TrainableModel, events: Sequence[Event], files: Mapping[str, bytes]) -> RunRows:
+    """Make the rows of a run that another policy made: a person, an expert, a script.
+
+    Each reply up to the end of its action is encoded, with the end of a turn behind it. Its own tokens are
+    those that are learned.
+
+    Args:
+        network: The model that learns.
+        events: Of one run.
+        files: Those that the run names by hash.
+    """
+    conversation = _TokenizedConversation(network, files)
+    tokenized = [
+        conversation.tokenize(event) if isinstance(event, ModelCalled) else event for event in events
+    ]
+    made = rows_of(tokenized, files, vocabulary_of(network))
+    dropped = [
+        replace(row, reason=_UNREADABLE) if conversation.unreadable & {*row.steps} else row
+        for row in made.dropped
+    ]
+    return replace(made, dropped=tuple(dropped))
+
+
+class _TokenizedConversation:
+    """A recorded conversation in the tokens of a network."""
+
+    def __init__(self, network: TrainableModel, files: Mapping[str, bytes]) -> None:
+        self._network, self._files = network, files
+        self._messages: dict[str, Message] = {}
+        self._before: tuple[GenerationPrompt, GeneratedReply] | None = None
+        self.unreadable: set[int] = set()
+        """Steps of calls with a message that cannot be read."""
+
+    def tokenize(self, event: ModelCalled) -> ModelCalled:
+        """Return the call with the tokens of this network; without any where a message cannot be read."""
+        try:
+            history = [self._read_message(sha256) for sha256 in event.messages]
+        except (KeyError, ValueError, TypeError, OSError, Image.DecompressionBombError):
+            self.unreadable.add(event.step)
+            return event.model_copy(update={"prompt_ids": (), "ids": (), "logprobs": ()})
+        network = self._network
+        if self._before is None:
+            prompt = first_prompt(network, history)
+        else:
+            prompt = next_prompt(network, *self._before, history)
+        reply = event.reply[: event.executed]
+        rest = reply
+        if opening_of(prompt.text):  # the prompt has begun a thought, as some chat templates do
+            thought = _THOUGHT.match(reply)
+            rest = reply[thought.end() :] if thought else f"</think>{reply}"
+        ids = (*network.encode(rest), int(network.checkpoint.tokenizer.eos_token_id))
+        logprobs = (0.0,) * len(ids)
+        self._before = prompt, GeneratedReply(reply, ids, logprobs, FinishReason.STOP)
+        changes = {"prompt_ids": prompt.ids, "ids": ids, "logprobs": logprobs, "reply": reply}
+        return event.model_copy(update=changes)
+
+    def _read_message(self, sha256: str) -> Message:
+        if sha256 not in self._messages:
+            value: dict[str, Any] = json.loads(self._files[f"{sha256}.json"])
+            self._messages[sha256] = Message(Role(value["role"]), tuple(map(self._read_part, value["parts"])))
+        return self._messages[sha256]
+
+    def _read_part(self, part: Mapping[str, Any]) -> Text | EnclosedImage:
+        if "picture" not in part:
+            return Text(str(part["text"]))
+        sha256 = str(part["picture"])
+        jpeg = self._files[f"{sha256}.jpg"]
+        self._network.see(sha256, jpeg)  # raises if it is damaged
+        return EnclosedImage(sha256, Size(1, 1), jpeg, sha256)

@@ -1,4 +1,4 @@
-"""Changing the weights: supervised steps and policy steps, a pile of rows at a time."""
+"""Updates of the weights: supervised steps and policy steps, a pile of rows at a time."""
 
 from __future__ import annotations
 
@@ -23,15 +23,13 @@ if TYPE_CHECKING:
     from vrag.rl.objectives.losses import LossOptions
     from vrag.rl.rows import Row
 
-__all__ = ["TrainBatch", "UpdateOptions", "Updates"]
 
-
-_LESS = "Smaller --pile-tokens and --logit-tokens, --checkpoint-activations, or --freeze-vision."
-"""What to do where memory does not suffice."""
+_USE_LESS = "Reduce --pile-tokens and --logit-tokens, or add --checkpoint-activations or --freeze-vision."
+"""Advice where memory does not suffice."""
 
 
 class UpdateOptions(BaseModel):
-    """How weights are changed."""
+    """The options of an update."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -53,7 +51,7 @@ class UpdateOptions(BaseModel):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TrainBatch:
-    """Rows of a step, and what each is worth."""
+    """Rows of a step with their advantages."""
 
     rows: Sequence[Row]
     advantages: NDArray[np.float64]
@@ -61,15 +59,14 @@ class TrainBatch:
     masked: NDArray[np.bool_]
     """Rows without any gradient, shape (rows,)."""
     units: NDArray[np.int64]
-    """To which trajectory, or segment, each belongs: within one the mean is over tokens; shape (rows,)."""
+    """The trajectory or segment of each: within one the mean is over tokens; shape (rows,)."""
     count: int
     """Number of units, those without rows included."""
 
     def needed(self, *, everywhere: bool) -> list[int]:
-        """Numbers of the rows from which anything is learned.
+        """List the rows from which anything is learned.
 
-        Args:
-            everywhere: Whether the loss has terms for rows without an advantage as well.
+        With `everywhere`, the loss has terms for rows without an advantage as well.
         """
         taught = ~self.masked if everywhere else ~self.masked & (self.advantages != 0)
         return [int(at) for at in np.flatnonzero(taught)]
@@ -79,19 +76,19 @@ class TrainBatch:
 class Updates:
     """The optimizer of a network.
 
-    Bit by bit the same for the same lessons in the same order, on the same machine with the same libraries
+    Bit by bit the same for the same batches in the same order, on the same machine with the same libraries
     and number of threads; on CUDA see `vrag.rl.determinism`.
     """
 
     network: TrainableModel
     options: UpdateOptions
     done: int = 0
-    """Steps made."""
+    """Number of steps."""
     optimizer: Any = field(init=False)
 
     def __post_init__(self) -> None:
         trained = self.network.trained(vision=not self.options.freeze_vision)
-        self.network.model.requires_grad_(False)  # what is not changed needs no gradient
+        self.network.model.requires_grad_(False)  # frozen weights need no gradient
         for weight in trained:
             weight.requires_grad_(True)
         if self.options.checkpoint_activations:
@@ -103,9 +100,9 @@ class Updates:
             foreach=False,  # on CUDA it is the default, and takes another copy of all weights
         )
 
-    @within_memory("the update", _LESS)
+    @within_memory("the update", _USE_LESS)
     def learn(self, rows: Sequence[Row], files: Mapping[str, bytes]) -> dict[str, float]:
-        """A supervised step: the mean of the own tokens' negative log-probabilities.
+        """Make a supervised step: the mean of the own tokens' negative log-probabilities.
 
         Returns:
             `loss` in nats a token, `grad_norm`, `tokens`: those learned, and `computed`: all of the rows.
@@ -124,10 +121,10 @@ class Updates:
             "loss": loss,
             "grad_norm": self._step(),
             "tokens": float(tokens),
-            "computed": _tokens(rows),
+            "computed": _count_tokens(rows),
         }
 
-    @within_memory("the update", _LESS)
+    @within_memory("the update", _USE_LESS)
     def improve(
         self,
         train_batch: TrainBatch,
@@ -137,7 +134,7 @@ class Updates:
         temperature: float,
         reference: TrainableModel | None = None,
     ) -> dict[str, float]:
-        """A policy step.
+        """Make a policy step.
 
         Rows from which nothing is learned are not computed: masked ones, and those without an advantage
         where neither entropy nor divergence is in the loss. Loss and gradient are the same without them.
@@ -160,7 +157,7 @@ class Updates:
         sums: dict[str, float] = {"loss": 0.0}
         for within in piles(rows, self.options.pile_tokens):
             pile = [needed[at] for at in within]
-            found = self._pile(train_batch, pile, weights, files, options, temperature, reference)
+            found = self._learn_pile(train_batch, pile, weights, files, options, temperature, reference)
             for name, value in found.items():
                 sums[name] = sums.get(name, 0.0) + value * (
                     1.0 if name in {"loss", "tokens"} else found["tokens"]
@@ -168,9 +165,9 @@ class Updates:
         tokens = max(sums.pop("tokens", 0.0), 1.0)
         means = {name: value if name == "loss" else value / tokens for name, value in sums.items()}
         skipped = 1.0 - len(needed) / max(len(train_batch.rows), 1)
-        return means | {"grad_norm": self._step(), "skipped": skipped, "computed": _tokens(rows)}
+        return means | {"grad_norm": self._step(), "skipped": skipped, "computed": _count_tokens(rows)}
 
-    def _pile(
+    def _learn_pile(
         self,
         train_batch: TrainBatch,
         pile: Sequence[int],
@@ -209,11 +206,6 @@ class Updates:
         return {"loss": float(loss.total.detach()), **loss.statistics}
 
     def _scoring(self, *, entropies: bool) -> Scoring:
-        """How memory is spent.
-
-        Args:
-            entropies: Whether they are in the loss.
-        """
         return Scoring(
             logit_tokens=self.options.logit_tokens,
             activations=not self.options.checkpoint_activations,
@@ -221,10 +213,10 @@ class Updates:
         )
 
     def _step(self) -> float:
-        """Changes the weights by the gradients that have gathered. Returns the norm of those.
+        """Apply the accumulated gradients; return their norm.
 
-        Gradients that are no numbers are thrown away: weights would never recover from them. A weight
-        that no row has touched has a gradient of 0: it goes on by its momentum, whatever was skipped.
+        Gradients that are no numbers are dropped: weights would never recover from them. A weight
+        that no row has touched has a gradient of 0: it moves by its momentum, whatever was skipped.
         """
         self.done += 1
         rate = self.options.lr * min(1.0, self.done / max(self.options.warmup, 1))
@@ -241,6 +233,6 @@ class Updates:
         return float(norm)
 
 
-def _tokens(rows: Sequence[Row]) -> float:
-    """Of rows: all of them, not their own alone."""
+def _count_tokens(rows: Sequence[Row]) -> float:
+    """Count all tokens of rows, not their own alone."""
     return float(sum(len(row.tokens) for row in rows))

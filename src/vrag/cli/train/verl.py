@@ -149,7 +149,7 @@ def check_gpus() -> None:
     Raises:
         TrainingError: If none is visible, and no cluster is named that may have some.
     """
-    from vrag.rl.trainers.verl.engine import library
+    from vrag.rl.trainers.verl.options import library
 
     if not os.environ.get("RAY_ADDRESS") and not library("torch").cuda.device_count():
         raise TrainingError(

@@ -8,14 +8,11 @@ the numbers inside a text must agree, and nothing that a model wrote is ever eva
 from __future__ import annotations
 
 import ast
-import importlib
 import json
 import re
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, cast
-
-import numpy as np
 
 from vrag.agent.actions import ABSTENTION
 from vrag.metrics import anls, exact_match, normalised
@@ -125,12 +122,20 @@ def _match_lists(given: list[str], expected: list[str], least: float) -> bool:
     """Whether each element of one can be paired with an element of the other."""
     if len(given) != len(expected):
         return False
-    if not given:
-        return True
-    fits = np.array([[_compare(part, other, least).correct for part in given] for other in expected])
-    optimize: Any = importlib.import_module("scipy.optimize")  # not typed
-    rows, columns = optimize.linear_sum_assignment(fits, maximize=True)
-    return bool(fits[rows, columns].all())
+    fits = [[_compare(part, other, least).correct for part in given] for other in expected]
+    partners: dict[int, int] = {}
+
+    def pair(element: int, tried: set[int]) -> bool:
+        """Pair an element of the reference, moving others where need be (Kuhn's algorithm)."""
+        for place, fit in enumerate(fits[element]):
+            if fit and place not in tried:
+                tried.add(place)
+                if place not in partners or pair(partners[place], tried):
+                    partners[place] = element
+                    return True
+        return False
+
+    return all(pair(element, set()) for element in range(len(expected)))
 
 
 def _abstains(text: str) -> bool:

@@ -1,4 +1,4 @@
-"""What graph-guided credit needs to know of a recorded trajectory.
+"""Segments of a recorded trajectory, for graph-guided credit.
 
 A segment is all that the model wrote between two rebuilds of its context. VimRAG rebuilds it after every
 completed node (`MemoryUpdated`); VRAG never does, and its trajectory is one segment.
@@ -27,31 +27,28 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from vrag.agent.events import Event
-    from vrag.agent.memory.memory_graph import Graph, Node
     from vrag.types import Case
 
-__all__ = ["credit_of", "segment_numbers"]
-
-_GIVEN = frozenset({StopReason.ANSWERED, StopReason.ABSTAINED})
-_OTHER = frozenset({NodeKind.ROOT, NodeKind.ANSWER})
+_ANSWERED = frozenset({StopReason.ANSWERED, StopReason.ABSTAINED})
+_STRUCTURAL = frozenset({NodeKind.ROOT, NodeKind.ANSWER})
 
 
 def segment_numbers(events: Sequence[Event]) -> Mapping[int, int]:
-    """The segment, from 0, of each step in which the model replied.
+    """Number the segment, from 0, of each step in which the model replied.
 
-    The call that completes a node belongs to the segment of that node, with all that is told of it; the
-    next one sees the new context.
+    The call that completes a node belongs to the segment of that node, with its observations; the next one
+    sees the new context.
     """
     ends = _ends(events)
     return {event.step: bisect_left(ends, event.step) for event in events if isinstance(event, ModelCalled)}
 
 
 def credit_of(events: Sequence[Event], case: Case) -> TrajectoryCredit:
-    """Segments of a run and the nodes on which its answer rests.
+    """Return the segments of a run and the nodes on which its answer rests.
 
-    `node` is what a segment added to the graph, also where an earlier action of it was invalid. `found` asks
-    what its searches returned, never what memory shows; it is False throughout for a case without gold
-    pages, whose R_val is unknown. A search that the model was refused returned nothing.
+    `node` is the node that a segment added to the graph, also where an earlier action of it was invalid.
+    `found` is about the hits of its searches, never about memory; it is False throughout for a case without
+    gold pages, whose R_val is unknown. A refused search has no hits.
 
     Args:
         events: Of one run, in order.
@@ -65,11 +62,14 @@ def credit_of(events: Sequence[Event], case: Case) -> TrajectoryCredit:
     by_segment: list[list[Event]] = [[] for _ in range(last + 1)]
     for event in events:
         by_segment[min(bisect_left(ends, event.step), last)].append(event)
-    made = _made(by_segment)
-    return TrajectoryCredit(
-        tuple(_segment(those, nodes, case) for those, nodes in zip(by_segment, made, strict=True)),
-        _leading(events),
-    )
+    known: set[str] = set()
+    segments = tuple(_segment(own_events, known, case) for own_events in by_segment)
+    graphs = [event.graph for event in events if isinstance(event, GraphChanged)]
+    if not graphs or graphs[-1].newest.kind is not NodeKind.ANSWER:
+        return TrajectoryCredit(segments)
+    graph = graphs[-1]
+    parents = {node.id: node.parents for node in graph.nodes}
+    return TrajectoryCredit(segments, leading(parents, graph.newest.id))
 
 
 def _ends(events: Sequence[Event]) -> list[int]:
@@ -77,45 +77,26 @@ def _ends(events: Sequence[Event]) -> list[int]:
     return [event.step for event in events if isinstance(event, MemoryUpdated)]
 
 
-def _made(by_segment: Sequence[Sequence[Event]]) -> list[list[Node]]:
-    """The nodes that each segment added to the graph."""
-    known: set[str] = set()
-    made: list[list[Node]] = []
-    for events in by_segment:
-        graphs = [event.graph for event in events if isinstance(event, GraphChanged)]
-        new = [node for node in graphs[-1].nodes if node.id not in known] if graphs else []
-        known.update(node.id for node in new)
-        made.append(new)
-    return made
-
-
-def _segment(events: Sequence[Event], made: Sequence[Node], case: Case) -> Segment:
+def _segment(events: Sequence[Event], known: set[str], case: Case) -> Segment:
+    """Summarize a segment; the nodes that it added to the graph join `known`."""
+    graphs = [event.graph for event in events if isinstance(event, GraphChanged)]
+    new = [node for node in graphs[-1].nodes if node.id not in known] if graphs else []
+    known.update(node.id for node in new)
     hits = (hit for event in events if isinstance(event, SearchReturned) for hit in event.hits)
     return Segment(
-        node=next((node.id for node in made if node.kind not in _OTHER), None),
-        answers=any(node.kind is NodeKind.ANSWER for node in made) or any(map(_answers, events)),
+        node=next((node.id for node in new if node.kind not in _STRUCTURAL), None),
+        answers=any(node.kind is NodeKind.ANSWER for node in new) or any(map(_is_answer, events)),
         found=any(is_gold(hit, case) for hit in hits),
         invalid=any(map(_breaks_grammar, events)),
     )
 
 
 def _breaks_grammar(event: Event) -> bool:
-    """Whether a reply was not carried out, or was only carried out because it was repaired."""
+    """Whether a reply was not carried out, or only after a repair."""
     repaired = isinstance(event, ModelCalled) and Flag.REPAIRED in event.flags
     return repaired or isinstance(event, InvalidAction)
 
 
-def _answers(event: Event) -> bool:
+def _is_answer(event: Event) -> bool:
     """Whether the run ends here with an answer; abstaining is one."""
-    return isinstance(event, AnswerGiven) and event.stop_reason in _GIVEN
-
-
-def _leading(events: Sequence[Event]) -> frozenset[str]:
-    """P_ans, from the graph as it was last."""
-    graph: Graph | None = None
-    for event in events:
-        if isinstance(event, GraphChanged):
-            graph = event.graph
-    if graph is None or graph.newest.kind is not NodeKind.ANSWER:
-        return frozenset()
-    return leading({node.id: node.parents for node in graph.nodes}, graph.newest.id)
+    return isinstance(event, AnswerGiven) and event.stop_reason in _ANSWERED

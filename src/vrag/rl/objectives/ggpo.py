@@ -33,30 +33,17 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike, NDArray
 
-__all__ = [
-    "GgpoOptions",
-    "Segment",
-    "SegmentCredit",
-    "TrajectoryCredit",
-    "batch_credit",
-    "leading",
-    "maskable",
-    "masks",
-    "permuted_masks",
-    "segment_advantages",
-]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GgpoOptions:
-    """What of the rule is in force.
+    """The rules that apply.
 
     Raises:
         SettingsError: If the penalty is negative or not finite.
     """
 
     penalty: float = 0.5
-    """c: what a segment with an invalid action costs, in units of advantage."""
+    """c: the cost of a segment with an invalid action, in units of advantage."""
     dead_ends: bool = True
     """Whether dead ends of correct trajectories are masked."""
     evidence: bool = True
@@ -64,18 +51,20 @@ class GgpoOptions:
     permute: bool = False
     """Whether as many segments of a batch are masked at random instead: a control, not a method.
 
-    They are dealt among all segments of the batch that could be masked, those of correct and of wrong
-    trajectories apart, and those of better and of worse ones: what is taken away is what the graph and the
-    evidence say, and nothing else."""
+    They are permuted among all segments of the batch that could be masked, those of correct and of wrong
+    trajectories apart, and those of better and of worse ones: only the information of the graph and the
+    evidence is removed."""
 
     def __post_init__(self) -> None:
         if not 0 <= self.penalty < float("inf"):
-            raise SettingsError(f"A penalty of {self.penalty} is none.", "It is 0 or more; 0.5 is usual.")
+            raise SettingsError(
+                f"The penalty cannot be {self.penalty}.", "It must be 0 or more, usually 0.5."
+            )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Segment:
-    """What is to be known of a segment."""
+    """A segment of a trajectory."""
 
     node: str | None = None
     """Id of the node that it made; None where it made none."""
@@ -94,7 +83,7 @@ class Segment:
 
 @dataclass(frozen=True, slots=True)
 class TrajectoryCredit:
-    """What is to be known of a trajectory."""
+    """The segments of a trajectory, and the nodes that lead to its answer."""
 
     segments: tuple[Segment, ...]
     leads: frozenset[str] = frozenset()
@@ -103,7 +92,7 @@ class TrajectoryCredit:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SegmentCredit:
-    """What the segments of one trajectory are trained with, both of shape (segments,)."""
+    """Advantages and masks of the segments of one trajectory, both of shape (segments,)."""
 
     advantages: NDArray[np.float64]
     masked: NDArray[np.bool_]
@@ -111,7 +100,7 @@ class SegmentCredit:
 
 
 def leading(parents: Mapping[str, Iterable[str]], answer: str | None) -> frozenset[str]:
-    """P_ans: the nodes that are reached backwards from the answer, itself included; none without one.
+    """Return P_ans: the nodes that are reached backwards from the answer, itself included; none without one.
 
     Args:
         parents: Of each node.
@@ -131,32 +120,32 @@ def leading(parents: Mapping[str, Iterable[str]], answer: str | None) -> frozens
 
 
 def maskable(segments: Sequence[Segment]) -> NDArray[np.bool_]:
-    """Which segments could be masked, shape (segments,)."""
+    """Return which segments could be masked, shape (segments,)."""
     return np.array([segment.maskable for segment in segments], dtype=np.bool_)
 
 
 def masks(
     credit: TrajectoryCredit, *, correct: bool | None, options: GgpoOptions | None = None
 ) -> NDArray[np.bool_]:
-    """The mask mu of each segment, shape (segments,): where it is True there is no gradient.
+    """Return the mask mu of each segment, shape (segments,): where it is True there is no gradient.
 
     Args:
         credit: Of one trajectory.
         correct: The judge's bit; None without a verdict, and then nothing is masked: its advantage is 0.
-        options: Which of the two rules are in force; `permute` says nothing here.
+        options: The rules that apply; `permute` is ignored.
 
     >>> first, dead = Segment(node="a"), Segment(node="b")
     >>> masks(TrajectoryCredit((first, dead, Segment(answers=True)), frozenset("a")), correct=True).tolist()
     [False, True, False]
     """
-    ours = options or GgpoOptions()
+    rules = options or GgpoOptions()
 
     def masked(segment: Segment) -> bool:
         if correct is None or not segment.maskable:
             return False
         if correct:
-            return ours.dead_ends and segment.node not in credit.leads
-        return ours.evidence and segment.found
+            return rules.dead_ends and segment.node not in credit.leads
+        return rules.evidence and segment.found
 
     return np.array([masked(segment) for segment in credit.segments], dtype=np.bool_)
 
@@ -164,13 +153,13 @@ def masks(
 def permuted_masks(
     mu: ArrayLike, free: ArrayLike, random: np.random.Generator, strata: ArrayLike | None = None
 ) -> NDArray[np.bool_]:
-    """As many masks, dealt at random among the segments that can have one: the control of a study.
+    """Permute masks at random among the segments that can have one: the control of a study.
 
     Args:
         mu: Masks of all segments of a batch, shape (n,); none where `free` is False.
         free: Which segments could be masked, shape (n,).
-        random: What deals.
-        strata: Shape (n,); masks are dealt within segments of equal value, such as those of correct
+        random: The generator.
+        strata: Shape (n,); masks are permuted within segments of equal value, such as those of correct
             trajectories, so that each keeps its number. None for the whole batch.
 
     Raises:
@@ -190,7 +179,7 @@ def permuted_masks(
 def segment_advantages(
     outcome: ArrayLike, mu: ArrayLike, invalid: ArrayLike, *, penalty: float = 0.5
 ) -> NDArray[np.float64]:
-    """(1 - mu) A - c 1[invalid], shape (segments,).
+    """Compute (1 - mu) A - c 1[invalid], shape (segments,).
 
     Args:
         outcome: A: the outcome advantage of the trajectory, or that of each segment's, (segments,).
@@ -214,44 +203,49 @@ def batch_credit(
     options: GgpoOptions | None = None,
     random: np.random.Generator | None = None,
 ) -> list[SegmentCredit]:
-    """Advantages and masks of all segments of a batch.
+    """Compute advantages and masks of all segments of a batch.
 
     Args:
         outcomes: Advantage of each trajectory, shape (n,): each counts once in its group, whatever its
             number of segments. See `vrag.rl.objectives.grpo.group_advantages`.
         credits: Of each trajectory.
         correct: The judge's bit of each; None without a verdict.
-        options: Which rules are in force.
-        random: What deals the masks of `options.permute`.
+        options: The rules that apply.
+        random: Permutes the masks with `options.permute`.
 
     Raises:
-        ValueError: If the three are not of one length, or masks are to be dealt and nothing deals them.
+        ValueError: If the three are not of one length, or masks are to be permuted without `random`.
     """
-    ours = options or GgpoOptions()
+    rules = options or GgpoOptions()
     outcome = np.asarray(outcomes, dtype=np.float64)
     rows = list(zip(outcome, credits, correct, strict=True))
     mus = [
-        np.logical_and(masks(credit, correct=right, options=ours), not _turned(one, right))
-        for one, credit, right in rows
+        np.logical_and(masks(credit, correct=right, options=rules), not _is_reversed(advantage, right))
+        for advantage, credit, right in rows
     ]
-    if ours.permute:
-        mus = _dealt(mus, outcome, credits, correct, random)
+    if rules.permute:
+        mus = _permute(mus, outcome, credits, correct, random)
     return [
-        SegmentCredit(segment_advantages(one, mu, _invalid(credit), penalty=ours.penalty), mu)
-        for (one, credit, _), mu in zip(rows, mus, strict=True)
+        SegmentCredit(
+            segment_advantages(
+                advantage, mu, [segment.invalid for segment in credit.segments], penalty=rules.penalty
+            ),
+            mu,
+        )
+        for (advantage, credit, _), mu in zip(rows, mus, strict=True)
     ]
 
 
-def _turned(outcome: float, correct: bool | None) -> bool:
+def _is_reversed(outcome: float, correct: bool | None) -> bool:
     """Whether other parts of a reward outweigh the bit: a wrong run better than its group, a right one worse.
 
-    What a mask is to take away, reward for a dead end or blame for a search that found the evidence, is not
-    there then. With the bit alone for a reward it cannot be.
+    Then there is neither reward for a dead end nor blame for a search that found the evidence, which a mask
+    would remove. With the bit alone for a reward it cannot be.
     """
     return correct is not None and (outcome < 0 if correct else outcome > 0)
 
 
-def _dealt(
+def _permute(
     mus: Sequence[NDArray[np.bool_]],
     outcomes: NDArray[np.float64],
     credits: Sequence[TrajectoryCredit],
@@ -260,7 +254,7 @@ def _dealt(
 ) -> list[NDArray[np.bool_]]:
     """The masks of a batch, permuted; see `GgpoOptions.permute`."""
     if random is None:
-        raise ValueError("masks are to be dealt at random, and nothing deals them")
+        raise ValueError("masks can only be permuted with a random generator")
     if not mus:
         return []
     lengths = [len(mu) for mu in mus]
@@ -269,7 +263,3 @@ def _dealt(
     strata = np.repeat(np.array(kinds, np.int64) * 3 + np.sign(outcomes).astype(np.int64), lengths)
     dealt = permuted_masks(np.concatenate(mus), free, random, strata)
     return np.split(dealt, np.cumsum(lengths)[:-1])
-
-
-def _invalid(credit: TrajectoryCredit) -> NDArray[np.bool_]:
-    return np.array([segment.invalid for segment in credit.segments], dtype=np.bool_)

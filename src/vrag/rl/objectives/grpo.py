@@ -12,14 +12,12 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["SPREAD", "group_advantages"]
-
 SPREAD = 1e-6
 """Least difference of rewards in a group that says anything; also added to the deviation."""
 
 
 def group_advantages(rewards: ArrayLike, groups: ArrayLike, *, scale: bool = True) -> NDArray[np.float64]:
-    """How much better each rollout did than its group: (r - mean) / (std + 1e-6), std unbiased.
+    """Compute how much better each rollout did than its group: (r - mean) / (std + 1e-6), std unbiased.
 
     Where the paper is silent, and differing from others: a group whose rewards are all but equal says
     nothing, and neither does a group of one, whose raw reward some trainers take for its advantage.
@@ -54,7 +52,7 @@ def group_advantages(rewards: ArrayLike, groups: ArrayLike, *, scale: bool = Tru
 
 
 def _within(rewards: NDArray[np.float64], *, scale: bool) -> NDArray[np.float64]:
-    """The same for the rewards that one group has."""
+    """Compute the same within one group."""
     if len(rewards) < 2 or np.ptp(rewards) < SPREAD:
         return np.zeros_like(rewards)
     centred = rewards - rewards.mean()

@@ -1,7 +1,7 @@
 """Policy losses over training rows, in torch: clipped ratios by token or by segment, KL, entropy.
 
-A row is a segment or a whole trajectory (`vrag.rl.rows`). How rows are weighed is told apart from the
-loss, in one number for each, so that a batch can be taken in pieces whose losses add up to the same sum.
+A row is a segment or a whole trajectory (`vrag.rl.rows`). Their weights are separate from the
+loss, one number for each, so that a batch can be computed in pieces whose losses add up to the same sum.
 """
 
 from __future__ import annotations
@@ -20,16 +20,14 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["LossOptions", "PolicyLoss", "RatioKind", "policy_loss", "row_weights"]
-
 Tensor: TypeAlias = Any
-"""A torch tensor; torch is not typed here, and not there when this module is imported."""
-_FAR = 20.0
-"""Log-ratios are cut to this, so that nothing overflows; such a token has no gradient by then."""
+"""A torch tensor; torch is not typed, and not imported with this module."""
+MAX_LOG_RATIO = 20.0
+"""Log-ratios are clamped to this, so that nothing overflows; such a token has no gradient by then."""
 
 
 class RatioKind(StrEnum):
-    """What the ratio of new to old probability is taken over."""
+    """The unit of the ratio of new to old probability."""
 
     TOKEN = "token"  # noqa: S105 - no password
     """Each token (PPO, arXiv 1707.06347, equation 7; GRPO, arXiv 2402.03300, equation 3)."""
@@ -42,7 +40,7 @@ _CLIPS = {RatioKind.TOKEN: (0.2, 0.2), RatioKind.SEGMENT: (3e-4, 4e-4)}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LossOptions:
-    """How the loss is made.
+    """The options of the loss.
 
     Raises:
         SettingsError: If a value is out of range.
@@ -50,10 +48,10 @@ class LossOptions:
 
     kind: RatioKind = RatioKind.TOKEN
     clip: tuple[float, float] | None = None
-    """How far a ratio may go below and above 1; None for what is usual: 0.2 and 0.2 by token, 3e-4 and
+    """How far a ratio may go below and above 1; None for the usual bounds: 0.2 and 0.2 by token, 3e-4 and
     4e-4 by segment."""
     kl: float = 0.01
-    """Weight of the KL divergence from the reference policy; says nothing without one."""
+    """Weight of the KL divergence from the reference policy; ignored without one."""
     entropy: float = 0.0
     """Weight of the entropy, which is rewarded."""
 
@@ -62,22 +60,23 @@ class LossOptions:
         if not (0 < low <= 1 and 0 < high < float("inf")):
             raise SettingsError(
                 f"Ratios cannot be clipped to 1 - {low} and 1 + {high}.",
-                "Both are above 0, and the first is 1 at most; 0.2 and 0.2 are usual.",
+                "Both must be above 0, and the first at most 1; 0.2 and 0.2 are usual.",
             )
         if not (0 <= self.kl < float("inf") and 0 <= self.entropy < float("inf")):
             raise SettingsError(
-                f"KL and entropy cannot weigh {self.kl} and {self.entropy}.", "Weights are 0 or more."
+                f"The weights of KL and entropy cannot be {self.kl} and {self.entropy}.",
+                "Weights must be 0 or more.",
             )
 
     @property
     def clips(self) -> tuple[float, float]:
-        """The bounds in force."""
+        """The bounds that apply."""
         return _CLIPS[self.kind] if self.clip is None else self.clip
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PolicyLoss:
-    """A loss and what is worth writing down about it."""
+    """A loss and its statistics."""
 
     total: Tensor
     """Scalar, with its graph."""
@@ -88,13 +87,13 @@ class PolicyLoss:
 
 
 def row_weights(own: ArrayLike, units: ArrayLike, *, count: int | None = None) -> NDArray[np.float64]:
-    """What each own token of a row weighs, shape (rows,): token mean within a unit, then mean over units.
+    """Compute the weight of each own token of a row, (rows,): token mean within a unit, then over units.
 
     GRPO: a unit is a trajectory. GGPO: a unit is a segment, and masked ones count like all others.
 
     Args:
         own: Number of own tokens of each row, shape (rows,).
-        units: To which unit each row belongs, shape (rows,); rows of a re-tokenised trajectory share one.
+        units: The unit of each row, shape (rows,); rows of a re-tokenised trajectory share one.
         count: Number of units of the batch, where some have no row left; None for those that have.
 
     Raises:
@@ -127,7 +126,7 @@ def policy_loss(  # noqa: PLR0913 - an array each
     sampled: Tensor | None = None,
     options: LossOptions | None = None,
 ) -> PolicyLoss:
-    """Sum over rows and own tokens of weight × (clipped policy term + KL - entropy).
+    """Compute the sum over rows and own tokens of weight × (clipped policy term + KL - entropy).
 
     The policy term of a token is -min(ratio A, clip(ratio, 1 - low, 1 + high) A); by segment, all tokens
     of a row have the ratio of the row. The divergence is the low-variance estimate of Schulman ("k3"; GRPO,
@@ -138,42 +137,42 @@ def policy_loss(  # noqa: PLR0913 - an array each
         logprobs: Of each token under the policy that is trained, shape (rows, n), with its graph.
         old_logprobs: Of the policy that sampled, shape (rows, n).
         advantages: Of each row, shape (rows,), or each token, (rows, n).
-        mask: True where the model sampled the token, shape (rows, n). What stands elsewhere in the other
-            arrays, NaN too, says nothing.
+        mask: True where the model sampled the token, shape (rows, n). Other values of the
+            other arrays, NaN too, are ignored.
         weights: Of each own token of a row, shape (rows,); see `row_weights`.
         masked: mu: rows without any gradient, shape (rows,); None for no row.
         reference: Under the reference policy, shape (rows, n); None for no divergence.
         entropies: Of the policy's distribution at each token, shape (rows, n), with their graph; None
             for no such term.
         sampled: Of the policy that sampled, where that is not `old_logprobs`: what `drift` is measured from.
-        options: How the loss is made.
+        options: Of the loss.
 
     Raises:
         MissingExtra: If torch is not installed.
     """
-    ours = options or LossOptions()
+    settings = options or LossOptions()
     active = mask.bool() if masked is None else mask.bool() & ~masked.bool()[:, None]
-    new, old = _only(logprobs, active), _only(old_logprobs, active)
-    from_ = old if sampled is None else _only(sampled, active)
+    new, old = _select(logprobs, active), _select(old_logprobs, active)
+    from_ = old if sampled is None else _select(sampled, active)
     each = advantages if advantages.ndim == 2 else advantages[:, None].expand_as(new)
-    ratio = _ratio(new, old.detach(), active, ours.kind)
-    term, clipped = _clipped(ratio, _only(each, active), ours.clips)
+    ratio = _ratio(new, old.detach(), active, settings.kind)
+    term, clipped = _clipped(ratio, _select(each, active), settings.clips)
     scale = weights.to(new.dtype)[:, None] * active
     parts = {"policy": term}
     total = (term * scale).sum()
     if reference is not None:
-        parts["kl"] = _low_variance(_only(reference, active).detach() - new)
-        total = total + ours.kl * (parts["kl"] * scale).sum()
+        parts["kl"] = _low_variance(_select(reference, active).detach() - new)
+        total = total + settings.kl * (parts["kl"] * scale).sum()
     if entropies is not None:
-        parts["entropy"] = _only(entropies, active)
-        if ours.entropy:
-            total = total - ours.entropy * (parts["entropy"] * scale).sum()
+        parts["entropy"] = _select(entropies, active)
+        if settings.entropy:
+            total = total - settings.entropy * (parts["entropy"] * scale).sum()
     parts |= {"ratio": ratio, "clipped": clipped, "drift": _low_variance(new - from_)}
     return PolicyLoss(total, _statistics(parts, active))
 
 
-def _only(values: Tensor, active: Tensor) -> Tensor:
-    """0 where a token does not count, also where the value is no number: then the gradient is 0 as well."""
+def _select(values: Tensor, active: Tensor) -> Tensor:
+    """Set 0 where a token does not count, also where the value is NaN: the gradient is 0 there as well."""
     return library("torch").where(active, values, values.new_zeros(()))
 
 
@@ -183,7 +182,7 @@ def _ratio(new: Tensor, old: Tensor, active: Tensor, kind: RatioKind) -> Tensor:
     if kind is RatioKind.SEGMENT:
         lengths = active.sum(dim=1, keepdim=True).clamp(min=1)
         logs = (logs.sum(dim=1, keepdim=True) / lengths).expand_as(logs)
-    return logs.clamp(-_FAR, _FAR).exp()
+    return logs.clamp(-MAX_LOG_RATIO, MAX_LOG_RATIO).exp()
 
 
 def _clipped(ratio: Tensor, advantages: Tensor, clips: tuple[float, float]) -> tuple[Tensor, Tensor]:
@@ -195,14 +194,14 @@ def _clipped(ratio: Tensor, advantages: Tensor, clips: tuple[float, float]) -> t
 
 def _low_variance(difference: Tensor) -> Tensor:
     """exp(d) - d - 1, never negative."""
-    cut = difference.clamp(-_FAR, _FAR)
+    cut = difference.clamp(-MAX_LOG_RATIO, MAX_LOG_RATIO)
     return cut.exp() - cut - 1
 
 
 def _statistics(parts: Mapping[str, Tensor], active: Tensor) -> dict[str, float]:
     tokens = int(active.sum())
     means = {
-        name: float(_only(part.detach().float(), active).sum()) / max(tokens, 1)
+        name: float(_select(part.detach().float(), active).sum()) / max(tokens, 1)
         for name, part in parts.items()
     }
     return means | {"tokens": float(tokens)}

@@ -18,7 +18,7 @@ from vrag.embed.device import library
 from vrag.embed.models.loader import loading
 from vrag.errors import SettingsError
 from vrag.model_profiles import PROFILES, write_profile
-from vrag.rl.atomic_dir import placed
+from vrag.rl.checkpoints import USE_ANOTHER, write_directory
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -26,29 +26,27 @@ if TYPE_CHECKING:
 
     from vrag.model_profiles import Profile
 
-__all__ = ["TINY_FAMILIES", "TinyOptions", "make_tiny"]
-
 TINY_FAMILIES = ("qwen3-vl", "qwen2.5-vl")
 """Profiles of the families that can be made."""
 _PAD, _END, _IMAGE, _VIDEO = "<|endoftext|>", "<|im_end|>", "<|image_pad|>", "<|video_pad|>"
 _VISION = ("<|vision_start|>", "<|vision_end|>", "<|vision_pad|>", _IMAGE, _VIDEO)
 _SPECIAL = (_PAD, "<|im_start|>", _END, *_VISION)
-_MAX_WORDS = 20_000
-"""Tokens of the vocabulary at most. Merging ends by itself when every word is one token."""
+MAX_VOCABULARY = 20_000
+"""Tokens; merging ends by itself when every word is one token."""
 _PLACES = re.compile(r"\$\w+")
-_LEAST = 8
-"""Characters of a piece of a prompt, at least, that is a token of its own."""
+MIN_PIECE_CHARACTERS = 8
+"""Of a piece of a prompt that is a token of its own."""
 _HEADS = 4
 _UNTAUGHT = ("rag", "react")
-"""Beginnings of the names of prompts of agents that nobody trains: their pieces would only enlarge it."""
+"""Prefixes of prompts of agents that are not trained: their pieces would only enlarge the vocabulary."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TinyOptions:
-    """How large it is, and what it is for.
+    """Sizes and family of a tiny model.
 
     Raises:
-        SettingsError: If a size cannot be.
+        SettingsError: If a size is out of range.
     """
 
     family: str = "qwen3-vl"
@@ -61,7 +59,7 @@ class TinyOptions:
     picture_tokens: int = 4
     """Visual tokens of a picture: 4 are 64 × 64 pixels for Qwen3-VL."""
     context: int = 4096
-    """Tokens that prompt and reply may have together."""
+    """Tokens of prompt and reply together."""
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -72,53 +70,50 @@ class TinyOptions:
             )
         if self.hidden < 32 or self.hidden % 32 or self.vision_hidden < 32 or self.vision_hidden % 32:
             raise SettingsError(
-                f"A tiny model cannot be {self.hidden} and {self.vision_hidden} wide.",
-                "Widths are multiples of 32.",
+                f"The widths of a tiny model cannot be {self.hidden} and {self.vision_hidden}.",
+                "Widths must be multiples of 32.",
             )
         if min(self.layers, self.vision_layers, self.picture_tokens) < 1:
             raise SettingsError(
                 f"A tiny model cannot have {self.layers} and {self.vision_layers} layers and "
                 f"{self.picture_tokens} tokens a picture.",
-                "Each is at least 1.",
+                "Each must be at least 1.",
             )
 
 
 def make_tiny(folder: Path, words: Iterable[str], options: TinyOptions | None = None) -> Profile:
-    """Writes a checkpoint, whole or not at all.
+    """Write a checkpoint, whole or not at all; return its profile.
 
     Args:
-        folder: Where; made if it is not there.
+        folder: Created if it does not exist.
         words: Texts whose words become tokens, such as questions and answers. Others are spelled in bytes.
-        options: How large it is.
-
-    Returns:
-        Its profile.
+        options: Of the model.
 
     Raises:
-        SettingsError: If there is something in the folder, or it is a file.
+        SettingsError: If the folder is not empty, or a file.
         TrainingError: If the disk refuses.
         MissingExtra: Without torch and transformers.
     """
     options = options or TinyOptions()
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise SettingsError(f"There is something in {folder} already.", "Name another folder, or empty it.")
+        raise SettingsError(f"{folder} is not empty.", "Use another folder, or empty it.")
     tokenizer = _tokenizer(["system", "user", "assistant", *words])
     profile = _profile(options)
 
-    def write(beside: Path) -> None:
+    def write(partial: Path) -> None:
         with loading():
-            _model(tokenizer, options).save_pretrained(beside)
-            tokenizer.save_pretrained(beside)
-        _write_pictures(beside, profile, options)
-        write_profile(profile, beside)
+            _model(tokenizer, options).save_pretrained(partial)
+            tokenizer.save_pretrained(partial)
+        _write_processor(partial, profile, options)
+        write_profile(profile, partial)
 
-    placed(folder.absolute(), write, "Make room or mend the rights, or name another folder.")
+    write_directory(folder.absolute(), write, USE_ANOTHER)
     return profile
 
 
 def _profile(options: TinyOptions) -> Profile:
     family = PROFILES[options.family]
-    linear, graph = _lines("instructions.json")
+    linear, graph = _read_list("instructions.json")
     return replace(
         family,
         name=f"tiny-{family.name}",
@@ -132,16 +127,16 @@ def _profile(options: TinyOptions) -> Profile:
 
 
 def _pieces() -> list[str]:
-    """Texts that are one token each, so that turns which are mostly ours are short.
+    """Texts that are one token each, so that the fixed parts of turns are short.
 
-    Pieces of the grammar, the instructions, and what prompts hold between their places to fill in.
+    Pieces of the grammar, the instructions, and the texts of prompts between their placeholders.
     """
     between = (piece for text in texts(without=_UNTAUGHT) for piece in _PLACES.split(text))
-    ours = {piece for piece in between if len(piece) >= _LEAST}
-    return [*_lines("pieces.json"), *_lines("instructions.json"), *sorted(ours)]
+    long = {piece for piece in between if len(piece) >= MIN_PIECE_CHARACTERS}
+    return [*_read_list("pieces.json"), *_read_list("instructions.json"), *sorted(long)]
 
 
-def _lines(name: str) -> list[str]:
+def _read_list(name: str) -> list[str]:
     return json.loads((files(__name__) / name).read_text(encoding="utf-8"))
 
 
@@ -152,7 +147,7 @@ def _tokenizer(corpus: Sequence[str]) -> Any:  # noqa: ANN401 - the libraries ar
     bpe.pre_tokenizer = tk.pre_tokenizers.ByteLevel(add_prefix_space=False)
     bpe.decoder = tk.decoders.ByteLevel()
     trainer = tk.trainers.BpeTrainer(
-        vocab_size=_MAX_WORDS,
+        vocab_size=MAX_VOCABULARY,
         initial_alphabet=sorted(tk.pre_tokenizers.ByteLevel.alphabet()),
         special_tokens=list(_SPECIAL),
         show_progress=False,
@@ -180,7 +175,7 @@ def _model(tokenizer: Any, options: TinyOptions) -> Any:  # noqa: ANN401
         vision_start_token_id=tokenizer.convert_tokens_to_ids("<|vision_start|>"),
         vision_end_token_id=tokenizer.convert_tokens_to_ids("<|vision_end|>"),
     )
-    with torch.random.fork_rng(devices=[]):  # whose chance it is that others draw from
+    with torch.random.fork_rng(devices=[]):  # keep the random state of others
         torch.manual_seed(options.seed)
         model = getattr(transformers, f"{name}ForConditionalGeneration")(config)
     model.generation_config.eos_token_id = tokenizer.eos_token_id
@@ -219,7 +214,6 @@ def _vision_config(options: TinyOptions, *, three: bool) -> dict[str, Any]:
         "spatial_merge_size": 2,
         "temporal_patch_size": 2,
     }
-    last = options.vision_layers - 1
     if three:
         places = max(64, 4 * options.picture_tokens)
         side = 1 << (places - 1).bit_length() // 2 + 1
@@ -228,22 +222,17 @@ def _vision_config(options: TinyOptions, *, three: bool) -> dict[str, Any]:
             "num_position_embeddings": side**2,
             "deepstack_visual_indexes": [0],
         }
-    return shared | {
-        "patch_size": 14,
-        "window_size": 112,
-        "fullatt_block_indexes": [last],
-        "tokens_per_second": 2,
-    }
+    last = options.vision_layers - 1
+    own = {"patch_size": 14, "window_size": 112, "fullatt_block_indexes": [last], "tokens_per_second": 2}
+    return shared | own
 
 
-def _write_pictures(folder: Path, profile: Profile, options: TinyOptions) -> None:
+def _write_processor(folder: Path, profile: Profile, options: TinyOptions) -> None:
     """The settings of the processor, as the repositories of the family have them."""
     patch = profile.factor // 2
+    pixels = options.picture_tokens * profile.factor**2
     settings = {
-        "size": {
-            "shortest_edge": options.picture_tokens * profile.factor**2,
-            "longest_edge": options.picture_tokens * profile.factor**2,
-        },
+        "size": {"shortest_edge": pixels, "longest_edge": pixels},
         "patch_size": patch,
         "temporal_patch_size": 2,
         "merge_size": 2,

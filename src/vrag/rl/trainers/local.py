@@ -1,8 +1,8 @@
-"""Reinforcement learning in one process, on a CPU or one GPU: rollouts, rewards, credit, an update, again.
+"""Reinforcement learning in one process, on a CPU or one GPU: rollouts, rewards, credit, update.
 
 Rollouts go through the same agent and the same environment as serving. With `together` (the default) a
-training can be repeated bit by bit, and goes on from a checkpoint as if it had never stopped: what is
-random is seeded by run, step, case and sample, and batches are joined at a barrier. This holds on the same
+training can be repeated bit by bit, and resumes from a checkpoint as if it had never stopped: randomness
+is seeded by run, step, case and sample, and batches are joined at a barrier. This holds on the same
 machine, with the same libraries and number of threads, on a CPU; for CUDA see `vrag.rl.determinism`. Without
 it, runs advance on their own; no rollout is lost or counted twice, but batches, and so last bits, differ
 from time to time.
@@ -22,19 +22,19 @@ from pydantic import BaseModel, ConfigDict, Field
 from vrag.agent.policies.local_model import within_memory
 from vrag.errors import TrainingError
 from vrag.rl.batched_policy import BatchedGenerator
+from vrag.rl.determinism import in_turn
 from vrag.rl.generation import SamplingOptions
 from vrag.rl.objectives.credit import credit_of
 from vrag.rl.objectives.ggpo import GgpoOptions, batch_credit
 from vrag.rl.objectives.grpo import group_advantages
 from vrag.rl.objectives.losses import LossOptions, RatioKind
 from vrag.rl.rows import rows_of
-from vrag.rl.sampler import in_turn
-from vrag.rl.sft_rows import vocabulary_of
+from vrag.rl.sft_dataset import vocabulary_of
 from vrag.rl.update import TrainBatch, UpdateOptions, Updates
 from vrag.rollouts.rollout import RolloutAttempt, roll_out
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
+    from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 
     from vrag.agent.agent import Agent
     from vrag.agent.policy import Policy
@@ -46,20 +46,18 @@ if TYPE_CHECKING:
     from vrag.rollouts.rollout import Rollout
     from vrag.types import Case
 
-__all__ = ["ALGORITHMS", "Algorithm", "LocalTrainer", "RlOptions", "StepResult"]
-
 Algorithm: TypeAlias = Literal["grpo", "ggpo", "ggpo-permuted"]
-_BOUNDED = "eval/accuracy"
-"""What a training may be stopped at."""
-_WRITTEN = "Fewer replies at once (--batch), or shorter ones (--max-tokens)."
-"""What to do where memory does not suffice."""
-_JUDGED = 32
-"""Rollouts that are scored at once, at most: a judge may be a server."""
+_STOP_MEASURE = "eval/accuracy"
+"""The measure of `stop_at`."""
+_USE_LESS = "Sample fewer replies at once (--batch), or shorter ones (--max-tokens)."
+"""Advice where memory does not suffice."""
+MAX_SCORED = 32
+"""Rollouts that are scored at once: a judge may be a server."""
 ALGORITHMS: tuple[Algorithm, ...] = get_args(Algorithm)
 
 
 class RlOptions(BaseModel):
-    """How a model is trained by reinforcement."""
+    """The options of reinforcement learning."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -88,7 +86,7 @@ class RlOptions(BaseModel):
     )
     kl: float = Field(default=0.0, ge=0, description="Weight of the divergence from the model it began as.")
     entropy: float = Field(default=0.0, ge=0, description="Weight of the entropy.")
-    batch: int = Field(default=64, ge=1, description="Replies that are written together at most.")
+    batch: int = Field(default=64, ge=1, description="Maximum of replies in a batch.")
     evaluate_every: int = Field(default=10, ge=1, description="Steps from one evaluation to the next.")
     evaluate_samples: int = Field(default=1, ge=1, description="Rollouts of a held-out question.")
     evaluate_temperature: float = Field(default=0.0, ge=0, description="Of those; 0: without sampling.")
@@ -98,7 +96,7 @@ class RlOptions(BaseModel):
 
     @property
     def credit(self) -> GgpoOptions:
-        """Which masks are in force: none for GRPO."""
+        """The rules of credit: no masks for GRPO."""
         graph = self.algorithm != "grpo"
         permute = self.algorithm == "ggpo-permuted"
         penalty = (GgpoOptions().penalty if graph else 0.0) if self.penalty is None else self.penalty
@@ -106,22 +104,22 @@ class RlOptions(BaseModel):
 
     @property
     def loss(self) -> LossOptions:
-        """The loss that goes with it."""
+        """The options of the loss."""
         return LossOptions(kind=self.ratio, kl=self.kl, entropy=self.entropy)
 
 
 @dataclass(frozen=True, slots=True)
 class StepResult:
-    """A step that is done."""
+    """A finished step."""
 
     step: int
     values: Mapping[str, float]
-    """What was measured; see `TrainingMetrics`."""
+    """Its measures; see `vrag.rl.metrics.TrainingMetrics`."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _ScoredRollout:
-    """A rollout and what it earned."""
+    """A rollout and its reward."""
 
     rollout: Rollout
     reward: Reward
@@ -133,37 +131,36 @@ class LocalTrainer:
 
     network: TrainableModel
     agent: Callable[[Policy], Agent]
-    """The agent whose policy that is: method, environment and limits as in serving."""
+    """Makes the agent of a policy: method, environment and limits as in serving."""
     scorer: Scorer
     cases: Sequence[Case]
     held_out: Sequence[Case]
-    """Asked to evaluate, by default without sampling; none for no evaluation."""
+    """For the evaluation, by default without sampling; none for no evaluation."""
     options: RlOptions
     checkpoints: Checkpoints
     metrics: MetricsFile
     reference: TrainableModel | None = None
-    """The model it began as; needed where `kl` is above 0."""
+    """The initial model; needed where `kl` is above 0."""
     updates: Updates = field(init=False)
 
     def __post_init__(self) -> None:
         if not self.cases:
-            raise TrainingError("There are no cases to train on.", "Name a data set with some.")
+            raise TrainingError("There are no cases to train on.", "Use a data set with some.")
         if self.options.kl and self.reference is None:
             raise TrainingError(
-                "A divergence is asked for, and there is nothing to diverge from.",
-                "Give the model it began as for `reference`, or no `kl`.",
+                "`kl` needs a reference model.",
+                "Pass the initial model as `reference`, or set `kl` to 0.",
             )
         self.updates = Updates(self.network, self.options.update)
 
     async def train(self, begun: SavedCheckpoint | None) -> AsyncGenerator[StepResult, None]:
-        """Makes all steps that are left, and yields each when it is done and, in its turn, saved.
+        """Make the remaining steps, and yield each when it is done and, where it is due, saved.
 
-        Args:
-            begun: The checkpoint to go on from, with which the network was opened; None to begin.
+        `begun` is the checkpoint to resume from, with which the network was opened; None for a new training.
         """
         step = 0
         if begun is None:
-            yield await self._measured(0, {})
+            yield await self._write_step(0, {}, evaluate=True)
         else:
             self.checkpoints.restore(begun, self.updates)
             step = begun.step
@@ -171,33 +168,32 @@ class LocalTrainer:
                 return
         while step < self.options.steps:
             step += 1
-            values = await self._stepped(step)
+            values = await self._make_step(step)
             last = step == self.options.steps
-            done = await self._measured(
-                step, values, evaluate=last or step % self.options.evaluate_every == 0
-            )
+            due = last or step % self.options.evaluate_every == 0
+            done = await self._write_step(step, values, evaluate=due)
             stop = self._is_enough(done.values)
             if last or stop or step % self.options.save_every == 0:
-                state = {name: value for name, value in done.values.items() if name == _BOUNDED}
+                state = {name: value for name, value in done.values.items() if name == _STOP_MEASURE}
                 self.checkpoints.save(step, self.network, self.updates, state)
             yield done
             if stop:
                 return
 
     async def evaluate(self, cases: Sequence[Case]) -> dict[str, float]:
-        """Means over the rollouts of cases: `eval/accuracy`, `eval/reward`, its parts.
+        """Average over the rollouts of cases: `eval/accuracy`, `eval/reward`, its parts.
 
-        The chance of an evaluation is the same at every step.
+        The random numbers of an evaluation are the same at every step.
         """
         options = self.options
         samples = range(options.evaluate_samples)
         attempts = [RolloutAttempt(case=case, sample=sample) for case in cases for sample in samples]
         sampling = SamplingOptions(temperature=options.evaluate_temperature, max_tokens=options.max_tokens)
         scored = await self._score_rollouts(attempts, sampling, 0)
-        return {f"eval/{name}": value for name, value in _means([one.reward for one in scored]).items()}
+        return {f"eval/{name}": value for name, value in _mean_rewards(scored).items()}
 
-    async def _measured(self, step: int, values: dict[str, float], *, evaluate: bool = True) -> StepResult:
-        """Writes down a step, with an evaluation where it is due."""
+    async def _write_step(self, step: int, values: dict[str, float], *, evaluate: bool) -> StepResult:
+        """Write the measures of a step, with an evaluation where it is due."""
         if evaluate and self.held_out:
             values |= await self.evaluate(self.held_out)
         if values:
@@ -206,27 +202,34 @@ class LocalTrainer:
 
     def _is_enough(self, values: Mapping[str, float]) -> bool:
         bound = self.options.stop_at
-        return bound is not None and values.get(_BOUNDED, 0.0) >= bound
+        return bound is not None and values.get(_STOP_MEASURE, 0.0) >= bound
 
-    async def _stepped(self, step: int) -> dict[str, float]:
-        """Rollouts, rewards, advantages, an update."""
+    async def _make_step(self, step: int) -> dict[str, float]:
+        """Make rollouts, rewards, advantages, and an update."""
         began = time.perf_counter()
         options = self.options
+        samples = range(options.group)
         attempts = [
-            RolloutAttempt(case=case, sample=sample)
-            for case in self._drawn(step)
-            for sample in range(options.group)
+            RolloutAttempt(case=case, sample=sample) for case in self._draw(step) for sample in samples
         ]
         sampling = SamplingOptions(temperature=options.temperature, max_tokens=options.max_tokens)
         scored = await self._score_rollouts(attempts, sampling, step)
         rolled = time.perf_counter()
-        rows = [self._rows(one) for one in scored]
+        vocabulary = vocabulary_of(self.network)
+        rows = [rows_of(one.rollout.events, one.rollout.files, vocabulary) for one in scored]
         train_batch, masked = self._build_train_batch(scored, rows, step)
         files = {name: data for one in scored for name, data in one.rollout.files.items()}
-        values = _means([one.reward for one in scored]) | _habits(scored) | masked
+        values = _mean_rewards(scored) | _mean_behaviour(scored) | masked
         values |= {"dropped": float(sum(len(made.dropped) for made in rows))}
         if train_batch.rows:
-            values |= await asyncio.to_thread(self._improve, train_batch, files)
+            values |= await asyncio.to_thread(
+                self.updates.improve,
+                train_batch,
+                files,
+                options.loss,
+                temperature=options.temperature,
+                reference=self.reference,
+            )
         now = time.perf_counter()
         return values | {
             "seconds": now - began,
@@ -236,64 +239,51 @@ class LocalTrainer:
             "tokens_per_second/update": values.pop("computed", 0.0) / (now - rolled),
         }
 
-    def _improve(self, train_batch: TrainBatch, files: Mapping[str, bytes]) -> dict[str, float]:
-        options = self.options
-        return self.updates.improve(
-            train_batch, files, options.loss, temperature=options.temperature, reference=self.reference
-        )
-
-    def _drawn(self, step: int) -> list[Case]:
-        """The questions of a step."""
+    def _draw(self, step: int) -> list[Case]:
         return in_turn(self.cases, step, self.options.questions, (self.options.seed, 1))
 
     async def _score_rollouts(
         self, attempts: Sequence[RolloutAttempt], sampling: SamplingOptions, step: int
     ) -> list[_ScoredRollout]:
-        """All attempts with their rewards, in their order.
-
-        Raises:
-            ModelError: If the memory does not suffice to write; other faults of writing as they are.
-        """
+        """Make all attempts and score them, in order; raise `ModelError` if the memory does not suffice."""
         options = self.options
         generator = BatchedGenerator(self.network, sampling, together=options.together, most=options.batch)
         number = {id(attempt): at for at, attempt in enumerate(attempts)}
 
-        def active_handles(attempt: RolloutAttempt) -> Agent:
+        def open_agent(attempt: RolloutAttempt) -> Agent:
             return self.agent(generator.open_handle((options.seed, 2, step, number[id(attempt)])))
 
-        places = asyncio.Semaphore(_JUDGED)
+        slots = asyncio.Semaphore(MAX_SCORED)
 
-        async def judged(rollout: Rollout) -> _ScoredRollout:
-            async with places:
-                return _ScoredRollout(
-                    rollout, await self.scorer.score(rollout.attempt.case, rollout.trajectory)
-                )
+        async def score(rollout: Rollout) -> _ScoredRollout:
+            async with slots:
+                reward = await self.scorer.score(rollout.attempt.case, rollout.trajectory)
+            return _ScoredRollout(rollout, reward)
 
-        judging: dict[int, asyncio.Task[_ScoredRollout]] = {}
+        scoring: dict[int, asyncio.Task[_ScoredRollout]] = {}
+        size = options.batch if options.together else max(len(attempts), 1)
         try:
-            for chunk in _chunks(attempts, options.batch if options.together else len(attempts)):
+            for start in range(0, len(attempts), size):
+                chunk = attempts[start : start + size]
                 generator.expect(len(chunk))
-                async with aclosing(roll_out(chunk, active_handles, concurrency=options.batch)) as rollouts:
+                async with aclosing(roll_out(chunk, open_agent, concurrency=options.batch)) as rollouts:
                     async for rollout in rollouts:
                         generator.leave()
-                        judging[number[id(rollout.attempt)]] = asyncio.create_task(judged(rollout))
-                # A fault of the machine: nothing is to be learned of runs without replies.
+                        scoring[number[id(rollout.attempt)]] = asyncio.create_task(score(rollout))
+                # A fault of the machine: runs without replies teach nothing.
                 if generator.fault is not None:
-                    with within_memory("the rollouts", _WRITTEN):
+                    with within_memory("the rollouts", _USE_LESS):
                         raise generator.fault
-            return [await judging[at] for at in range(len(attempts))]
+            return [await scoring[at] for at in range(len(attempts))]
         finally:
-            for task in judging.values():
+            for task in scoring.values():
                 task.cancel()
             generator.close()
-
-    def _rows(self, scored: _ScoredRollout) -> RunRows:
-        return rows_of(scored.rollout.events, scored.rollout.files, vocabulary_of(self.network))
 
     def _build_train_batch(
         self, scored: Sequence[_ScoredRollout], rows: Sequence[RunRows], step: int
     ) -> tuple[TrainBatch, dict[str, float]]:
-        """What the rows of a step are worth, and the share of segments that the graph masked."""
+        """Return the rows of a step with their advantages, and the share of masked segments."""
         options = self.options
         rewards = [
             np.nan if one.reward.total is None or not made.rows else one.reward.total
@@ -329,14 +319,10 @@ class LocalTrainer:
         return train_batch, {"masked": share}
 
 
-def _chunks(attempts: Sequence[RolloutAttempt], size: int) -> Iterable[Sequence[RolloutAttempt]]:
-    return (attempts[at : at + size] for at in range(0, len(attempts), size))
-
-
-def _means(rewards: Sequence[Reward]) -> dict[str, float]:
-    """Means over the rewards that are there."""
-    given = [reward for reward in rewards if reward.total is not None]
-    values: dict[str, float] = {"missing": float(len(rewards) - len(given))}
+def _mean_rewards(scored: Sequence[_ScoredRollout]) -> dict[str, float]:
+    """Average the rewards that are not missing."""
+    given = [one.reward for one in scored if one.reward.total is not None]
+    values: dict[str, float] = {"missing": float(len(scored) - len(given))}
     if not given:
         return values
     values["reward"] = sum(reward.total or 0.0 for reward in given) / len(given)
@@ -348,8 +334,8 @@ def _means(rewards: Sequence[Reward]) -> dict[str, float]:
     return values
 
 
-def _habits(scored: Sequence[_ScoredRollout]) -> dict[str, float]:
-    """How long rollouts are, how often an action is invalid, how many failed."""
+def _mean_behaviour(scored: Sequence[_ScoredRollout]) -> dict[str, float]:
+    """Average the length of rollouts and the share of invalid actions; count failures."""
     runs = [one.rollout.trajectory for one in scored]
     calls = sum(len(run.steps) for run in runs)
     tokens = sum(run.usage.completion_tokens or 0 for run in runs)

@@ -1,6 +1,6 @@
 """Supervised training in one process: rows of recorded runs, in batches drawn by seed and step.
 
-It can be repeated, and goes on from a checkpoint, bit by bit: on the same machine, with the same libraries
+It can be repeated, and resumes from a checkpoint, bit by bit: on the same machine, with the same libraries
 and number of threads, on a CPU; for CUDA see `vrag.rl.determinism`.
 """
 
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from pydantic import BaseModel, ConfigDict, Field
 
 from vrag.errors import TrainingError
-from vrag.rl.sampler import in_turn
+from vrag.rl.determinism import in_turn
 from vrag.rl.update import UpdateOptions, Updates
 
 if TYPE_CHECKING:
@@ -24,11 +24,9 @@ if TYPE_CHECKING:
     from vrag.rl.model import TrainableModel
     from vrag.rl.rows import Row
 
-__all__ = ["SftOptions", "SupervisedTrainer"]
-
 
 class SftOptions(BaseModel):
-    """How a model is trained on recorded runs."""
+    """The options of supervised training."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -41,12 +39,12 @@ class SftOptions(BaseModel):
 
 @dataclass(slots=True, eq=False)
 class SupervisedTrainer:
-    """Trains a network to say what recorded runs said. See `train`."""
+    """Trains a network on the replies of recorded runs. See `train`."""
 
     network: TrainableModel
     rows: Sequence[Row]
     files: Mapping[str, bytes]
-    """Pictures of the rows, `<sha256>.jpg`."""
+    """Images of the rows, `<sha256>.jpg`."""
     options: SftOptions
     checkpoints: Checkpoints
     metrics: MetricsFile
@@ -58,10 +56,9 @@ class SupervisedTrainer:
         self.updates = Updates(self.network, self.options.update)
 
     def train(self, begun: SavedCheckpoint | None) -> Generator[tuple[int, Mapping[str, float]], None, None]:
-        """Makes all steps that are left, and yields each with what was measured.
+        """Make the remaining steps, and yield each with its measures.
 
-        Args:
-            begun: The checkpoint to go on from, with which the network was opened; None to begin.
+        `begun` is the checkpoint to resume from, with which the network was opened; None for a new training.
         """
         step = 0
         if begun is not None:
@@ -70,7 +67,7 @@ class SupervisedTrainer:
         while step < self.options.steps:
             step += 1
             began = time.perf_counter()
-            values = self.updates.learn(self._drawn(step), self.files)
+            values = self.updates.learn(self._draw(step), self.files)
             seconds = time.perf_counter() - began
             values |= {"seconds": seconds, "tokens_per_second/update": values.pop("computed") / seconds}
             self.metrics.write(step, values)
@@ -78,6 +75,5 @@ class SupervisedTrainer:
                 self.checkpoints.save(step, self.network, self.updates, {})
             yield step, values
 
-    def _drawn(self, step: int) -> list[Row]:
-        """The rows of a step."""
+    def _draw(self, step: int) -> list[Row]:
         return in_turn(self.rows, step, self.options.batch, (self.options.seed, 4))

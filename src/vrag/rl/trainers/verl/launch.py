@@ -1,4 +1,4 @@
-"""A training run as it is started: a configuration, its settings and the command."""
+"""The command that starts a training run: a configuration and its settings."""
 
 from __future__ import annotations
 
@@ -8,21 +8,19 @@ from typing import TYPE_CHECKING, Any
 
 from vrag.errors import SettingsError
 from vrag.rl.trainers.verl import LOOPS
-from vrag.rl.trainers.verl.attention import IMPLEMENTATIONS, Attention, choose_attention
-from vrag.rl.trainers.verl.engine import library
-from vrag.rl.trainers.verl.preflight import shipped
+from vrag.rl.trainers.verl.options import library
+from vrag.rl.trainers.verl.preflight import IMPLEMENTATIONS, Attention, choose_attention, shipped
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-__all__ = ["Launch", "judge_settings", "prepare_launch", "quote"]
 
 AUTO = "auto"
 
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """A configuration of this package and the settings that are laid over it."""
+    """A configuration of this package and the settings that override it."""
 
     configuration: str
     """One of `shipped`."""
@@ -32,7 +30,7 @@ class Launch:
 
     @property
     def command(self) -> list[str]:
-        """The entry point of verl with all of it."""
+        """The command line of verl's entry point."""
         folder = str(shipped()[self.configuration].parent)
         command = [sys.executable, "-m", "verl.trainer.main_ppo", "--config-path", folder]
         return [*command, "--config-name", self.configuration, *self.settings]
@@ -77,25 +75,18 @@ def prepare_launch(
         )
     if agent not in LOOPS:
         raise SettingsError(f"There is no agent {agent!r}.", f"Known: {', '.join(LOOPS)}.")
-    chosen = _attention(attention, overrides)
-    named = any(override.startswith("attention=") for override in overrides)
-    group = () if named else (f"attention={chosen.name}",)
+    names = [override.partition("=")[2] for override in overrides if override.startswith("attention=")]
+    name = names[-1] if names else attention
+    if name not in (*IMPLEMENTATIONS, *(() if names else (AUTO,))):
+        known = ", ".join((AUTO, *IMPLEMENTATIONS))
+        raise SettingsError(f"There is no attention implementation {name!r}.", f"Known: {known}.")
+    chosen = choose_attention() if name == AUTO else Attention(name, "it was asked for")
+    group = () if names else (f"attention={chosen.name}",)
     return Launch(configuration, (f"agent={agent}", *group, *settings, *overrides), chosen)
 
 
-def _attention(wanted: str, overrides: tuple[str, ...]) -> Attention:
-    names = [override.partition("=")[2] for override in overrides if override.startswith("attention=")]
-    if wanted == AUTO and not names:
-        return choose_attention()
-    name = names[-1] if names else wanted
-    if name not in IMPLEMENTATIONS:
-        known = ", ".join((AUTO, *IMPLEMENTATIONS))
-        raise SettingsError(f"There is no attention implementation {name!r}.", f"Known: {known}.")
-    return Attention(name, "it was asked for")
-
-
 def judge_settings(url: str, model: str) -> tuple[str, ...]:
-    """The judge as settings of verl.
+    """Write the judge as settings of verl.
 
     Raises:
         SettingsError: If only its server or only its name is given: every rollout would fail.
@@ -109,6 +100,6 @@ def judge_settings(url: str, model: str) -> tuple[str, ...]:
 
 
 def quote(value: str | Path) -> str:
-    """A value as Hydra takes it, whatever characters it has."""
+    """Quote a value of any characters for Hydra."""
     escaped = str(value).replace("\\", "\\\\").replace("'", "\\'")
     return f"'{escaped}'"

@@ -1,7 +1,4 @@
-"""The section `vrag` of a configuration: what the agents search, how they act, what they earn.
-
-verl's own sections say how training goes; this one is ours, and every key of it is known here.
-"""
+"""The section `vrag` of a configuration of verl: search, agents and rewards."""
 
 from __future__ import annotations
 
@@ -10,13 +7,12 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from vrag.errors import SettingsError
+from vrag.embed import device
+from vrag.errors import MissingExtra, SettingsError
 from vrag.rl.objectives.ggpo import GgpoOptions
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-
-__all__ = ["JudgeOptions", "MemorySettings", "PartWeights", "VerlOptions", "read_options"]
 
 
 class _StrictOptions(BaseModel):
@@ -24,25 +20,25 @@ class _StrictOptions(BaseModel):
 
 
 class JudgeOptions(_StrictOptions):
-    """Who says whether an answer is right."""
+    """The judge of answers."""
 
     kind: Literal["rules", "endpoint"] = "rules"
     """`rules` compares by rules, offline; `endpoint` asks a model behind an OpenAI-compatible server."""
     base_url: str = ""
     model: str = ""
     key_variable: str = "VRAG_JUDGE_KEY"
-    """The environment variable that holds its key. The key itself never stands in a configuration."""
+    """The environment variable that holds its key. The key itself is never in a configuration."""
     requests: int = Field(default=64, ge=1)
-    """That one process sends it at once."""
+    """Maximum of concurrent requests of one process."""
 
     @property
     def key(self) -> str | None:
-        """The key, where the environment has one."""
+        """The key in the environment; None without one."""
         return os.environ.get(self.key_variable) or None
 
 
 class PartWeights(_StrictOptions):
-    """What the parts of VRAG's reward weigh; see `vrag.reward`."""
+    """The weights of the parts of VRAG's reward; see `vrag.reward`."""
 
     retrieval: float = Field(default=0.2, ge=0)
     answer: float = Field(default=0.7, ge=0)
@@ -50,7 +46,7 @@ class PartWeights(_StrictOptions):
 
 
 class MemorySettings(_StrictOptions):
-    """What VimRAG remembers; the same in training and in serving."""
+    """The memory of VimRAG; the same in training and in serving."""
 
     tokens: int = Field(default=1280, ge=1)
     fresh_tokens: int = Field(default=4096, ge=1)
@@ -59,7 +55,7 @@ class MemorySettings(_StrictOptions):
 
 
 class VerlOptions(_StrictOptions):
-    """All of the section."""
+    """The whole section."""
 
     search_url: str = "http://127.0.0.1:8001"
     """The search server: `vrag serve` or the reference's. One serves all workers."""
@@ -68,10 +64,9 @@ class VerlOptions(_StrictOptions):
     image_root: str = ""
     """Folder of the pictures that a server of the reference names by path."""
     searcher: str = ""
-    """In place of a server: `module:function`, which is called without arguments and gives a `Searcher`."""
+    """Instead of a server: `module:function`, which is called without arguments and returns a `Searcher`."""
     scorer: str = ""
-    """In place of the reward below: `module:function`, which is given the name of the agent and gives a
-    `Scorer`."""
+    """Instead of the reward below: `module:function`, called with the agent's name, returns a `Scorer`."""
     judge: JudgeOptions = JudgeOptions()
     weights: PartWeights = PartWeights()
     gate: bool = True
@@ -79,7 +74,7 @@ class VerlOptions(_StrictOptions):
     profile: str = "auto"
     """Family of the model; auto by the checkpoint."""
     instruction: str | None = None
-    """The wording of the instruction, in place of ours."""
+    """A custom instruction; None for the built-in one."""
     steps: int = Field(default=5, ge=1)
     """Model calls of a trajectory: the reference's four turns and one closing generation."""
     reply_tokens: int = Field(default=2048, ge=1)
@@ -102,20 +97,17 @@ class VerlOptions(_StrictOptions):
 
     @property
     def search_key(self) -> str | None:
-        """The token of the search server, where the environment has one."""
+        """The token of the search server in the environment; None without one."""
         return os.environ.get(self.search_key_variable) or None
 
     @property
     def ggpo(self) -> GgpoOptions:
-        """Which rules of GGPO are in force."""
+        """The rules of GGPO that apply."""
         return GgpoOptions(penalty=self.penalty, dead_ends=self.dead_ends, evidence=self.evidence)
 
 
 def read_options(section: Mapping[str, Any] | None) -> VerlOptions:
-    """The options of a configuration.
-
-    Args:
-        section: Its part `vrag`; None where it has none.
+    """Validate the section `vrag` of a configuration; None for the defaults.
 
     Raises:
         SettingsError: If a key is unknown or a value cannot be used; says which.
@@ -129,3 +121,24 @@ def read_options(section: Mapping[str, Any] | None) -> VerlOptions:
         fault = error.errors(include_url=False, include_context=False)[0]
         key = ".".join(["vrag", *map(str, fault["loc"])])
         raise SettingsError(f"{key}: {fault['msg']}.", "docs/verl.md lists the keys.") from None
+
+
+def library(name: str) -> Any:  # noqa: ANN401 - none of these libraries is typed
+    """Import a library of the extra `verl` where it is used; raise `MissingExtra` if it is not installed."""
+    try:
+        return device.library(name)
+    except MissingExtra as error:
+        raise MissingExtra(name.partition(".")[0].replace("_", "-"), "verl") from error
+
+
+def options_of(config: Any) -> VerlOptions:  # noqa: ANN401 - a DictConfig
+    """Read the section `vrag` of a configuration of verl; the defaults where it has none.
+
+    Raises:
+        MissingExtra: Without the dependencies of verl.
+        SettingsError: If a key is unknown or a value cannot be used.
+    """
+    section = config.get("vrag")
+    if section is None:
+        return VerlOptions()
+    return read_options(library("omegaconf").OmegaConf.to_container(section, resolve=True))

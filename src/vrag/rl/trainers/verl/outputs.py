@@ -1,6 +1,6 @@
-"""A scored rollout as verl takes it: one output for each row, with its credit and all parts of its reward.
+"""A scored rollout for verl: one output for each row, with its credit and all parts of its reward.
 
-A rollout without a reward gives none. That is how it leaves its group, also under verl's own estimators: a
+A rollout without a reward has none. That is how it leaves its group, also under verl's own estimators: a
 session without outputs does not appear in the batch.
 """
 
@@ -19,15 +19,13 @@ if TYPE_CHECKING:
 
     from PIL.Image import Image
 
-    from vrag.rl.objectives.ggpo import GgpoOptions, Segment
+    from vrag.rl.objectives.ggpo import GgpoOptions
     from vrag.rl.rows import Row, Vocabulary
     from vrag.rl.trainers.verl.rollout import PlayedRollout
     from vrag.rl.trainers.verl.rollout_policy import TokenCounter
 
-__all__ = ["CREDIT", "Output", "outputs_of"]
-
 CREDIT = "vrag"
-"""Where an output's `extra_fields` say what its row is."""
+"""Key of an output's `extra_fields` with the facts of its row."""
 PARTS = ("retrieval", "answer", "pattern")
 
 
@@ -39,7 +37,7 @@ class Output:
     """All before the first token that the model sampled."""
     response_ids: list[int]
     response_mask: list[int]
-    """1 where the model sampled the token, 0 where it was told it."""
+    """1 where the model sampled the token, 0 in observations."""
     response_logprobs: list[float]
     images: list[Image]
     """In the order of their placeholders, in prompt and response."""
@@ -48,7 +46,7 @@ class Output:
     extra_fields: dict[str, Any]
 
     def fields(self) -> dict[str, Any]:
-        """By the names of verl. Every output has the same: rows of a batch are stacked by them."""
+        """Return them by verl's names, the same for every output: rows of a batch are stacked by them."""
         return {
             "prompt_ids": self.prompt_ids,
             "response_ids": self.response_ids,
@@ -62,53 +60,48 @@ class Output:
 
 
 def outputs_of(
-    rollout_result: PlayedRollout,
+    played: PlayedRollout,
     vocabulary: Vocabulary,
     options: GgpoOptions,
-    counted: TokenCounter,
+    counter: TokenCounter,
     step: int = 0,
 ) -> tuple[list[Output], list[str]]:
-    """The outputs of one rollout, in order, and why calls are not among them.
+    """Make the outputs of one rollout, in order, and list why calls are not among them.
 
     Args:
-        rollout_result: The rollout and its reward; without a reward there are no outputs.
+        played: The rollout and its reward; without a reward there are no outputs.
         vocabulary: Of the model that sampled.
-        options: Which segments of it have no gradient.
-        counted: What its calls took.
-        step: The training step, for replies whose server does not tell the version of its weights.
+        options: The rules of the masks.
+        counter: Of its calls.
+        step: The training step, for replies whose server does not report the version of its weights.
     """
-    rollout, reward = rollout_result.rollout, rollout_result.reward
+    rollout, reward, run = played.rollout, played.reward, played.rollout.trajectory
     if reward.total is None:
         return [], [reward.why or "There is no reward."]
     made = rows_of(rollout.events, rollout.files, vocabulary)
     credit = credit_of(rollout.events, rollout.attempt.case)
     masked = masks(credit, correct=reward.correct, options=options)
+    # Numbers that verl averages: a missing part is 0 there, and None in the facts.
+    parts = {name: float(reward.parts.get(name) or 0.0) for name in PARTS}
     shared: dict[str, Any] = {
-        "reward_extra_info": _measured(rollout_result),
+        "reward_extra_info": {"acc": float(reward.correct is True), **parts},
         "turn_scores": [],
         "tool_rewards": [],
-        "min_global_steps": min(counted.steps, default=step),
-        "max_global_steps": max(counted.steps, default=step),
+        "min_global_steps": min(counter.steps, default=step),
+        "max_global_steps": max(counter.steps, default=step),
     }
-    turns = 2 * counted.calls
-    outputs = [
-        _output(
-            row,
-            rollout.files,
-            reward.total,
-            turns,
-            shared
-            | {
-                CREDIT: _credit(row, credit.segments[row.segment], bool(masked[row.segment]))
-                | _told(rollout_result)
-            },
-        )
-        for row in made.rows
-    ]
-    return outputs, [f"Calls {', '.join(map(str, one.steps))}: {one.reason}" for one in made.dropped]
+    facts = {"case": rollout.attempt.case.uid, "answer": run.answer, **reward.as_dict()}
+    outputs: list[Output] = []
+    for row in made.rows:
+        segment = credit.segments[row.segment]
+        row_credit = {"segment": row.segment, "masked": bool(masked[row.segment])}
+        row_credit |= {"invalid": segment.invalid, "answers": segment.answers}
+        extra_fields = shared | {CREDIT: row_credit | facts}
+        outputs.append(_build_output(row, rollout.files, reward.total, 2 * counter.calls, extra_fields))
+    return outputs, [f"Calls {', '.join(map(str, row.steps))}: {row.reason}" for row in made.dropped]
 
 
-def _output(
+def _build_output(
     row: Row, files: Mapping[str, bytes], reward: float, turns: int, extra_fields: dict[str, Any]
 ) -> Output:
     first = int(row.own.argmax())
@@ -117,36 +110,14 @@ def _output(
         response_ids=row.tokens[first:].tolist(),
         response_mask=row.own[first:].astype(int).tolist(),
         response_logprobs=row.logprobs[first:].tolist(),
-        images=[_image(files[f"{sha256}.jpg"]) for sha256 in row.images],
+        images=[_open_image(files[f"{sha256}.jpg"]) for sha256 in row.images],
         reward_score=reward,
         num_turns=turns,
         extra_fields=extra_fields,
     )
 
 
-def _credit(row: Row, segment: Segment, masked: bool) -> dict[str, Any]:
-    """What the advantage of a row needs to know; see `vrag.rl.trainers.verl.credit`."""
-    return {"segment": row.segment, "masked": masked, "invalid": segment.invalid, "answers": segment.answers}
-
-
-def _told(rollout_result: PlayedRollout) -> dict[str, Any]:
-    """All that is known of the reward, for those who look at rollouts that verl dumps."""
-    run = rollout_result.rollout.trajectory
-    return {
-        "case": rollout_result.rollout.attempt.case.uid,
-        "answer": run.answer,
-        **rollout_result.reward.as_dict(),
-    }
-
-
-def _measured(rollout_result: PlayedRollout) -> dict[str, float]:
-    """Numbers that verl averages; a part that is missing is 0 there, and None in what `_told` keeps."""
-    reward = rollout_result.reward
-    parts = {name: float(reward.parts.get(name) or 0.0) for name in PARTS}
-    return {"acc": float(reward.correct is True), **parts}
-
-
-def _image(jpeg: bytes) -> Image:
+def _open_image(jpeg: bytes) -> Image:
     from PIL import Image
 
     with Image.open(io.BytesIO(jpeg), formats=("JPEG",)) as image:

@@ -1,4 +1,4 @@
-"""What verl imports with itself: registers our names as soon as verl has the places for them.
+"""The plugin that verl imports with itself: it registers our names as soon as verl has the places for them.
 
 `import verl` happens in every process of a job, those of the inference servers included, and takes three
 seconds; its agent loops and trainers take two more. So nothing is imported here. A finder at the front of
@@ -21,21 +21,19 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from types import ModuleType
 
-__all__ = ["PLACES", "install"]
 
 log = logging.getLogger("vrag.rl")
 PLACES = {
     "verl.experimental.agent_loop.agent_loop": "vrag.rl.trainers.verl.agent_loops",
     "verl.trainer.ppo.v1.trainer_sync": "vrag.rl.trainers.verl.trainer",
     "verl.experimental.reward_loop.reward_manager.naive": "vrag.rl.trainers.verl.reward_manager",
-    "verl.models.transformers.qwen2_vl": "vrag.rl.trainers.verl.tokens.text_rows",
+    "verl.models.transformers.qwen2_vl": "vrag.rl.trainers.verl.text_rows",
 }
-"""Modules of verl, after which there is something to subclass, to register with or to correct, and ours for
-each, which has a function `register`."""
+"""Modules of verl to extend or correct, and our module for each, which has a function `register`."""
 
 
 def install() -> None:
-    """Registers with what verl has imported already, and waits for the rest. Doing it twice does nothing."""
+    """Register with the modules that verl has imported, and wait for the rest; once is enough."""
     for place in PLACES:
         if place in sys.modules:
             _register(place)
@@ -44,7 +42,7 @@ def install() -> None:
 
 
 def _register(place: str) -> None:
-    """Registers what belongs to a module of verl. A fault of ours does not keep verl from starting."""
+    """Register our module for one of verl. A fault of ours does not keep verl from starting."""
     try:
         importlib.import_module(PLACES[place]).register()
     except Exception:
@@ -52,7 +50,7 @@ def _register(place: str) -> None:
 
 
 class _ImportHook(MetaPathFinder):
-    """Finds nothing itself: has others find the modules of verl, and follows their execution."""
+    """Lets other finders find the modules of verl, and follows their execution."""
 
     def __init__(self) -> None:
         self._looking: set[str] = set()
@@ -63,7 +61,7 @@ class _ImportHook(MetaPathFinder):
         path: Sequence[str] | None,  # noqa: ARG002
         target: ModuleType | None = None,  # noqa: ARG002
     ) -> ModuleSpec | None:
-        """The spec of one of the places, whose loader registers afterwards; None for all else."""
+        """Return the spec of one of the places, whose loader registers afterwards; None for other modules."""
         if fullname not in PLACES or fullname in self._looking:
             return None
         self._looking.add(fullname)
@@ -72,27 +70,27 @@ class _ImportHook(MetaPathFinder):
         finally:
             self._looking.discard(fullname)
         if spec is not None and spec.loader is not None:
-            spec.loader = _Following(spec.loader)
+            spec.loader = _RegisteringLoader(spec.loader)
         return spec
 
 
-class _Following(Loader):
+class _RegisteringLoader(Loader):
     """Loads as another loader does, then registers."""
 
     def __init__(self, loader: Loader) -> None:
         self._loader = loader
 
     def create_module(self, spec: ModuleSpec) -> ModuleType | None:
-        """As the other does."""
+        """Delegate."""
         return self._loader.create_module(spec)
 
     def exec_module(self, module: ModuleType) -> None:
-        """As the other does, and registers."""
+        """Delegate, then register."""
         self._loader.exec_module(module)
         _register(module.__name__)
 
     def __getattr__(self, name: str) -> object:
-        """What else it can: sources for tracebacks, resources."""
+        """Delegate: sources for tracebacks, resources."""
         return getattr(self._loader, name)
 
 

@@ -1,4 +1,4 @@
-"""One rollout: a question is put to the agent that serving knows, and what it did is scored."""
+"""One scored rollout, by the same agent as in serving."""
 
 from __future__ import annotations
 
@@ -36,14 +36,13 @@ if TYPE_CHECKING:
     from vrag.rollouts.rollout import Rollout, RolloutAttempt
     from vrag.search.searcher import Searcher
 
-__all__ = ["PlayedRollout", "case_of", "open_profile", "open_scorer", "open_searcher", "play", "record"]
 
 log = logging.getLogger("vrag.rl")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PlayedRollout:
-    """A rollout and what it earns."""
+    """A rollout and its reward."""
 
     rollout: Rollout
     reward: Reward
@@ -51,7 +50,7 @@ class PlayedRollout:
 
 
 def case_of(row: Mapping[str, Any]) -> Case:
-    """The case of a row of the parquet that `vrag data convert` writes.
+    """Read the case in a row of the parquet that `vrag data convert` writes.
 
     Raises:
         SettingsError: If it lacks the question or the reference.
@@ -74,15 +73,15 @@ def case_of(row: Mapping[str, Any]) -> Case:
 
 
 def open_profile(options: VerlOptions, model_type: str | None, path: str = "") -> Profile:
-    """What the model expects: as named, as its checkpoint brings it along, or by its family.
+    """Find the profile of the model: the named one, that of its checkpoint, or that of its family.
 
     Args:
         options: Name it, or leave it to the checkpoint.
         model_type: Of the checkpoint.
-        path: Its folder; a name of the hub brings nothing along.
+        path: Its folder; a name of the hub has no profile.
 
     Raises:
-        SettingsError: If it is of no known family, or what it brings along cannot be read.
+        SettingsError: If it is of no known family, or its own profile cannot be read.
     """
     if options.profile != "auto":
         return profile_named(options.profile)
@@ -98,10 +97,10 @@ def open_profile(options: VerlOptions, model_type: str | None, path: str = "") -
 
 
 def open_searcher(options: VerlOptions) -> Searcher:
-    """What all rollouts of this process search: a server, asked for many at once.
+    """Open the search server for all rollouts of this process; searches are batched.
 
     Raises:
-        SettingsError, ServerError: If it cannot be had.
+        SettingsError, ServerError: If it cannot be opened.
     """
     return _searcher(options.searcher, options.search_url, options.search_key, options.image_root)
 
@@ -112,15 +111,15 @@ def _searcher(own: str, url: str, token: str | None, root: str) -> Searcher:
     from vrag.search.client import SearchClient
 
     if own:
-        return _named(own)()
+        return _load(own)()
     return BatchedSearcher(SearchClient(url, token=token, image_root=Path(root) if root else None))
 
 
 def open_scorer(agent: str, options: VerlOptions) -> Scorer:
-    """What says how much a rollout earns: the composite reward for VRAG, the outcome for VimRAG.
+    """Open the scorer of rollouts: the composite reward for VRAG, the outcome for VimRAG.
 
     Raises:
-        SettingsError: If the judge is not told where its model is, or the weights do not sum to 1.
+        SettingsError: If the judge lacks its server or model, or the weights do not sum to 1.
     """
     return _scorer(agent, options.model_dump_json(include={"scorer", "judge", "weights", "gate"}))
 
@@ -131,8 +130,8 @@ def _scorer(agent: str, written: str) -> Scorer:
 
     options = VerlOptions.model_validate_json(written)
     if options.scorer:
-        return _named(options.scorer)(agent)
-    judge = _judge(options.judge)
+        return _load(options.scorer)(agent)
+    judge = _open_judge(options.judge)
     if agent == "vimrag":
         return OutcomeReward(judge)
     return CompositeReward(judge, weights=Weights(**options.weights.model_dump()), gate=options.gate)
@@ -141,7 +140,7 @@ def _scorer(agent: str, written: str) -> Scorer:
 async def play(
     attempt: RolloutAttempt, agent: str, policy: Policy, options: VerlOptions, profile: Profile
 ) -> PlayedRollout:
-    """Puts a case to an agent. Never raises for what goes wrong in it: that is recorded.
+    """Run an agent on a case and score it. Never raises for faults of the run: they are recorded.
 
     Args:
         attempt: The case, and which of its rollouts it is.
@@ -150,12 +149,12 @@ async def play(
         options: How it acts.
         profile: Family of the model.
     """
-    environment = Environment(open_searcher(options), profile, _environment(agent, options))
-    limits = Limits(steps=options.steps)
-    acting = Agent(policy, environment, _method(agent, options), limits)
-    async with aclosing(
-        roll_out([attempt], lambda _: acting, concurrency=1, seconds=options.seconds)
-    ) as rollouts:
+    hits = options.hits or METHODS[agent].hits
+    environment_options = EnvironmentOptions(hits=hits, show=options.show, padding=options.padding)
+    environment = Environment(open_searcher(options), profile, environment_options)
+    runner = Agent(policy, environment, _method(agent, options), Limits(steps=options.steps))
+    rolling = roll_out([attempt], lambda _: runner, concurrency=1, seconds=options.seconds)
+    async with aclosing(rolling) as rollouts:
         rollout = await anext(rollouts)
     if rollout.failure is not None:
         return PlayedRollout(rollout, Reward(total=None, why=rollout.failure))
@@ -163,15 +162,15 @@ async def play(
     return PlayedRollout(rollout, await scorer.score(attempt.case, rollout.trajectory))
 
 
-def record(rollout_result: PlayedRollout, folder: str, **more: Any) -> None:  # noqa: ANN401 - what JSON takes
-    """Adds a line to the records of this process, where there are any. A disk that is full ends nothing."""
+def record(played: PlayedRollout, folder: str, **more: Any) -> None:  # noqa: ANN401 - what JSON takes
+    """Append a line to the records of this process, if there is a folder; a full disk ends nothing."""
     if not folder:
         return
-    rollout, run = rollout_result.rollout, rollout_result.rollout.trajectory
+    rollout, run = played.rollout, played.rollout.trajectory
     line = {
         "case": rollout.attempt.case.uid,
         "sample": rollout.attempt.sample,
-        "reward": rollout_result.reward.as_dict(),
+        "reward": played.reward.as_dict(),
         "failure": rollout.failure,
         "stop": run.stop_reason,
         "answer": run.answer,
@@ -181,53 +180,43 @@ def record(rollout_result: PlayedRollout, folder: str, **more: Any) -> None:  # 
         **more,
     }
     try:
-        place = Path(folder)
-        place.mkdir(parents=True, exist_ok=True)
-        with Journal(place / f"rollouts-{os.getpid()}.jsonl", durable=False) as journal:
+        Path(folder).mkdir(parents=True, exist_ok=True)
+        with Journal(Path(folder) / f"rollouts-{os.getpid()}.jsonl", durable=False) as journal:
             journal.append(json.dumps(line, ensure_ascii=False).encode())
     except OSError as error:
         log.warning("A rollout cannot be recorded in %s: %s.", folder, error)
 
 
-def _environment(agent: str, options: VerlOptions) -> EnvironmentOptions:
-    hits = options.hits or METHODS[agent].hits
-    return EnvironmentOptions(hits=hits, show=options.show, padding=options.padding)
-
-
 def _method(agent: str, options: VerlOptions) -> Method:
-    """The agent as it is trained: replies are not repaired, so that the grammar is learned."""
+    """The method for training: replies are not repaired, so that the grammar is learned."""
     memory = MemoryOptions(**options.memory.model_dump())
     return build_method(agent, instruction=options.instruction, repair=False, memory=memory)
 
 
-def _judge(asked: JudgeOptions) -> Judge:
-    if asked.kind == "rules":
+def _open_judge(options: JudgeOptions) -> Judge:
+    if options.kind == "rules":
         from vrag.reward.judges.rules import RulesJudge
 
         return RulesJudge()
     from vrag.chat import OpenAIChat
     from vrag.reward.judges.endpoint import EndpointJudge
 
-    if not asked.base_url or not asked.model:
+    if not options.base_url or not options.model:
         raise SettingsError(
-            "The judge is a model, and it is not said which.", "Set vrag.judge.base_url and vrag.judge.model."
+            "The judge needs a server and a model.", "Set vrag.judge.base_url and vrag.judge.model."
         )
     chat = OpenAIChat(
-        asked.base_url,
-        asked.model,
-        api_key=asked.key,
-        key_variable=asked.key_variable,
-        concurrency=asked.requests,
+        options.base_url,
+        options.model,
+        api_key=options.key,
+        key_variable=options.key_variable,
+        concurrency=options.requests,
     )
     return EndpointJudge(chat)
 
 
-def _named(place: str) -> Any:  # noqa: ANN401 - whatever it is
-    """What `module:name` names.
-
-    Raises:
-        SettingsError: If there is none.
-    """
+def _load(place: str) -> Any:  # noqa: ANN401 - of any type
+    """Import the object that `module:name` names; raise `SettingsError` if there is none."""
     module, _, name = place.partition(":")
     try:
         return getattr(importlib.import_module(module), name)

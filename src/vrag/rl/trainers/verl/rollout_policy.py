@@ -1,4 +1,4 @@
-"""The policy of a rollout: asks the servers that verl runs, by token ids.
+"""The policy of a rollout, which asks the servers of verl by token ids.
 
 Unlike other policies it belongs to one run: the conversation that it extends is that run's.
 """
@@ -13,24 +13,21 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from vrag.agent.policy import Delta, FinishReason, Reply, Sampled, Tokens
 from vrag.errors import ContextTooLong, ModelError
-from vrag.rl.trainers.verl.tokens.prompts import TokenConversation
+from vrag.rl.trainers.verl.prompts import TokenConversation
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Mapping, Sequence
 
-    from PIL.Image import Image
-
     from vrag.agent.policy import Message
-    from vrag.rl.trainers.verl.tokens.prompts import ChatTemplate, TokenPrompt
+    from vrag.rl.trainers.verl.prompts import ChatTemplate, TokenPrompt
 
-__all__ = ["RolloutPolicy", "Server", "TokenBudget", "TokenCounter"]
 
 _NEVER = -100.0
 """Added to the logit of a token that must not be sampled; vLLM takes nothing smaller."""
 
 
 class Server(Protocol):
-    """verl's `LLMServerClient`, as far as it is used."""
+    """The used part of verl's `LLMServerClient`."""
 
     async def generate(
         self,
@@ -41,13 +38,13 @@ class Server(Protocol):
         image_data: list[Any] | None = None,
         **kwargs: Any,  # noqa: ANN401 - what verl hands on to its servers
     ) -> Any:  # noqa: ANN401 - a `TokenOutput`
-        """Samples a reply to a prompt."""
+        """Sample a reply to a prompt."""
         ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TokenBudget:
-    """Tokens that a call may take."""
+    """Limits of the tokens of a call."""
 
     prompt: int
     """`rollout.prompt_length`."""
@@ -56,11 +53,7 @@ class TokenBudget:
     """Of both together: `rollout.max_model_len`, or the sum of its two lengths."""
 
     def left(self, prompt: int) -> int:
-        """What a reply may take after a prompt of so many.
-
-        Raises:
-            ContextTooLong: If there is no room.
-        """
+        """Return the tokens left for a reply after a prompt; raise `ContextTooLong` if there are none."""
         left = min(self.reply, self.total - prompt)
         if prompt > self.prompt or left < 1:
             raise ContextTooLong(f"The prompt has {prompt:,} tokens, and {self.prompt:,} are allowed.")
@@ -69,18 +62,18 @@ class TokenBudget:
 
 @dataclass(slots=True)
 class TokenCounter:
-    """What the calls of one run took, for verl's metrics."""
+    """The calls of one run, for verl's metrics."""
 
     calls: int = 0
     seconds: float = 0.0
     """Waiting for replies."""
     preempted: int = -1
-    """As the server counts; -1 where it does not."""
+    """Counted by the server; -1 where it does not count."""
     steps: list[int] = field(default_factory=list[int])
     """Versions of the weights that wrote the replies."""
 
     def add(self, output: Any, seconds: float) -> None:  # noqa: ANN401
-        """Adds a call."""
+        """Count a call."""
         self.calls += 1
         self.seconds += seconds
         if output.num_preempted is not None:
@@ -95,12 +88,12 @@ class RolloutPolicy:
 
     Args:
         server: verl's client for them.
-        template: How the model is spoken to.
+        template: Of the model's conversations.
         sampling: verl's sampling parameters: temperature, top_p, top_k …
-        room: Tokens that a call may take.
+        budget: Limits of the tokens of a call.
         engine: `vllm` or `sglang`: they take biases of logits by different keys.
         session: Name of the run for the servers, so that its calls find their prefix where it was computed.
-        priority: As verl hands it out.
+        priority: From verl.
     """
 
     name = "verl"
@@ -110,54 +103,62 @@ class RolloutPolicy:
         server: Server,
         template: ChatTemplate,
         sampling: Mapping[str, Any],
-        room: TokenBudget,
+        budget: TokenBudget,
         *,
         engine: str = "vllm",
         session: str = "",
         priority: int = 0,
     ) -> None:
-        self.counted = TokenCounter()
-        self._server, self._room = server, room
+        self.counter = TokenCounter()
+        self._server, self._budget = server, budget
         self._conversation = TokenConversation(template)
         self._template = template
         self._session, self._priority = session, priority
-        self._given = dict(sampling)
+        self._sampling = dict(sampling)
         bias = {token if engine == "vllm" else str(token): _NEVER for token in template.banned}
-        self._parameters = self._given | ({"logit_bias": bias} if bias else {})
+        self._parameters = self._sampling | ({"logit_bias": bias} if bias else {})
 
     @property
     def sampling(self) -> Mapping[str, float | int | str | bool]:
-        """How it samples, for run files."""
-        known = {name: value for name, value in self._given.items() if isinstance(value, int | float | str)}
-        return known | {"max_tokens": self._room.reply}
+        """The sampling parameters, for run files."""
+        simple = int | float | str
+        known = {name: value for name, value in self._sampling.items() if isinstance(value, simple)}
+        return known | {"max_tokens": self._budget.reply}
 
     async def reply(
         self,
         history: Sequence[Message],
-        turn: int = 1,  # noqa: ARG002 - the history says all that it needs
+        turn: int = 1,  # noqa: ARG002 - the history is enough
     ) -> AsyncGenerator[Delta | Reply, None]:
-        """Has the next reply sampled; see `Policy`.
+        """Sample the next reply; see `Policy`.
 
         Raises:
             ContextTooLong: If the prompt leaves no room for a reply.
-            ModelError: If the server fails, or gives up the reply because the weights change.
+            ModelError: If the server fails, or aborts the reply because the weights change.
         """
         prompt = self._conversation.prompt(history)
-        most = self._room.left(len(prompt.ids))
+        most = self._budget.left(len(prompt.ids))
         began = time.perf_counter()
-        output = await self._sampled(prompt, most)
-        self.counted.add(output, time.perf_counter() - began)
+        output = await self._sample(prompt, most)
+        self.counter.add(output, time.perf_counter() - began)
         if output.stop_reason in {"abort", "aborted"} or not output.token_ids:
-            raise ModelError(f"The rollout server gave up the reply ({output.stop_reason or 'no token'}).")
-        reply = self._as_reply(prompt, output, most)
-        yield Delta(reply.text)
-        yield reply
+            raise ModelError(f"The rollout server aborted the reply ({output.stop_reason or 'no token'}).")
+        ids = tuple(map(int, output.token_ids))
+        text = self._conversation.add_reply(ids)
+        ended = ids[-1] in self._template.vocabulary.ends
+        yield Delta(text)
+        yield Reply(
+            text,
+            FinishReason.LENGTH if len(ids) >= most and not ended else FinishReason.STOP,
+            Tokens(prompt=len(prompt.ids), completion=len(ids)),
+            Sampled(prompt_ids=prompt.ids, ids=ids, logprobs=_logprobs(output.log_probs, len(ids))),
+        )
 
     async def aclose(self) -> None:
-        """Holds nothing: the servers are verl's."""
+        """Do nothing: the servers are verl's."""
 
-    async def _sampled(self, prompt: TokenPrompt, most: int) -> Any:  # noqa: ANN401
-        images = await asyncio.to_thread(_decoded, prompt)
+    async def _sample(self, prompt: TokenPrompt, most: int) -> Any:  # noqa: ANN401
+        images = await asyncio.to_thread(lambda: [picture.image for picture in prompt.pictures])
         try:
             return await self._server.generate(
                 request_id=self._session,
@@ -169,23 +170,8 @@ class RolloutPolicy:
         except Exception as error:  # a remote actor raises whatever it likes
             raise ModelError(f"The rollout server failed: {type(error).__name__}: {error}.") from error
 
-    def _as_reply(self, prompt: TokenPrompt, output: Any, most: int) -> Reply:  # noqa: ANN401
-        ids = tuple(map(int, output.token_ids))
-        text = self._conversation.sampled(ids)
-        ended = ids[-1] in self._template.vocabulary.ends
-        return Reply(
-            text,
-            FinishReason.LENGTH if len(ids) >= most and not ended else FinishReason.STOP,
-            Tokens(prompt=len(prompt.ids), completion=len(ids)),
-            Sampled(prompt_ids=prompt.ids, ids=ids, logprobs=_logprobs(output.log_probs, len(ids))),
-        )
-
-
-def _decoded(prompt: TokenPrompt) -> list[Image]:
-    return [picture.image for picture in prompt.pictures]
-
 
 def _logprobs(given: Sequence[float] | None, count: int) -> tuple[float, ...]:
-    """Those of the server, where it tells all of them; verl computes its own for the update anyway."""
+    """Those of the server, if it returns all of them; verl computes its own for the update anyway."""
     known = tuple(map(float, given or ()))
     return known if len(known) == count and all(map(math.isfinite, known)) else (0.0,) * count

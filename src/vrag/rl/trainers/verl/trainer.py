@@ -1,36 +1,45 @@
-"""verl's synchronous trainer with our credit: by trajectory, or by node.
+"""verl's synchronous trainer with our credit: by trajectory (GRPO) or by node (GGPO).
 
-An advantage estimator of verl sees neither session nor node, so the step that calls it is overridden.
+An advantage estimator of verl sees neither session nor node, so the step that calls it is overridden. Two
+traps of verl 0.9.1 are avoided. Its `grpo` gives a group of one its raw reward, and one whose rewards hardly
+differ their rounding errors: both are 0 here. Every other estimator of verl takes rows for trajectories, so
+that long ones dominate their group: here each session counts once.
+
+A row with mu = 1 gets the advantage 0 and keeps its mask: it counts in the mean, and verl reads masks in more
+places than documented.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from vrag.errors import TrainingError
+from vrag.rl.objectives.ggpo import segment_advantages
+from vrag.rl.objectives.grpo import group_advantages
 from vrag.rl.trainers.verl import TRAINER
-from vrag.rl.trainers.verl.credit import batch_credit, sessions_of
-from vrag.rl.trainers.verl.engine import library, options_of
+from vrag.rl.trainers.verl.options import library, options_of
 from vrag.rl.trainers.verl.outputs import CREDIT
 
 if TYPE_CHECKING:
-    from vrag.rl.trainers.verl.credit import BatchCredit
-    from vrag.rl.trainers.verl.options import VerlOptions
+    from collections.abc import Mapping, Sequence
 
-__all__ = ["credited", "register", "trainer_class"]
+    from numpy.typing import NDArray
+
+    from vrag.rl.trainers.verl.options import VerlOptions
 
 _BASE = "verl.trainer.ppo.v1.trainer_base"
 
 
 def register() -> None:
-    """Gives verl the trainer by name."""
+    """Register the trainer with verl."""
     library(_BASE).register_trainer(TRAINER)(trainer_class())
 
 
 def trainer_class() -> type[Any]:
-    """A subclass of verl's `PPOTrainerSync`.
+    """Make a subclass of verl's `PPOTrainerSync`.
 
     Raises:
         MissingExtra: Without verl.
@@ -46,23 +55,23 @@ def trainer_class() -> type[Any]:
             parent.__init__(config)
 
         def _build_replay_buffer(self) -> Any:  # noqa: ANN401
-            """Verl's own: it takes every trainer that is not called `sync` for an asynchronous one."""
+            """Build verl's own, which takes every trainer not called `sync` for an asynchronous one."""
             self.trainer_mode = "sync"
             parent: Any = super()
             return parent._build_replay_buffer()  # noqa: SLF001 - of this class
 
         def _balance_batch(self, batch: Any, *given: Any, **named: Any) -> Any:  # noqa: ANN401
-            """As verl does; without a single rollout it would fail in a place that says nothing."""
+            """Fail with a reason without a single rollout, and do as verl otherwise."""
             if not batch.keys:
                 raise TrainingError(
                     "No rollout of this step has a reward.",
-                    f"{self.options.records or 'The log'} says why: look at the judge and the search server.",
+                    f"{self.options.records or 'The log'} says why: check the judge and the search server.",
                 )
             parent: Any = super()
             return parent._balance_batch(batch, *given, **named)  # noqa: SLF001
 
         def _compute_advantage(self, batch: Any, metrics: dict[str, Any]) -> Any:  # noqa: ANN401
-            """As verl does, with our advantages in place of those of its estimator."""
+            """Replace the advantages of verl's estimator with ours."""
             parent: Any = super()
             batch = parent._compute_advantage(batch, metrics)  # noqa: SLF001
             wanted = self.config.data.train_batch_size * self.config.actor_rollout_ref.rollout.n
@@ -75,23 +84,107 @@ def trainer_class() -> type[Any]:
     return VragTrainer
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class RolloutSessions:
+    """The rollout of each row, from verl's keys `{uid}_{session}_{index}`."""
+
+    of_row: NDArray[np.int64]
+    """Number of the rollout of each row, shape (rows,); -1 for padding."""
+    group: NDArray[np.int64]
+    """Number of the question of each rollout, shape (rollouts,)."""
+    last: NDArray[np.int64]
+    """The last row of each rollout, shape (rollouts,): verl scores that one."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class BatchCredit:
+    """Advantages and masks of the rows of a batch."""
+
+    advantages: NDArray[np.float64]
+    """Shape (rows,); 0 for padding."""
+    masked: NDArray[np.bool_]
+    """Where there is no gradient, neither of the advantage nor of the KL term, shape (rows,)."""
+    metrics: Mapping[str, float]
+
+
+def sessions_of(keys: Sequence[str], padding: Sequence[bool]) -> RolloutSessions:
+    """Group rows by rollout, except padding; raise ValueError if a key has another form."""
+    rollouts: dict[tuple[str, str], int] = {}
+    groups: dict[str, int] = {}
+    of_row = np.full(len(keys), -1, np.int64)
+    last: dict[int, tuple[int, int]] = {}
+    for row, (key, pads) in enumerate(zip(keys, padding, strict=True)):
+        if pads:
+            continue
+        uid, session, index = key.rsplit("_", 2)
+        groups.setdefault(uid, len(groups))
+        number = rollouts.setdefault((uid, session), len(rollouts))
+        of_row[row] = number
+        last[number] = max(last.get(number, (-1, -1)), (int(index), row))
+    return RolloutSessions(
+        of_row,
+        np.array([groups[uid] for uid, _ in rollouts], np.int64),
+        np.array([last[number][1] for number in range(len(rollouts))], np.int64),
+    )
+
+
+def batch_credit(
+    sessions: RolloutSessions,
+    rewards: NDArray[np.float64],
+    rows: Sequence[Mapping[str, Any] | None],
+    *,
+    nodes: bool,
+    penalty: float = 0.5,
+    scale: bool = True,
+) -> BatchCredit:
+    """Compute the advantage of every row.
+
+    Args:
+        sessions: See `sessions_of`.
+        rewards: Of each row, shape (rows,); of a rollout the one of its last row counts.
+        rows: `masked` and `invalid` of each row, from `outputs`; None for padding.
+        nodes: Whether credit is given by node (GGPO); otherwise `masked` and `invalid` are ignored (GRPO).
+        penalty: c of GGPO.
+        scale: Whether to divide by the deviation of the group: `norm_adv_by_std_in_grpo`.
+    """
+    outcomes = group_advantages(rewards[sessions.last], sessions.group, scale=scale)
+    real = sessions.of_row >= 0
+    spread = np.zeros(len(rows), np.float64)
+    spread[real] = outcomes[sessions.of_row[real]]
+    masked = np.array([nodes and bool(row and row["masked"]) for row in rows], np.bool_) & real
+    invalid = np.array([bool(row and row["invalid"]) for row in rows], np.bool_) & real
+    advantages = segment_advantages(spread, masked, invalid, penalty=penalty) if nodes else spread
+    count = max(1, int(real.sum()))
+    return BatchCredit(
+        advantages,
+        masked,
+        {
+            "vrag/sessions": float(len(sessions.group)),
+            "vrag/rows": float(real.sum()),
+            "vrag/masked": float(masked.sum()) / count,
+            "vrag/invalid": float(invalid.sum()) / count,
+            "vrag/without_signal": float((outcomes == 0).mean()) if len(outcomes) else 0.0,
+        },
+    )
+
+
 def credited(batch: Any, options: VerlOptions, *, scale: bool = True) -> BatchCredit:  # noqa: ANN401
-    """Puts our advantages into verl's queue, for the rows of a batch.
+    """Put our advantages for the rows of a batch into verl's queue.
 
     Where a row has no gradient, the log-probabilities of the reference become those of the policy before the
     step: the low-variance KL and its gradient are 0 there.
 
     Args:
         batch: A `KVBatchMeta`.
-        options: How credit is given.
+        options: The kind of credit.
         scale: Whether to divide by the deviation of the group.
     """
     queue = library("transfer_queue")
-    fields = ["response_mask", "rm_scores", "extra_fields", "old_log_probs", "ref_log_prob"]
-    data = queue.kv_batch_get(keys=batch.keys, partition_id=batch.partition_id, select_fields=fields)
+    columns = ["response_mask", "rm_scores", "extra_fields", "old_log_probs", "ref_log_prob"]
+    data = queue.kv_batch_get(keys=batch.keys, partition_id=batch.partition_id, select_fields=columns)
     padding = [bool(tag.get("is_padding", False)) for tag in batch.tags]
-    extra = [getattr(said, "data", said) for said in data["extra_fields"]]  # bare, or wrapped by tensordict
-    rows = [None if pads else said[CREDIT] for pads, said in zip(padding, extra, strict=True)]
+    extra = [getattr(fields, "data", fields) for fields in data["extra_fields"]]  # tensordict may wrap them
+    rows = [None if pads else fields[CREDIT] for pads, fields in zip(padding, extra, strict=True)]
     rewards = np.array([float(scores.sum()) for scores in data["rm_scores"].unbind()])
     credit = batch_credit(
         sessions_of(batch.keys, padding),
@@ -101,12 +194,12 @@ def credited(batch: Any, options: VerlOptions, *, scale: bool = True) -> BatchCr
         penalty=options.penalty,
         scale=scale,
     )
-    _put(queue, batch, data, credit)
+    _write(queue, batch, data, credit)
     return credit
 
 
-def _put(queue: Any, batch: Any, data: Any, credit: BatchCredit) -> None:  # noqa: ANN401
-    """Writes the advantages, one value for each token that the model sampled."""
+def _write(queue: Any, batch: Any, data: Any, credit: BatchCredit) -> None:  # noqa: ANN401
+    """Write the advantages, one value for each token that the model sampled."""
     torch, tensordict = library("torch"), library("tensordict")
     masks = list(data["response_mask"].unbind())
     values = zip(masks, credit.advantages.tolist(), strict=True)

@@ -1,4 +1,4 @@
-"""A correction of verl 0.9.1: rows of Qwen2.5-VL without a picture.
+"""A correction of verl 0.9.1: rows of Qwen2.5-VL without an image.
 
 For a micro-batch without pictures verl runs the vision tower on an empty picture, so that all ranks make the
 same calls, and adds its mean times 0. It takes the output for a tensor, which it was before transformers 5,
@@ -14,12 +14,11 @@ from functools import wraps
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
-from vrag.rl.trainers.verl.engine import library
+from vrag.rl.trainers.verl.options import library
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["register", "unpack_features"]
 
 _PLACE = "verl.models.transformers.qwen2_vl"
 
@@ -41,7 +40,7 @@ def unpack_features(
     """
 
     @wraps(embed)
-    def embed_inputs(model: Any, *given: Any, **named: Any) -> Any:  # noqa: ANN401
+    def embed_inputs(model: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401
         def see(*pixels: Any, **grids: Any) -> Any:  # noqa: ANN401
             return unpack(model.visual(*pixels, **grids))[0]
 
@@ -49,6 +48,6 @@ def unpack_features(
         facade = SimpleNamespace(
             get_input_embeddings=model.get_input_embeddings, config=model.config, visual=see
         )
-        return embed(facade, *given, **named)
+        return embed(facade, *args, **kwargs)
 
     return embed_inputs

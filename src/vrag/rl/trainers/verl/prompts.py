@@ -1,7 +1,7 @@
-"""What a rollout server is given: token ids, each prompt an extension of the one before.
+"""Prompts of rollout servers: token ids, each prompt an extension of the one before.
 
-A conversation that goes on keeps the ids that were sampled: what the model wrote is never decoded and encoded
-again. Only what came since is encoded, as the model's own chat template writes it behind a turn of the model.
+A conversation keeps the sampled ids: the model's own text is never decoded and encoded again. Only newer
+messages are encoded, as the model's own chat template writes them behind a turn of the model.
 """
 
 from __future__ import annotations
@@ -21,23 +21,22 @@ if TYPE_CHECKING:
     from vrag.agent.policy import Message
     from vrag.geometry import Size
 
-__all__ = ["ChatTemplate", "TokenConversation", "TokenPrompt", "open_template"]
 
 _VISION = ("<|vision_start|>", "<|vision_end|>", "<|vision_pad|>", "<|image_pad|>", "<|video_pad|>")
 _TURNS = ("<|im_start|>",)
 
 
 class Tokenizer(Protocol):
-    """What is needed of a tokenizer of transformers."""
+    """The used part of a tokenizer of transformers."""
 
     def encode(self, text: str, *, add_special_tokens: bool) -> list[int]:
-        """Text to ids; special tokens in it are such."""
+        """Encode text; special tokens in it are recognized."""
         ...
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ChatTemplate:
-    """How one model's conversations become tokens. One serves all conversations."""
+    """The conversion of one model's conversations to tokens. One serves all conversations."""
 
     render: Callable[[list[dict[str, Any]]], str]
     """Messages to text, with the opening of the model's next turn."""
@@ -47,7 +46,7 @@ class ChatTemplate:
     """Tokens that the model must not sample: marks of pictures and of turns."""
 
     def tokens(self, text: str, pictures: Sequence[Size]) -> list[int]:
-        """The ids of a text, with as many placeholders for each picture as it has features.
+        """Encode a text, with as many placeholders for each picture as it has features.
 
         Raises:
             ModelError: If the text has another number of places for pictures.
@@ -69,18 +68,18 @@ class ChatTemplate:
 
 @dataclass(frozen=True, slots=True)
 class TokenPrompt:
-    """What the server is given for one reply."""
+    """The prompt of one reply."""
 
     ids: tuple[int, ...]
     pictures: tuple[Picture | EnclosedImage, ...]
     """In the order of their placeholders."""
     opening: str
-    """What the template wrote of the reply itself, such as `<think>`; its tokens are the prompt's."""
+    """The beginning of the reply by the template, such as `<think>`; its tokens are the prompt's."""
 
 
 @dataclass(slots=True)
 class TokenConversation:
-    """The prompts of one run, one after the other. Not for several runs."""
+    """The prompts of one run, in order."""
 
     template: ChatTemplate
     _history: tuple[Message, ...] = ()
@@ -88,7 +87,7 @@ class TokenConversation:
     _sampled: tuple[int, ...] = field(default=())
 
     def prompt(self, history: Sequence[Message]) -> TokenPrompt:
-        """The next prompt: the one before with what came since, or a new one where the context was rebuilt.
+        """Build the next prompt: an extension of the last one, or a new one where the context was rebuilt.
 
         Raises:
             ModelError: If the chat template cannot write it.
@@ -101,33 +100,33 @@ class TokenConversation:
             and len(new) > 1
             and new[0].role is Role.ASSISTANT
         )
-        self._prompt = self._extended(new) if goes_on else self._anew(history)
+        self._prompt = self._extend(new) if goes_on else self._start(history)
         self._history, self._sampled = tuple(history), ()
         return self._prompt
 
-    def sampled(self, ids: Sequence[int]) -> str:
-        """Notes the reply to the last prompt; its text."""
+    def add_reply(self, ids: Sequence[int]) -> str:
+        """Add the sampled reply to the last prompt; return its text."""
         assert self._prompt is not None
         self._sampled = tuple(ids)
         return self._prompt.opening + self.template.vocabulary.decode(ids)
 
-    def _anew(self, history: Sequence[Message]) -> TokenPrompt:
-        text = self._rendered(map(as_chat, history))
+    def _start(self, history: Sequence[Message]) -> TokenPrompt:
+        text = self._render(map(as_chat, history))
         pictures = _pictures(history)
-        ids = self.template.tokens(text, [one.canvas for one in pictures])
+        ids = self.template.tokens(text, [picture.canvas for picture in pictures])
         return TokenPrompt(tuple(ids), pictures, opening_of(text))
 
-    def _extended(self, new: Sequence[Message]) -> TokenPrompt:
+    def _extend(self, new: Sequence[Message]) -> TokenPrompt:
         assert self._prompt is not None
-        said, *told = new
+        reply, *messages = new
         mark = secrets.token_hex(16)
         base = [{"role": "user", "content": "-"}, {"role": "assistant", "content": mark}]
-        _, found, text = self._rendered([*base, *map(as_chat, told)]).partition(mark)
+        _, found, text = self._render([*base, *map(as_chat, messages)]).partition(mark)
         if not found:
-            raise ModelError("The chat template leaves out what the model said.")
-        pictures = _pictures(told)
-        added = self.template.tokens(text, [one.canvas for one in pictures])
-        kept = self._kept(len(said.text))
+            raise ModelError("The chat template leaves out the model's reply.")
+        pictures = _pictures(messages)
+        added = self.template.tokens(text, [picture.canvas for picture in pictures])
+        kept = self._kept(len(reply.text))
         if kept and added and kept[-1] == added[0]:
             added = added[1:]  # the model ended its turn itself, and the template ends it too
         return TokenPrompt(
@@ -135,10 +134,9 @@ class TokenConversation:
         )
 
     def _kept(self, executed: int) -> tuple[int, ...]:
-        """The sampled tokens through the close of the action that ran, as `vrag.rl.rows` keeps them.
+        """The sampled tokens through the end of the action that ran, as `vrag.rl.rows` keeps them.
 
-        Args:
-            executed: Characters of the reply that ran, what the template had opened included.
+        `executed` counts characters of the reply that ran, with its beginning by the template.
         """
         assert self._prompt is not None
         vocabulary, ids = self.template.vocabulary, self._sampled
@@ -146,7 +144,7 @@ class TokenConversation:
         count = covering(ids, wanted, vocabulary.decode)
         return ids[: count + (count < len(ids) and ids[count] in vocabulary.ends)]
 
-    def _rendered(self, messages: Any) -> str:  # noqa: ANN401 - an iterable of what chat templates take
+    def _render(self, messages: Any) -> str:  # noqa: ANN401 - an iterable of what chat templates take
         try:
             return self.template.render(list(messages))
         except Exception as error:  # templates are code of others, and raise what they like
@@ -159,7 +157,7 @@ def open_template(
     features: Callable[[Size], int],
     options: Mapping[str, Any] | None = None,
 ) -> ChatTemplate:
-    """How a model of transformers is spoken to.
+    """Open the chat template of a model of transformers.
 
     Args:
         processor: Its processor; its chat template is the one that knows pictures.
@@ -168,7 +166,7 @@ def open_template(
         options: Of the chat template: `data.apply_chat_template_kwargs`.
 
     Raises:
-        ModelError: If it is no model that sees.
+        ModelError: If the model has no vision tokens.
     """
     image = tokenizer.convert_tokens_to_ids("<|image_pad|>")
     if image is None or image == tokenizer.unk_token_id:
