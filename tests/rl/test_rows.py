@@ -337,9 +337,11 @@ class TestWhereARowEnds:
         ids = [*(text + rest).encode(), *[256] * ended]
         made = rows_of([called(text + rest, ids, executed=len(text))], {}, BYTES)
         if not text and not (ended and not rest):
-            assert [one.reason for one in made.dropped] == (
-                ["Nothing of the reply was carried out."] if ids else ["The policy does not report its tokens."]
+            nothing, no_tokens = (
+                "Nothing of the reply was carried out.",
+                "The policy does not report its tokens.",
             )
+            assert [row.reason for row in made.dropped] == [nothing if ids else no_tokens]
             return
         (row,) = made.rows
         assert row.tokens[row.own].tolist() == [*text.encode(), *[256] * (ended and not rest)]
