@@ -99,7 +99,7 @@ def stepped(
         def taken(_: LocalTrainer, *how: Any) -> Any:
             return watched.take(*how)
 
-        monkeypatch.setattr(LocalTrainer, "_lesson", taken)
+        monkeypatch.setattr(LocalTrainer, "_build_train_batch", taken)
 
         async def train() -> list[Any]:
             return [one async for one in trainer.train(None)]

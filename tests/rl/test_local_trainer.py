@@ -276,7 +276,7 @@ class TestOptions:
             with pytest.raises(TrainingError, match="no cases"):
                 LocalTrainer(network, agents(network), Counting(by_chance), [], [], OPTIONS, *shared_parts)
             diverging = OPTIONS.model_copy(update={"kl": 0.1})
-            with pytest.raises(TrainingError, match="diverge"):
+            with pytest.raises(TrainingError, match="reference model"):
                 LocalTrainer(
                     network, agents(network), Counting(by_chance), cases(1), [], diverging, *shared_parts
                 )
