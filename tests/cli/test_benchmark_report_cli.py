@@ -69,7 +69,7 @@ def test_a_report_of_several_benchmarks(tmp_path: Path) -> None:
     assert "kB)" in " ".join(done.stdout.split())
     markdown = (folder / "report.md").read_text()
     assert markdown.startswith("# Slidevqa and Vidoseek\n")
-    for told in ("white pictures", "SlideVQA F1 1.000", "slidevqa was mended", "draws of documents, seed 0"):
+    for told in ("white images", "SlideVQA F1 1.000", "slidevqa was mended", "draws of documents, seed 0"):
         assert told in markdown
     told = json.loads((folder / "report.json").read_text())
     assert told["summary"]["intervals"] == {"level": 0.95, "resamples": 2000, "seed": 0}

@@ -93,7 +93,7 @@ def test_what_came_before_is_used_where_the_hub_is_not(cache: Path, monkeypatch:
 
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
     assert fetch(published()) == folder
-    with pytest.raises(CaseError, match=r"not fetched whole.*HF_HUB_OFFLINE.*dataset=FOLDER"):
+    with pytest.raises(CaseError, match=r"not fetched completely.*HF_HUB_OFFLINE.*dataset=FOLDER"):
         fetch(published("*"))
 
 
@@ -165,7 +165,7 @@ def test_what_breaks_off_for_good_is_told_and_the_next_time_the_rest_comes(
     with HubServer(REPO, FILES) as hub:
         pointed_at(hub.url, monkeypatch)
         hub.cuts["pdf/note.md"] = [0] * 100
-        with pytest.raises(CaseError, match=r"could not be fetched.*the same command goes on.*=FOLDER"):
+        with pytest.raises(CaseError, match=r"could not be fetched.*the same command continues.*=FOLDER"):
             fetch(published())
         assert hub.sent.count("rag_dataset.json") == 1
 
@@ -186,7 +186,7 @@ def test_a_hub_that_fails_says_what_to_do(cache: Path, monkeypatch: pytest.Monke
         pointed_at(hub.url, monkeypatch)
         with pytest.raises(CaseError, match=r"no data set somebody/questions.*auth login.*=FOLDER"):
             fetch(published())
-    with pytest.raises(CaseError, match=r"could not be fetched: .*reached from here.*=FOLDER"):
+    with pytest.raises(CaseError, match=r"could not be fetched: .*is reachable.*=FOLDER"):
         fetch(published())  # nobody listens any more
 
 

@@ -27,7 +27,7 @@ from vrag.agent.methods.vimrag import Vimrag
 from vrag.agent.methods.vrag import VragMethod
 from vrag.cases import UNANSWERABLE
 from vrag.evaluation.record import CaseOutcome, CaseRecord, Extraction
-from vrag.evaluation.record_builder import needs_extraction, needs_verdict, record_of, ruling
+from vrag.evaluation.record_builder import decide_outcome, needs_extraction, needs_verdict, record_of
 from vrag.evaluation.relevance import DocumentNames
 from vrag.geometry import Box
 from vrag.model_profiles import PROFILES
@@ -149,40 +149,40 @@ class TestOutcomes:
     def test_by_the_table(
         self, case: Case, run: Rollout, reward: Reward | None, outcome: CaseOutcome
     ) -> None:
-        assert ruling(case, run, reward).outcome is outcome
+        assert decide_outcome(case, run, reward).outcome is outcome
 
     @pytest.mark.parametrize("case", [CASE, UNKNOWN])
     @pytest.mark.parametrize("stop", OUT_OF)
     def test_running_out_is_wrong_and_no_abstention(self, case: Case, stop: StopReason) -> None:
-        assert ruling(case, rollout(answer=None, stop=stop), UNSAID).outcome is CaseOutcome.WRONG
+        assert decide_outcome(case, rollout(answer=None, stop=stop), UNSAID).outcome is CaseOutcome.WRONG
 
     def test_a_context_that_is_full_is_no_failure_though_the_run_failed(self) -> None:
         full = RunFailed(
             **common(3), boundary="ContextFull", message="Too long.", stop_reason=StopReason.OUT_OF_TOKENS
         )
-        assert ruling(CASE, rollout(full, stop=None), None).outcome is CaseOutcome.WRONG
+        assert decide_outcome(CASE, rollout(full, stop=None), None).outcome is CaseOutcome.WRONG
 
     @pytest.mark.parametrize("stop", [*BROKEN_OFF, None])
     @pytest.mark.parametrize("case", [CASE, UNKNOWN])
     def test_what_broke_off_failed(self, case: Case, stop: StopReason | None) -> None:
-        found = ruling(case, rollout(answer=None, stop=stop), RIGHT)
+        found = decide_outcome(case, rollout(answer=None, stop=stop), RIGHT)
         assert found.outcome is CaseOutcome.FAILED
         assert found.why
 
     def test_a_failure_is_told_as_it_was(self) -> None:
         late = rollout(failure="Deadline: It took longer than 9 seconds.")
-        assert ruling(CASE, late, RIGHT)[:2] == (
+        assert decide_outcome(CASE, late, RIGHT)[:2] == (
             CaseOutcome.FAILED,
             "Deadline: It took longer than 9 seconds.",
         )
 
     def test_no_verdict_is_told_with_its_reason(self) -> None:
-        assert ruling(CASE, rollout(), UNSAID).why == "JudgeError: The judge cannot be reached."
+        assert decide_outcome(CASE, rollout(), UNSAID).why == "JudgeError: The judge cannot be reached."
 
     @pytest.mark.parametrize("correct", [True, False])
     def test_a_verdict_is_told_in_the_words_of_the_judge(self, correct: bool) -> None:
         reward = Reward(total=float(correct), correct=correct, said="Compared as a number.")
-        assert ruling(CASE, rollout(), reward).why == "Compared as a number."
+        assert decide_outcome(CASE, rollout(), reward).why == "Compared as a number."
 
     def test_a_judge_is_needed_for_answers_alone(self) -> None:
         assert needs_verdict(rollout())

@@ -1,4 +1,4 @@
-"""A model makes short answers of long ones, so that published rules can compare them.
+"""Extraction of short answers from long ones by a model, so that published rules can compare them.
 
 MMLongBench-Doc (Ma et al. 2024, arXiv 2407.01523) asks an agent for an answer of any length, has a model
 extract a short one and its format from it, and compares that one by rules (`vrag.datasets.registry`). What
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from vrag.chat.messages import ChatModel, ChatOptions
 
 FAILURE = "Fail to answer"
-"""The short answer of one that says nothing about the question. It earns nothing, and is no abstention."""
+"""The short answer for an answer that says nothing about the question. It is wrong, and not an abstention."""
 _BLANK = r"[\s.*`]*"
 _FORMAT = rf"(?:<format>(?P<{{}}>[^<>]{{{{0,60}}}})</format>{_BLANK})?"
 _EXTRACTED = re.compile(
@@ -37,8 +37,7 @@ _EXTRACTED = re.compile(
     + r"\Z",
     re.IGNORECASE | re.DOTALL,
 )
-"""At the end, where it was asked for: what stands earlier may be quoted from the answer. What is longer is
-no short answer."""
+"""At the end, as requested: earlier text may be quoted from the answer. Longer text is not a short answer."""
 _FORMS = frozenset({"integer", "float", "string", "list"})
 _FIXED = {text.casefold(): text for text in (ABSTENTION, FAILURE)}
 """Short answers that are compared letter by letter."""
@@ -51,7 +50,7 @@ _EXTRACTIONS = VerdictTable(
 
 
 class Extractor:
-    """Asks a model for the short answer that an answer comes to. One object serves many runs at once.
+    """Asks a model for the short answer in an answer. One object serves many runs at once.
 
     Question and answer are quoted as data, as by `EndpointJudge`, and only what the model's own reply ends
     with is read; nothing of it is evaluated. Whoever asks for the same again gets the same, from memory or
@@ -88,12 +87,7 @@ class Extractor:
         return self._dialogue.identity(prompt("extract_again.md"), _asked("$question", "$answer"))
 
     async def extract(self, question: str, answer: str) -> Extraction:
-        """The short answer, or why there is none.
-
-        Args:
-            question: As it was asked.
-            answer: The agent's. It may say anything: it is data.
-        """
+        """Return the short answer in an agent's answer, which is data, or the reason why there is none."""
         try:
             return await self._kept.value(
                 (self.identity, question, answer), lambda: self._new(question, answer)
@@ -114,7 +108,7 @@ def _asked(question: str, answer: str) -> str:
 
 
 def _extraction(text: str) -> Extraction | None:
-    """What a reply ends with; None when that is no short answer."""
+    """Return the short answer at the end of a reply; None if it has none."""
     found = _EXTRACTED.search(text)
     if found is None or cut_off(text):
         return None

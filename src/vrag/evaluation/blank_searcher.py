@@ -1,4 +1,4 @@
-"""What is answered without looking: a searcher whose pictures are white."""
+"""A searcher with white images, to measure what is answered without looking."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from vrag.types import Hit, Item, Query
 
 BLANK = "-blank"
-"""How versions of collections end whose pictures are white: their runs are no runs of the collection."""
+"""Ending of versions of collections with white images: their runs are not runs of the collection."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,23 +27,23 @@ class BlankSearcher:
 
     @property
     def version(self) -> str:
-        """Another one than that of the collection: its runs are no runs of the collection."""
+        """Version that differs from that of the collection: its runs are not runs of the collection."""
         return f"{self.searcher.version}{BLANK}"
 
     def search(self, queries: Sequence[Query], top_k: int) -> list[list[Hit]]:
-        """What the searcher finds."""
+        """Return the hits of the searcher."""
         return self.searcher.search(queries, top_k)
 
     def item(self, id: str) -> Item:
-        """The item as it is."""
+        """Return the item as it is."""
         return self.searcher.item(id)
 
     def image(self, id: str, *, least: Size | None = None) -> Image.Image:
-        """White, of the same size."""
+        """Return a white image of the same size."""
         return _white(self.searcher.image(id, least=least))
 
     def frames(self, id: str, *, fps: float, most: int) -> list[VideoFrame]:
-        """White, at the same moments."""
+        """Return white frames at the same moments."""
         frames = self.searcher.frames(id, fps=fps, most=most)
         return [type(frame)(_white(frame.image), frame.seconds) for frame in frames]
 

@@ -1,4 +1,4 @@
-"""The published files of a benchmark, fetched from the Hugging Face hub into its usual cache.
+"""Download of the published files of a benchmark from the Hugging Face hub into its usual cache.
 
 Only the files that are read are fetched, and what is in the cache already is not fetched again. The hub's own
 client does it, so its settings count: `HF_ENDPOINT`, `HF_TOKEN`, `HF_HOME`, `HF_HUB_OFFLINE`. Nothing that
@@ -23,16 +23,15 @@ _REPOSITORY = re.compile(r"[\w-][\w.-]*/[\w-][\w.-]*")
 
 
 def is_on_hub(benchmark: Benchmark) -> bool:
-    """Whether a data set of the hub has a benchmark's files."""
+    """Return whether a benchmark's files are a data set of the hub."""
     return _REPOSITORY.fullmatch(benchmark.hub.repo) is not None
 
 
 def hub_repository(benchmark: Benchmark, split: str | None = None) -> str:
-    """The data set of the hub that has a benchmark's files.
+    """Return the data set of the hub that has a benchmark's files.
 
     Raises:
-        CaseError: If they are on none: somewhere else, or the user's own; or it is not known which of them
-            are those of the split.
+        CaseError: If they are somewhere else, or the user's own; or those of the split are not known.
     """
     repo = benchmark.hub.repo
     if not is_on_hub(benchmark):
@@ -50,16 +49,16 @@ def hub_repository(benchmark: Benchmark, split: str | None = None) -> str:
 
 
 def fetch(benchmark: Benchmark) -> Path:
-    """The folder of a benchmark's files in the hub's cache, after fetching those that are not there.
+    """Fetch the files of a benchmark that are not in the hub's cache, and return their folder.
 
-    Where the hub cannot be reached, or must not be (`HF_HUB_OFFLINE`), what was fetched before is used.
+    Where the hub cannot be reached, or must not be (`HF_HUB_OFFLINE`), files of an earlier fetch are used.
 
     Returns:
         A snapshot: the name of the folder is the revision.
 
     Raises:
-        CaseError: If the hub does not have them, does not give them to everybody or cannot be reached, or the
-            disk refuses.
+        CaseError: If the hub does not have them, restricts access or cannot be reached, or they cannot be
+            written.
         MissingExtra: If the hub's client is not installed.
     """
     repo = hub_repository(benchmark)
@@ -80,7 +79,7 @@ def _snapshot(download: Callable[..., str], benchmark: Benchmark, repo: str, pat
         return Path(download(repo, repo_type="dataset", allow_patterns=patterns or None))
     except errors.GatedRepoError as error:
         raise CaseError(
-            f"{repo} is given to those who agree to its terms.",
+            f"{repo} is available after you agree to its terms.",
             f"Agree to them at {page}, then run: hf auth login (or set HF_TOKEN). {by_hand}",
         ) from error
     except (errors.RepositoryNotFoundError, errors.RevisionNotFoundError) as error:
@@ -91,18 +90,18 @@ def _snapshot(download: Callable[..., str], benchmark: Benchmark, repo: str, pat
     except Exception as error:  # the hub's client lets errors of many network layers through
         if isinstance(error.__cause__, errors.OfflineModeIsEnabled):
             raise CaseError(
-                f"{repo} was not fetched whole before, and HF_HUB_OFFLINE forbids to fetch it.",
+                f"{repo} was not fetched completely before, and HF_HUB_OFFLINE is set.",
                 f"Unset HF_HUB_OFFLINE. {by_hand}",
             ) from error
         reason = str(error).strip().split("\n")[0].rstrip(".").removeprefix("Got: ") or type(error).__name__
         raise CaseError(
             f"{repo} could not be fetched: {reason:.300}.",
-            f"Is {page} reached from here? What came is kept; the same command goes on. {by_hand}",
+            f"Check that {page} is reachable; the same command continues. {by_hand}",
         ) from error
 
 
 def _page(repo: str) -> str:
-    """Where people look at a data set."""
+    """Return the web page of a data set."""
     return f"{library('huggingface_hub.constants').ENDPOINT}/datasets/{repo}"
 
 

@@ -1,4 +1,4 @@
-"""How one question went: what reports are made of and comparisons compare."""
+"""Records of questions: the data of reports and comparisons."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ if TYPE_CHECKING:
 
 
 class CaseOutcome(StrEnum):
-    """What became of a question, in one word."""
+    """The outcome of a question."""
 
     RIGHT = "right"
-    """Answered rightly; of a question that cannot be answered: abstained."""
+    """Answered correctly; for a question that cannot be answered: abstained."""
     WRONG = "wrong"
-    """Answered, but not rightly; or the run came to its end without an answer."""
+    """Answered incorrectly; or the run came to its end without an answer."""
     ABSTAINED = "abstained"
     """Not answered, though there is an answer. Counts as wrong."""
     UNJUDGED = "unjudged"
-    """No judge could be had: neither right nor wrong."""
+    """No judge was available: neither right nor wrong."""
     FAILED = "failed"
     """The run broke off. Counts as wrong."""
 
@@ -36,31 +36,29 @@ class _FrozenRecord(BaseModel):
 
 
 class EvidencePlace(_FrozenRecord):
-    """A rectangle on a page: of the answer's evidence, or gold."""
+    """A rectangle on a page: evidence of the answer, or gold."""
 
     document: str
     """File name."""
     page: int
     """From 1."""
     box: BoxSides | None
-    """Fractions of the page; None for the page as a whole, or what has no picture."""
+    """Fractions of the page; None for the page as a whole, or a document without images."""
 
 
 class Extraction(_FrozenRecord):
-    """The short answer that a model made of an agent's answer, for rules to compare."""
+    """The short answer that a model extracted from an agent's answer, for rules to compare."""
 
     answer: str | None
-    """"Not answerable" where the agent said so; None where no short answer could be had: by rules nothing
-    was measured then."""
+    """"Not answerable" where the agent said so; None where it failed: rules measured nothing then."""
     form: str = ""
-    """What the model took it for: `integer`, `float`, `string`, `list`; empty where it did not say. Rules go
-    by what the data set says."""
+    """Format by the model: `integer`, `float`, `string`, `list`, or empty. Rules use that of the data set."""
     why: str = ""
-    """Why there is none."""
+    """Reason why there is none."""
 
 
 class Subject(_FrozenRecord):
-    """The question: of its case what reports tell and group by."""
+    """The question: the parts of its case that reports show and group by."""
 
     benchmark: str
     uid: str
@@ -76,46 +74,46 @@ class Subject(_FrozenRecord):
     gold: tuple[EvidencePlace, ...] = ()
     """Gold rectangles; gold pages, without a box, where there are none."""
     spans: tuple[tuple[float, float], ...] = ()
-    """Gold stretches of a video, from and to, in seconds."""
+    """Gold stretches of a video, start and end in seconds."""
 
 
 class CaseRecord(_FrozenRecord):
-    """How one question went: a line of `records.jsonl`."""
+    """The result of one question: a line of `records.jsonl`."""
 
     subject: Subject
     sample: int = 0
-    """Which run of the question, from 0."""
+    """Number of the run of the question, from 0."""
     run: str | None = None
     """Id of its run in `runs/`; None where it failed before its first event."""
     outcome: CaseOutcome
     why: str = ""
-    """Why so: the judge's or the rule's words; why it failed or has no verdict."""
+    """Reason: the judge's or the rule's words; why it failed or has no verdict."""
     judge: str = ""
-    """Who said so: `rules`, or the model."""
+    """Judge: `rules`, or the model."""
     answer: str | None = None
-    """None of one that abstained, failed or never answered."""
+    """None for a run that abstained, failed or never answered."""
     extracted: Extraction | None = None
-    """What was compared by rules in place of `answer`; None where that itself was, or nothing."""
+    """Text that rules compared in place of `answer`; None where they compared that, or nothing."""
     stop: str | None = None
-    """Why the run ended (`StopReason`)."""
+    """End of the run (`StopReason`)."""
     evidence: tuple[EvidencePlace, ...] = ()
     measures: dict[str, FiniteFloat]
-    """What could be measured, by the names of `vrag.evaluation.measures`; what could not is not in it."""
+    """Measures by the names of `vrag.evaluation.measures`; what could not be measured is missing."""
 
     @property
     def key(self) -> tuple[str, str, int]:
-        """What records of two runs of one benchmark are paired by."""
+        """Key by which records of two runs of one benchmark are paired."""
         return self.subject.benchmark, self.subject.uid, self.sample
 
     @property
     def declined(self) -> bool:
-        """Whether rules compared "Not answerable": it abstained, or that was extracted of its answer."""
-        said = None if self.extracted is None else self.extracted.answer
-        return self.stop == StopReason.ABSTAINED.value or said == ABSTENTION
+        """Whether rules compared "Not answerable": it abstained, or that was extracted from its answer."""
+        short = None if self.extracted is None else self.extracted.answer
+        return self.stop == StopReason.ABSTAINED.value or short == ABSTENTION
 
 
 def subject_of(case: Case) -> Subject:
-    """The question of a case."""
+    """Return the question of a case."""
     boxes = tuple(
         EvidencePlace(document=region.document or case.file_name, page=region.page, box=region.box.as_tuple())
         for region in case.regions

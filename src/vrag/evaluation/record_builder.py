@@ -1,4 +1,4 @@
-"""A run and its verdict → the record of the question: what became of it, and all that can be measured."""
+"""Records of questions, made of runs and verdicts: the outcome and all measures."""
 
 from __future__ import annotations
 
@@ -16,8 +16,7 @@ from vrag.reward.parts import answer_of
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from vrag.agent.evidence import BoxSides, Evidence
-    from vrag.agent.runs.run_result import RunResult
+    from vrag.agent.evidence import Evidence
     from vrag.datasets.protocols import Rule
     from vrag.evaluation.record import Extraction
     from vrag.evaluation.relevance import DocumentNames
@@ -28,13 +27,13 @@ if TYPE_CHECKING:
 _BROKEN_OFF = frozenset(
     {StopReason.CANCELLED, StopReason.MODEL_ERROR, StopReason.SEARCH_ERROR, StopReason.FAULT, None}
 )
-"""Ends that are none of the policy's doing; None: it was cut off."""
+"""Ends that the policy did not cause; None for a run that was cut off."""
 _WHOLE_PAGE = 1e-6
-"""How near its edges a box that is the page as a whole comes, as a fraction of the page."""
+"""Distance from the edges up to which a box is the page as a whole, as a fraction of the page."""
 
 
 class JudgedOutcome(NamedTuple):
-    """What became of a question."""
+    """The outcome of a question."""
 
     outcome: CaseOutcome
     why: str
@@ -54,28 +53,32 @@ def record_of(  # noqa: PLR0913 - all but the first five may be left out
     extraction: Extraction | None = None,
     retrieval: Mapping[str, float] | None = None,
 ) -> CaseRecord:
-    """What is kept of a run.
+    """Build the record of a run.
 
     Args:
         case: The question.
-        sample: Which run of it, from 0.
+        sample: Number of the run of it, from 0.
         rollout: The run.
-        reward: The verdict on its answer, where anybody was asked; see `needs_verdict`. Its scorer has no
+        reward: The verdict on its answer, where a judge was asked; see `needs_verdict`. Its scorer has no
             gate: an answer that was found without a search is judged like others.
-        names: Of the documents that were searched.
-        judge: Who gives verdicts: `rules`, or the model.
-        rule: Measures the answer by published rules; see `vrag.datasets.registry`.
+        names: Names of the documents that were searched.
+        judge: The judge: `rules`, or the model.
+        rule: Measures the answer by published rules; see `vrag.datasets.registry.RULES`.
         extraction: The short answer that is measured in place of the run's, where one was asked for; see
-            `needs_extraction`. Where it failed, nothing is measured by rules.
-        retrieval: What a search for the question word for word found, as measured by
-            `vrag.evaluation.retrieval`.
+            `needs_extraction`. Where it failed, rules measure nothing.
+        retrieval: Measures of a search for the question word for word, by `vrag.evaluation.retrieval`.
     """
     run = rollout.trajectory
-    found = ruling(case, rollout, reward)
+    outcome = decide_outcome(case, rollout, reward)
     passages = [event for event in rollout.events if isinstance(event, PassageShown)]
+    by_rule: Mapping[str, float] = {}
+    if rule is not None and extraction is None:
+        by_rule = rule(case, None if _failed(rollout) else answer_of(run))
+    elif rule is not None and extraction is not None and extraction.answer is not None:
+        by_rule = rule(case, extraction.answer)
     measures = {
         **(retrieval or {}),
-        **({} if rule is None else _by_rule(rule, case, rollout, extraction)),
+        **by_rule,
         **looking(case, run, names, passages),
         **grounding(case, run, names),
         **citing(case, run, names),
@@ -85,98 +88,72 @@ def record_of(  # noqa: PLR0913 - all but the first five may be left out
         subject=subject_of(case),
         sample=sample,
         run=run.run_id or None,
-        outcome=found.outcome,
-        why=found.why,
-        judge=judge if found.judged else "",
+        outcome=outcome.outcome,
+        why=outcome.why,
+        judge=judge if outcome.judged else "",
         answer=run.answer,
         extracted=extraction,
         stop=None if run.stop_reason is None else run.stop_reason.value,
-        evidence=tuple(_place(case, one, names) for one in run.evidence),
+        evidence=tuple(_place(case, item, names) for item in run.evidence),
         measures=measures | joint(measures),
     )
 
 
 def needs_verdict(rollout: Rollout) -> bool:
-    """Whether it takes a judge to say what became of a question.
+    """Return whether a judge has to decide on the outcome of a question.
 
-    Nobody needs to be asked about a run that failed, abstained or never answered. An answer to a question
-    that cannot be answered needs one as well: it may be an abstention in other words.
+    A run that failed, abstained or never answered needs none. An answer to a question that cannot be answered
+    needs one as well: it may be an abstention in other words.
     """
-    run = rollout.trajectory
-    return not _failed(rollout, run) and run.answer is not None
+    return not _failed(rollout) and rollout.trajectory.answer is not None
 
 
 def needs_extraction(rollout: Rollout) -> bool:
-    """Whether there is an answer of which a short one can be made.
+    """Return whether there is an answer from which a short one can be extracted; an empty one is none."""
+    return not _failed(rollout) and bool((rollout.trajectory.answer or "").strip())
 
-    Of a run that failed, abstained or never answered there is none, and of an empty one nothing can be made.
+
+def decide_outcome(case: Case, rollout: Rollout, reward: Reward | None) -> JudgedOutcome:
+    """Decide on the outcome of a question, by the rules of `CaseOutcome`.
+
+    - A run that broke off failed, whatever it had said by then. Running out of steps or tokens is not a
+      failure.
+    - For a question that cannot be answered, abstaining is right, and so is an answer that the judge takes
+      for an abstention in other words. All else is wrong.
+    - For others, abstaining is its own outcome, no answer is wrong, and the judge decides on an answer.
     """
     run = rollout.trajectory
-    return not _failed(rollout, run) and bool((run.answer or "").strip())
-
-
-def ruling(case: Case, rollout: Rollout, reward: Reward | None) -> JudgedOutcome:
-    """What became of a question, by the rules of `CaseOutcome`.
-
-    - A run that broke off failed, whatever it had said by then. Running out of steps or tokens is no failure.
-    - Of a question that cannot be answered: abstaining is right, and so is an answer of which the judge says
-      that it abstains in other words. All else is wrong.
-    - Of others: abstaining is its own outcome, no answer is wrong, and of an answer the judge decides.
-    """
-    run = rollout.trajectory
-    if _failed(rollout, run):
-        return JudgedOutcome(
-            CaseOutcome.FAILED, rollout.failure or run.failure or f"The run ended: {_end(run)}."
-        )
+    end = "cut off" if run.stop_reason is None else run.stop_reason.value.replace("_", " ")
+    if _failed(rollout):
+        return JudgedOutcome(CaseOutcome.FAILED, rollout.failure or run.failure or f"The run ended: {end}.")
     unanswerable = case.reference_answer == UNANSWERABLE
     if run.stop_reason is StopReason.ABSTAINED:
         if unanswerable:
             return JudgedOutcome(CaseOutcome.RIGHT, "It abstained, and there is no answer.")
         return JudgedOutcome(CaseOutcome.ABSTAINED, "It abstained, though there is an answer.")
     if run.answer is None:
-        return JudgedOutcome(CaseOutcome.WRONG, f"The run ended without an answer: {_end(run)}.")
-    if unanswerable and reward is not None and reward.correct is False:
-        return JudgedOutcome(CaseOutcome.WRONG, "It answered, though there is no answer.", judged=True)
-    return _judged(reward)
-
-
-def _by_rule(rule: Rule, case: Case, rollout: Rollout, extraction: Extraction | None) -> Mapping[str, float]:
-    """What a rule measures; nothing where the short answer could not be had, which is none that is wrong."""
-    if extraction is not None:
-        return {} if extraction.answer is None else rule(case, extraction.answer)
-    run = rollout.trajectory
-    return rule(case, None if _failed(rollout, run) else answer_of(run))
-
-
-def _judged(reward: Reward | None) -> JudgedOutcome:
+        return JudgedOutcome(CaseOutcome.WRONG, f"The run ended without an answer: {end}.")
     if reward is None or reward.correct is None:
         why = "" if reward is None else reward.why
         return JudgedOutcome(CaseOutcome.UNJUDGED, why or "There is no verdict on the answer.")
-    return JudgedOutcome(
-        CaseOutcome.RIGHT if reward.correct else CaseOutcome.WRONG, reward.said or reward.why, judged=True
-    )
+    if reward.correct:
+        return JudgedOutcome(CaseOutcome.RIGHT, reward.said or reward.why, judged=True)
+    why = "It answered, though there is no answer." if unanswerable else reward.said or reward.why
+    return JudgedOutcome(CaseOutcome.WRONG, why, judged=True)
 
 
-def _failed(rollout: Rollout, run: RunResult) -> bool:
-    return rollout.failure is not None or run.stop_reason in _BROKEN_OFF
+def _failed(rollout: Rollout) -> bool:
+    return rollout.failure is not None or rollout.trajectory.stop_reason in _BROKEN_OFF
 
 
-def _end(run: RunResult) -> str:
-    return "cut off" if run.stop_reason is None else run.stop_reason.value.replace("_", " ")
-
-
-def _place(case: Case, one: Evidence, names: DocumentNames) -> EvidencePlace:
-    """Under the name that the gold has for its document, where it has one."""
-    wanted = {name for name, _ in gold_pages(case)} | gold_documents(case) | {case.file_name}
-    wanted |= {region.document for region in case.regions if region.document}
-    name = names.among(wanted, one.document_id, one.document) or one.document
-    return EvidencePlace(document=name, page=one.page, box=_part(one.box))
-
-
-def _part(box: BoxSides | None) -> BoxSides | None:
-    """A box; None for the page as a whole."""
-    if box is None or all(
-        abs(side - edge) <= _WHOLE_PAGE for side, edge in zip(box, (0, 0, 1, 1), strict=True)
-    ):
-        return None
-    return box
+def _place(case: Case, item: Evidence, names: DocumentNames) -> EvidencePlace:
+    """Return the place of evidence under the name that the gold has for its document, where it has one."""
+    gold = {name for name, _ in gold_pages(case)} | gold_documents(case) | {case.file_name}
+    gold |= {region.document for region in case.regions if region.document}
+    name = names.among(gold, item.document_id, item.document) or item.document
+    box = item.box
+    if box is not None:
+        sides = zip(box, (0, 0, 1, 1), strict=True)
+        if all(abs(side - edge) <= _WHOLE_PAGE for side, edge in sides):
+            box = None  # the page as a whole
+    return EvidencePlace(document=name, page=item.page, box=box)

@@ -1,4 +1,4 @@
-"""Which parts of the pages found a search would show: regions over all of its hits, best first.
+"""Region search: regions over all hits of a search, best first.
 
 MMDocIR (Dong et al. 2025, arXiv 2501.08828) cuts every document into layouts beforehand, and ranks those of
 the document that a question is about. Here nothing is cut beforehand and no document is given: regions are
@@ -29,21 +29,21 @@ if TYPE_CHECKING:
     Scored = tuple[float, Hit, Box]
 
 PAGES = 10
-"""Hits that are looked at; each offers one region at least, so further ones would seldom be among ten."""
+"""Hits with regions; each offers one at least, so further ones would seldom be among ten."""
 WHOLE = Box.unit(0, 0, 1, 1)
-_KEPT = 512
-"""Layouts that are kept: the questions about a document mostly follow each other."""
+_CACHE_SIZE = 512
+"""Layouts in the cache: the questions about a document mostly follow each other."""
 
 
 class Locate(Protocol):
-    """Says which parts of the pages found to look at."""
+    """A function that returns the regions of hits."""
 
     def __call__(self, question: str, hits: Sequence[Hit], /) -> Sequence[tuple[Hit, Box]]:
-        """Hits and boxes in `Space.UNIT`, best first; a hit may come several times, or never.
+        """Return hits and boxes in `Space.UNIT`, best first; a hit may come several times, or never.
 
         Args:
-            question: As asked.
-            hits: What was found for it, best first.
+            question: The question.
+            hits: Its hits, best first.
         """
         ...
 
@@ -55,9 +55,9 @@ class WordLocator:
     among regions that it has among pages.
 
     Args:
-        searcher: What found them.
-        pages: Hits that are looked at.
-        most: Regions to give at most.
+        searcher: The searcher that found the hits.
+        pages: Number of hits with regions.
+        most: Maximum number of regions.
     """
 
     def __init__(self, searcher: Searcher, pages: int = PAGES, most: int = MAX_REGIONS) -> None:
@@ -66,7 +66,7 @@ class WordLocator:
         def laid_out(id: str) -> PageLayout:
             return layout(searcher.item(id))
 
-        self._layout: Callable[[str], PageLayout] = lru_cache(_KEPT)(laid_out)
+        self._layout: Callable[[str], PageLayout] = lru_cache(_CACHE_SIZE)(laid_out)
 
     def __call__(self, question: str, hits: Sequence[Hit]) -> list[Offer]:
         """Regions of the first hits, best first.
@@ -94,10 +94,10 @@ class MatchLocator:
     what the regions of a page are; its scores are of one page alone.
 
     Args:
-        searcher: What found them.
+        searcher: The searcher that found the hits.
         matcher: The embedder, best the one that the pages were found by.
-        pages: Hits that are looked at.
-        most: Regions to give at most.
+        pages: Number of hits with regions.
+        most: Maximum number of regions.
     """
 
     def __init__(

@@ -18,61 +18,58 @@ if TYPE_CHECKING:
     from vrag.types import Case, Document
 
 _DIGITS = 16
-"""Of a document's id, with which the ids of its items begin; see `vrag.types.item_id`."""
+"""Digits of a document's id with which the ids of its items begin; see `vrag.types.item_id`."""
 
 
 @dataclass(frozen=True, slots=True)
 class DocumentNames:
-    """The file names of each document. Without any, a document has the name by which it was found."""
+    """File names of documents: the same bytes may lie in several files, and a question may mean any of them.
+
+    A document without names has the name by which it was found.
+    """
 
     by_document: Mapping[str, frozenset[str]] = field(default_factory=dict[str, "frozenset[str]"])
-    """By the first digits of its id. Of a document without items it is empty: nothing of it can be found."""
+    """Names by the first digits of the id; empty for a document without items, which cannot be found."""
     by_name: Mapping[str, frozenset[str]] = field(default_factory=dict[str, "frozenset[str]"])
-    """The keys of the documents that have a name."""
+    """Keys of the documents that have a name."""
 
     @classmethod
     def of(cls, documents: Iterable[Document]) -> DocumentNames:
-        """The names that a manifest gives."""
+        """Collect the names of documents."""
         names: defaultdict[str, set[str]] = defaultdict(set)
         keys: defaultdict[str, set[str]] = defaultdict(set)
         for document in documents:
-            held = names[_key(document.id)]
+            own = names[_key(document.id)]
             if document.items:
-                held.add(document.name)
+                own.add(document.name)
                 keys[document.name].add(_key(document.id))
-        return cls(_frozen(names), _frozen(keys))
+        return cls(
+            {key: frozenset(found) for key, found in names.items()},
+            {name: frozenset(found) for name, found in keys.items()},
+        )
 
     def called(self, id: str, name: str) -> frozenset[str]:
-        """All names of a document.
-
-        Args:
-            id: Of the document, or of an item of it.
-            name: By which it was found; the only one of a document that is not known.
-        """
+        """Return all names of a document by its id or that of an item; `name` alone if it is not known."""
         return self.by_document.get(_key(id), frozenset({name}))
 
     def among(self, wanted: AbstractSet[str], id: str, name: str) -> str | None:
-        """The name of a document that is wanted, the first in the alphabet; None where none is."""
+        """Return the first name of a document that is wanted, in alphabetical order; None without one."""
         return min(self.called(id, name) & wanted, default=None)
 
     def distinct(self, wanted: AbstractSet[str]) -> dict[str, str]:
-        """For each name the one by which `among` knows its document: names of the same bytes are one.
+        """Return for each name the one by which `among` knows its document: names of the same bytes are one.
 
-        A name that several documents have, beside others, stays what it is for one of them.
+        A name that several documents have, beside others, stays as it is for one of them.
         """
-        return {name: self._known(name, wanted) for name in wanted}
-
-    def _known(self, name: str, wanted: AbstractSet[str]) -> str:
-        firsts = {min(self.by_document[key] & wanted) for key in self.by_name.get(name, ())}
-        return name if name in firsts else min(firsts, default=name)
+        found: dict[str, str] = {}
+        for name in wanted:
+            firsts = {min(self.by_document[key] & wanted) for key in self.by_name.get(name, ())}
+            found[name] = name if name in firsts else min(firsts, default=name)
+        return found
 
 
 def _key(id: str) -> str:
     return id.partition("-")[0][:_DIGITS]
-
-
-def _frozen(sets: Mapping[str, set[str]]) -> dict[str, frozenset[str]]:
-    return {name: frozenset(held) for name, held in sets.items()}
 
 
 Spot = tuple[str, str, int]
@@ -84,25 +81,20 @@ Spot = tuple[str, str, int]
 
 @dataclass(frozen=True, slots=True)
 class Gold:
-    """The gold of a case as a collection calls it."""
+    """The gold of a case by the names of a collection."""
 
     grades: Mapping[Spot, int]
-    """How relevant each is, from 1."""
+    """Relevance of each, from 1."""
     spans: Sequence[tuple[float, float]]
     names: DocumentNames
     documents: frozenset[str]
-    """File names, of which each stands for all names of the same bytes."""
+    """File names; each stands for all names of the same bytes."""
     numbered: frozenset[tuple[str, int]] = frozenset()
-    """Of documents of text: the file names and the numbers of the pages that were said to be gold."""
+    """File names and numbers of the gold pages of documents of text."""
 
     @classmethod
     def of(cls, case: Case, names: DocumentNames) -> Gold:
-        """The gold of a case; names of the same bytes become one, with the higher of their grades.
-
-        Args:
-            case: Whose gold.
-            names: Of the documents that are searched.
-        """
+        """Return the gold of a case; names of the same bytes become one, with the higher of their grades."""
         stated = _stated(case)
         known = names.distinct({name for name, _, _ in stated})
         grades: dict[Spot, int] = {}
@@ -116,18 +108,13 @@ class Gold:
         return cls(grades, case.spans, names, frozenset(known.values()), frozenset(numbered))
 
     def document(self, id: str, name: str) -> str:
-        """The gold name of the document of an item; its id where it is not gold.
-
-        Args:
-            id: Of the document or of an item of it.
-            name: By which it was found.
-        """
+        """Return the gold name of the document of an item, by their ids; the id where it is not gold."""
         return self.names.among(self.documents, id, name) or id
 
     def spot(
         self, id: str, name: str, page: int, kind: ItemKind, seconds: tuple[float, float] | None = None
     ) -> Spot:
-        """What an item is, so that it can be looked up in `grades`.
+        """Return the key of an item in `grades`.
 
         An item of a document that is gold as a whole is that document. So is a passage of a document of text
         of which a page is gold, whatever its number; a picture of it is where its number is the page's. Of
@@ -139,8 +126,8 @@ class Gold:
             id: Of the item.
             name: File name by which its document was found.
             page: Its place in its document, from 1.
-            kind: What it is: of what is no page the place is no page number.
-            seconds: Of a clip or a frame: from when to when in its video; None where that is not known.
+            kind: Its kind: only for pages the place is a page number.
+            seconds: For a clip or a frame, start and end in its video; None if unknown.
         """
         document = self.document(id, name)
         if (document, "whole", 0) in self.grades:
@@ -163,15 +150,15 @@ class Gold:
 
 
 def has_gold(case: Case) -> bool:
-    """Whether it is known where the answer to a case stands."""
+    """Return whether a case has gold."""
     return bool(_stated(case))
 
 
 def is_text(name: str) -> bool:
-    """Whether a document is text (Markdown, HTML, JSON, plain text), and so is found as passages.
+    """Return whether a document is text (Markdown, HTML, JSON, plain text), and so is found as passages.
 
-    It has no pages, and a question that names one means the document. Told by the ending of its name, as
-    the converters tell it (`vrag.corpus.convert`).
+    It has no pages, and a question that names one means the document. The ending of its name decides, as in
+    the converters (`vrag.corpus.convert`).
 
     >>> is_text("faq.HTML"), is_text("report.pdf")
     (True, False)
@@ -180,7 +167,7 @@ def is_text(name: str) -> bool:
 
 
 def _stated(case: Case) -> dict[Spot, int]:
-    """The gold by the names that the case gives; pages of a document that is gold as a whole are in it."""
+    """Return the gold by the names in the case; pages of a document that is gold as a whole are in it."""
     entire = gold_documents(case)
     whole: dict[Spot, int] = {
         (one.document, "whole", 0): one.relevance for one in case.gold if one.page is None
@@ -195,7 +182,7 @@ def _stated(case: Case) -> dict[Spot, int]:
 
 
 def _overlap(one: tuple[float, float], other: tuple[float, float]) -> float:
-    """Seconds that both share; below 0 where they share none, and where they only touch."""
+    """Return the seconds that both share; below 0 where they share none, and where they only touch."""
     common = min(one[1], other[1]) - max(one[0], other[0])
     touching = common == 0 and one[0] < one[1] and other[0] < other[1]
     return -1.0 if touching else common

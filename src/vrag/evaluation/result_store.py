@@ -34,85 +34,78 @@ if TYPE_CHECKING:
 
 
 class Searched(BaseModel):
-    """What was searched: another download of a benchmark may have files that cannot be read."""
+    """The documents that were searched: another download of a benchmark may have unreadable files."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     documents: int
-    """Those that can be found."""
+    """Documents that can be found."""
     absent: tuple[str, ...] = ()
     """File names of documents that questions are about and that cannot be found, in order."""
     questions: int = 0
-    """How many questions are about one of these."""
+    """Questions about one of these."""
 
 
 def searched_for(cases: Sequence[Case], documents: Iterable[Document]) -> Searched | None:
-    """Compares what questions are about with what is searched.
-
-    Args:
-        cases: The questions.
-        documents: What is searched; without any nothing is known, as where a server searches.
-    """
+    """Compare the documents of questions with those that are searched; None if these are unknown."""
     there = {document.name for document in documents if document.status.served}
     if not there:
         return None
-    missing = [_about(case) - there for case in cases]
+    missing: list[set[str]] = []
+    for case in cases:
+        pages = {name for name, _ in gold_pages(case)}
+        names = {case.file_name, *pages, *gold_documents(case)}
+        missing.append({name for name in names if name} - there)
     absent = sorted(set[str]().union(*missing))
     return Searched(documents=len(there), absent=tuple(absent), questions=sum(map(bool, missing)))
-
-
-def _about(case: Case) -> set[str]:
-    """File names."""
-    pages = {name for name, _ in gold_pages(case)}
-    return {name for name in {case.file_name, *pages, *gold_documents(case)} if name}
 
 
 _Model = TypeVar("_Model", bound=BaseModel)
 CONDITIONS, RECORDS = "conditions.json", "records.jsonl"
 SCHEMA_VERSION = 1
 MEASURES_VERSION = 1
-"""Of what measures mean: one higher with each change after which the same run has other numbers."""
+"""Version of the definitions of measures: one higher with each change of the numbers of the same run."""
 
 
 class Conditions(BaseModel):
-    """What was run, so that others can run it again."""
+    """The conditions of a run, to run it again."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     schema_version: int = SCHEMA_VERSION
     version: str
-    """Of this package."""
+    """Version of this package."""
     benchmarks: tuple[PreparedPart, ...]
     cases: str
     """SHA-256 of the questions, as they were prepared: another revision of a data set has another one."""
     samples: int
     """Runs of each question."""
     judge: str
-    """Who says what is right: `rules`, or a model."""
+    """The judge of answers: `rules`, or a model."""
     judge_identity: str = ""
     """The same for machines (`IdentifiedJudge.identity`): a model under another prompt has another one.
     Empty in files from before it was kept."""
     extractor: str = ""
-    """Who made short answers of long ones for rules to compare (`Extractor.identity`): a model, and a hash
-    of its prompts; empty where rules compared answers as they were given."""
+    """The extractor of short answers for rules to compare (`Extractor.identity`): a model, and a hash of its
+    prompts; empty where rules compared answers as they were given."""
     made_with: dict[str, Any]
     """Agent, policy, limits, sampling and collection, as the campaign holds them."""
     places: tuple[str, ...] = ()
-    """Where the collections were that were searched: reports draw pictures of gold pages from them."""
+    """Places of the collections that were searched: reports draw images of gold pages from them."""
     stopped: bool = False
-    """Whether questions are left that were not asked."""
+    """Whether questions were left that were not asked."""
     asked: int = 0
-    """How many questions there are to ask; 0 in files from before it was kept."""
+    """Number of questions to ask; 0 in files from before it was kept."""
     searched: Searched | None = None
-    """Which documents were searched; None where it is not known."""
+    """Documents that were searched; None if unknown."""
     measures: int = 0
-    """`MEASURES_VERSION` of who recorded it; 0 in files from before it was kept."""
+    """`MEASURES_VERSION` of the recording version; 0 in files from before it was kept."""
     retrieval: dict[str, float] = {}
     """Pages and seconds of the search by the question, where it was measured."""
 
 
 class Evaluation(BaseModel):
-    """A run of a benchmark that was recorded."""
+    """A recorded run of a benchmark."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -122,12 +115,12 @@ class Evaluation(BaseModel):
 
 
 class ResultRecorder(Protocol):
-    """A run, the verdict on its answer and its short answer → what is kept."""
+    """A function that makes the record of a run, of the verdict on its answer and of its short answer."""
 
     def __call__(
         self, rollout: Rollout, reward: Reward | None, extraction: Extraction | None, /
     ) -> CaseRecord:
-        """The record; verdict and short answer are None where nobody was asked."""
+        """Return the record; verdict and short answer are None where no model was asked."""
         ...
 
 
@@ -140,22 +133,22 @@ async def record_rollouts(
     concurrency: int = 32,
     progress: Callable[[CaseRecord], None] = lambda _: None,
 ) -> dict[tuple[str, int], CaseRecord]:
-    """Judges runs as they come, in whatever order; a slow judge does not hold up the next run.
+    """Judge runs as they come, in any order; a slow judge does not hold up the next run.
 
     Args:
         rollouts: The runs.
-        scorer: Says what is right, where it takes somebody to say so; see `needs_verdict`.
-        record: What is kept of a run and its verdict.
-        extractor: Makes short answers for rules to compare, of what was answered; see `needs_extraction`.
-            None: rules compare answers as they were given.
-        concurrency: Runs that are judged at once, at most.
-        progress: Is told of each record.
+        scorer: Judges answers where that is needed; see `needs_verdict`.
+        record: Makes the record of a run and its verdict.
+        extractor: Extracts short answers for rules to compare; see `needs_extraction`. None: rules compare
+            answers as they were given.
+        concurrency: Maximum number of runs that are judged at once.
+        progress: Called with each record.
 
     Returns:
         The records by uid and sample.
 
     Raises:
-        Exception: What taking a run raised. Runs that were being judged are given up then, and not told of.
+        Exception: The error of taking a run. Runs that were being judged are then cancelled.
     """
     records: dict[tuple[str, int], CaseRecord] = {}
     places = asyncio.Semaphore(concurrency)
@@ -177,16 +170,16 @@ async def record_rollouts(
             async for rollout in rollouts:
                 await places.acquire()
                 group.create_task(work(rollout))
-    except ExceptionGroup as faults:  # of the runs: whoever scores says of itself what is missing
-        raise faults.exceptions[0] from None
+    except ExceptionGroup as errors:  # of the runs: scorers report their own errors as missing verdicts
+        raise errors.exceptions[0] from None
     return records
 
 
 def write_evaluation(folder: Path, conditions: Conditions, records: Iterable[CaseRecord]) -> Evaluation:
-    """Writes what was run and its records; the old ones stand until the new ones are on disk.
+    """Write the conditions and the records; the old ones stay until the new ones are on disk.
 
     Raises:
-        RunError: If the disk refuses.
+        RunError: If they cannot be written.
     """
     done = Evaluation(conditions=conditions, records=tuple(records))
     try:
@@ -195,21 +188,21 @@ def write_evaluation(folder: Path, conditions: Conditions, records: Iterable[Cas
     except OSError as error:
         raise RunError(
             f"Records cannot be written to {folder}: {error.strerror or error}.",
-            "Make room; the same command goes on from the runs that are there.",
+            "Free some disk space; the same command continues from the existing runs.",
         ) from error
     return done
 
 
 def read_evaluation(folder: Path) -> Evaluation:
-    """What was run and its records.
+    """Read the conditions and the records.
 
     Raises:
-        RunError: If there is none in the folder, or it is damaged.
+        RunError: If there are none in the folder, or they are damaged.
     """
     try:
         conditions = _read(Conditions, (folder / CONDITIONS).read_bytes(), CONDITIONS)
         *lines, rest = (folder / RECORDS).read_bytes().split(b"\n")
-        if rest:  # it is written whole: a torn line is no run that is being made
+        if rest:  # it is written at once: a torn line is not a run in progress
             raise _damaged(folder / RECORDS, "it ends in the middle of a line")
         records = [_read(CaseRecord, line, f"{RECORDS}, line {at}") for at, line in enumerate(lines, start=1)]
     except FileNotFoundError as error:
@@ -222,7 +215,7 @@ def read_evaluation(folder: Path) -> Evaluation:
 
 
 def _read(kind: type[_Model], text: bytes, place: str) -> _Model:
-    """Raises: ValueError: If it is none; says where, and what is wrong first."""
+    """Validate JSON; the message of a ValueError has the place and the first error."""
     try:
         return kind.model_validate_json(text)
     except ValidationError as error:
@@ -234,5 +227,5 @@ def _read(kind: type[_Model], text: bytes, place: str) -> _Model:
 def _damaged(path: Path, why: str) -> RunError:
     return RunError(
         f"The evaluation in {path} cannot be read: {why}.",
-        "Make it again of its runs: vrag eval run, with the same folder.",
+        "Make it again from its runs: vrag eval run, with the same folder.",
     )

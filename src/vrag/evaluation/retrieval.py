@@ -1,4 +1,4 @@
-"""How well search finds what is gold, asked with the questions word for word."""
+"""Retrieval evaluation: searches for the questions word for word, and measures of their results."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ if TYPE_CHECKING:
     from vrag.types import Case, Document, Hit
 
 DEPTH = 100
-"""How many hits are looked at; a gold page further down counts as not found."""
+"""Hits of a question; a gold page further down counts as not found."""
 
 _BATCH = 32
 
 MEASURES: tuple[str, ...] = (*RANKING, DOCUMENT_RECALL)
-"""What is measured of every question; `vrag.evaluation.measures.ranking` and `vrag.metrics` say how."""
+"""Measures of every question, defined by `vrag.evaluation.measures.ranking` and `vrag.metrics`."""
 
 
 @dataclass(frozen=True, slots=True)
 class QuestionScore:
-    """How well one question went."""
+    """The measures of one question."""
 
     case: Case
     measures: Mapping[str, float]
@@ -42,23 +42,23 @@ class QuestionScore:
 
     @property
     def uid(self) -> str:
-        """Of the case."""
+        """Uid of the case."""
         return self.case.uid
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetrievalReport:
-    """How well a data set's gold was found."""
+    """The results of a data set."""
 
     scores: tuple[QuestionScore, ...]
-    """One per question that was asked, in the order of the data set."""
+    """One for each question that was asked, in the order of the data set."""
     skipped: int
-    """Questions left out because nothing is gold for them, or they ask nothing."""
+    """Questions that were left out because they have no gold, or no words."""
     missing: tuple[str, ...]
     """Names of gold files that are not in the collection; questions about them were asked all the
     same and, as nothing can be found, count 0."""
     pages: int
-    """Items that were searched."""
+    """Number of items that were searched."""
     seconds: float
     """Wall time of all searches."""
 
@@ -87,7 +87,7 @@ class RetrievalReport:
     def as_dict(self) -> dict[str, object]:
         """For JSON: means, `questions`, `pages`, `seconds`, `skipped`, `missing`, `groups`, `estimates`.
 
-        Estimates are told by the name of the measure, each with `mean`, `n`, `low`, `high` and `few`.
+        `estimates` has by measure `mean`, `n`, `low`, `high` and `few`.
         """
         return {
             **self.measures,
@@ -111,9 +111,9 @@ def evaluate_retrieval(
     *,
     locate: Locate | None = None,
 ) -> RetrievalReport:
-    """Asks every question for which something is gold, word for word, and measures where that stands.
+    """Search for every question that has gold, word for word, and measure where the gold stands.
 
-    All documents are searched at once. What a hit is, `Gold.spot` says: a gold page is a page with the
+    All documents are searched at once. `Gold.spot` defines the gold: a gold page is a page with the
     right number of a document one of whose names is the right one; of documents of text, which have no
     pages, any passage; of documents that are gold as a whole every item is gold; a gold
     stretch of a video is found by the first clip that overlaps it. All other hits take up places and are
@@ -121,11 +121,11 @@ def evaluate_retrieval(
 
     Args:
         cases: The questions.
-        searcher: What is measured.
-        documents: The documents to search in. None where they are not known, as where a server searches:
-            all are searched then, and have the names that they are found by.
-        locate: Says which parts of the hits to look at, as hits have no boxes of their own; without it, no
-            regions are measured. See `vrag.evaluation.region_search`.
+        searcher: The search to measure.
+        documents: The documents to search in. Empty if unknown, as with a server: all are searched then,
+            and have the names by which they are found.
+        locate: Returns the regions of hits, which have no boxes of their own; without it, no regions are
+            measured. See `vrag.evaluation.region_search`.
 
     Raises:
         SearchError: If a question cannot be searched for.
@@ -174,20 +174,20 @@ def _ranked(hits: Sequence[Hit], gold: Gold, searcher: Searcher) -> dict[str, fl
 
 
 def _seconds(hit: Hit, searcher: Searcher) -> tuple[float, float] | None:
-    """From when to when a clip is in its video."""
+    """Return start and end of a clip in its video."""
     clip = searcher.item(hit.item).clip if hit.kind is ItemKind.CLIP else None
     return None if clip is None else (clip.start, clip.end)
 
 
 def _located(case: Case, hits: Sequence[Hit], locate: Locate, names: DocumentNames) -> dict[str, float]:
-    """How well regions are found, of a question with gold regions."""
+    """Measure the regions of a question with gold regions."""
     gold = [((region.document or case.file_name, region.page), region.box) for region in case.regions]
     if not gold:
         return {}
     known = names.distinct({name for (name, _), _ in gold})
 
     def page(hit: Hit) -> Hashable:
-        """Under the name that the gold has for its document; what is no page is never gold."""
+        """Return the page under the name that the gold has for its document; other items are never gold."""
         name = names.among(known.keys(), hit.document, hit.document_name)
         return hit.item if name is None or hit.kind is not ItemKind.PAGE else (name, hit.ordinal)
 
@@ -196,7 +196,7 @@ def _located(case: Case, hits: Sequence[Hit], locate: Locate, names: DocumentNam
 
 
 def _values(scores: Sequence[QuestionScore]) -> dict[str, list[tuple[QuestionScore, float]]]:
-    """What was measured, by name."""
+    """Return the scores and values of each measure."""
     found = {name: [(one, one.measures[name]) for one in scores if name in one.measures] for name in _NAMES}
     return {name: pairs for name, pairs in found.items() if pairs}
 

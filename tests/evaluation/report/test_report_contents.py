@@ -171,7 +171,7 @@ def test_what_was_run_is_told_in_words() -> None:
         "other limits": "tokens 5000",
         "hits of a search": "3",
         "deadline of a run": "1 min 30 s",
-        "pages shown": "white pictures, to tell looking from guessing",
+        "pages shown": "white images, to tell looking from guessing",
         "collection": "00ff-blank",
         "questions": "SHA-256 abababababababab…",
         "licence": "CC0",

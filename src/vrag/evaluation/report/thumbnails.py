@@ -1,4 +1,4 @@
-"""Small pictures of pages and frames: each once, however many cases show it, in so many bytes at most."""
+"""Small images of pages and frames: each once, however many cases show it, within a number of bytes."""
 
 from __future__ import annotations
 
@@ -14,42 +14,42 @@ if TYPE_CHECKING:
 
     from PIL.Image import Image
 
-ROOM = 24_000_000
-"""Bytes of pictures, as they stand in a page, that a browser opens at once."""
-MOST = 500_000_000
-"""Above which browsers no longer read a page."""
+DEFAULT_BYTES = 24_000_000
+"""Size of images in a page that a browser opens at once."""
+MAX_BYTES = 500_000_000
+"""Size above which browsers no longer read a page."""
 _SIZE = re.compile(r"(\d{1,9}(?:\.\d{1,3})?)\s*([kmg]?)b?", re.IGNORECASE)
 _UNITS = {"": 1, "k": 1_000, "m": 1_000_000, "g": 1_000_000_000}
 
 
 @dataclass
 class Thumbnails:
-    """The pictures of a report, as they are gathered."""
+    """The images of a report, while they are gathered."""
 
     side: int = 720
-    """Longest side, in pixels; what is smaller is not enlarged."""
+    """Longest side, in pixels; smaller images are not enlarged."""
     quality: int = 60
-    """Of the JPEG files, 1 to 95."""
-    most_bytes: int = ROOM
-    """Of all of them together, as they stand in the page; 0 for none at all."""
+    """JPEG quality, 1 to 95."""
+    most_bytes: int = DEFAULT_BYTES
+    """Size of all images in the page; 0 for none at all."""
     evidence_only: bool = False
-    """Whether pages without evidence of an answer have no picture."""
+    """Whether pages without evidence of an answer have no image."""
     pictures: list[str] = field(default_factory=list[str])
-    """Addresses that hold the pictures themselves, by their numbers."""
+    """Data URLs of the images, by their numbers."""
     left: int = 0
-    """Pictures that there was no room for; of some that could not have been read either."""
+    """Images without room; some of them may be unreadable."""
     full: bool = False
-    """Whether one did not fit. No other is made then, as making them is what takes time."""
+    """Whether one did not fit. No other is made then, as making them takes the time."""
     bytes: int = 0
-    """Characters of all addresses."""
+    """Characters of all data URLs."""
     _numbers: dict[Hashable, int | None] = field(default_factory=dict["Hashable", "int | None"])
 
     def number(self, key: Hashable, read: Callable[[], Image | None]) -> int | None:
-        """The number of a picture; None where there is none, or no room.
+        """Return the number of an image; None where there is none, or no room.
 
         Args:
-            key: What it shows: a page, or a frame; the same for the same.
-            read: Gives the picture; asked once for each that there is a picture of.
+            key: Key of the page or the frame.
+            read: Returns the image; called once for each key.
         """
         if key not in self._numbers:
             self._numbers[key] = self._left_out() if self.full else self._kept(read)
@@ -74,10 +74,10 @@ class Thumbnails:
 
 
 def thumbnails_of(wanted: str) -> Thumbnails:
-    """The pictures that somebody asked for.
+    """Parse the choice of images.
 
     Args:
-        wanted: `all`, `evidence` (pages of evidence alone), `none`, or a size: `8 MB`, `500k`.
+        wanted: `all`, `evidence` (pages of evidence only), `none`, or a size: `8 MB`, `500k`.
 
     Raises:
         ValueError: If it is none of these.
@@ -89,14 +89,14 @@ def thumbnails_of(wanted: str) -> Thumbnails:
     if word == "evidence":
         return Thumbnails(evidence_only=True)
     if word in {"all", "none"}:
-        return Thumbnails(most_bytes=MOST if word == "all" else 0)
+        return Thumbnails(most_bytes=MAX_BYTES if word == "all" else 0)
     if (found := _SIZE.fullmatch(word)) is None:
         raise ValueError(f"{wanted!r} is neither all, evidence nor none, nor a size such as 8MB")
-    return Thumbnails(most_bytes=min(MOST, int(float(found[1]) * _UNITS[found[2]])))
+    return Thumbnails(most_bytes=min(MAX_BYTES, int(float(found[1]) * _UNITS[found[2]])))
 
 
 def _jpeg(read: Callable[[], Image | None], side: int, quality: int) -> bytes | None:
-    """A small copy of a picture; None where it cannot be read."""
+    """Return a small copy of an image; None where it cannot be read."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error")
