@@ -170,7 +170,7 @@ def test_what_breaks_off_for_good_is_told_and_the_next_time_the_rest_comes(
         assert hub.sent.count("rag_dataset.json") == 1
 
         monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
-        with pytest.raises(CaseError, match="not fetched whole"):
+        with pytest.raises(CaseError, match="not fetched completely"):
             fetch(published())  # half a data set is none
 
         monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", False)

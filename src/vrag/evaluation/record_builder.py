@@ -133,6 +133,10 @@ def decide_outcome(case: Case, rollout: Rollout, reward: Reward | None) -> Judge
         return JudgedOutcome(CaseOutcome.ABSTAINED, "It abstained, though there is an answer.")
     if run.answer is None:
         return JudgedOutcome(CaseOutcome.WRONG, f"The run ended without an answer: {end}.")
+    return _judged_outcome(reward, unanswerable=unanswerable)
+
+
+def _judged_outcome(reward: Reward | None, *, unanswerable: bool) -> JudgedOutcome:
     if reward is None or reward.correct is None:
         why = "" if reward is None else reward.why
         return JudgedOutcome(CaseOutcome.UNJUDGED, why or "There is no verdict on the answer.")

@@ -68,8 +68,6 @@ def facts_of(conditions: Conditions) -> dict[str, str]:
         "deadline of a run": seconds(float(deadline or 0)) if has_deadline else "",
         "documents": _searched(conditions.searched),
         "pages shown": shown,
-        if str(collection).endswith(BLANK)
-        else "",
         "collection": collection,
         "questions": _digest(conditions.cases),
         "licence": "; ".join(dict.fromkeys(part.licence for part in parts)),
